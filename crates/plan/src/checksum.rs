@@ -1,4 +1,5 @@
-//! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX`, or `sha256` to be told it.
+//! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX` to verify, `sha256` to
+//! report.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,16 +13,16 @@ pub enum DigestAlgorithm {
     Sha512,
     /// SHA-1: no protection against an attacker, still widely published.
     Sha1,
-    /// MD5: the same.
+    /// MD5: no protection against an attacker, either.
     Md5,
     /// BLAKE3.
     Blake3,
-    /// CRC-32C, RFC 3720 B.4: against accidents only.
+    /// CRC-32C, RFC 3720 B.4: detects accidents only.
     Crc32c,
 }
 
 impl DigestAlgorithm {
-    /// All of them, in the order a message names them.
+    /// All of them, in the order in which a message names them.
     pub const ALL: [Self; 6] = [
         Self::Sha256,
         Self::Sha512,
@@ -31,7 +32,7 @@ impl DigestAlgorithm {
         Self::Crc32c,
     ];
 
-    /// Its name.
+    /// The name in flags and messages.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -76,25 +77,25 @@ impl FromStr for DigestAlgorithm {
     }
 }
 
-/// A checksum to verify, or without a digest to report.
+/// A checksum to verify; without a digest, one to report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
-    /// Which digest.
+    /// The algorithm.
     pub algorithm: DigestAlgorithm,
-    /// What it must be, most significant byte first.
+    /// The expected digest, most significant byte first.
     pub digest: Option<Vec<u8>>,
 }
 
-/// What a user wrote is no checksum.
+/// Why a text is not a [`Checksum`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
-    /// An algorithm nobody here knows.
+    /// An unknown algorithm.
     #[error("{0:?} is not one of sha256, sha512, sha1, md5, blake3, crc32c")]
     Algorithm(String),
     /// Not hexadecimal, or not as long as the algorithm's digests.
     #[error("a {algorithm} digest has {} hexadecimal digits", .algorithm.digest_len() * 2)]
     Digest {
-        /// Of which algorithm.
+        /// The algorithm.
         algorithm: DigestAlgorithm,
     },
 }
@@ -119,7 +120,7 @@ impl FromStr for Checksum {
     }
 }
 
-/// Hexadecimal, either case.
+/// Decodes hexadecimal digits of either case.
 fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = hex
         .chars()

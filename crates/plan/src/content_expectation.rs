@@ -1,57 +1,58 @@
-//! "Did I get the file or an error page?": what the user says about files, held against what came.
+//! "Did I get the file or an error page?": the user's expectations of a file, compared with the response.
 //!
-//! Many an origin answers 200 with a page that says "not found", or a login form. Status and length say nothing then; the media
-//! type and the size often do. The checks are told what they look at: a head's fields, and a number of bytes. They are made
-//! before a file gets its name; what a digest says is decided elsewhere.
+//! Many an origin answers 200 with a page that says "not found", or a login form. Status and length say
+//! nothing then; the media type and the size often do. The checks take the fields of a head, and a number of
+//! bytes. They are made before a file gets its name; digests are checked elsewhere.
 
 use std::fmt;
 use std::str::FromStr;
 
 use http::HeaderValue;
 
-/// How much of a foreign Content-Type a message shows, in characters.
+/// How much of a peer's Content-Type a message shows, in characters.
 const MAX_SHOWN_CHARS: usize = 60;
 
-/// A media range, as Accept has it (RFC 9110 12.5.1) but without parameters: `image/*`, `application/pdf`, `*/*`.
+/// A media range, as Accept has it (RFC 9110 12.5.1) but without parameters: `image/*`, `application/pdf`,
+/// `*/*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MediaRange {
-    /// In lower case; none for any.
+    /// In lower case; `None` for any.
     kind: Option<String>,
-    /// In lower case; none for any.
+    /// In lower case; `None` for any.
     subtype: Option<String>,
 }
 
-/// Why something is no [`MediaRange`].
+/// Why a text is not a [`MediaRange`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediaRangeError {
-    /// Something between two commas is missing.
-    #[error("a media type is missing: as in image/*,application/pdf")]
+    /// Nothing between two commas.
+    #[error("a media type is missing: write them as in image/*,application/pdf")]
     Empty,
     /// There is no slash, or more than one.
-    #[error("{0:?} is no media type: those have two parts, as image/png")]
+    #[error("{0:?} is not a media type, which has two parts like image/png")]
     NotTwoParts(String),
     /// A part has characters that no media type has, or none at all.
-    #[error("{0:?} is no media type: {1:?} cannot be a part of one")]
+    #[error("{0:?} is not a media type: {1:?} cannot be a part of one")]
     InvalidToken(String, String),
-    /// A star stands where it does not stand for a whole part.
-    #[error("{0:?} is no media range: a star stands for a whole part, as in image/* or */*")]
+    /// A star that does not stand for a whole part.
+    #[error("{0:?} is not a media range: a star stands for a whole part, as in image/* or */*")]
     PartialWildcard(String),
-    /// There are parameters.
+    /// A semicolon, behind which parameters follow.
     #[error("{0:?} has parameters, which are not compared: leave out what follows the semicolon")]
     Parameters(String),
 }
 
 impl MediaRange {
-    /// Reads a list: `range *( "," range )`, where a range is `*/*`, `type/*` or `type/subtype`, in either case, with spaces
-    /// around if need be.
+    /// Parses a list: `range *( "," range )`, where a range is `*/*`, `type/*` or `type/subtype`, in either
+    /// case, with spaces around it.
     ///
     /// # Errors
-    /// What the first wrong range has wrong.
+    /// The first malformed range.
     pub fn parse_list(text: &str) -> Result<Vec<Self>, MediaRangeError> {
         text.split(',').map(str::parse).collect()
     }
 
-    /// Whether a type without parameters, in whatever case, is in this range.
+    /// Whether a media type without parameters is in this range.
     fn contains(&self, media_type: &str) -> bool {
         let Some((kind, subtype)) = media_type.split_once('/') else {
             return false;
@@ -110,67 +111,67 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What a file must be like. The default is content with everything.
+/// What a file must be like. The default accepts everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContentExpectation {
-    /// Its media type is in one of these; of any type if there are none.
+    /// The file's media type is in one of these ranges; empty for any type.
     pub media_types: Vec<MediaRange>,
-    /// It has at least so many bytes.
+    /// The file has at least this many bytes.
     pub min_length: Option<u64>,
-    /// And at most so many.
+    /// The file has at most this many bytes.
     pub max_length: Option<u64>,
-    /// It has just so many, as its entry in the list says.
+    /// The file has exactly this many bytes, as its entry in the list says.
     pub exact_length: Option<u64>,
 }
 
-/// What is not as expected.
+/// How a file differs from the expectation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnexpectedContent {
     /// Another media type.
-    #[error("it is {actual}, not {expected}")]
+    #[error("its media type is {actual}, not {expected}")]
     MediaType {
-        /// What Content-Type says.
+        /// The Content-Type.
         actual: String,
-        /// What was expected.
+        /// The expected media ranges.
         expected: String,
     },
-    /// No media type that could be compared.
-    #[error("it does not say what it is, and {expected} is expected")]
+    /// No media type to compare.
+    #[error("it has no media type, and {expected} is expected")]
     NoMediaType {
-        /// What was expected.
+        /// The expected media ranges.
         expected: String,
     },
     /// Too few bytes.
     #[error("it has {actual} bytes, less than the {min} expected")]
     TooShort {
-        /// So many it has.
+        /// The file's length.
         actual: u64,
-        /// So many it should have at least.
+        /// The least length.
         min: u64,
     },
     /// Too many bytes.
     #[error("it has {actual} bytes, more than the {max} expected")]
     TooLong {
-        /// So many it has, or at least so many.
+        /// The file's length, or how much of it has come.
         actual: u64,
-        /// So many it should have at most.
+        /// The greatest length.
         max: u64,
     },
-    /// Another number of bytes than the list says.
+    /// Another length than the list says.
     #[error("it has {actual} bytes, and the list says {expected}")]
     WrongLength {
-        /// So many it has.
+        /// The file's length.
         actual: u64,
-        /// So many it should have.
+        /// The length in the list.
         expected: u64,
     },
 }
 
 impl ContentExpectation {
-    /// Looks at an answer's head: its media type, and the whole file's length if that is known.
+    /// Checks a response's head: its media type, and the whole file's length if that is known.
     ///
     /// # Errors
-    /// What is not as expected.
+    /// The first difference.
     pub fn check_head(
         &self,
         content_type: Option<&HeaderValue>,
@@ -180,10 +181,10 @@ impl ContentExpectation {
         length.map_or(Ok(()), |length| self.check_length(length))
     }
 
-    /// Looks at the number of bytes of the whole file.
+    /// Checks the length of the whole file.
     ///
     /// # Errors
-    /// What is not as expected.
+    /// The first difference.
     pub fn check_length(&self, bytes: u64) -> Result<(), UnexpectedContent> {
         let got = bytes;
         match (self.exact_length, self.min_length, self.max_length) {
@@ -197,7 +198,7 @@ impl ContentExpectation {
         }
     }
 
-    /// The most bytes that a file may have: beyond it nothing needs to be read.
+    /// The most bytes that the file may have: nothing needs to be read beyond them.
     #[must_use]
     pub fn longest_allowed(&self) -> Option<u64> {
         self.exact_length.into_iter().chain(self.max_length).min()
@@ -218,7 +219,7 @@ impl ContentExpectation {
         if got.is_empty() {
             return Err(UnexpectedContent::NoMediaType { expected: wanted });
         }
-        // A peer wrote it: nothing that a terminal would take for more than text.
+        // A peer wrote it: escape whatever a terminal would take for more than text.
         let shown = got
             .chars()
             .take(MAX_SHOWN_CHARS)

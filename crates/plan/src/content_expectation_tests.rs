@@ -1,30 +1,33 @@
-//! Media ranges as users write them, and answers held against them.
+//! Media ranges as users write them, and responses compared with them.
 
 use super::*;
 use proptest::prelude::*;
 
-fn of(types: &str) -> ContentExpectation {
+fn expecting(types: &str) -> ContentExpectation {
     ContentExpectation {
         media_types: MediaRange::parse_list(types).unwrap(),
         ..ContentExpectation::default()
     }
 }
 
-fn head(expectation: &ContentExpectation, content_type: &str) -> Result<(), UnexpectedContent> {
+fn check_head_of(
+    expectation: &ContentExpectation,
+    content_type: &str,
+) -> Result<(), UnexpectedContent> {
     let value = HeaderValue::from_bytes(content_type.as_bytes()).unwrap();
     expectation.check_head(Some(&value), None)
 }
 
 #[test]
-fn ranges_are_compared_in_either_case_and_without_parameters() {
-    let images = of("Image/*, application/PDF");
+fn ranges_are_compared_without_case_and_parameters() {
+    let images = expecting("Image/*, application/PDF");
     for fits in [
         "image/png",
         "IMAGE/JPEG; q=1",
         "application/pdf;charset=x",
         " image/x-icon ",
     ] {
-        assert_eq!(head(&images, fits), Ok(()), "{fits}");
+        assert_eq!(check_head_of(&images, fits), Ok(()), "{fits}");
     }
     for not in [
         "text/html; charset=utf-8",
@@ -33,39 +36,43 @@ fn ranges_are_compared_in_either_case_and_without_parameters() {
         "image",
         "application/pdfx",
     ] {
-        let error = head(&images, not).unwrap_err();
+        let error = check_head_of(&images, not).unwrap_err();
         assert!(
             matches!(error, UnexpectedContent::MediaType { .. }),
             "{not}"
         );
     }
     assert_eq!(
-        head(&images, "text/html; charset=utf-8")
+        check_head_of(&images, "text/html; charset=utf-8")
             .unwrap_err()
             .to_string(),
-        "it is text/html, not image/* or application/pdf"
+        "its media type is text/html, not image/* or application/pdf"
     );
 }
 
 #[test]
-fn an_answer_without_a_type_fits_only_where_every_type_does() {
-    let images = of("image/*");
+fn a_response_without_a_type_is_accepted_only_where_every_type_is() {
+    let images = expecting("image/*");
     for missing in [
         images.check_head(None, None),
-        head(&images, ""),
-        head(&images, ";x"),
+        check_head_of(&images, ""),
+        check_head_of(&images, ";x"),
     ] {
         let expected = "image/*".to_owned();
         assert_eq!(missing, Err(UnexpectedContent::NoMediaType { expected }));
     }
-    for any in [of("*/*"), of("image/*,*/*"), ContentExpectation::default()] {
+    for any in [
+        expecting("*/*"),
+        expecting("image/*,*/*"),
+        ContentExpectation::default(),
+    ] {
         assert_eq!(any.check_head(None, None), Ok(()));
-        assert_eq!(head(&any, "text/html"), Ok(()));
+        assert_eq!(check_head_of(&any, "text/html"), Ok(()));
     }
 }
 
 #[test]
-fn what_is_no_range_says_what_is_wrong() {
+fn a_malformed_range_is_refused_with_the_reason() {
     let error = |text: &str| MediaRange::parse_list(text).unwrap_err();
     assert_eq!(error(""), MediaRangeError::Empty);
     assert_eq!(error("image/png,"), MediaRangeError::Empty);
@@ -93,7 +100,7 @@ fn what_is_no_range_says_what_is_wrong() {
 }
 
 #[test]
-fn sizes_are_looked_at_as_soon_as_they_are_known() {
+fn lengths_are_checked_as_soon_as_they_are_known() {
     let expectation = ContentExpectation {
         min_length: Some(10),
         max_length: Some(20),
@@ -131,10 +138,11 @@ fn sizes_are_looked_at_as_soon_as_they_are_known() {
 }
 
 #[test]
-fn what_a_peer_says_is_shown_harmless_and_short() {
-    let Err(UnexpectedContent::MediaType { actual: got, .. }) =
-        head(&of("image/*"), &format!("\u{9b}31m/{}", "x".repeat(5_000)))
-    else {
+fn a_peers_media_type_is_shown_escaped_and_short() {
+    let Err(UnexpectedContent::MediaType { actual: got, .. }) = check_head_of(
+        &expecting("image/*"),
+        &format!("\u{9b}31m/{}", "x".repeat(5_000)),
+    ) else {
         panic!("that is no image");
     };
     assert!(
@@ -145,7 +153,7 @@ fn what_a_peer_says_is_shown_harmless_and_short() {
 
 proptest! {
     #[test]
-    fn every_range_is_read_as_it_is_written(kind in "[a-z][a-z0-9.+-]{0,8}", subtype in "[a-z][a-z0-9.+-]{0,8}", which in 0u8..3) {
+    fn every_range_is_parsed_as_it_is_written(kind in "[a-z][a-z0-9.+-]{0,8}", subtype in "[a-z][a-z0-9.+-]{0,8}", which in 0u8..3) {
         let text = match which {
             0 => "*/*".to_owned(),
             1 => format!("{kind}/*"),

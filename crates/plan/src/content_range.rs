@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// What a Content-Range says.
+/// A parsed Content-Range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContentRange {
-    /// Which bytes the body is; `None` in the form that says that none could be given (`bytes */N`).
+    /// The bytes of the body; `None` in the form of a 416 (`bytes */N`).
     pub range: Option<Range<u64>>,
     /// Bytes in the whole representation; `None` for `*`.
     pub total: Option<u64>,
@@ -17,10 +17,10 @@ pub enum ContentRangeError {
     /// Not of the form `bytes A-B/N`.
     #[error("Content-Range cannot be read")]
     Malformed,
-    /// A number beyond what a file can have.
+    /// A number larger than any file.
     #[error("Content-Range has a number that is too large")]
     Overflow,
-    /// The last byte stands before the first.
+    /// The last byte is before the first.
     #[error("Content-Range runs backwards")]
     Reversed,
     /// The range reaches beyond the total.
@@ -29,10 +29,10 @@ pub enum ContentRangeError {
 }
 
 impl ContentRange {
-    /// Reads a header's value.
+    /// Parses a header's value.
     ///
     /// # Errors
-    /// Everything that is not exactly of the RFC's form, or contradicts itself.
+    /// A value that is not exactly of the RFC's form, or contradicts itself.
     pub fn parse(value: &[u8]) -> Result<Self, ContentRangeError> {
         use ContentRangeError::{BeyondTotal, Malformed, Overflow, Reversed};
         let text = std::str::from_utf8(value).map_err(|_| Malformed)?.trim();
@@ -47,7 +47,7 @@ impl ContentRange {
             Some(number(total)?)
         };
         if range == "*" {
-            // The form without a range must say the total.
+            // The form without a range must have a total.
             return if total.is_some() {
                 Ok(Self { range: None, total })
             } else {
@@ -70,7 +70,7 @@ impl ContentRange {
     }
 }
 
-/// A number of digits only, as large as a file may be.
+/// Digits only, and no more than a file may have.
 fn number(text: &str) -> Result<u64, ContentRangeError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ContentRangeError::Malformed);
@@ -148,7 +148,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_never_panics_and_never_lies(value: Vec<u8>) {
+        fn any_value_is_refused_or_consistent(value: Vec<u8>) {
             if let Ok(ContentRange { range: Some(range), total }) = ContentRange::parse(&value) {
                 prop_assert!(range.start < range.end);
                 prop_assert!(total.is_none_or(|total| range.end <= total));
@@ -156,7 +156,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(first in 0u64..1 << 62, length in 1u64..1 << 40, more in 0u64..1 << 40) {
+        fn a_well_formed_value_is_parsed(first in 0u64..1 << 62, length in 1u64..1 << 40, more in 0u64..1 << 40) {
             let (last, total) = (first + length - 1, first + length + more);
             let read = ContentRange::parse(format!("bytes {first}-{last}/{total}").as_bytes()).unwrap();
             prop_assert_eq!(read, ContentRange { range: Some(first..first + length), total: Some(total) });

@@ -1,39 +1,40 @@
-//! When a batch has failed so often that going on is of no use.
+//! When a batch has so many failures that it should stop.
 
 use std::str::FromStr;
 
-/// Ends before a share is judged: of ten jobs three may fail by accident, of a hundred hardly thirty.
+/// Jobs that must have ended before a percentage is judged: of ten jobs three may fail by accident, of a
+/// hundred hardly thirty.
 const MIN_JOBS_FOR_PERCENT: u64 = 100;
 
 /// How many jobs may fail: `N` or `P%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ErrorLimit {
-    /// So many; with 0 the first failure is one too many.
+    /// This many; with 0 the first failure exceeds the limit.
     Count(u64),
-    /// This share of the jobs that have ended, in percent. It is judged from the hundredth end on, so a shorter batch never
-    /// exceeds it.
+    /// This percentage of the jobs that have ended. It is judged from the hundredth job on, so a shorter
+    /// batch never exceeds it.
     Percent(f64),
 }
 
-/// Why something is no [`ErrorLimit`].
+/// Why a text is not an [`ErrorLimit`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ErrorLimitError {
-    /// Neither a number nor one with a percent sign.
-    #[error("{0:?} is neither a number of errors nor a share like 5%")]
+    /// Neither a number nor a number with a percent sign.
+    #[error("{0:?} is neither a number of errors nor a percentage like 5%")]
     Malformed(String),
-    /// A share below nothing or above everything.
-    #[error("{0:?} is no share: from 0% to 100%")]
+    /// Below 0% or above 100%.
+    #[error("{0:?} is not a percentage from 0% to 100%")]
     PercentOutOfRange(String),
 }
 
 impl ErrorLimit {
-    /// Whether `failed` of the jobs that have `ended` are too many.
+    /// Whether `failed` of the jobs that have `ended` exceed the limit.
     #[must_use]
     pub fn is_exceeded(&self, failed: u64, ended: u64) -> bool {
         match self {
             Self::Count(most) => failed > *most,
-            Self::Percent(share) => {
-                ended >= MIN_JOBS_FOR_PERCENT && failed as f64 * 100.0 > share * ended as f64
+            Self::Percent(percent_text) => {
+                ended >= MIN_JOBS_FOR_PERCENT && failed as f64 * 100.0 > percent_text * ended as f64
             }
         }
     }
@@ -43,22 +44,22 @@ impl FromStr for ErrorLimit {
     type Err = ErrorLimitError;
 
     fn from_str(text: &str) -> Result<Self, ErrorLimitError> {
-        let unreadable = || ErrorLimitError::Malformed(text.to_owned());
+        let malformed = || ErrorLimitError::Malformed(text.to_owned());
         let plain = |number: &str| number.starts_with(|c: char| c.is_ascii_digit());
-        let Some(share) = text.trim().strip_suffix('%') else {
+        let Some(percent_text) = text.trim().strip_suffix('%') else {
             let number = text.trim();
             let count = number.parse().ok().filter(|_| plain(number));
-            return count.map(Self::Count).ok_or_else(unreadable);
+            return count.map(Self::Count).ok_or_else(malformed);
         };
-        let share = share.trim_end();
-        let percent: f64 = share.parse().map_err(|_| unreadable())?;
+        let percent_text = percent_text.trim_end();
+        let percent: f64 = percent_text.parse().map_err(|_| malformed())?;
         if !(0.0..=100.0).contains(&percent) {
             return Err(ErrorLimitError::PercentOutOfRange(text.to_owned()));
         }
-        // Neither "+5" nor ".5", "-0" or "1e1": what looks odd is a slip.
-        let digits = share.chars().all(|c| c.is_ascii_digit() || c == '.');
-        if !plain(share) || !digits {
-            return Err(unreadable());
+        // "+5", ".5", "-0" and "1e1" are refused: a number that looks odd is a typo.
+        let digits = percent_text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if !plain(percent_text) || !digits {
+            return Err(malformed());
         }
         Ok(Self::Percent(percent))
     }
@@ -96,15 +97,15 @@ mod tests {
     }
 
     #[test]
-    fn a_count_is_what_may_fail_and_a_share_is_judged_from_a_hundred_on() {
+    fn a_count_may_fail_and_a_percentage_is_judged_from_a_hundred_jobs_on() {
         assert!(!ErrorLimit::Count(3).is_exceeded(3, 3));
         assert!(ErrorLimit::Count(3).is_exceeded(4, 1_000_000));
         assert!(ErrorLimit::Count(0).is_exceeded(1, 1));
-        let share = ErrorLimit::Percent(5.0);
-        assert!(!share.is_exceeded(99, 99));
-        assert!(share.is_exceeded(99, 100));
-        assert!(!share.is_exceeded(5, 100));
-        assert!(share.is_exceeded(6, 100));
+        let percent_text = ErrorLimit::Percent(5.0);
+        assert!(!percent_text.is_exceeded(99, 99));
+        assert!(percent_text.is_exceeded(99, 100));
+        assert!(!percent_text.is_exceeded(5, 100));
+        assert!(percent_text.is_exceeded(6, 100));
         assert!(ErrorLimit::Percent(0.0).is_exceeded(1, 100));
         assert!(!ErrorLimit::Percent(100.0).is_exceeded(1_000, 1_000));
     }
@@ -118,7 +119,7 @@ mod tests {
         }
 
         #[test]
-        fn one_more_failure_never_makes_it_better(percent in 0.0..100.0f64, failed in 0u64..10_000, ended in 0u64..10_000) {
+        fn one_more_failure_never_ends_an_excess(percent in 0.0..100.0f64, failed in 0u64..10_000, ended in 0u64..10_000) {
             let limit = ErrorLimit::Percent(percent);
             prop_assert!(!limit.is_exceeded(failed, ended) || limit.is_exceeded(failed + 1, ended));
         }

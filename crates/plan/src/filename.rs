@@ -1,23 +1,24 @@
-//! What a download is called: from Content-Disposition (RFC 6266, RFC 8187) or the URL, always a safe base name.
+//! The name of a download: from Content-Disposition (RFC 6266, RFC 8187) or the URL, always a safe base name.
 //!
-//! Whatever a peer writes, the result names a file inside the directory that the user chose: one component, no
-//! separator, nothing that a shell, a terminal or another system takes for something else (row A25), and nothing that ends as
-//! the temporary names of downloads do.
+//! Whatever a peer writes, the result names a file inside the directory that the user chose: one component,
+//! no separator, nothing that a shell, a terminal or another system takes for something else (row A25), and
+//! no suffix of haul's own files beside a download.
 
 use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The longest name, in bytes: a file system takes 255, and companions of a download carry an ending.
+/// The longest name, in bytes: a file system takes 255, and the files beside a download add a suffix.
 pub(crate) const MAX_LENGTH: usize = 200;
 
-/// The name when nothing better is to be had, as wget has it.
+/// The name where neither header nor URL has one, as with wget.
 pub(crate) const DEFAULT_NAME: &str = "index.html";
 
-/// What the names of a download's companions end in: the bytes so far, the journal, what was not the file meant.
+/// The suffixes of haul's own files beside a download: the partial file, the journal, the file with a wrong
+/// checksum.
 pub const RESERVED_SUFFIXES: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
 
-/// Names that Windows takes for devices, whatever their ending.
+/// Names that Windows takes for devices, whatever their extension.
 const WINDOWS_DEVICES: [&str; 22] = [
     "con", "prn", "aux", "nul", "com1", "com2", "com3", "com4", "com5", "com6", "com7", "com8",
     "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
@@ -40,7 +41,7 @@ pub fn from_content_disposition(value: &HeaderValue) -> Option<String> {
         .and_then(|name| sanitize(last_component(&name)))
 }
 
-/// The name in a URL's path: its last component, decoded.
+/// The last component of a URL's path, decoded.
 #[must_use]
 pub fn from_url(url: &Url) -> String {
     let last = url.path().rsplit('/').next().unwrap_or_default();
@@ -48,14 +49,15 @@ pub fn from_url(url: &Url) -> String {
     sanitize(last_component(&decoded)).unwrap_or_else(|| DEFAULT_NAME.to_owned())
 }
 
-/// Makes a name safe, or `None` when nothing of it is left.
+/// Makes a name safe; `None` when nothing of it is left.
 #[must_use]
 pub fn sanitize(name: &str) -> Option<String> {
     let clean: String = name
         .chars()
         .map(|c| if is_safe_char(c) { c } else { '_' })
         .collect();
-    // Dots and blanks at the end vanish on Windows; at the start they hide, and `..` is a direction.
+    // Dots and blanks at the end vanish on Windows; at the start they hide the file, and `..` is the parent
+    // directory.
     let trimmed = clean
         .trim_start()
         .trim_end_matches(|c: char| c == '.' || c.is_whitespace());
@@ -78,13 +80,13 @@ pub fn sanitize(name: &str) -> Option<String> {
     Some(without_reserved_suffix(shorten(&named)))
 }
 
-/// Whether a name ends as a companion's does, as a file system that folds case sees it.
+/// Whether a name has a reserved suffix, on a file system that folds case.
 #[must_use]
 pub fn has_reserved_suffix(name: &str) -> bool {
     reserved_suffix_at(name).is_some()
 }
 
-/// Where a companion's ending begins in a name. Dots and blanks behind it count for nothing, as on Windows.
+/// Where a reserved suffix begins in a name. Dots and blanks after it do not count, as on Windows.
 fn reserved_suffix_at(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
@@ -93,18 +95,18 @@ fn reserved_suffix_at(name: &str) -> Option<usize> {
         .then_some(at)
 }
 
-/// A name as a file system sees it that folds case: names that it may take for the same are the same.
+/// A name as a file system that folds case compares it: names that it may take for the same are equal.
 pub(crate) fn case_folded(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
-    // By way of the upper case, which joins letters that only look different (a long s and an s).
+    // Through upper case, which joins letters that only look different (a long s and an s).
     let upper = name.chars().flat_map(char::to_uppercase);
     upper.flat_map(char::to_lowercase).collect()
 }
 
-/// A finished file must not look like another download's companion, or that one would take it for its own: the ending's dot
-/// gives way. The length stays, so that this can be the last step.
+/// Replaces the dot of a reserved suffix: a finished file must not look like a file beside another download,
+/// or that download would take it for its own. The length stays the same, so that this can be the last step.
 fn without_reserved_suffix(mut name: String) -> String {
     if let Some(at) = reserved_suffix_at(&name) {
         name.replace_range(at..=at, "_");
@@ -112,7 +114,8 @@ fn without_reserved_suffix(mut name: String) -> String {
     name
 }
 
-/// Letters, digits and punctuation of any script; no separators, wildcards, controls or direction marks.
+/// Letters, digits and punctuation of any script; no separators, wildcards, control characters or direction
+/// marks.
 fn is_safe_char(c: char) -> bool {
     let direction = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     !c.is_control()
@@ -123,22 +126,24 @@ fn is_safe_char(c: char) -> bool {
         )
 }
 
-/// What follows the last separator of any system.
+/// The text after the last separator of any system.
 fn last_component(name: &str) -> &str {
     name.rsplit(['/', '\\']).next().unwrap_or_default()
 }
 
-/// A name's front and its ending, which has its dot. What is long is no ending, nor is all of a name.
+/// Splits a name before its extension, which keeps its dot. A long suffix is not an extension, nor is the
+/// whole name.
 pub(crate) fn split_extension(name: &str) -> (&str, &str) {
-    /// Endings longer than this are part of the name.
-    const ENDING: usize = 16;
+    /// Longer suffixes are part of the name.
+    const MAX_EXTENSION_LENGTH: usize = 16;
     match name.rfind('.') {
-        Some(dot) if dot > 0 && name.len() - dot <= ENDING => name.split_at(dot),
+        Some(dot) if dot > 0 && name.len() - dot <= MAX_EXTENSION_LENGTH => name.split_at(dot),
         _ => (name, ""),
     }
 }
 
-/// A name with something put before its ending, cut before that where all of it would be too long, at a character's boundary.
+/// A name with a tag before its extension; cut before the tag, at a character's boundary, if the whole would
+/// be too long.
 pub(crate) fn with_tag(name: &str, tag: &str) -> String {
     let (stem, ending) = split_extension(name);
     let mut cut = stem.len().min(MAX_LENGTH - ending.len() - tag.len());
@@ -149,7 +154,7 @@ pub(crate) fn with_tag(name: &str, tag: &str) -> String {
     format!("{stem}{tag}{ending}")
 }
 
-/// Cuts a long name before its ending.
+/// Cuts a long name before its extension.
 fn shorten(name: &str) -> String {
     if name.len() <= MAX_LENGTH {
         name.to_owned()
@@ -158,13 +163,13 @@ fn shorten(name: &str) -> String {
     }
 }
 
-/// `name=parameter_value` pairs, names in lower case, quoted strings unescaped.
+/// `name=value` pairs, names in lower case, quoted strings unescaped.
 fn parameters(text: &str) -> Vec<(String, String)> {
-    /// More parameters than this are not read.
-    const MOST: usize = 16;
+    /// The most parameters that are read.
+    const MAX_PARAMETERS: usize = 16;
     let mut found = Vec::new();
     let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
-    while found.len() < MOST {
+    while found.len() < MAX_PARAMETERS {
         let Some((name, after)) = rest.split_once('=') else {
             break;
         };
@@ -178,7 +183,7 @@ fn parameters(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// A token or quoted string, and what follows its semicolon.
+/// A token or quoted string, and the text after its semicolon.
 fn parameter_value(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (token, rest) = text.split_once(';').unwrap_or((text, ""));

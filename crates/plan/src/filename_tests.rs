@@ -1,4 +1,4 @@
-//! Row A25: names as origins, well-meaning and other, write them.
+//! Row A25: names as well-meaning and other origins write them.
 
 use super::*;
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn a25_a_name_never_leaves_the_directory() {
 }
 
 #[test]
-fn a25_a_name_never_ends_as_a_companion_of_a_download_does() {
+fn a25_a_name_never_has_a_reserved_suffix() {
     for (text, name) in [
         ("attachment; filename=f.haul-part", "f_haul-part"),
         ("attachment; filename=f.HAUL-Journal", "f_HAUL-Journal"),
@@ -79,7 +79,7 @@ fn a25_a_name_never_ends_as_a_companion_of_a_download_does() {
             "attachment; filename=f.haul-part.haul-part",
             "f.haul-part_haul-part",
         ),
-        // The long s and the sign for Kelvin, which some file systems take for s and k.
+        // The long s and the Kelvin sign, which some file systems take for s and k.
         (
             "attachment; filename*=UTF-8''f.haul-bad-chec%E2%84%AA%C5%BFum",
             "f_haul-bad-chec\u{212a}\u{17f}um",
@@ -91,7 +91,7 @@ fn a25_a_name_never_ends_as_a_companion_of_a_download_does() {
     }
     assert_eq!(url("http://h.test/a/f.iso.haul-part"), "f.iso_haul-part");
     assert_eq!(url("http://h.test/f%2Ehaul-journal"), "f_haul-journal");
-    // Cutting a long name must not bring an ending to light.
+    // Cutting a long name must not expose a reserved suffix.
     let long = format!(
         "{}.haul-part{}",
         "n".repeat(MAX_LENGTH - 10),
@@ -101,7 +101,7 @@ fn a25_a_name_never_ends_as_a_companion_of_a_download_does() {
 }
 
 #[test]
-fn a25_a_long_name_is_cut_before_its_ending() {
+fn a25_a_long_name_is_cut_before_its_extension() {
     let name = disposition(&format!("attachment; filename={}.tar.gz", "n".repeat(300))).unwrap();
     assert!(name.len() <= MAX_LENGTH && name.ends_with(".gz"));
 }
@@ -116,8 +116,8 @@ fn names_from_urls_are_decoded_and_safe() {
     assert_eq!(url("http://h.test/%ff%00"), "index.html");
 }
 
-/// Names that come close to a companion's.
-fn near_companion() -> impl Strategy<Value = String> {
+/// Names that come close to a reserved suffix.
+fn near_reserved_suffix() -> impl Strategy<Value = String> {
     let ending = prop_oneof![
         Just(".haul-part"),
         Just(".Haul-Journal"),
@@ -131,7 +131,7 @@ fn near_companion() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn a25_no_name_is_taken_for_a_companion_and_cleaning_again_changes_nothing(name in near_companion()) {
+    fn a25_no_name_has_a_reserved_suffix_and_sanitizing_again_changes_nothing(name in near_reserved_suffix()) {
         if let Some(safe_name) = sanitize(&name) {
             prop_assert!(!has_reserved_suffix(&safe_name), "{safe_name}");
             prop_assert!(!has_reserved_suffix(&safe_name.to_ascii_uppercase()), "{safe_name}");
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn a25_a_safe_name_is_one_plain_component_whatever_was_asked_for(name: String) {
+    fn a25_a_sanitized_name_is_one_plain_component(name: String) {
         if let Some(safe_name) = sanitize(&name) {
             prop_assert!(!safe_name.is_empty() && safe_name.len() <= MAX_LENGTH);
             prop_assert!(!safe_name.starts_with(['.', '-', ' ']) && !safe_name.ends_with(['.', ' ']));
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn a25_no_header_makes_it_panic(bytes: Vec<u8>) {
+    fn a25_no_header_value_panics(bytes: Vec<u8>) {
         if let Ok(value) = HeaderValue::from_bytes(&bytes) {
             let _ = from_content_disposition(&value);
         }

@@ -1,18 +1,20 @@
-//! Everything that decides, without a socket, a file or a clock.
+//! Every decision, without a socket, a file or a clock.
 //!
-//! Time comes in as a [`std::time::Duration`] since the job began, randomness as a number, outcomes as arguments; what
-//! to do next goes out as a value. That is what lets every decision be proved by properties and by simulation in
-//! simulated time. The crates that do things carry these decisions out and make none of their own.
+//! Time comes in as a [`std::time::Duration`] since the job began, randomness as a number, results as
+//! arguments; the next step goes out as a value. That lets properties and simulations in simulated time prove
+//! every decision. Other crates carry the decisions out and make none of their own.
 //!
-//! One job's decisions meet in this order: [`SegmentPlan::first_range`] says what the first request asks for,
-//! [`classify_response`] what each answer means, [`SegmentPlan`] who fetches which bytes next, [`ConnectionControl`] over how many
-//! connections, [`CheckpointSchedule`] when what came is written down, and [`FailurePolicy`] what follows a failure. Where a file can be had in several
-//! places, [`SourceSet`] says which of them is asked.
+//! One job uses them in this order: [`SegmentPlan::first_range`] is the range of the first request,
+//! [`classify_response`] says what each response means, [`SegmentPlan`] which worker fetches which bytes
+//! next, [`ConnectionControl`] over how many connections, [`CheckpointSchedule`] when the journal records
+//! what was written, and [`FailurePolicy`] what follows a failure. If a file has several sources,
+//! [`SourceSet`] chooses among them.
 //!
-//! Many jobs' meet in [`dispatch`]: which of them runs next. [`ContentExpectation`] says whether what came is what was meant, and
-//! [`ErrorLimit`] when going on is of no use.
+//! For many jobs, [`dispatch`] says which of them runs next, [`ContentExpectation`] whether a file is what
+//! the user expects, and [`ErrorLimit`] when the batch should stop.
 //!
-//! The other side of the wire is [`serving`]: what a request asks of a file server. [`tunnel`] is what stands between.
+//! [`serving`] has the decisions of a file server about its requests, [`tunnel`] those of a relay through
+//! proxies.
 
 mod checkpoint;
 mod checksum;

@@ -1,8 +1,8 @@
-//! Link header fields (RFC 8288), as far as they say where else a file can be had (RFC 6249): `rel=duplicate` is another
-//! place for the same bytes, `rel=describedby` with Metalink's media type a document that lists such places.
+//! Link header fields (RFC 8288) that name mirrors of a file (RFC 6249): `rel=duplicate` is another URL of
+//! the same bytes, `rel=describedby` with Metalink's media type is a document that lists such URLs.
 //!
-//! What cannot be read is passed over, as everything odd in a field that nobody asked for. Whether a link is to be believed
-//! is not said here: RFC 6249 wants a digest of the file, or a strong entity tag that the servers have in common.
+//! Malformed links are skipped: nobody asked for the field. Whether to trust a link is decided elsewhere: RFC
+//! 6249 wants a digest of the file, or a strong entity tag that the servers have in common.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -10,37 +10,37 @@ use url::Url;
 
 use crate::metalink::MEDIA_TYPE;
 
-/// Links that are looked at, of all fields together.
+/// The most links that are read, of all fields together.
 const MAX_LINKS: usize = 256;
 
 /// The longest reference, in bytes.
 const MAX_REFERENCE_BYTES: usize = 8 * 1024;
 
-/// Parameters of a link that are looked at.
+/// The most parameters of a link that are read.
 const MAX_PARAMETERS: usize = 32;
 
-/// The priority where none is given, and the lowest (RFC 6249 3.1).
+/// The lowest priority, and the one of a link without priority (RFC 6249 3.1).
 const LOWEST_PRIORITY: u32 = 999_999;
 
-/// Where else a file can be had.
+/// The mirrors that Link headers name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkHeader {
-    /// Places for the same bytes, best first.
+    /// Other URLs of the same bytes, best first.
     pub duplicates: Vec<DuplicateLink>,
     /// Metalink documents that describe the file.
     pub metalinks: Vec<Url>,
 }
 
-/// Another place for the same bytes.
+/// Another URL of the same bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DuplicateLink {
-    /// The place; http or https.
+    /// An http or https URL.
     pub url: Url,
     /// 1 is the best.
     pub priority: u32,
 }
 
-/// What a head says of other places. `base` is the URL that the answer came from.
+/// Parses the Link fields of a response head. `base` is the URL that the response came from.
 #[must_use]
 pub fn parse_link_headers(headers: &HeaderMap, base: &Url) -> LinkHeader {
     let mut found = LinkHeader::default();
@@ -53,9 +53,9 @@ pub fn parse_link_headers(headers: &HeaderMap, base: &Url) -> LinkHeader {
     found
 }
 
-/// Sorts one link in, if it is of use.
+/// Adds a link, if it names a mirror or a Metalink document.
 fn add_link(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
-    // A link with an anchor speaks of something else than what was asked for.
+    // A link with an anchor is about another resource.
     if link.reference.len() > MAX_REFERENCE_BYTES || link.parameter("anchor").is_some() {
         return;
     }
@@ -83,14 +83,14 @@ fn add_link(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
 /// One link of a field.
 #[derive(Debug)]
 struct LinkValue<'a> {
-    /// What stands between the angle brackets.
+    /// The text between the angle brackets.
     reference: &'a str,
     /// Names, and values without their quotes.
     parameters: Vec<(&'a str, String)>,
 }
 
 impl LinkValue<'_> {
-    /// A parameter's value; of several the first counts (RFC 8288 3.3).
+    /// A parameter's value; the first of several counts (RFC 8288 3.3).
     fn parameter(&self, name: &str) -> Option<&str> {
         let known = |(known, _): &&(&str, String)| known.eq_ignore_ascii_case(name);
         self.parameters
@@ -100,7 +100,7 @@ impl LinkValue<'_> {
     }
 }
 
-/// Reads a field link by link (RFC 8288 B.2); holds what is left of it. Where it makes no sense, it ends.
+/// Parses a field link by link (RFC 8288 B.2); holds the rest of the field. Ends where the syntax is broken.
 struct LinkHeaderParser<'a>(&'a str);
 
 impl<'a> Iterator for LinkHeaderParser<'a> {
@@ -116,7 +116,7 @@ impl<'a> Iterator for LinkHeaderParser<'a> {
                 parameters.push(parameter);
             }
         }
-        // What stands between here and the next comma is no parameter, and skipped.
+        // Text between here and the next comma is not a parameter: skip it.
         let comma = self.0.find(',').unwrap_or(self.0.len());
         self.0 = &self.0[comma..];
         Some(LinkValue {
@@ -154,7 +154,8 @@ fn skip_blanks(text: &str) -> &str {
     text.trim_start_matches([' ', '\t'])
 }
 
-/// A quoted string from behind its first quote, and what follows the second. `None` when there is no second.
+/// A quoted string without its opening quote, and the text after its closing quote. `None` when that is
+/// missing.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirrored_file_as_the_rfc_has_it() {
+    fn the_example_of_the_rfc_names_its_mirrors() {
         let found = read(&[
             "<http://www2.example.com/example.ext>; rel=duplicate; pri=2; pref",
             "<ftp://ftp.example.com/example.ext>; rel=duplicate",
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn several_links_in_a_field_and_commas_where_they_part_nothing() {
+    fn commas_separate_links_only_outside_of_quotes_and_brackets() {
         let field = ",, </x,y>;title=\"a, <b>; rel=\\\"c\\\"\" ; REL = \"prev Duplicate\" , <../z>;rel=duplicate,<q>; rel=\"next\"";
         assert_eq!(
             duplicates(&[field]),
@@ -223,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_relation_counts_and_one_with_an_anchor_does_not() {
+    fn the_first_relation_counts_and_a_link_with_an_anchor_does_not() {
         assert_eq!(
             duplicates(&["</x>; rel=next; rel=duplicate"]),
             Vec::<String>::new()
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_passed_over() {
+    fn malformed_links_are_skipped() {
         for field in [
             "",
             "x",
@@ -253,7 +254,7 @@ mod tests {
         ] {
             assert_eq!(read(&[field]), LinkHeader::default(), "{field}");
         }
-        // Junk behind a link takes nothing from the next.
+        // Junk after a link does not spoil the next one.
         assert_eq!(
             duplicates(&["<x>; rel=next junk \u{e9}, <y>; rel=duplicate"]),
             ["https://a.test/dir/y"]
@@ -274,13 +275,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_makes_it_panic_or_turn_in_circles(text in "[<>;,=\" \\\\a-z/]{0,80}") {
+        fn no_field_panics_or_loops(text in "[<>;,=\" \\\\a-z/]{0,80}") {
             let found = read(&[&text]);
             prop_assert!(found.duplicates.len() <= 80);
         }
 
         #[test]
-        fn no_bytes_do(bytes: Vec<u8>) {
+        fn no_bytes_panic(bytes: Vec<u8>) {
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 let headers = std::iter::once((LINK, value)).collect();
                 let _ = parse_link_headers(&headers, &Url::parse("http://h.test/").unwrap());
@@ -288,7 +289,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quoted_title_is_read_as_it_was_written(title in "[ -~]{0,30}") {
+        fn a_quoted_title_does_not_hide_the_parameters_after_it(title in "[ -~]{0,30}") {
             let quoted = title.replace('\\', "\\\\").replace('"', "\\\"");
             let field = format!("<x>; title=\"{quoted}\"; rel=duplicate");
             prop_assert_eq!(duplicates(&[&field]), ["https://a.test/dir/x"]);

@@ -1,8 +1,10 @@
-//! Digests of a file's pieces, as Metalink files bring them: which piece is which bytes, and which of them can be looked at by now.
+//! Digests of a file's pieces, as Metalink files list them: which bytes a piece is, and which pieces can be
+//! checked by now.
 //!
-//! [`PieceDigests`] is what somebody said; [`PieceChecks`] what has come of it in one download. Hashing is another's:
-//! [`PieceChecks::take_ready`] names pieces whose every byte is in the file, [`PieceChecks::on_checked`] takes what their digests
-//! came to. A piece that was bad is named again when its bytes are there again.
+//! [`PieceDigests`] is the list, [`PieceChecks`] the state of the checks in one download. The caller computes
+//! digests: [`PieceChecks::take_ready`] names pieces whose every byte is in the file,
+//! [`PieceChecks::on_checked`] takes the results. A piece whose digest was wrong is named again when its
+//! bytes have been fetched again.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,33 +12,32 @@ use std::ops::Range;
 use crate::checksum::DigestAlgorithm;
 use crate::range_set::RangeSet;
 
-/// Digests of pieces of one length, the last one shorter or as long.
+/// The digests of a file's pieces. All pieces have one length; the last one may be shorter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PieceDigests {
-    /// Which digest.
     algorithm: DigestAlgorithm,
-    /// Bytes in each piece.
+    /// Bytes in each piece but perhaps the last.
     length: u64,
     /// All digests, one after the other: a list of lists would take twice the memory.
     digests: Vec<u8>,
 }
 
-/// What was said of pieces makes no sense.
+/// Why a list of digests cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PieceDigestsError {
     /// A length of zero, or no digests.
     #[error("pieces without a length or without digests")]
     Empty,
-    /// A digest that is not as long as its algorithm's are.
+    /// A digest that is not as long as those of its algorithm.
     #[error("a {algorithm} digest of a piece has {} bytes", .algorithm.digest_len())]
     Digest {
-        /// Of which algorithm.
+        /// The algorithm.
         algorithm: DigestAlgorithm,
     },
 }
 
 impl PieceDigests {
-    /// Pieces of `length` bytes with their digests in order.
+    /// Digests of pieces of `length` bytes, in order.
     ///
     /// # Errors
     /// [`PieceDigestsError`].
@@ -63,7 +64,7 @@ impl PieceDigests {
         })
     }
 
-    /// Which digest.
+    /// The algorithm of the digests.
     #[must_use]
     pub fn algorithm(&self) -> DigestAlgorithm {
         self.algorithm
@@ -75,13 +76,13 @@ impl PieceDigests {
         self.length
     }
 
-    /// How many there are.
+    /// How many pieces there are.
     #[must_use]
     pub fn count(&self) -> u64 {
         (self.digests.len() / self.algorithm.digest_len()) as u64
     }
 
-    /// A piece's digest; `None` past the last.
+    /// The digest of a piece; `None` past the last.
     #[must_use]
     pub fn digest(&self, piece: u64) -> Option<&[u8]> {
         let length = self.algorithm.digest_len();
@@ -89,7 +90,7 @@ impl PieceDigests {
         self.digests.get(at..at.checked_add(length)?)
     }
 
-    /// Whether these are the pieces of a file of so many bytes.
+    /// Whether a file of `total` bytes has this many pieces.
     #[must_use]
     pub fn matches_length(&self, total: u64) -> bool {
         total.div_ceil(self.length) == self.count()
@@ -108,7 +109,7 @@ impl PieceDigests {
         range.start / self.length..range.end.div_ceil(self.length)
     }
 
-    /// The pieces that lie in a range whole, in a file of `total` bytes.
+    /// The pieces of which a range has every byte, in a file of `total` bytes.
     fn contained_in(&self, range: &Range<u64>, total: u64) -> Range<u64> {
         let first = range.start.div_ceil(self.length);
         let end = if range.end >= total {
@@ -120,23 +121,22 @@ impl PieceDigests {
     }
 }
 
-/// What is known of the pieces of one file under way.
+/// Which pieces of a file in download have been checked.
 #[derive(Debug)]
 pub struct PieceChecks {
-    /// What was said.
     pieces: PieceDigests,
     /// Bytes in the file.
     total: u64,
-    /// Pieces that were handed out to be looked at, or were found right.
+    /// Pieces that were handed out for a check, or are verified.
     handed_out: RangeSet,
-    /// Pieces that were found right.
+    /// Pieces whose digest is right.
     verified: RangeSet,
-    /// How often pieces were bad: those that ever were.
+    /// How often the digest of a piece was wrong, for the pieces for which it ever was.
     failures: BTreeMap<u64, u32>,
 }
 
 impl PieceChecks {
-    /// A book in which nothing is known yet; `None` when the pieces are those of a file of another length.
+    /// Checks of which none is done; `None` when the digests are those of a file of another length.
     #[must_use]
     pub fn new(pieces: PieceDigests, total: u64) -> Option<Self> {
         pieces.matches_length(total).then(|| Self {
@@ -148,30 +148,30 @@ impl PieceChecks {
         })
     }
 
-    /// What was said.
+    /// The list of digests.
     #[must_use]
     pub fn pieces(&self) -> &PieceDigests {
         &self.pieces
     }
 
-    /// The bytes of a piece.
+    /// The byte range of a piece.
     #[must_use]
     pub fn range(&self, piece: u64) -> Range<u64> {
         self.pieces.range(piece, self.total)
     }
 
-    /// The next pieces, at most `most`, whose every byte is `done` and which nobody has looked at since.
-    pub fn take_ready(&mut self, done: &RangeSet, most: usize) -> Vec<u64> {
+    /// Up to `limit` pieces whose every byte is `done` and that were not handed out since.
+    pub fn take_ready(&mut self, done: &RangeSet, limit: usize) -> Vec<u64> {
         let mut ready = Vec::new();
-        for stretch in done.iter() {
-            let within = self.pieces.contained_in(&stretch, self.total);
+        for range in done.iter() {
+            let within = self.pieces.contained_in(&range, self.total);
             ready.extend(
                 self.handed_out
                     .gaps(within)
                     .flatten()
-                    .take(most - ready.len()),
+                    .take(limit - ready.len()),
             );
-            if ready.len() >= most {
+            if ready.len() >= limit {
                 break;
             }
         }
@@ -181,9 +181,10 @@ impl PieceChecks {
         ready
     }
 
-    /// A piece was looked at. Returns how often it has been bad, this time included; 0 for a good one.
-    pub fn on_checked(&mut self, piece: u64, good: bool) -> u32 {
-        if good {
+    /// Records a check. Returns how often the digest of the piece has been wrong, this time included; 0 if it
+    /// is right.
+    pub fn on_checked(&mut self, piece: u64, is_right: bool) -> u32 {
+        if is_right {
             self.verified.insert(piece..piece + 1);
             return 0;
         }
@@ -194,13 +195,13 @@ impl PieceChecks {
         *times
     }
 
-    /// Whether every piece was found right.
+    /// Whether every piece is verified.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.verified.covers(&(0..self.pieces.count()))
     }
 
-    /// Where the pieces end that were found right, from the first one on.
+    /// Where the verified pieces at the beginning of the file end.
     #[must_use]
     pub fn verified_prefix(&self) -> u64 {
         self.range(self.verified.prefix_end()).start
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn malformed_digests_are_refused() {
         let new =
             |length, digests: &[&[u8]]| PieceDigests::new(DigestAlgorithm::Md5, length, digests);
         assert_eq!(new(0, &[&[0; 16]]), Err(PieceDigestsError::Empty));
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_fit_files_whose_last_piece_is_not_empty() {
+    fn the_count_of_pieces_must_match_the_length_of_the_file() {
         let pieces = pieces(10, 3);
         let fit = |total| pieces.matches_length(total);
         assert!(!fit(20) && fit(21) && fit(30) && !fit(31));
@@ -244,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_piece_is_handed_out_again_and_counted() {
+    fn a_wrong_piece_is_handed_out_again_and_counted() {
         let mut book = PieceChecks::new(pieces(10, 3), 25).unwrap();
         let mut done: RangeSet = std::iter::once(0..20).collect();
         assert_eq!(book.take_ready(&done, 9), [0, 1]);
@@ -267,7 +268,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_piece_is_ready_once_and_only_when_all_of_it_is_there(
+        fn each_piece_is_ready_once_and_only_when_every_byte_is_done(
             length in 1u64..9, total in 1u64..100,
             writes in prop::collection::vec((0u64..100, 0u64..30), 0..30),
         ) {

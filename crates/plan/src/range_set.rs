@@ -1,7 +1,7 @@
 //! A set of bytes as sorted, disjoint ranges that do not touch.
 //!
-//! Kept in a vector: a download has tens of stretches, not thousands, and a search in a sorted vector that fits a few
-//! cache lines beats a tree.
+//! Kept in a vector: a download has tens of ranges, not thousands, and a search in a sorted vector that fits
+//! a few cache lines beats a tree.
 
 use std::ops::Range;
 
@@ -24,24 +24,24 @@ impl RangeSet {
         if range.is_empty() {
             return;
         }
-        // All stretches that overlap or touch the new one melt into it.
+        // All ranges that overlap or touch the new one merge into it.
         let first = self.ranges.partition_point(|known| known.end < range.start);
         let last = self
             .ranges
             .partition_point(|known| known.start <= range.end);
         let mut merged = range;
-        if let Some(melting) = self
+        if let Some(merging) = self
             .ranges
             .get(first..last)
-            .filter(|melting| !melting.is_empty())
+            .filter(|merging| !merging.is_empty())
         {
-            merged.start = merged.start.min(melting[0].start);
-            merged.end = merged.end.max(melting[melting.len() - 1].end);
+            merged.start = merged.start.min(merging[0].start);
+            merged.end = merged.end.max(merging[merging.len() - 1].end);
         }
         self.ranges.splice(first..last, [merged]);
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     pub fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -76,18 +76,18 @@ impl RangeSet {
         self.range_containing(at).is_some()
     }
 
-    /// The stretch that a byte is in.
+    /// The range of the set that holds a byte.
     #[must_use]
     pub fn range_at(&self, at: u64) -> Option<Range<u64>> {
         self.range_containing(at).cloned()
     }
 
-    /// The stretches, in order.
+    /// The ranges, in order.
     pub fn iter(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.ranges.iter().cloned()
     }
 
-    /// What is missing of a range, in order.
+    /// The parts of a range that are not in the set, in order.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self
             .ranges
@@ -114,7 +114,7 @@ impl RangeSet {
             .sum()
     }
 
-    /// Where the stretch that starts at byte 0 ends; 0 if there is none.
+    /// Where the range that starts at byte 0 ends; 0 if there is none.
     #[must_use]
     pub fn prefix_end(&self) -> u64 {
         self.ranges
@@ -129,7 +129,7 @@ impl RangeSet {
         self.ranges.is_empty()
     }
 
-    /// The stretch that holds a byte.
+    /// The range of the set that holds a byte.
     fn range_containing(&self, at: u64) -> Option<&Range<u64>> {
         let index = self.ranges.partition_point(|known| known.end <= at);
         self.ranges.get(index).filter(|known| known.start <= at)
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The model: one boolean a byte.
+    /// The model has one boolean a byte.
     const SIZE: u64 = 64;
 
     fn any_range() -> impl Strategy<Value = Range<u64>> {
@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_like_one_boolean_a_byte(steps in prop::collection::vec((any::<bool>(), any_range()), 0..40), asked in any_range()) {
+        fn it_behaves_like_one_boolean_per_byte(steps in prop::collection::vec((any::<bool>(), any_range()), 0..40), asked in any_range()) {
             let mut set = RangeSet::new();
             let mut model = vec![false; usize::try_from(SIZE).unwrap()];
             for (add, range) in steps {
@@ -181,7 +181,7 @@ mod tests {
             for at in 0..SIZE {
                 prop_assert_eq!(gaps.contains(at), asked.contains(&at) && !set.contains(at));
             }
-            // Stretches are non-empty, sorted and never touch: there is one way to write a set.
+            // Ranges are non-empty, sorted and never touch: every set has one representation.
             let stretches: Vec<_> = set.iter().collect();
             prop_assert!(stretches.iter().all(|stretch| !stretch.is_empty()));
             prop_assert!(stretches.windows(2).all(|pair| pair[0].end < pair[1].start));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_byte_there_is_can_be_held() {
+    fn the_last_possible_byte_can_be_in_the_set() {
         let set: RangeSet = std::iter::once(u64::MAX - 1..u64::MAX).collect();
         assert!(set.covers(&(u64::MAX - 1..u64::MAX)));
         assert_eq!(set.total_bytes(), 1);

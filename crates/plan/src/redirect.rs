@@ -1,17 +1,17 @@
-//! Where a redirect leads, and whether to go there (RFC 9110 15.4, 10.2.2).
+//! Where a redirect leads, and whether to follow it (RFC 9110 15.4, 10.2.2).
 
 use http::HeaderValue;
 use url::Url;
 
-/// The longest Location that is followed, in bytes: signed URLs reach two thousand.
+/// The longest Location that is followed, in bytes: signed URLs have up to two thousand.
 const MAX_LOCATION_BYTES: usize = 16 * 1024;
 
-/// What redirects may do.
+/// Limits on redirects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RedirectOptions {
-    /// How many in a row are followed.
+    /// Redirects in a row that are followed.
     pub max_redirects: usize,
-    /// Whether https may lead to http.
+    /// Whether a redirect from https to http is followed.
     pub allow_downgrade: bool,
 }
 
@@ -26,8 +26,9 @@ impl Default for RedirectOptions {
 }
 
 impl RedirectOptions {
-    /// Whether going from one URL to another would give up encryption unasked: by a redirect, or because an answer or a document
-    /// that came encrypted names the other. Anybody on the way could put other bytes in place of those.
+    /// Whether going from one URL to another would give up encryption unasked: by a redirect, or because a
+    /// response or a document that came encrypted names the other URL. Anybody between could put other bytes
+    /// in place of those of the second URL.
     #[must_use]
     pub fn is_refused_downgrade(&self, from: &Url, to: &Url) -> bool {
         from.scheme() == "https" && to.scheme() == "http" && !self.allow_downgrade
@@ -41,17 +42,17 @@ pub enum RedirectError {
     #[error("more than {0} redirects in a row")]
     TooMany(usize),
     /// There is no Location.
-    #[error("a redirect that does not say where to")]
+    #[error("a redirect without a Location")]
     MissingLocation,
     /// The Location is longer than any URL in use.
     #[error(
         "a redirect to a URL of {0} bytes, more than the {MAX_LOCATION_BYTES} that are followed"
     )]
     LocationTooLong(usize),
-    /// The Location is no URL.
-    #[error("a redirect to something that is no URL")]
+    /// The Location is not a URL.
+    #[error("a redirect whose Location is not a URL")]
     InvalidLocation,
-    /// Not http or https.
+    /// Neither http nor https.
     #[error("a redirect to {0}:, which is neither http nor https")]
     UnsupportedScheme(String),
     /// From https to http.
@@ -59,10 +60,10 @@ pub enum RedirectError {
     Downgrade,
 }
 
-/// The next URL, without credentials, as a Location says it. `hops` is how many redirects were followed before this one.
+/// The URL of a redirect, without credentials. `hops` is how many redirects were followed before this one.
 ///
 /// # Errors
-/// Every redirect that must not be followed.
+/// The redirect must not be followed.
 pub fn follow_redirect(
     from: &Url,
     location: Option<&HeaderValue>,
@@ -89,7 +90,7 @@ pub fn follow_redirect(
     if options.is_refused_downgrade(from, &url) {
         return Err(RedirectError::Downgrade);
     }
-    // An origin does not get to choose which credentials are sent, to itself or to others. These calls fail only for
+    // An origin must not choose which credentials are sent, to itself or to others. These calls fail only for
     // URLs that cannot have any.
     let _ = url.set_username("");
     let _ = url.set_password(None);

@@ -1,8 +1,9 @@
-//! Digests that an origin announces: Repr-Digest and Content-Digest (RFC 9530), Digest (RFC 3230), Content-MD5
-//! (RFC 1864) and the `x-amz-checksum-*` fields (row A26).
+//! Digests that an origin announces: Repr-Digest and Content-Digest (RFC 9530), Digest (RFC 3230),
+//! Content-MD5 (RFC 1864) and the `x-amz-checksum-*` fields (row A26).
 //!
-//! Fields about the representation hold for the file even on a partial answer; fields about the content do so only on a
-//! whole one. What cannot be read is left out: an origin's odd header must not fail a download that is otherwise right.
+//! Fields about the representation hold for the file even in a partial response; fields about the content do
+//! so only in a whole one. Malformed values are left out: an origin's odd header must not fail a download
+//! that is otherwise right.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,22 +14,22 @@ use crate::checksum::DigestAlgorithm;
 /// A digest that the file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedDigest {
-    /// Which digest.
+    /// The algorithm.
     pub algorithm: DigestAlgorithm,
-    /// Its bytes.
+    /// Most significant byte first.
     pub digest: Vec<u8>,
-    /// The field that said so, for the message.
+    /// The name of the field that announced it, for messages.
     pub field: &'static str,
 }
 
-/// Every digest that a head announces for the whole file. `whole`: its body is the whole file, in a 200 or in a part that has
-/// every byte.
+/// Every digest that a response head announces for the whole file. `is_whole`: the body is the whole file, in
+/// a 200 or in a 206 that has every byte.
 #[must_use]
-pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<ExpectedDigest> {
+pub fn expected_digests(headers: &HeaderMap, is_whole: bool) -> Vec<ExpectedDigest> {
     let mut found = Vec::new();
     read_list(headers, "repr-digest", "Repr-Digest", &mut found);
     read_list(headers, "digest", "Digest", &mut found);
-    if whole {
+    if is_whole {
         read_list(headers, "content-digest", "Content-Digest", &mut found);
         read_single(
             headers,
@@ -58,7 +59,7 @@ pub fn expected_digests(headers: &HeaderMap, whole: bool) -> Vec<ExpectedDigest>
     found
 }
 
-/// A list of `name=value`; the newer fields write the value between colons.
+/// Reads a list of `name=value`; the newer fields write the value between colons.
 fn read_list(
     headers: &HeaderMap,
     name: &str,
@@ -83,7 +84,8 @@ fn read_list(
     }
 }
 
-/// A field that is one base64 value. S3 writes `VALUE-N` for a digest of digests, which says nothing about the file.
+/// Reads a field that is one base64 value. S3 writes `VALUE-N` for a digest of digests, which says nothing
+/// about the file.
 fn read_single(
     headers: &HeaderMap,
     name: &str,
@@ -111,7 +113,7 @@ fn push(
     }));
 }
 
-/// The names of RFC 9530's registry that are known here.
+/// The names of RFC 9530's registry, for the algorithms that haul has.
 const REGISTERED_NAMES: [(&str, DigestAlgorithm); 5] = [
     ("sha-256", DigestAlgorithm::Sha256),
     ("sha-512", DigestAlgorithm::Sha512),
@@ -120,7 +122,7 @@ const REGISTERED_NAMES: [(&str, DigestAlgorithm); 5] = [
     ("crc32c", DigestAlgorithm::Crc32c),
 ];
 
-/// What a name of the registry stands for, in either case, as older fields have it.
+/// The algorithm of a registered name, in either case, as older fields have it.
 pub(crate) fn registered_algorithm(name: &str) -> Option<DigestAlgorithm> {
     let known = REGISTERED_NAMES
         .iter()
@@ -128,7 +130,7 @@ pub(crate) fn registered_algorithm(name: &str) -> Option<DigestAlgorithm> {
     known.map(|(_, algorithm)| *algorithm)
 }
 
-/// The registry's name of an algorithm, if it has one.
+/// The registered name of an algorithm, if it has one.
 pub(crate) fn registered_name(algorithm: DigestAlgorithm) -> Option<&'static str> {
     let known = REGISTERED_NAMES
         .iter()
@@ -145,25 +147,25 @@ mod tests {
     fn expected(
         name: &'static str,
         value: &str,
-        whole: bool,
+        is_whole: bool,
     ) -> Vec<(DigestAlgorithm, &'static str)> {
         let mut headers = HeaderMap::new();
         headers.insert(
             HeaderName::from_static(name),
             HeaderValue::from_str(value).unwrap(),
         );
-        expected_digests(&headers, whole)
+        expected_digests(&headers, is_whole)
             .into_iter()
             .map(|e| (e.algorithm, e.field))
             .collect()
     }
 
-    /// RFC 9530's own example.
+    /// The example of RFC 9530.
     const SHA256: &str = "RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=";
     const MD5: &str = "HUXZLQLMuI/KZ5KDcJPcOA==";
 
     #[test]
-    fn a26_fields_of_the_representation_hold_on_parts_too() {
+    fn a26_fields_of_the_representation_hold_for_partial_responses_too() {
         let newer = format!("sha-256=:{SHA256}:, unknown=:YQ==:");
         assert_eq!(
             expected("repr-digest", &newer, false),
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a26_fields_of_the_content_hold_on_whole_answers_only() {
+    fn a26_fields_of_the_content_hold_for_whole_responses_only() {
         assert_eq!(expected("content-md5", MD5, false), []);
         assert_eq!(
             expected("content-md5", MD5, true),
@@ -208,7 +210,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_makes_it_panic(bytes: Vec<u8>) {
+        fn no_header_value_panics(bytes: Vec<u8>) {
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 let mut headers = HeaderMap::new();
                 headers.insert("repr-digest", value);

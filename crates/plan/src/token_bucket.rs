@@ -1,23 +1,24 @@
 //! A token bucket: how long a reader waits so that a rate is kept.
 //!
-//! Debt is allowed: a reader takes what it has read already and then waits until the bucket is level again. So one
-//! large read costs one wait, and the average is exact whatever the sizes are.
+//! Debt is allowed: a reader takes the bytes that it has read already and then waits until they are paid for.
+//! So one large read costs one wait, and the average is exact whatever the sizes are.
 
 use std::time::Duration;
 
-/// A rate that several readers share.
+/// A rate that several readers share. The time at which the debt is paid stands for the number of tokens
+/// (GCRA).
 #[derive(Debug, Clone)]
 pub struct TokenBucket {
     /// Bytes a second.
     rate: u64,
-    /// What may be taken at once after a rest, in bytes.
+    /// Bytes that may be taken at once after a pause.
     burst: u64,
-    /// The moment at which the bucket is level, given what was taken.
+    /// When everything taken so far is paid for.
     paid_until: Duration,
 }
 
 impl TokenBucket {
-    /// A full bucket. A rate of 0 is taken as 1, since nothing would ever come otherwise.
+    /// A full bucket. A rate of 0 counts as 1: a reader would wait for ever otherwise.
     #[must_use]
     pub fn new(rate: u64, burst: u64) -> Self {
         Self {
@@ -29,7 +30,7 @@ impl TokenBucket {
 
     /// Takes `bytes` at `now`; returns how long the caller waits before it takes more.
     pub fn take(&mut self, now: Duration, bytes: u64) -> Duration {
-        // A rest fills the bucket up to its burst and no further.
+        // A pause fills the bucket up to its burst and no further.
         let earliest = now.saturating_sub(self.cost(self.burst));
         self.paid_until = self
             .paid_until
@@ -38,7 +39,7 @@ impl TokenBucket {
         self.paid_until.saturating_sub(now)
     }
 
-    /// How long the rate takes for some bytes.
+    /// How long the rate needs for some bytes.
     fn cost(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -51,7 +52,8 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Readers that wait as told never get more than the burst above the rate, and never much less than the rate.
+        /// Readers that wait as long as `take` says never get more than the burst above the rate, and never
+        /// much less than the rate.
         #[test]
         fn the_rate_is_kept_whatever_the_sizes(rate in 1_000u64..1 << 30, sizes in prop::collection::vec(1u64..1 << 20, 1..200)) {
             let burst = 64 * 1024;

@@ -1,4 +1,4 @@
-//! Which version of a resource an answer is of: entity tags, dates, lengths (RFC 9110 8.8).
+//! Which version of a resource a response is of: entity tags, dates, lengths (RFC 9110 8.8).
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,19 +10,19 @@ use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
 const MAX_VALIDATOR_BYTES: usize = 1024;
 
-/// How much older than the answer a date must be before it tells versions apart (RFC 9110 8.8.2.2).
+/// How much older than the response a date must be before it is a strong validator (RFC 9110 8.8.2.2).
 pub(crate) const MIN_STRONG_DATE_AGE: Duration = Duration::from_secs(60);
 
 /// An entity tag (RFC 9110 8.8.3).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntityTag {
-    /// Whether it only promises equal meaning, not equal bytes.
+    /// Whether the tag promises only equal meaning, not equal bytes.
     weak: bool,
-    /// What stands between the quotes.
+    /// The text between the quotes.
     opaque: String,
 }
 
-/// What stands in a header is no entity tag.
+/// The text of a header is not an entity tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not an entity tag")]
 pub struct EntityTagError;
@@ -62,7 +62,7 @@ impl fmt::Display for EntityTag {
 }
 
 impl EntityTag {
-    /// A strong tag of our own making. What may not stand between quotes is left out.
+    /// A strong tag made here. Characters that are not allowed between quotes are left out.
     #[must_use]
     pub fn new_strong(opaque: impl Into<String>) -> Self {
         let mut opaque = opaque.into();
@@ -73,7 +73,7 @@ impl EntityTag {
         }
     }
 
-    /// Whether it promises equal bytes.
+    /// Whether the tag promises equal bytes.
     #[must_use]
     pub fn is_strong(&self) -> bool {
         !self.weak
@@ -85,7 +85,7 @@ impl EntityTag {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// Weak comparison: equal but for the weakness.
+    /// Weak comparison: equal, whether strong or weak.
     #[must_use]
     pub fn weak_eq(&self, other: &Self) -> bool {
         self.opaque == other.opaque
@@ -97,33 +97,35 @@ impl EntityTag {
 pub struct ResourceVersion {
     /// Bytes in the whole representation.
     pub length: Option<u64>,
-    /// Its entity tag.
+    /// The ETag.
     pub etag: Option<EntityTag>,
-    /// Its Last-Modified, letter for letter: comparing what was sent needs no clock and no parser.
+    /// The Last-Modified, letter for letter: comparing the texts needs no clock and no parser.
     pub last_modified: Option<String>,
-    /// When the answer was made, by the origin's clock: decides whether the date above is a strong validator.
+    /// When the response was made, by the origin's clock: decides whether
+    /// [`last_modified`](Self::last_modified) is a strong validator.
     pub date: Option<SystemTime>,
 }
 
 /// How two versions compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionMatch {
-    /// Nothing speaks against their being the same, and as much speaks for it as the first one offers.
+    /// Nothing differs, and the second version has every validator of the first.
     Same,
     /// Something differs.
     Different,
-    /// Nothing differs, but the second one does not offer what pinned the first.
+    /// Nothing differs, but the second version lacks the validator of the first.
     Unproven,
 }
 
 impl ResourceVersion {
-    /// What a head says. `length` is of the whole representation, which for a part stands in Content-Range.
+    /// The version in a response head. `length` is that of the whole representation, which a 206 has in its
+    /// Content-Range.
     #[must_use]
     pub fn from_headers(length: Option<u64>, headers: &HeaderMap) -> Self {
         let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
         Self {
             length,
-            // Tags with bytes beyond ASCII are legal though rare; they are compared as what they are in UTF-8.
+            // Tags with bytes beyond ASCII are legal though rare; they are compared as UTF-8.
             etag: headers
                 .get(ETAG)
                 .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
@@ -133,11 +135,11 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether an answer of `other` may be spliced with bytes of this version (rows A5, A6, A7, A30).
+    /// Whether a response of `other` may be combined with bytes of this version (rows A5, A6, A7, A30).
     ///
-    /// Lengths must agree where both are known. Entity tags decide where both have one: by weak comparison, since a
-    /// weak tag is all that some origins have, and a change of strength alone is a proxy's doing. Only without tags
-    /// does the date decide: servers behind one balancer often disagree about it.
+    /// Lengths must agree where both are known. Entity tags decide where both have one: by weak comparison,
+    /// since a weak tag is all that some origins have, and a change of strength alone is a proxy's doing.
+    /// Only without tags does the date decide: servers behind one balancer often disagree about it.
     #[must_use]
     pub fn compare(&self, other: &Self) -> VersionMatch {
         if matches!((self.length, other.length), (Some(a), Some(b)) if a != b) {
@@ -157,14 +159,14 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether [`ResourceVersion::compare`] finds them the same.
+    /// Whether [`ResourceVersion::compare`] finds the versions the same.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.compare(other) == VersionMatch::Same
     }
 
-    /// The validator for If-Range: a strong tag, or a date that is a strong validator (RFC 9110 13.1.5). A weak tag is
-    /// never sent there, and a date not beside a tag.
+    /// The validator for If-Range: a strong tag, or a date that is a strong validator (RFC 9110 13.1.5). A
+    /// weak tag is never sent there, and a date is not sent if there is a tag.
     #[must_use]
     pub fn if_range(&self) -> Option<HeaderValue> {
         match &self.etag {
@@ -179,31 +181,33 @@ impl ResourceVersion {
         }
     }
 
-    /// Whether bytes of several answers may make one file: when each answer says which version it is of, when a digest would find
-    /// out at the end (`verified`), or when the user asked for several connections (`told`).
+    /// Whether bytes of several responses may make one file: when each response says which version it is of,
+    /// when a digest will be checked at the end (`is_verified`), or when the user asked for several
+    /// connections (`is_requested`).
     ///
-    /// Without any of these a file that changed between two requests, its length staying the same, would be a mix that
-    /// nobody notices (row A7); a single answer is of one version.
+    /// Without any of these, a file that changed between two requests without changing its length would be a
+    /// mix that nobody notices (row A7); a single response is of one version.
     #[must_use]
-    pub fn may_combine_responses(&self, verified: bool, told: bool) -> bool {
-        self.has_validator() || verified || told
+    pub fn may_combine_responses(&self, is_verified: bool, is_requested: bool) -> bool {
+        self.has_validator() || is_verified || is_requested
     }
 
-    /// Whether bytes that an earlier run left of this version may be gone on with, `found` being what the origin has now. Days may
-    /// lie between two runs, so this asks for more than [`ResourceVersion::may_combine_responses`]: what the user said of connections tells
-    /// nothing of versions.
+    /// Whether a download may go on with bytes of this version that an earlier run left; `found` is the
+    /// version that the origin has now. Days may lie between two runs, so this asks for more than
+    /// [`ResourceVersion::may_combine_responses`]: the user's number of connections says nothing about
+    /// versions.
     #[must_use]
-    pub fn may_be_resumed(&self, found: &Self, verified: bool) -> bool {
-        self.is_same(found) && self.is_resumable(verified)
+    pub fn may_be_resumed(&self, found: &Self, is_verified: bool) -> bool {
+        self.is_same(found) && self.is_resumable(is_verified)
     }
 
-    /// Whether bytes of this version can be of use to a later run at all.
+    /// Whether a later run can use bytes of this version at all.
     #[must_use]
-    pub fn is_resumable(&self, verified: bool) -> bool {
-        self.has_validator() || verified
+    pub fn is_resumable(&self, is_verified: bool) -> bool {
+        self.has_validator() || is_verified
     }
 
-    /// Whether anything but the length tells this version from another.
+    /// Whether the version has a validator beside its length.
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()
@@ -227,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_are_read_as_the_rfc_writes_them() {
+    fn tags_are_parsed_as_the_rfc_writes_them() {
         let strong: EntityTag = "\"xyzzy\"".parse().unwrap();
         let weak: EntityTag = "W/\"xyzzy\"".parse().unwrap();
         assert!(strong.strong_eq(&strong) && !strong.strong_eq(&weak) && !weak.strong_eq(&weak));
@@ -288,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a7_without_validators_the_length_rules() {
+    fn a7_without_validators_the_length_decides() {
         assert!(!version(&[]).has_validator());
         assert!(!version(&[]).may_combine_responses(false, false));
         assert!(
@@ -296,7 +300,7 @@ mod tests {
                 && version(&[]).may_combine_responses(false, true)
         );
         assert!(version(&[("etag", "W/\"1\"")]).may_combine_responses(false, false));
-        // Bytes of nobody knows which version, and an origin that now says which one it has.
+        // Bytes of an unknown version, and an origin that now has a validator.
         let tagged = version(&[("etag", "\"1\"")]);
         assert!(!version(&[]).may_be_resumed(&tagged, false));
         assert!(!version(&[]).may_be_resumed(&version(&[]), false));
@@ -324,7 +328,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn tags_never_panic_and_print_as_they_were_read(text: String) {
+        fn no_tag_panics_and_each_is_printed_as_it_was_parsed(text: String) {
             if let Ok(tag) = text.parse::<EntityTag>() {
                 prop_assert_eq!(tag.to_string(), text.trim());
             }

@@ -1,10 +1,8 @@
-//! Uses the library without the command line: shares a folder until the process is killed.
+//! The library in use, without a command line around it: shares a folder until it is killed.
 //!
-//! `cargo run --release -p haul-serve --example share -- DIR ADDRESS
-//! [work-stealing|reuseport|round-robin|single]`
+//! `cargo run --release -p haul-serve --example share -- DIR ADDRESS [work-stealing|reuseport|round-robin|single]`
 //!
-//! Clients may put and delete files. Uploads are not synced, so this is for trying and measuring
-//! only.
+//! Files may be put and deleted, and nothing of that is synced: it is for trying and measuring.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -25,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(way) = arguments.next() {
         options.strategy = way.parse()?;
     }
-    // This runtime is for disk operations; connections live on the runtimes of the worker threads.
+    // Its threads are where disks are waited for; connections live on the crew's own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

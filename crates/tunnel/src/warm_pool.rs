@@ -46,13 +46,12 @@ struct WarmConnection {
     since: Instant,
 }
 
-/// A connection to a target that a client can be joined to.
+/// One that was handed out.
 #[derive(Debug)]
-pub(crate) struct TargetConnection {
-    pub(crate) stream: RelayStream,
-    /// What the target has sent already.
+pub(crate) struct LeasedConnection {
+    pub(crate) end: RelayStream,
+    /// What the target has said already.
     pub(crate) early: Bytes,
-    /// The proxies on the way, for the log.
     pub(crate) via: Arc<str>,
 }
 
@@ -81,7 +80,7 @@ impl WarmPool {
     }
 
     /// One that is still there, if any is.
-    pub(crate) fn take(&self) -> Option<TargetConnection> {
+    pub(crate) fn take(&self) -> Option<LeasedConnection> {
         let mut taken = None;
         while taken.is_none() {
             // Not held while a socket is looked at.
@@ -173,7 +172,7 @@ impl WarmPool {
 
 impl WarmConnection {
     /// With what the target has said by now; none if it has ended.
-    fn looked_at(mut self) -> Option<TargetConnection> {
+    fn looked_at(mut self) -> Option<LeasedConnection> {
         let mut room = BytesMut::zeroed(ROOM);
         let mut buffer = ReadBuf::new(&mut room);
         // Nobody waits here: what is not there now comes later.
@@ -191,8 +190,8 @@ impl WarmConnection {
             0 => self.early,
             _ => [&self.early[..], &room].concat().into(),
         };
-        Some(TargetConnection {
-            stream: self.end,
+        Some(LeasedConnection {
+            end: self.end,
             early,
             via: self.via,
         })

@@ -81,7 +81,7 @@ async fn c2_an_unusable_file_of_a_document_does_not_stop_the_others() {
         .await;
     ran.assert_code(1)
         .assert_stderr_has("haul: error: line 2 of f.meta4: a file without a usable name\n")
-        .assert_stderr_has("haul: error: line 4 of f.meta4: a size that is no number of bytes\n")
+        .assert_stderr_has("haul: error: line 4 of f.meta4: a size that is not a number of bytes\n")
         .assert_stderr_has("1 of 3 files");
     haul.assert_file("d/f", &content());
     assert_eq!(ran.stdout.matches("\"class\":\"usage\"").count(), 2);

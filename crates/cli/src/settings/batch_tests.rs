@@ -334,7 +334,7 @@ fn a_compressed_document_makes_single_downloads_too() {
             "--input-format",
             "metalink"
         ])
-        .contains(": this is no Metalink document")
+        .contains(": the document is not a Metalink document")
     );
 }
 

@@ -1,48 +1,49 @@
-//! What refusals leave: a limit that they lower and time lifts.
+//! The limit on connections that refusals lower and time lifts.
 //!
-//! Refusals come in bursts: a ramp from four to eight meets an origin that takes five, and three are refused in one moment. All
-//! of these were asked before the limit was known, so together they say one thing: *those that were not refused are the
-//! limit*. A refusal of what was asked for later says more. If the number was beyond the limit (time had lifted it by one),
-//! the limit is what it was, and stands longer. If it was within, it may be an accident, since many origins still
-//! count a connection for a moment that was closed here: the number is given back soon. Twice within a short time is
-//! no accident: then the limit has become lower, and an origin that says that it is overloaded is spared half.
+//! Refusals come in bursts: a ramp from four to eight meets an origin that takes five, and three are refused
+//! in one moment. All of these were requested before the limit was known, so together they say one thing:
+//! *the connections that were not refused are the limit*. A later refusal says more. If the number was beyond
+//! the limit (time had lifted it by one), the limit is unchanged, and holds longer. If the number was within
+//! the limit, the refusal may be an accident, since many origins still count a connection for a moment after
+//! it was closed here: the number is restored soon. Twice within a short time is no accident: then the limit
+//! has become lower, and an origin that says that it is overloaded gets half.
 
 use std::time::Duration;
 
-/// How long a limit stands: at first long enough for an origin to recover, and after refusal upon refusal, each twice as
-/// long, so that one that never allows more is hardly asked.
-const STANDS: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
+/// How long a limit holds: at first long enough for an origin to recover, then after each refusal twice as
+/// long, so that an origin that never allows more is seldom tried.
+const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(300));
 
-/// After so long a number is given back that was taken by what may be an accident.
+/// After this time a number is restored that was lowered by what may be an accident.
 const RESTORE_AFTER: Duration = Duration::from_secs(1);
 
-/// What was asked for and refused.
+/// A connection, or a request on one, that the origin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionRefusal {
     /// When the refusal came.
     pub now: Duration,
-    /// When that was asked for which was refused.
+    /// When the refused connection or request was made.
     pub requested_at: Duration,
-    /// Connections that are up beside it.
+    /// Other connections that are open.
     pub open_connections: usize,
     /// Whether the origin says that it is overloaded (429, 503).
     pub overloaded: bool,
 }
 
-/// No more connections than this, learned from refusals.
+/// The limit on connections, learned from refusals.
 #[derive(Debug)]
 pub(super) struct ConnectionCeiling {
-    /// What the settings allow.
+    /// The limit of the options.
     max: usize,
-    /// What is allowed now.
+    /// Connections that are allowed now.
     current: usize,
-    /// What refusals have shown to be the limit, and when they last lowered it; none before the first.
+    /// The limit that refusals have shown, and when they last lowered it; `None` before the first.
     known_limit: Option<(usize, Duration)>,
     /// When a number within the known limit was last refused.
     doubted_at: Option<Duration>,
-    /// When more is allowed again.
+    /// When more connections are allowed again.
     lift_at: Duration,
-    /// How long the next refusal counts.
+    /// How long the limit holds after the next refusal.
     limit_duration: Duration,
 }
 
@@ -54,7 +55,7 @@ impl ConnectionCeiling {
             known_limit: None,
             doubted_at: None,
             lift_at: Duration::MAX,
-            limit_duration: STANDS.0,
+            limit_duration: LIMIT_DURATION.0,
         }
     }
 
@@ -62,30 +63,30 @@ impl ConnectionCeiling {
         self.current
     }
 
-    /// Whether less is allowed than the limit, since a number within it was refused.
+    /// Whether fewer connections than the known limit are allowed, because a number within it was refused.
     pub(super) fn is_doubted(&self) -> bool {
         self.known_limit
             .is_some_and(|(limit, _)| self.current < limit)
     }
 
-    /// One more than `open_connections` was refused.
-    pub(super) fn on_refusal(&mut self, refused: ConnectionRefusal) {
+    /// One connection beside `open_connections` was refused.
+    pub(super) fn on_refusal(&mut self, refusal: ConnectionRefusal) {
         let ConnectionRefusal {
             now,
             open_connections: open,
             ..
-        } = refused;
+        } = refusal;
         match self.known_limit {
-            // Of the same burst: it counts once, but shows how far down the limit is.
-            Some((_, lowered)) if refused.requested_at < lowered => self.set_limit(open, lowered),
+            // Of the same burst: counts once, but shows how far down the limit is.
+            Some((_, lowered)) if refusal.requested_at < lowered => self.set_limit(open, lowered),
             Some(_)
                 if self
                     .doubted_at
-                    .is_some_and(|then| refused.requested_at < then) =>
+                    .is_some_and(|then| refusal.requested_at < then) =>
             {
                 self.current = open.clamp(1, self.current);
             }
-            Some((limit, _)) if open < limit => self.doubt(refused),
+            Some((limit, _)) if open < limit => self.doubt(refusal),
             _ => {
                 self.set_limit(open, now);
                 self.schedule_lift(now);
@@ -94,19 +95,19 @@ impl ConnectionCeiling {
     }
 
     /// A number within the known limit was refused.
-    fn doubt(&mut self, refused: ConnectionRefusal) {
+    fn doubt(&mut self, refusal: ConnectionRefusal) {
         let ConnectionRefusal {
             now,
             open_connections: open,
             ..
-        } = refused;
-        let again = self
+        } = refusal;
+        let is_repeated = self
             .doubted_at
-            .is_some_and(|then| now.saturating_sub(then) < STANDS.0);
+            .is_some_and(|then| now.saturating_sub(then) < LIMIT_DURATION.0);
         self.doubted_at = Some(now);
-        if again {
+        if is_repeated {
             self.set_limit(
-                if refused.overloaded {
+                if refusal.overloaded {
                     open.div_ceil(2)
                 } else {
                     open
@@ -127,18 +128,19 @@ impl ConnectionCeiling {
 
     fn schedule_lift(&mut self, now: Duration) {
         self.lift_at = now.saturating_add(self.limit_duration);
-        self.limit_duration = (self.limit_duration * 2).min(STANDS.1);
+        self.limit_duration = (self.limit_duration * 2).min(LIMIT_DURATION.1);
     }
 
-    /// Allows more when it is time. True when that is a number which had been allowed before, and need not be tried out.
+    /// Allows more connections when it is time. Returns whether the number had been allowed before, and need
+    /// not be tried out.
     pub(super) fn lift_if_due(&mut self, now: Duration) -> bool {
         if now < self.lift_at || self.current >= self.max {
             return false;
         }
         let limit = self.known_limit.map_or(self.max, |(limit, _)| limit);
-        let back = self.is_doubted();
-        self.current = if back { limit } else { self.current + 1 };
+        let restores = self.is_doubted();
+        self.current = if restores { limit } else { self.current + 1 };
         self.lift_at = now.saturating_add(self.limit_duration);
-        back
+        restores
     }
 }

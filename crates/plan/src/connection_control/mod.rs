@@ -1,22 +1,24 @@
-//! How many connections, found by watching what they bring.
+//! How many connections one download uses, found by measuring the rate at different numbers.
 //!
-//! More connections help where an origin or a path limits each one, and hurt where they only share. So the control
-//! climbs while climbing pays and comes back when it does not: it *ramps* (1, 2, 4, 8 ...) as long as the total rate
-//! rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when the rate changes by itself.
-//! Refusals set a ceiling that is lifted slowly (`ceiling.rs`).
+//! More connections help where an origin or a path limits each one, and hurt where they only share. So the
+//! control climbs while climbing pays and goes back when it does not: it *ramps* (1, 2, 4, 8 ...) as long as
+//! the total rate rises, then *holds*, with a *probe* upwards or downwards now and then, and ramps again when
+//! the rate changes by itself. Refusals set a ceiling that is lifted slowly (`ceiling.rs`).
 //!
-//! The hard part is that a rate over a short window often says nothing: an origin that paces each connection in bursts
-//! (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a pause. Where windows are
-//! empty, or scatter so much that a gain cannot be ruled out, the ramp goes on: connections too many cost a few percent,
-//! too few cost multiples. So a ramp proves nothing. The hold, whose windows are longer, judges it: unless each connection
-//! brings what a single one brought, it tries fewer, and keeps them where nothing is lost.
+//! The hard part is that a rate over a short window often says nothing: an origin that paces each connection
+//! in bursts (nginx's `limit_rate` sends 2 MiB at once and then nothing for half a second), a radio link, a
+//! pause. Where windows are empty, or scatter so much that a gain cannot be ruled out, the ramp goes on: too
+//! many connections cost a few percent, too few cost multiples. So a ramp proves nothing. The hold, whose
+//! windows are longer, judges it: unless each connection brings as much as a single one did, it probes fewer,
+//! and keeps them where nothing is lost.
 //!
-//! Surplus connections go when their claims end, so a trial of fewer begins while they drain, and ends at once if that
-//! already costs. And a step up is larger where windows scatter, because a small one could not be told from noise. What
-//! this achieves, on which links, is asserted by the simulations in `tests/it`.
+//! Surplus connections close when their claims end, so a probe of fewer begins while they drain, and ends at
+//! once if that already costs. And a step up is larger where windows scatter, because a small one could not
+//! be told from noise. The simulations in `tests/it` assert what this achieves, on which links.
 //!
-//! Order of calls: [`ConnectionControl::on_sample`] whenever [`ConnectionControl::next_sample_at`] has come, the other
-//! `on_` calls when their thing happens; then [`ConnectionControl::target`] says how many connections should be open.
+//! Order of calls: [`ConnectionControl::on_sample`] whenever the time of
+//! [`ConnectionControl::next_sample_at`] has come, [`ConnectionControl::on_refused`] with each refusal; then
+//! [`ConnectionControl::target`] says how many connections should be open.
 
 mod ceiling;
 mod probe;
@@ -31,38 +33,42 @@ use ceiling::ConnectionCeiling;
 use probe_schedule::{MAX_HOLD_WINDOW, ProbeSchedule};
 use rate_samples::{MAX_WINDOWS, MIN_WINDOWS_FOR_SCATTER, RateSamples, SIGNIFICANT_ERRORS};
 
-/// The share that the total rate must rise by for the next doubling in a ramp, once the scatter can be told. Doubling what
-/// helps gives much more than this, and noise between windows of a steady link stays below it.
+/// The share by which the total rate must rise for the next doubling in a ramp, once the scatter is known. A
+/// doubling that helps gives much more than this, and noise between windows of a steady link stays below it.
 const RAMP_GAIN: f64 = 0.10;
 
-/// The share of the hoped-for gain that must be ruled out before a ramp ends, for a level that may bring half of it is worth
-/// having; and that a first window must bring for the next doubling, for a single window may well err by a tenth.
-const RAMP_HOPE: f64 = 0.5;
+/// The share of the hoped-for gain that must be ruled out before a ramp ends, for a number that may bring
+/// half of it is worth having. A first window must bring as much for the next doubling, for a single window
+/// may well err by a tenth.
+const RAMP_HOPE_SHARE: f64 = 0.5;
 
-/// The longest that a level waits for all its connections to deliver, unless answers are known to take longer: beyond it one
-/// that does not deliver is a stalled one, and the others tell enough.
+/// The longest that a number waits for all its connections to deliver, unless responses are known to take
+/// longer: after that a connection that does not deliver is stalled, and the others suffice for a
+/// measurement.
 const MAX_SETTLE_TIME: Duration = Duration::from_secs(1);
 
-/// The same as long as no latency is known: the origin may be one that takes seconds to its first byte.
+/// The same while no latency is known: the origin may take seconds to its first byte.
 const MAX_SETTLE_TIME_WITHOUT_LATENCY: Duration = Duration::from_secs(5);
 
-/// How long a lowered level waits for surplus connections to finish their claims, which take about two seconds each: only the
-/// least there are, on a slow link, take longer, and a hold must not be blind for ever.
+/// How long a lowered number waits for surplus connections to finish their claims, which take about two
+/// seconds each. Only claims of the least size on a slow link take longer, and a hold must not be blind for
+/// ever.
 const MAX_DRAIN_TIME: Duration = Duration::from_secs(30);
 
-/// How soon to look again whether the connections of a level all deliver: a fifth of a ramp's window costs it little.
+/// The interval of samples until all connections of a number deliver: a fifth of a ramp's window costs it
+/// little.
 const SETTLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Settings of a [`ConnectionControl`].
+/// Options of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionControlOptions {
-    /// Never more than this.
+    /// The highest number.
     pub max: usize,
-    /// No fewer than this, unless refusals say so: one for each source of the file.
+    /// The lowest number, unless refusals say otherwise: one for each source of the file.
     pub min: usize,
-    /// The user's number: open it at once, only refusals lower it.
+    /// The number is the user's: all connections are opened at once, and only refusals lower it.
     pub fixed: bool,
-    /// The shortest window over which a rate is taken.
+    /// The shortest window of a measurement.
     pub window: Duration,
 }
 
@@ -78,29 +84,29 @@ impl Default for ConnectionControlOptions {
     }
 }
 
-/// A look at a running job.
+/// The progress of a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressSample {
     /// Since the job began.
     pub now: Duration,
-    /// Bytes since the job began.
+    /// Bytes received since the job began.
     pub bytes: u64,
-    /// Connections that deliver.
+    /// Connections that deliver bytes.
     pub delivering: usize,
     /// Bytes still to come.
     pub remaining: u64,
-    /// From a request to its answer, of late; zero as long as that is unknown.
+    /// The time from a request to its response, lately; zero while that is unknown.
     pub latency: Duration,
 }
 
 /// What the control is doing.
 #[derive(Debug)]
 enum ControlPhase {
-    /// Doubling; holds what the level below brought.
+    /// Doubling the number; with the measurement of the number below.
     Ramp { below: Option<RateSamples> },
     /// Keeping the number.
     Hold,
-    /// Trying another number; holds what the one before brought.
+    /// Trying another number; with the measurement of the number before.
     Probe { base: RateSamples },
 }
 
@@ -109,26 +115,25 @@ enum ControlPhase {
 pub struct ConnectionControl {
     options: ConnectionControlOptions,
     phase: ControlPhase,
-    /// Connections wanted.
     target: usize,
-    /// What the present number brings.
+    /// The measurement of the present number.
     samples: RateSamples,
-    /// What refusals allow.
+    /// The limit that refusals set.
     ceiling: ConnectionCeiling,
-    /// The number that was wanted before a refusal which may be an accident.
+    /// The number before a refusal that may be an accident.
     before_refusal: Option<usize>,
-    /// When to try another number, and what is known of smaller ones.
+    /// When to probe another number.
     schedule: ProbeSchedule,
-    /// From a request to its answer, as the last sample has it.
+    /// The latency of the last sample.
     latency: Duration,
-    /// A window while holding, by what is still to come.
+    /// The window of a hold, which depends on the remaining bytes.
     hold_window: Duration,
-    /// When the next sample is wanted.
+    /// When the next sample is due.
     next_sample_at: Duration,
 }
 
 impl ConnectionControl {
-    /// A control at the start of a job.
+    /// The control at the start of a job.
     #[must_use]
     pub fn new(options: ConnectionControlOptions) -> Self {
         let max = options.max.max(1);
@@ -157,7 +162,7 @@ impl ConnectionControl {
         self.target
     }
 
-    /// The number that it settled on, for a report: a probe that runs is not counted.
+    /// The number that the control has settled on, for a report: without a probe that runs.
     #[must_use]
     pub fn settled_target(&self) -> usize {
         match &self.phase {
@@ -166,20 +171,21 @@ impl ConnectionControl {
         }
     }
 
-    /// When the next sample is wanted.
+    /// When the next sample is due.
     #[must_use]
     pub fn next_sample_at(&self) -> Duration {
         self.next_sample_at
     }
 
-    /// No fewer than so many from now on: sources were dropped.
+    /// Sets the lowest number: sources were dropped.
     pub fn set_min(&mut self, min: usize) {
         self.options.min = min.max(1);
     }
 
-    /// A connection, or a request on one, was refused: no more than the others, or fewer where the origin is overloaded.
-    pub fn on_refused(&mut self, refused: ConnectionRefusal) {
-        self.ceiling.on_refusal(refused);
+    /// A connection, or a request on one, was refused: allows no more than the open ones, or fewer where the
+    /// origin is overloaded.
+    pub fn on_refused(&mut self, refusal: ConnectionRefusal) {
+        self.ceiling.on_refusal(refusal);
         if !self.ceiling.is_doubted() {
             self.before_refusal = None;
         }
@@ -187,11 +193,11 @@ impl ConnectionControl {
             if self.ceiling.is_doubted() {
                 self.before_refusal.get_or_insert(self.target);
             }
-            self.hold_at(self.ceiling.current(), refused.now);
+            self.hold_at(self.ceiling.current(), refusal.now);
         }
     }
 
-    /// Takes a look and returns the target.
+    /// Takes a sample and returns the target.
     pub fn on_sample(&mut self, sample: ProgressSample) -> usize {
         if self.ceiling.lift_if_due(sample.now) {
             self.restore_target(sample.now);
@@ -215,7 +221,7 @@ impl ConnectionControl {
         self.target
     }
 
-    /// What a refusal took turned out to be allowed all the same.
+    /// Restores the number from before an accidental refusal.
     fn restore_target(&mut self, now: Duration) {
         if let Some(before) = self
             .before_refusal
@@ -226,7 +232,7 @@ impl ConnectionControl {
         }
     }
 
-    /// How long a level may take until all its connections deliver, or those too many have ended.
+    /// How long a number may take until all its connections deliver, or surplus ones have ended.
     fn max_settle_time(&self) -> Duration {
         if self.samples.is_lowered() {
             MAX_DRAIN_TIME
@@ -237,7 +243,7 @@ impl ConnectionControl {
         }
     }
 
-    /// How long until the next sample: a window, or less while a new level's connections are still being made.
+    /// The time until the next sample: a window, or less while connections are still being made.
     fn until_next_sample(&self) -> Duration {
         if self.samples.is_settled() {
             self.window()
@@ -248,7 +254,7 @@ impl ConnectionControl {
         }
     }
 
-    /// How long to watch before the next sample.
+    /// The window of a measurement.
     fn window(&self) -> Duration {
         if matches!(self.phase, ControlPhase::Ramp { .. }) {
             self.options
@@ -266,24 +272,31 @@ impl ConnectionControl {
         };
         let (smaller, before) = (below.connections(), below.mean());
         let gain = self.samples.mean() - before;
-        let hope = RAMP_HOPE * before * (self.target as f64 / smaller as f64 - 1.0);
-        let early = self.samples.windows() < MIN_WINDOWS_FOR_SCATTER;
-        let worth = if early { hope } else { RAMP_GAIN * before };
-        // A gain cannot be ruled out: a level that seems worse is watched for longer before that counts.
-        let open = gain + SIGNIFICANT_ERRORS * self.samples.standard_error(below) >= hope;
-        let patience = if gain < 0.0 {
+        let hoped_gain = RAMP_HOPE_SHARE * before * (self.target as f64 / smaller as f64 - 1.0);
+        let has_few_windows = self.samples.windows() < MIN_WINDOWS_FOR_SCATTER;
+        let min_gain = if has_few_windows {
+            hoped_gain
+        } else {
+            RAMP_GAIN * before
+        };
+        // A gain cannot be ruled out: a number that seems worse is measured for longer before that counts.
+        let may_gain = gain + SIGNIFICANT_ERRORS * self.samples.standard_error(below) >= hoped_gain;
+        let max_windows = if gain < 0.0 {
             2 * MAX_WINDOWS
         } else {
             MAX_WINDOWS
         };
-        if rate <= 0.0 || gain >= worth || (open && self.samples.windows_seen() >= patience) {
+        if rate <= 0.0
+            || gain >= min_gain
+            || (may_gain && self.samples.windows_seen() >= max_windows)
+        {
             self.climb(now);
-        } else if !open && self.samples.windows_seen() >= MAX_WINDOWS {
+        } else if !may_gain && self.samples.windows_seen() >= MAX_WINDOWS {
             self.hold_at(smaller, now);
         }
     }
 
-    /// Doubles, or holds at the ceiling.
+    /// Doubles the number, or holds at the ceiling.
     fn climb(&mut self, now: Duration) {
         self.schedule.left_level(&self.samples);
         let next = (self.target * 2).min(self.ceiling.current());
@@ -296,17 +309,17 @@ impl ConnectionControl {
         self.target = next;
     }
 
-    /// Holds a number.
+    /// Holds at a number.
     fn hold_at(&mut self, connections: usize, now: Duration) {
-        let tried = matches!(self.phase, ControlPhase::Probe { .. });
+        let was_probe = matches!(self.phase, ControlPhase::Probe { .. });
         let before = self.target;
         self.target = connections
             .max(self.options.min)
             .min(self.ceiling.current());
         if self.target < before {
             self.samples = RateSamples::lowered(self.target);
-        } else if !tried || self.samples.connections() != self.target {
-            // What a ramp's short windows showed is no measure for those of a hold; what a trial's showed is.
+        } else if !was_probe || self.samples.connections() != self.target {
+            // The short windows of a ramp are no measure for a hold; those of a probe are.
             self.samples = RateSamples::new(self.target);
         }
         self.phase = ControlPhase::Hold;

@@ -1,4 +1,4 @@
-//! Keeping a number of connections: noticing that the link has changed, and judging another number that is tried.
+//! Holding a number of connections: noticing that the link has changed, and probing another number.
 
 use std::time::Duration;
 
@@ -6,33 +6,37 @@ use super::probe_schedule::ProbeSchedule;
 use super::rate_samples::{MAX_WINDOWS, RateSamples, SIGNIFICANT_ERRORS};
 use super::{ConnectionControl, ControlPhase, ProgressSample};
 
-/// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a connection, and
-/// tells nothing about a link that scatters at all.
+/// A step up is kept if the rate rises by this, a step down if it does not fall by it: less is not worth a
+/// connection, and says nothing about a link that scatters at all.
 const MIN_GAIN: f64 = 0.05;
 
-/// A step up that gains this share of what it would bring if nothing were shared leads back to a ramp, and one that scatters
-/// too much to judge is kept from this share on: half way between "nothing is shared" and "all is".
+/// A step up that brings this share of what it would bring if nothing were shared leads back to a ramp; one
+/// that scatters too much to judge is kept from this share on. It is half way between "nothing is shared" and
+/// "all is".
 const LARGE_GAIN_SHARE: f64 = 0.5;
 
-/// Windows of a trial, at least, unless it is clearly a loss: the first one still has new connections come up to speed.
+/// The least windows of a probe, unless it is clearly a loss: in the first one new connections still come up
+/// to speed.
 const MIN_PROBE_WINDOWS: usize = 2;
 
-/// Windows before a trial, at least: from fewer the scatter, which says how far to trust a difference, cannot be told.
+/// The least windows before a probe: fewer do not show the scatter, which says how far to trust a difference.
 const MIN_BASE_WINDOWS: usize = 4;
 
-/// A step up should bring so many times the scatter if nothing is shared. The windows of a trial then tell it from noise:
-/// the difference of two and four of them may err by 1.3 scatters, and half of the gain must be seen.
+/// A step up should bring so many times the scatter if nothing is shared. The windows of a probe then tell it
+/// from noise: the difference of two and four of them may err by 1.3 scatters, and half of the gain must be
+/// seen.
 const MIN_STEP_SCATTERS: f64 = 3.0;
 
-/// A change of the rate by this, for so many windows, is a change of the link: three windows in a row that lie 30 % off
-/// to one side are rare even where windows scatter by as much.
+/// A change of the rate by this share, for so many windows, is a change of the link: three windows in a row
+/// that are 30 % off to one side are rare even where windows scatter by as much.
 const SHIFT: (f64, usize) = (0.3, 3);
 
-/// While surplus connections end, which takes many windows, a loss must be so many times as certain as in one judgement.
+/// While surplus connections end, which takes many windows, a loss must be so many times as certain as in one
+/// judgement.
 const DRAINING_CERTAINTY: f64 = 2.0;
 
 impl ConnectionControl {
-    /// Looks whether the link has changed, or whether it is time to try another number.
+    /// Looks whether the link has changed, or whether it is time to probe another number.
     pub(super) fn hold(&mut self, sample: ProgressSample) {
         if self.samples.has_shifted(SHIFT.0, SHIFT.1) {
             // The link is another one than before: what was learned is of no use.
@@ -56,12 +60,13 @@ impl ConnectionControl {
         }
     }
 
-    /// How many more connections to try: a quarter, or so many more as the scatter asks for, up to twice as many.
+    /// How many more connections to try: a quarter, or as many more as the scatter requires, up to twice as
+    /// many.
     fn step_up(&self) -> usize {
         let scatter = self.samples.scatter().unwrap_or(0.0);
-        let visible = (1..self.target)
+        let visible_step = (1..self.target)
             .find(|more| *more as f64 >= MIN_STEP_SCATTERS * scatter * self.target as f64);
-        visible.unwrap_or(self.target).max(self.target / 4)
+        visible_step.unwrap_or(self.target).max(self.target / 4)
     }
 
     fn start_probe(&mut self, level: RateSamples) {
@@ -70,21 +75,21 @@ impl ConnectionControl {
         self.phase = ControlPhase::Probe { base };
     }
 
-    /// Decides about the number that is tried, as soon as that can be done.
+    /// Judges the number in the probe, as soon as that is possible.
     pub(super) fn judge_probe(&mut self, now: Duration) {
         let ControlPhase::Probe { base } = &self.phase else {
             return;
         };
         let before = base.mean();
-        let (least, error) = (
+        let (base_connections, error) = (
             base.connections(),
             SIGNIFICANT_ERRORS * self.samples.standard_error(base),
         );
         let change = self.samples.mean() - before;
-        let trial = ProbeResult {
+        let result = ProbeResult {
             change: change / before.max(1.0),
             error: error / before.max(1.0),
-            hoped_change: self.target as f64 / least as f64 - 1.0,
+            hoped_change: self.target as f64 / base_connections as f64 - 1.0,
             windows: if self.samples.is_settled() {
                 self.samples.windows()
             } else {
@@ -92,22 +97,22 @@ impl ConnectionControl {
             },
         };
         if self.samples.is_lowered() {
-            self.judge_lower(trial, least, now);
+            self.judge_lower(result, base_connections, now);
         } else {
-            self.judge_higher(trial, least, now);
+            self.judge_higher(result, base_connections, now);
         }
     }
 
-    fn judge_higher(&mut self, trial: ProbeResult, base: usize, now: Duration) {
-        let Some(paid) = trial.pays() else {
+    fn judge_higher(&mut self, result: ProbeResult, base: usize, now: Duration) {
+        let Some(paid) = result.pays() else {
             return;
         };
-        if trial.change + trial.error < -MIN_GAIN {
+        if result.change + result.error < -MIN_GAIN {
             // Connections that hurt are shared ones, whatever a single one brought.
             self.schedule.forget_single();
         }
         self.schedule.probe_finished(paid);
-        if paid && trial.change >= LARGE_GAIN_SHARE * trial.hoped_change {
+        if paid && result.change >= LARGE_GAIN_SHARE * result.hoped_change {
             // Nothing is shared any more: doubling finds the limit sooner than steps do.
             self.climb(now);
             return;
@@ -116,8 +121,8 @@ impl ConnectionControl {
         self.hold_at(keep, now);
     }
 
-    fn judge_lower(&mut self, trial: ProbeResult, base: usize, now: Duration) {
-        let Some(costs) = trial.costs() else {
+    fn judge_lower(&mut self, result: ProbeResult, base: usize, now: Duration) {
+        let Some(costs) = result.costs() else {
             return;
         };
         let keep = if costs {
@@ -131,16 +136,16 @@ impl ConnectionControl {
     }
 }
 
-/// How another number compares, in shares of what the number before brought.
+/// How the number in a probe compares with the number before, in shares of the rate before.
 #[derive(Debug, Clone, Copy)]
 struct ProbeResult {
-    /// How much more it brings; negative for less.
+    /// The gain; negative for a loss.
     change: f64,
-    /// How far off that may well be.
+    /// The standard error of the gain.
     error: f64,
-    /// The change if nothing is shared; negative for fewer connections.
+    /// The gain if nothing were shared; negative for fewer connections.
     hoped_change: f64,
-    /// Windows seen; none while surplus connections have not ended.
+    /// Windows measured; none while surplus connections have not ended.
     windows: usize,
 }
 

@@ -1,37 +1,37 @@
-//! What one number of connections brings.
+//! The measured rates of one number of connections.
 
 use std::time::Duration;
 
 use super::ProgressSample;
 
-/// Windows that are remembered: eight halve the error of two, and older ones say nothing about now.
+/// Windows that are kept: eight halve the error of two, and older ones say nothing about now.
 pub(super) const MAX_WINDOWS: usize = 8;
 
-/// Windows from which a scatter can be told at all: two that happen to agree would look like certainty.
+/// Windows from which a scatter is known at all: two that happen to agree would look like certainty.
 pub(super) const MIN_WINDOWS_FOR_SCATTER: usize = 3;
 
-/// A difference counts as seen when it is this many standard errors: nine times in ten it is then no accident, and
-/// waiting for more certainty costs more than the rare mistake, which the next probe corrects.
+/// A difference is significant when it is this many standard errors: nine times in ten it is then no
+/// accident, and waiting for more certainty costs more than the rare mistake, which the next probe corrects.
 pub(super) const SIGNIFICANT_ERRORS: f64 = 1.5;
 
-/// The rates that one number of connections brought, window by window.
+/// The measured rates of one number of connections, window by window.
 #[derive(Debug, Clone)]
 pub(super) struct RateSamples {
-    /// The number.
     connections: usize,
-    /// Whether more connections were flowing before: then those too many are waited for, not those missing.
+    /// Whether more connections delivered before: then the measurement waits until the surplus ones have
+    /// ended, not until the missing ones deliver.
     is_lowered: bool,
-    /// When this level was first looked at.
+    /// When the first sample came.
     started_at: Option<Duration>,
-    /// Whether all connections deliver and none too many, or were waited for long enough.
+    /// Whether exactly this many connections deliver, or were waited for long enough.
     is_settled: bool,
     /// The end of the last window: its time and its bytes.
     window_end: Option<(Duration, u64)>,
-    /// Bytes a second, the latest last.
+    /// Bytes a second, the latest window last.
     rates: Vec<f64>,
-    /// Windows, forgotten ones too.
+    /// Windows measured, including those no longer kept.
     windows_seen: usize,
-    /// What this level brought when it was new, to notice that the link has changed.
+    /// The mean of the first windows, to notice that the link has changed.
     first_mean: Option<f64>,
 }
 
@@ -49,7 +49,7 @@ impl RateSamples {
         }
     }
 
-    /// A level below the present one: it begins when those too many have ended.
+    /// The measurement of a lower number than before: it begins when surplus connections have ended.
     pub(super) fn lowered(connections: usize) -> Self {
         Self {
             is_lowered: true,
@@ -61,9 +61,10 @@ impl RateSamples {
         self.connections
     }
 
-    /// Takes a look; the rate of the window that it ends. `None` while connections are still being made, for at most
-    /// `settle`. While surplus connections end, only the latest window is kept.
-    pub(super) fn add(&mut self, sample: ProgressSample, settle: Duration) -> Option<f64> {
+    /// Takes a sample and returns the rate of the window that it ends. `None` while connections are still
+    /// being made, for at most `max_settle_time`. While surplus connections end, only the latest window is
+    /// kept.
+    pub(super) fn add(&mut self, sample: ProgressSample, max_settle_time: Duration) -> Option<f64> {
         let begun = *self.started_at.get_or_insert(sample.now);
         let (then, bytes) = self.window_end.unwrap_or((sample.now, sample.bytes));
         if !self.is_settled {
@@ -72,7 +73,7 @@ impl RateSamples {
             } else {
                 sample.delivering >= self.connections
             };
-            self.is_settled = reached || sample.now.saturating_sub(begun) >= settle;
+            self.is_settled = reached || sample.now.saturating_sub(begun) >= max_settle_time;
             self.rates.clear();
             if self.is_settled || self.window_end.is_none() || !self.is_lowered {
                 self.window_end = Some((sample.now, sample.bytes));
@@ -93,32 +94,32 @@ impl RateSamples {
         Some(rate)
     }
 
-    /// Whether it is one below what was there before.
+    /// Whether the number before was higher.
     pub(super) fn is_lowered(&self) -> bool {
         self.is_lowered
     }
 
-    /// Whether all connections deliver, or were waited for long enough.
+    /// Whether exactly this many connections deliver, or were waited for long enough.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// Windows seen, as far as they are remembered.
+    /// Windows that are kept.
     pub(super) fn windows(&self) -> usize {
         self.rates.len()
     }
 
-    /// Windows seen, forgotten ones too.
+    /// Windows measured, including those no longer kept.
     pub(super) fn windows_seen(&self) -> usize {
         self.windows_seen
     }
 
-    /// Bytes a second over what is remembered.
+    /// The mean of the kept windows, in bytes a second.
     pub(super) fn mean(&self) -> f64 {
         mean(&self.rates)
     }
 
-    /// How far the windows scatter around their mean, as a share of it; `None` from too few of them.
+    /// The standard deviation of the windows, as a share of their mean; `None` from too few of them.
     pub(super) fn scatter(&self) -> Option<f64> {
         let mean = self.mean();
         if self.rates.len() < MIN_WINDOWS_FOR_SCATTER || mean <= 0.0 {
@@ -128,16 +129,16 @@ impl RateSamples {
         Some((squares / (self.rates.len() - 1) as f64).sqrt() / mean)
     }
 
-    /// The standard error of the difference between this level's mean and another's, in bytes a second. The larger of
-    /// their scatters is taken for both: a level of few windows says little about its own.
+    /// The standard error of the difference between this mean and another's, in bytes a second. The larger
+    /// scatter is taken for both: few windows say little about their own.
     pub(super) fn standard_error(&self, other: &Self) -> f64 {
         let scatters = [self.scatter(), other.scatter()];
         let scatter = scatters.into_iter().flatten().fold(0.0, f64::max);
-        let share = |level: &Self| level.mean().powi(2) / level.rates.len().max(1) as f64;
+        let share = |samples: &Self| samples.mean().powi(2) / samples.rates.len().max(1) as f64;
         scatter * (share(self) + share(other)).sqrt()
     }
 
-    /// Whether the last windows all lie this far from what the level first brought, to the same side.
+    /// Whether the last windows are all this share off the first mean, to the same side.
     pub(super) fn has_shifted(&mut self, by: f64, windows: usize) -> bool {
         if self.rates.len() < windows {
             return false;

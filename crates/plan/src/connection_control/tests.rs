@@ -1,11 +1,11 @@
-//! Plain properties of the control; what it achieves is simulated in `tests/it`.
+//! Plain properties of the control; the simulations in `tests/it` show what it achieves.
 
 use super::*;
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
 
-/// Samples every window with a rate that depends on the number of connections, for so long.
+/// Samples every window with a rate that depends on the number of connections, for this long.
 fn drive(
     control: &mut ConnectionControl,
     from: Duration,
@@ -29,7 +29,7 @@ fn drive(
 }
 
 #[test]
-fn a_rate_that_rises_with_every_connection_ends_at_the_limit_within_a_third_of_a_second() {
+fn a_rate_that_rises_with_every_connection_reaches_the_limit_within_a_third_of_a_second() {
     let mut control = ConnectionControl::new(ConnectionControlOptions::default());
     drive(
         &mut control,
@@ -91,16 +91,16 @@ fn a_fixed_number_is_obeyed_until_it_is_refused() {
     assert_eq!(control.target(), 4);
 }
 
-fn refused(now: Duration, open: usize, busy: bool) -> ConnectionRefusal {
+fn refused(now: Duration, open: usize, overloaded: bool) -> ConnectionRefusal {
     ConnectionRefusal {
         now,
         requested_at: now,
         open_connections: open,
-        overloaded: busy,
+        overloaded,
     }
 }
 
-fn of_eight() -> ConnectionControl {
+fn control_of_eight() -> ConnectionControl {
     ConnectionControl::new(ConnectionControlOptions {
         max: 8,
         fixed: true,
@@ -109,8 +109,8 @@ fn of_eight() -> ConnectionControl {
 }
 
 #[test]
-fn a17_an_origin_that_refuses_again_what_it_took_gets_half() {
-    let mut control = of_eight();
+fn a17_an_overloaded_origin_that_refuses_twice_within_the_limit_gets_half() {
+    let mut control = control_of_eight();
     control.on_refused(refused(Duration::from_secs(1), 7, true));
     assert_eq!(control.target(), 7);
     control.on_refused(refused(Duration::from_secs(2), 6, true));
@@ -122,15 +122,15 @@ fn a17_an_origin_that_refuses_again_what_it_took_gets_half() {
 }
 
 #[test]
-fn a17_refusals_of_one_moment_leave_those_that_were_not_refused() {
-    for busy in [false, true] {
-        let mut control = of_eight();
+fn a17_refusals_of_one_moment_lower_the_limit_to_the_connections_not_refused() {
+    for overloaded in [false, true] {
+        let mut control = control_of_eight();
         for open in [7, 6, 5] {
             control.on_refused(ConnectionRefusal {
                 now: Duration::from_millis(1010 + open as u64),
                 requested_at: Duration::from_secs(1),
                 open_connections: open,
-                overloaded: busy,
+                overloaded,
             });
         }
         assert_eq!(control.target(), 5);
@@ -138,8 +138,8 @@ fn a17_refusals_of_one_moment_leave_those_that_were_not_refused() {
 }
 
 #[test]
-fn a17_what_was_refused_by_accident_is_given_back_soon() {
-    let mut control = of_eight();
+fn a17_a_number_refused_by_accident_is_restored_soon() {
+    let mut control = control_of_eight();
     control.on_refused(refused(Duration::from_secs(1), 5, true));
     control.on_refused(refused(Duration::from_secs(3), 4, true));
     // Of the same moment.
@@ -154,8 +154,8 @@ fn a17_what_was_refused_by_accident_is_given_back_soon() {
 }
 
 #[test]
-fn a18_one_more_than_the_limit_is_tried_now_and_then_and_costs_nothing() {
-    let mut control = of_eight();
+fn a18_one_more_than_the_limit_is_tried_now_and_then() {
+    let mut control = control_of_eight();
     control.on_refused(refused(Duration::from_secs(1), 5, true));
     for (from, lifted) in [(1, 11), (11, 31)] {
         let (from, lifted) = (Duration::from_secs(from), Duration::from_secs(lifted));

@@ -1,46 +1,46 @@
 //! What may be wrong with a glob, and where.
 
-/// A text that is no glob.
+/// Why a text is not a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at character {position}")]
 pub struct GlobError {
-    /// Which character, counted from one: where what is wrong begins.
+    /// The first character of the mistake, counted from one.
     pub position: usize,
-    /// What is wrong.
+    /// The mistake.
     pub problem: GlobProblem,
 }
 
-/// What is wrong with a glob.
+/// A mistake in a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum GlobProblem {
-    /// A set that does not end.
+    /// A set without its closing brace.
     #[error("'{{' without '}}'")]
     UnclosedSet,
-    /// A range that does not end.
+    /// A range without its closing bracket.
     #[error("'[' without ']'")]
     UnclosedRange,
-    /// An end where nothing began.
-    #[error("{0:?} ends nothing")]
+    /// A closing bracket or brace without an opening one.
+    #[error("{0:?} without an opening bracket")]
     UnmatchedBracket(char),
-    /// Something that varies within a set.
+    /// A range or a set within a set.
     #[error("{0:?} within a set")]
     Nested(char),
     /// `{}`.
     #[error("an empty set")]
     EmptySet,
     /// Neither numbers nor letters with a dash between.
-    #[error("no range as [1-100], [001-100:10] or [a-z]")]
+    #[error("a range that is not like [1-100], [001-100:10] or [a-z]")]
     MalformedRange,
-    /// The end comes before the beginning, or is of another kind of letter.
-    #[error("a range that does not go up")]
+    /// The end is before the beginning, or is a letter of another case.
+    #[error("a range that does not ascend")]
     DescendingRange,
-    /// A step that leads nowhere.
+    /// A step of zero, or longer than the range.
     #[error("a step that is zero or longer than the range")]
     InvalidStep,
-    /// More than fits a number.
+    /// A number of more than 64 bits.
     #[error("a number that is too large")]
     NumberTooLarge,
-    /// More URLs than can be counted.
+    /// More than 64 bits can count.
     #[error("more URLs than can be counted")]
     TooManyUrls,
 }

@@ -1,9 +1,11 @@
 //! One text that stands for many URLs, as curl reads it: `http://h/img[001-100].jpg`, `http://{a,b}.h/[a-z].txt`.
 //!
-//! A glob is read once (`parse`), and each of its URLs is computed from its number alone. Nothing is ever listed in memory:
-//! a hundred billion URLs cost as much as two. The last part varies fastest, as the last digit of a counter does.
+//! A glob is parsed once, and each of its URLs is computed from its number alone. Nothing is ever listed in
+//! memory: a hundred billion URLs cost as much as two. The last set or range varies fastest, as the last
+//! digit of a counter does.
 //!
-//! What a part stood for in a URL can be put into an output name: `#1` for the first, as in `-o 'image_#1.jpg'`.
+//! The text that a set or range has in a URL can be put into an output name: `#1` for the first, as in `-o
+//! 'image_#1.jpg'`.
 
 mod error;
 mod parse;
@@ -13,33 +15,32 @@ pub use error::{GlobError, GlobProblem};
 /// A text that stands for one URL or for many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
-    /// Fixed text and what varies, from left to right.
+    /// Literal text, sets and ranges, from left to right.
     tokens: Vec<GlobToken>,
     /// How many URLs; never zero.
     len: u64,
 }
 
-/// A piece of a glob.
+/// A token of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum GlobToken {
-    /// The same in each URL; escapes are undone.
+    /// Literal text, unescaped.
     Fixed(String),
-    /// One of these; never empty.
+    /// One of these texts; never empty.
     Set(Vec<String>),
-    /// One of a progression.
+    /// One member of a progression.
     Range(GlobRange),
 }
 
 /// `[001-100:10]` or `[a-z:2]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct GlobRange {
-    /// Where it begins: a number, or a letter's code.
+    /// The first member: a number, or a letter's code.
     first: u64,
-    /// From one to the next.
+    /// The distance from one member to the next.
     step: u64,
-    /// How many there are; never zero.
+    /// How many members there are; never zero.
     count: u64,
-    /// How they are written.
     format: GlobMemberFormat,
 }
 
@@ -48,25 +49,25 @@ struct GlobRange {
 enum GlobMemberFormat {
     /// As an ASCII letter.
     Letter,
-    /// As a number with zeros in front, up to this many digits.
+    /// As a number with leading zeros up to this many digits.
     Number(usize),
 }
 
 /// One URL of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlobUrl {
-    /// The URL, as text: whether it is one, nobody has looked yet.
+    /// The URL as text, not yet parsed.
     pub url: String,
-    /// What each part that varies stands for in it, from left to right.
+    /// The text of each set and range in it, from left to right.
     pub captures: Vec<String>,
 }
 
 impl Glob {
-    /// Reads a text. `\[`, `\]`, `\{` and `\}` stand for the characters themselves; so do `[]` and what is an IPv6 address
-    /// in brackets.
+    /// Parses a text. `\[`, `\]`, `\{` and `\}` stand for the characters themselves; so do `[]` and an IPv6
+    /// address in brackets.
     ///
     /// # Errors
-    /// What is wrong, and at which character. No part of the text is repeated: it may hold a password.
+    /// The first mistake. The error repeats no part of the text, which may hold a password.
     pub fn parse(text: &str) -> Result<Self, GlobError> {
         let pieces = parse::parse_tokens(text)?;
         let mut counts = pieces.iter().map(GlobToken::count);
@@ -81,7 +82,7 @@ impl Glob {
         })
     }
 
-    /// How many URLs it stands for: at least one.
+    /// How many URLs the glob stands for: at least one.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
@@ -91,7 +92,7 @@ impl Glob {
         self.len
     }
 
-    /// Whether nothing in it varies and nothing was written to vary: a plain URL.
+    /// Whether the glob has neither sets nor ranges.
     #[must_use]
     pub fn is_literal(&self) -> bool {
         self.tokens
@@ -105,17 +106,18 @@ impl Glob {
         (number < self.len).then(|| self.url_at(number))
     }
 
-    /// All URLs with what varied in them, one at a time.
-    pub fn items(&self) -> impl Iterator<Item = GlobUrl> + '_ {
+    /// All URLs with their captures, one at a time.
+    pub fn urls_with_captures(&self) -> impl Iterator<Item = GlobUrl> + '_ {
         (0..self.len).map(|number| self.url_at(number))
     }
 
     /// All URLs, one at a time.
     pub fn urls(&self) -> impl Iterator<Item = String> + '_ {
-        self.items().map(|item| item.url)
+        self.urls_with_captures().map(|item| item.url)
     }
 
-    /// Reads a number as a counter whose wheels are the pieces. The last turns fastest, so the wheels are read from there.
+    /// Reads the number as a counter with a wheel for each token. The last wheel turns fastest, so the wheels
+    /// are read from there.
     fn url_at(&self, mut number: u64) -> GlobUrl {
         let mut wheels: Vec<u64> = Vec::with_capacity(self.tokens.len());
         for piece in self.tokens.iter().rev() {
@@ -141,7 +143,7 @@ impl Glob {
 }
 
 impl GlobToken {
-    /// How many texts it stands for.
+    /// How many texts the token stands for.
     fn count(&self) -> u64 {
         match self {
             Self::Fixed(_) => 1,
@@ -152,7 +154,7 @@ impl GlobToken {
 }
 
 impl GlobRange {
-    /// A member by its number, which is below the count: so nothing here overflows.
+    /// A member by its number, which is below the count, so that nothing here overflows.
     fn member(&self, number: u64) -> String {
         let value = self.first + number * self.step;
         match self.format {
@@ -166,14 +168,14 @@ impl GlobRange {
 }
 
 impl GlobUrl {
-    /// Appends what a part stands for.
+    /// Appends the text of a set or range.
     fn push_capture(&mut self, text: String) {
         self.url.push_str(&text);
         self.captures.push(text);
     }
 
-    /// An output name with `#1`, `#2` and so on replaced by what those parts stand for. A `#` before anything but the number
-    /// of a part stays, as with curl.
+    /// An output name with `#1`, `#2` and so on replaced by the captures. A `#` without the number of a
+    /// capture stays, as with curl.
     #[must_use]
     pub fn fill_captures(&self, name: &str) -> String {
         let mut filled = String::with_capacity(name.len());

@@ -1,21 +1,21 @@
-//! Reading a glob's text into pieces. Works on characters, because that is what a message counts.
+//! Parses a glob's text into tokens. Works on characters, because error messages count them.
 
 use std::net::Ipv6Addr;
 
 use super::{GlobError, GlobMemberFormat, GlobProblem, GlobRange, GlobToken};
 
-/// The most digits of a number: what fits 64 bits. It bounds the padding as well.
+/// The most digits of a number: as many as 64 bits have. It bounds the padding as well.
 const MAX_DIGITS: usize = 20;
 
-/// A place in the text.
+/// A position in the text.
 struct GlobCursor<'a> {
-    /// What has not been read.
+    /// The text from here on.
     rest: &'a str,
     /// The next character's number, from one.
     position: usize,
 }
 
-/// All pieces of a text, neighbouring fixed ones joined.
+/// All tokens of a text, neighbouring literal ones joined.
 pub(super) fn parse_tokens(text: &str) -> Result<Vec<GlobToken>, GlobError> {
     let mut cursor = GlobCursor {
         rest: text,
@@ -54,13 +54,13 @@ impl GlobCursor<'_> {
         self.rest.chars().next()
     }
 
-    /// Goes on by one character.
+    /// Advances by one character.
     fn skip(&mut self) {
         self.rest = &self.rest[self.peek().map_or(0, char::len_utf8)..];
         self.position += 1;
     }
 
-    /// Goes on if the next character is this one.
+    /// Advances if the next character is this one.
     fn take(&mut self, c: char) -> bool {
         let is_next = self.peek() == Some(c);
         if is_next {
@@ -69,7 +69,7 @@ impl GlobCursor<'_> {
         is_next
     }
 
-    /// An error where the cursor is.
+    /// An error at the cursor.
     fn error(&self, problem: GlobProblem) -> GlobError {
         GlobError {
             position: self.position,
@@ -77,7 +77,7 @@ impl GlobCursor<'_> {
         }
     }
 
-    /// The next character, or the one behind a backslash when that is one of those that can be escaped.
+    /// The next character, or the one after a backslash if that one may be escaped.
     fn unescape(&mut self, escapable: &str) -> char {
         let mut chars = self.rest.chars();
         let (first, second) = (chars.next().unwrap_or_default(), chars.next());
@@ -91,7 +91,8 @@ impl GlobCursor<'_> {
         }
     }
 
-    /// How many bytes from a bracket on are text: `[]`, as in `?a[]=1`, and an IPv6 address, perhaps with a zone.
+    /// How many bytes from a bracket on are literal text: `[]`, as in `?a[]=1`, and an IPv6 address, perhaps
+    /// with a zone.
     fn literal_len(&self) -> usize {
         let Some(end) = self.rest.find(']') else {
             return 0;
@@ -135,14 +136,14 @@ impl GlobCursor<'_> {
         }
     }
 
-    /// `[first-last]` or `[first-last:parse_step]`.
+    /// `[first-last]` or `[first-last:step]`.
     fn parse_range(&mut self) -> Result<GlobToken, GlobError> {
         let open = self.error(GlobProblem::UnclosedRange);
         self.skip();
         if !self.rest.contains(']') {
             return Err(open);
         }
-        let begins = self.position;
+        let start = self.position;
         let (first, form) = self.parse_range_end()?;
         if !self.take('-') {
             return Err(self.error(GlobProblem::MalformedRange));
@@ -157,7 +158,7 @@ impl GlobCursor<'_> {
         };
         if !goes_up {
             return Err(GlobError {
-                position: begins,
+                position: start,
                 problem: GlobProblem::DescendingRange,
             });
         }
@@ -165,7 +166,7 @@ impl GlobCursor<'_> {
         if !self.take(']') {
             return Err(self.error(GlobProblem::MalformedRange));
         }
-        // The whole of 64 bits is one more than can be counted.
+        // A range over all 64 bits has one member too many to be counted.
         let count = ((last - first) / step).checked_add(1);
         Ok(GlobToken::Range(GlobRange {
             first,
@@ -178,7 +179,8 @@ impl GlobCursor<'_> {
         }))
     }
 
-    /// A letter or a number. A zero in front of a number says that all are as long as this one.
+    /// A letter or a number. A leading zero means that all numbers of the range are padded to the length of
+    /// this one.
     fn parse_range_end(&mut self) -> Result<(u64, GlobMemberFormat), GlobError> {
         if let Some(letter) = self.peek().filter(char::is_ascii_alphabetic) {
             self.skip();
@@ -192,23 +194,23 @@ impl GlobCursor<'_> {
         ))
     }
 
-    /// What follows a colon, or one.
+    /// The number after a colon; 1 without a colon.
     fn parse_step(&mut self, span: u64) -> Result<u64, GlobError> {
         if !self.take(':') {
             return Ok(1);
         }
-        let wrong = self.error(GlobProblem::InvalidStep);
+        let error = self.error(GlobProblem::InvalidStep);
         let (step, _) = self.parse_number()?;
         // curl lets a range of one member have a step of one.
         if step == 0 || step > span.max(1) {
-            return Err(wrong);
+            return Err(error);
         }
         Ok(step)
     }
 
-    /// A decimal number and how many digits it was written with.
+    /// A decimal number, and how many digits it has.
     fn parse_number(&mut self) -> Result<(u64, usize), GlobError> {
-        let begins = self.position;
+        let start = self.position;
         let digits: String = self.rest.chars().take_while(char::is_ascii_digit).collect();
         if digits.is_empty() {
             return Err(self.error(GlobProblem::MalformedRange));
@@ -216,7 +218,7 @@ impl GlobCursor<'_> {
         let value = digits.parse().ok().filter(|_| digits.len() <= MAX_DIGITS);
         digits.chars().for_each(|_| self.skip());
         let too_large = GlobError {
-            position: begins,
+            position: start,
             problem: GlobProblem::NumberTooLarge,
         };
         Ok((value.ok_or(too_large)?, digits.len()))

@@ -1,4 +1,4 @@
-//! Globs as curl's manual and its users write them, and everything else.
+//! Globs as curl's manual and its users write them, and malformed ones.
 
 use super::*;
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ fn ranges_and_sets_as_curl_writes_them() {
 }
 
 #[test]
-fn the_last_varies_fastest() {
+fn the_last_range_varies_fastest() {
     assert_eq!(
         urls("{a,b}/[1-2].{x,y}"),
         [
@@ -41,7 +41,7 @@ fn the_last_varies_fastest() {
 }
 
 #[test]
-fn what_is_no_glob_is_left_alone() {
+fn text_without_globs_is_left_alone() {
     for plain in [
         "http://h.test/f.iso",
         "http://[::1]/",
@@ -68,7 +68,7 @@ fn what_is_no_glob_is_left_alone() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_say_at_which_character() {
     use GlobProblem as P;
     for (text, at, problem) in [
         ("ab{c,d", 3, P::UnclosedSet),
@@ -103,12 +103,12 @@ fn errors_say_where() {
     let text = Glob::parse("http://me:s3cret@h/[9-1]").unwrap_err();
     assert_eq!(
         text.to_string(),
-        "a range that does not go up, at character 21"
+        "a range that does not ascend, at character 21"
     );
 }
 
 #[test]
-fn billions_cost_nothing_until_they_are_asked_for() {
+fn billions_of_urls_cost_nothing_until_they_are_computed() {
     let glob = Glob::parse("http://h/[0-99999]/[000000-999999].jpg").unwrap();
     assert_eq!(glob.len(), 100_000_000_000);
     let last = glob.nth(glob.len() - 1).unwrap();
@@ -124,7 +124,7 @@ fn billions_cost_nothing_until_they_are_asked_for() {
 }
 
 #[test]
-fn names_are_filled_with_what_varied() {
+fn names_are_filled_with_captures() {
     let glob = Glob::parse("http://{one,two}.test/[1-3].jpg").unwrap();
     let item = glob.nth(4).unwrap();
     assert_eq!(
@@ -147,8 +147,8 @@ fn names_are_filled_with_what_varied() {
     }
 }
 
-/// A part of a glob: how it is written, and what it stands for.
-fn part() -> impl Strategy<Value = (String, Vec<String>)> {
+/// A token of a glob: how it is written, and the texts that it stands for.
+fn token() -> impl Strategy<Value = (String, Vec<String>)> {
     prop_oneof![
         "[a-z/.]{1,5}".prop_map(|text| (text.clone(), vec![text])),
         prop::collection::vec("[a-z]{0,3}", 2..4)
@@ -175,11 +175,12 @@ fn part() -> impl Strategy<Value = (String, Vec<String>)> {
 
 proptest! {
     #[test]
-    fn a_glob_is_the_product_of_its_parts(parts in prop::collection::vec(part(), 1..5)) {
-        // One part of a first digit 0 without padding is written `0`, which is padding to one digit: the same.
-        let text: String = parts.iter().map(|(text, _)| text.as_str()).collect();
+    fn a_glob_is_the_product_of_its_tokens(tokens in prop::collection::vec(token(), 1..5)) {
+        // A range of one member whose first digit is 0 is written `0`, which is padding to one digit: the
+        // same text.
+        let text: String = tokens.iter().map(|(text, _)| text.as_str()).collect();
         let mut expected = vec![String::new()];
-        for (_, members) in &parts {
+        for (_, members) in &tokens {
             expected = expected
                 .iter()
                 .flat_map(|front| members.iter().map(move |member| format!("{front}{member}")))
@@ -191,7 +192,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic_and_positions_are_within(text in "[\\[\\]{}a-c0-9,:%\\\\é-]{0,24}") {
+    fn no_text_panics_and_positions_are_within_the_text(text in "[\\[\\]{}a-c0-9,:%\\\\é-]{0,24}") {
         match Glob::parse(&text) {
             Ok(glob) => {
                 prop_assert!(glob.len() >= 1);

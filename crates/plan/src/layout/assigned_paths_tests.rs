@@ -11,58 +11,70 @@ fn url(text: &str) -> Url {
     Url::parse(text).unwrap()
 }
 
-/// Places made paths, each for a URL.
-fn made(taken: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
-    taken.assign(wanted.into(), &url(from), false, |_| false)
+/// Assigns a derived path.
+fn assign_derived(paths: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
+    paths.assign(wanted.into(), &url(from), false, |_| false)
 }
 
-fn named(taken: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
-    taken.assign(wanted.into(), &url(from), true, |_| false)
+fn assign_explicit(paths: &mut AssignedPaths, wanted: &str, from: &str) -> PathAssignment {
+    paths.assign(wanted.into(), &url(from), true, |_| false)
 }
 
-fn free(path: &str) -> PathAssignment {
+fn assigned(path: &str) -> PathAssignment {
     PathAssignment::Assigned(path.into())
 }
 
-/// What a suffix shows of a URL's digest.
+/// Digits of a URL's digest, as a suffix has them.
 fn tag(from: &str, length: usize) -> String {
     path_digest::hex(&path_digest::digest_url(&url(from)))[..length].to_owned()
 }
 
 #[test]
-fn c4_the_second_of_a_name_gets_a_suffix_that_is_its_own() {
+fn c4_the_second_url_of_a_name_gets_a_suffix_of_its_own() {
     for _run in 0..2 {
-        let mut taken = AssignedPaths::new();
+        let mut paths = AssignedPaths::new();
         let (a, b, c) = (
             "http://h.test/1/photo.jpg",
             "http://h.test/2/photo.jpg",
             "http://h.test/3/PHOTO.JPG",
         );
-        assert_eq!(made(&mut taken, "photo.jpg", a), free("photo.jpg"));
-        let second = format!("photo.{}.jpg", tag(b, 8));
-        assert_eq!(made(&mut taken, "photo.jpg", b), free(&second));
         assert_eq!(
-            made(&mut taken, "PHOTO.JPG", c),
-            free(&format!("PHOTO.{}.JPG", tag(c, 8)))
+            assign_derived(&mut paths, "photo.jpg", a),
+            assigned("photo.jpg")
         );
-        assert_eq!(made(&mut taken, "other.jpg", b), free("other.jpg"));
-        // Again, with another login and fragment.
-        assert_eq!(made(&mut taken, "photo.jpg", a), PathAssignment::Duplicate);
+        let second = format!("photo.{}.jpg", tag(b, 8));
         assert_eq!(
-            made(&mut taken, "photo.jpg", "http://me:pw@h.test/2/photo.jpg#x"),
+            assign_derived(&mut paths, "photo.jpg", b),
+            assigned(&second)
+        );
+        assert_eq!(
+            assign_derived(&mut paths, "PHOTO.JPG", c),
+            assigned(&format!("PHOTO.{}.JPG", tag(c, 8)))
+        );
+        assert_eq!(
+            assign_derived(&mut paths, "other.jpg", b),
+            assigned("other.jpg")
+        );
+        // The same URLs, with another login and fragment.
+        assert_eq!(
+            assign_derived(&mut paths, "photo.jpg", a),
+            PathAssignment::Duplicate
+        );
+        assert_eq!(
+            assign_derived(&mut paths, "photo.jpg", "http://me:pw@h.test/2/photo.jpg#x"),
             PathAssignment::Duplicate
         );
     }
 }
 
 #[test]
-fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
+fn c4_a_name_whose_file_belongs_to_another_url_is_left_to_it() {
     let (a, b) = ("http://h.test/1/photo.jpg", "http://h.test/2/photo.jpg");
     let suffixed = format!("photo.{}.jpg", tag(b, 8));
-    let mut taken = AssignedPaths::new();
-    // The second of an earlier list comes first in this one.
+    let mut paths = AssignedPaths::new();
+    // The second URL of an earlier list comes first in this one.
     let mut place = |from: &str| {
-        taken.assign("photo.jpg".into(), &url(from), false, |candidate| {
+        paths.assign("photo.jpg".into(), &url(from), false, |candidate| {
             let theirs = from == b && candidate.path() == Path::new("photo.jpg");
             if theirs {
                 assert_eq!(candidate.alternative(), Some(suffixed.clone().into()));
@@ -70,35 +82,45 @@ fn c4_a_name_that_is_another_urls_on_the_disk_is_left_to_it() {
             theirs
         })
     };
-    assert_eq!(place(b), free(&suffixed));
+    assert_eq!(place(b), assigned(&suffixed));
     assert_eq!(place(b), PathAssignment::Duplicate);
-    assert_eq!(place(a), free("photo.jpg"));
+    assert_eq!(place(a), assigned("photo.jpg"));
     let longer = format!("photo.{}.jpg", tag(b, 16));
-    let mut taken = AssignedPaths::new();
-    let both = taken.assign("photo.jpg".into(), &url(b), false, |candidate| {
+    let mut paths = AssignedPaths::new();
+    let both = paths.assign("photo.jpg".into(), &url(b), false, |candidate| {
         candidate.path() != Path::new(&longer)
     });
-    assert_eq!(both, free(&longer));
+    assert_eq!(both, assigned(&longer));
 }
 
 #[test]
 fn c4_a_suffix_that_is_taken_grows() {
-    let mut taken = AssignedPaths::new();
+    let mut paths = AssignedPaths::new();
     let b = "http://h.test/b";
-    assert_eq!(made(&mut taken, "f", "http://h.test/a"), free("f"));
+    assert_eq!(
+        assign_derived(&mut paths, "f", "http://h.test/a"),
+        assigned("f")
+    );
     for length in [8, 16, 32] {
         let path = format!("f.{}", tag(b, length));
-        assert_eq!(named(&mut taken, &path, "http://h.test/c"), free(&path));
+        assert_eq!(
+            assign_explicit(&mut paths, &path, "http://h.test/c"),
+            assigned(&path)
+        );
     }
-    assert_eq!(made(&mut taken, "f", b), free(&format!("f.{}", tag(b, 64))));
+    assert_eq!(
+        assign_derived(&mut paths, "f", b),
+        assigned(&format!("f.{}", tag(b, 64)))
+    );
 }
 
 #[test]
-fn c4_long_names_keep_suffix_and_ending() {
-    let mut taken = AssignedPaths::new();
+fn c4_long_names_keep_suffix_and_extension() {
+    let mut paths = AssignedPaths::new();
     let name = format!("{}é.jpeg", "n".repeat(193));
-    made(&mut taken, &name, "http://h.test/a");
-    let PathAssignment::Assigned(path) = made(&mut taken, &name, "http://h.test/b") else {
+    assign_derived(&mut paths, &name, "http://h.test/a");
+    let PathAssignment::Assigned(path) = assign_derived(&mut paths, &name, "http://h.test/b")
+    else {
         panic!("not placed");
     };
     let text = path.to_str().unwrap();
@@ -109,100 +131,121 @@ fn c4_long_names_keep_suffix_and_ending() {
 }
 
 #[test]
-fn c4_paths_of_the_list_are_kept_or_refused() {
-    let mut taken = AssignedPaths::new();
+fn c4_explicit_paths_are_kept_or_refused() {
+    let mut paths = AssignedPaths::new();
     assert_eq!(
-        named(&mut taken, "d/Ab.jpg", "http://h.test/1"),
-        free("d/Ab.jpg")
+        assign_explicit(&mut paths, "d/Ab.jpg", "http://h.test/1"),
+        assigned("d/Ab.jpg")
     );
     assert_eq!(
-        named(&mut taken, "d/aB.jpg", "http://h.test/2"),
-        free("d/aB.jpg")
+        assign_explicit(&mut paths, "d/aB.jpg", "http://h.test/2"),
+        assigned("d/aB.jpg")
     );
     assert_eq!(
-        named(&mut taken, "d/Ab.jpg", "http://h.test/3"),
+        assign_explicit(&mut paths, "d/Ab.jpg", "http://h.test/3"),
         PathAssignment::Conflict
     );
     assert_eq!(
-        named(&mut taken, "d/Ab.jpg", "http://h.test/1#x"),
+        assign_explicit(&mut paths, "d/Ab.jpg", "http://h.test/1#x"),
         PathAssignment::Duplicate
     );
-    // The two kinds against each other.
-    let other = free(&format!("d/Ab.{}.jpg", tag("http://h.test/4", 8)));
-    assert_eq!(made(&mut taken, "d/Ab.jpg", "http://h.test/4"), other);
+    // Explicit and derived paths collide.
+    let other = assigned(&format!("d/Ab.{}.jpg", tag("http://h.test/4", 8)));
     assert_eq!(
-        made(&mut taken, "d/Ab.jpg", "http://h.test/1"),
+        assign_derived(&mut paths, "d/Ab.jpg", "http://h.test/4"),
+        other
+    );
+    assert_eq!(
+        assign_derived(&mut paths, "d/Ab.jpg", "http://h.test/1"),
         PathAssignment::Duplicate
     );
     assert_eq!(
-        made(&mut taken, "d/x.jpg", "http://h.test/5"),
-        free("d/x.jpg")
+        assign_derived(&mut paths, "d/x.jpg", "http://h.test/5"),
+        assigned("d/x.jpg")
     );
     assert_eq!(
-        named(&mut taken, "d/X.jpg", "http://h.test/6"),
+        assign_explicit(&mut paths, "d/X.jpg", "http://h.test/6"),
         PathAssignment::Conflict
     );
     assert_eq!(
-        named(&mut taken, "d/x.jpg", "http://h.test/5"),
+        assign_explicit(&mut paths, "d/x.jpg", "http://h.test/5"),
         PathAssignment::Duplicate
     );
 }
 
 #[test]
 fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
-    let mut taken = AssignedPaths::new();
-    assert_eq!(made(&mut taken, "h/a", "http://h/a"), free("h/a"));
+    let mut paths = AssignedPaths::new();
+    assert_eq!(
+        assign_derived(&mut paths, "h/a", "http://h/a"),
+        assigned("h/a")
+    );
     let directory = format!(
         "h/a.{}",
         &path_digest::hex(&path_digest::digest_text(b'd', "h/a"))[..8]
     );
     assert_eq!(
-        made(&mut taken, "h/a/b", "http://h/a/b"),
-        free(&format!("{directory}/b"))
+        assign_derived(&mut paths, "h/a/b", "http://h/a/b"),
+        assigned(&format!("{directory}/b"))
     );
     assert_eq!(
-        made(&mut taken, "h/a/c", "http://h/a/c"),
-        free(&format!("{directory}/c"))
+        assign_derived(&mut paths, "h/a/c", "http://h/a/c"),
+        assigned(&format!("{directory}/c"))
     );
     assert_eq!(
-        made(&mut taken, "h/a/b", "http://h/a/b"),
+        assign_derived(&mut paths, "h/a/b", "http://h/a/b"),
         PathAssignment::Duplicate
     );
-    assert_eq!(made(&mut taken, "x/y/z", "http://h/x/y/z"), free("x/y/z"));
     assert_eq!(
-        made(&mut taken, "x/Y", "http://h/x/Y"),
-        free(&format!("x/Y.{}", tag("http://h/x/Y", 8)))
+        assign_derived(&mut paths, "x/y/z", "http://h/x/y/z"),
+        assigned("x/y/z")
+    );
+    assert_eq!(
+        assign_derived(&mut paths, "x/Y", "http://h/x/Y"),
+        assigned(&format!("x/Y.{}", tag("http://h/x/Y", 8)))
     );
 
-    let mut taken = AssignedPaths::new();
-    assert_eq!(named(&mut taken, "a", "http://h/1"), free("a"));
+    let mut paths = AssignedPaths::new();
     assert_eq!(
-        named(&mut taken, "a/b", "http://h/2"),
-        PathAssignment::Conflict
-    );
-    assert_eq!(named(&mut taken, "c/d", "http://h/3"), free("c/d"));
-    assert_eq!(
-        named(&mut taken, "c", "http://h/4"),
-        PathAssignment::Conflict
+        assign_explicit(&mut paths, "a", "http://h/1"),
+        assigned("a")
     );
     assert_eq!(
-        made(&mut taken, "c", "http://h/5"),
-        free(&format!("c.{}", tag("http://h/5", 8)))
+        assign_explicit(&mut paths, "a/b", "http://h/2"),
+        PathAssignment::Conflict
+    );
+    assert_eq!(
+        assign_explicit(&mut paths, "c/d", "http://h/3"),
+        assigned("c/d")
+    );
+    assert_eq!(
+        assign_explicit(&mut paths, "c", "http://h/4"),
+        PathAssignment::Conflict
+    );
+    assert_eq!(
+        assign_derived(&mut paths, "c", "http://h/5"),
+        assigned(&format!("c.{}", tag("http://h/5", 8)))
     );
 }
 
 #[test]
-fn absolute_directories_are_paths_like_others() {
-    let mut taken = AssignedPaths::new();
-    assert_eq!(made(&mut taken, "/data/f", "http://h/1"), free("/data/f"));
+fn absolute_directories_are_assigned_like_others() {
+    let mut paths = AssignedPaths::new();
     assert_eq!(
-        named(&mut taken, "/data/f", "http://h/2"),
+        assign_derived(&mut paths, "/data/f", "http://h/1"),
+        assigned("/data/f")
+    );
+    assert_eq!(
+        assign_explicit(&mut paths, "/data/f", "http://h/2"),
         PathAssignment::Conflict
     );
-    assert_eq!(named(&mut taken, "/data/g", "http://h/2"), free("/data/g"));
+    assert_eq!(
+        assign_explicit(&mut paths, "/data/g", "http://h/2"),
+        assigned("/data/g")
+    );
 }
 
-/// Layouts over few URLs, so that much collides.
+/// Layouts over few URLs, so that many paths collide.
 fn lists() -> impl Strategy<Value = Vec<(Url, usize)>> {
     let near = "http://h\\.test/([abA]{1,2}/){0,2}[abA]{1,2}(\\?[12])?".prop_map(|text| url(&text));
     prop::collection::vec(
@@ -228,10 +271,10 @@ fn wanted(url: &Url, layout: usize) -> PathBuf {
 
 proptest! {
     #[test]
-    fn c4_paths_are_unique_safe_and_the_same_again(list in lists()) {
+    fn c4_paths_are_unique_safe_and_the_same_on_every_run(list in lists()) {
         let run = || {
-            let mut taken = AssignedPaths::new();
-            list.iter().map(|(url, layout)| taken.assign(wanted(url, *layout), url, false, |_| false)).collect::<Vec<_>>()
+            let mut paths = AssignedPaths::new();
+            list.iter().map(|(url, layout)| paths.assign(wanted(url, *layout), url, false, |_| false)).collect::<Vec<_>>()
         };
         let placed = run();
         prop_assert_eq!(&placed, &run());
@@ -249,7 +292,7 @@ proptest! {
                 }
                 // Folding may make two wanted paths of one URL the same, so the reverse need not hold.
                 PathAssignment::Duplicate => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
-                PathAssignment::Conflict => prop_assert!(false, "a made path in conflict"),
+                PathAssignment::Conflict => prop_assert!(false, "a derived path in conflict"),
             }
         }
         prop_assert!(wants.values().all(|times| *times == 1));
@@ -257,13 +300,13 @@ proptest! {
     }
 
     #[test]
-    fn c4_a_million_like_names_need_few_bytes(names in prop::collection::hash_set("[a-z]{1,3}", 2..200)) {
-        let mut taken = AssignedPaths::new();
+    fn c4_a_million_names_alike_need_few_bytes(names in prop::collection::hash_set("[a-z]{1,3}", 2..200)) {
+        let mut paths = AssignedPaths::new();
         for name in &names {
-            let placed = made(&mut taken, "same", &format!("http://h.test/{name}"));
+            let placed = assign_derived(&mut paths, "same", &format!("http://h.test/{name}"));
             prop_assert!(matches!(placed, PathAssignment::Assigned(_)));
         }
-        prop_assert_eq!(taken.assigned.len(), names.len());
+        prop_assert_eq!(paths.assigned.len(), names.len());
         prop_assert!(size_of::<AssignedPathKey>() + size_of::<AssignedUrlKey>() <= 13);
     }
 }

@@ -1,8 +1,9 @@
-//! Where the files of a batch go under their directory, as paths: nothing here looks at a disk.
+//! The paths of a batch's files under their directory. Nothing here looks at a disk.
 //!
-//! A [`PathLayout`] gives each URL the path that is wanted for it, whatever the URL says always a path inside the directory. What
-//! two URLs want, one gets: [`AssignedPaths`] remembers what was given out and finds the other a name of its own, the same one on every
-//! run of the same list. A path that a list names itself is [`relative_path`]'s to judge.
+//! A [`PathLayout`] gives each URL a path, whatever the URL, always inside the directory. If two URLs want
+//! the same path, one gets it: [`AssignedPaths`] remembers the assigned paths and finds another name for the
+//! second URL, the same one on every run of the same list. [`relative_path`] checks a path that the list
+//! itself names.
 
 mod assigned_paths;
 mod path_digest;
@@ -25,14 +26,14 @@ use crate::filename;
 /// How paths are made of URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PathLayout {
-    /// The base name, all in one directory.
+    /// The base name; all files in one directory.
     #[default]
     Name,
-    /// Host and path as the URL has them.
+    /// The host and path of the URL.
     Path,
     /// `ab/cd/` and the SHA-256 of the URL in hexadecimal, without credentials and fragment.
     Hash,
-    /// As the user wrote it.
+    /// A template of the user.
     Template(PathTemplate),
 }
 
@@ -41,17 +42,17 @@ pub enum PathLayout {
 pub struct PathLayoutInput<'a> {
     /// The URL.
     pub url: &'a Url,
-    /// Which job of the batch it is.
+    /// The job's number in the batch.
     pub index: u64,
-    /// Its line in the list.
+    /// The job's line in the list.
     pub line: u64,
 }
 
 impl PathLayout {
-    /// The path that is wanted for a URL: relative, of plain components, the last of them a file's name.
+    /// The path for a URL: relative, of plain components, the last one a file's name.
     #[must_use]
-    pub fn path(&self, subject: PathLayoutInput<'_>) -> PathBuf {
-        let url = subject.url;
+    pub fn path(&self, input: PathLayoutInput<'_>) -> PathBuf {
+        let url = input.url;
         match self {
             Self::Name => filename::from_url(url).into(),
             Self::Path => url_path::path(url),
@@ -59,7 +60,7 @@ impl PathLayout {
                 let hash = path_digest::hex(&path_digest::digest_url(url));
                 [&hash[..2], &hash[2..4], &hash].iter().collect()
             }
-            Self::Template(template) => template.path(subject),
+            Self::Template(template) => template.path(input),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Digests that names and comparisons are made of. None is a secret's: of a URL, the login is left out.
+//! Digests for names and comparisons. None depends on a secret: a URL's login is left out.
 
 use sha2::{Digest, Sha256};
 use url::{Position, Url};
@@ -6,7 +6,7 @@ use url::{Position, Url};
 /// A SHA-256.
 pub(super) type PathDigest = [u8; 32];
 
-/// Of a URL as a server sees it: without login and fragment.
+/// The digest of a URL as a server sees it: without login and fragment.
 pub(super) fn digest_url(url: &Url) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update(&url[..Position::BeforeUsername]);
@@ -14,7 +14,7 @@ pub(super) fn digest_url(url: &Url) -> PathDigest {
     hasher.finalize().into()
 }
 
-/// Of a text. Texts of different kinds (a first byte each) never have the same.
+/// The digest of a text. Texts of different kinds (a first byte each) never have the same digest.
 pub(super) fn digest_text(kind: u8, text: &str) -> PathDigest {
     let mut hasher = Sha256::new();
     hasher.update([kind]);
@@ -22,11 +22,12 @@ pub(super) fn digest_text(kind: u8, text: &str) -> PathDigest {
     hasher.finalize().into()
 }
 
-/// In hexadecimal.
-pub(super) fn hex(sum: &PathDigest) -> String {
+/// A digest in hexadecimal.
+pub(super) fn hex(digest: &PathDigest) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
-    sum.iter()
+    digest
+        .iter()
         .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
         .collect()
 }
@@ -36,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_urls_digest_is_that_of_what_is_asked_for() {
+    fn a_urls_digest_leaves_out_login_and_fragment() {
         let of = |text: &str| hex(&digest_url(&Url::parse(text).unwrap()));
         // printf 'http://h.test:81/f?x=1' | sha256sum
         let plain = of("http://h.test:81/f?x=1");

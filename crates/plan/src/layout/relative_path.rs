@@ -1,4 +1,4 @@
-//! Paths that a list names for its files: taken as they are written, or refused.
+//! Paths that a list names for its files: used as they are written, or refused.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,39 +7,39 @@ use crate::filename::has_reserved_suffix;
 /// The longest component that file systems take, in bytes.
 const MAX_COMPONENT_BYTES: usize = 255;
 
-/// The longest path that Linux takes is 4096 bytes; the directory in front needs some of them.
+/// The longest path that Linux takes has 4096 bytes; the directory in front needs some of them.
 const MAX_PATH_BYTES: usize = 3072;
 
-/// Why a path is not one for a batch's file.
+/// Why a path cannot be used for a batch's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RelativePathError {
     /// Nothing, or nothing but dots and separators.
     #[error("the path is empty")]
     Empty,
-    /// Not under the directory.
+    /// The path starts at the root.
     #[error("the path is absolute")]
     Absolute,
-    /// It has `..`.
+    /// The path has `..`.
     #[error("the path has a component '..'")]
     ParentComponent,
-    /// It has a NUL, which no file system takes.
+    /// The path has a NUL, which no file system takes.
     #[error("the path has a NUL character")]
     Nul,
-    /// It has a control character: a line of a list of files would be two.
+    /// The path has a control character: a list of files would show two lines for it.
     #[error("the path has a control character")]
     ControlCharacter,
-    /// It ends in a separator.
+    /// The path ends in a separator.
     #[error("the path names a directory")]
     Directory,
-    /// A component ends as the temporary files of downloads do.
-    #[error("the path has a name that is kept for temporary files")]
+    /// A component has a suffix of haul's own files beside a download.
+    #[error("the path has a suffix that is reserved for temporary files")]
     ReservedSuffix,
-    /// A component, or all of it, is longer than file systems take.
+    /// A component, or the whole path, is longer than file systems take.
     #[error("the path is longer than file systems take")]
     TooLong,
 }
 
-/// Reads a path of a list. Components `.` are left out.
+/// Parses a path of a list. Components `.` are left out.
 ///
 /// # Errors
 /// The path leads out of the directory, or cannot be a file's.
@@ -71,7 +71,7 @@ pub fn relative_path(text: &str) -> Result<PathBuf, RelativePathError> {
     if path.as_os_str().is_empty() {
         return Err(RelativePathError::Empty);
     }
-    // `a/.` is a directory as much as `a/` is.
+    // `a/.` is a directory, as `a/` is.
     if text.ends_with(std::path::is_separator) || text.ends_with("/.") {
         return Err(RelativePathError::Directory);
     }

@@ -1,20 +1,22 @@
-//! Which resource a URL names, whoever signed it and whenever: what tells, between two runs, whose a file is.
+//! Which resource a URL names, whoever signed the URL and whenever: that decides, between two runs, whether a
+//! file belongs to a URL.
 //!
-//! Lists of signed URLs are signed anew for each run, and a file that was fetched by yesterday's signature is today's file. So
-//! what the well-known ways of signing put into a query is left out: they sign a path (or the rest of the query), which is what names
-//! the object. Everything else of a query counts, also what may be a secret: two URLs with two values of `key` or `token` may
-//! well be two files. The scheme does not count, for a list that was moved from http to https names the same files.
+//! Lists of signed URLs are signed anew for each run, and a file that was fetched with yesterday's signature
+//! is today's file. So the query parameters of the well-known signatures are left out: they sign a path (or
+//! the rest of the query), which is what names the object. All other parameters count, even those that may be
+//! secret: two URLs with two values of `key` or `token` may well be two files. The scheme does not count: a
+//! list that was moved from http to https names the same files.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 use url::{Position, Url};
 
-/// Beginnings of names that S3 and GCS keep for signatures.
+/// Prefixes of the parameters that S3 and GCS use for signatures.
 const SIGNATURE_PREFIXES: [&str; 2] = ["x-amz-", "x-goog-"];
 
-/// Names that mean a signature only together: those that say so, and all that stand with them. CloudFront, the older ways of S3,
-/// GCS and OSS; Azure.
+/// Parameters that are a signature only together: the ones that must be there, and all that then belong to
+/// it. CloudFront, the older signatures of S3, GCS and OSS; Azure.
 const SIGNATURE_GROUPS: [(&[&str], &[&str]); 2] = [
     (
         &["signature", "expires"],
@@ -37,12 +39,13 @@ const SIGNATURE_GROUPS: [(&[&str], &[&str]); 2] = [
     ),
 ];
 
-/// A resource, known by 64 bits of a digest. Holds nothing that could be read back, and of a login or signature not even that.
+/// A resource, identified by 64 bits of a digest. Nothing can be read back from it, and logins and signatures
+/// are not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceId([u8; 8]);
 
 impl ResourceId {
-    /// That of a URL.
+    /// The resource of a URL.
     #[must_use]
     pub fn from_url(url: &Url) -> Self {
         let mut hasher = Sha256::new();
@@ -50,17 +53,17 @@ impl ResourceId {
         if let Some(query) = url.query() {
             let names: Vec<String> = query.split('&').map(parameter_name).collect();
             let signed = |name: &str| is_signature_parameter(&names, name);
-            let pairs = query.split('&').zip(&names);
-            for (pair, _) in pairs.filter(|(_, name)| !signed(name)) {
+            let parameters = query.split('&').zip(&names);
+            for (parameter, _) in parameters.filter(|(_, name)| !signed(name)) {
                 hasher.update("&");
-                hasher.update(pair);
+                hasher.update(parameter);
             }
         }
-        let sum = hasher.finalize();
-        Self(std::array::from_fn(|at| sum[at]))
+        let digest = hasher.finalize();
+        Self(std::array::from_fn(|at| digest[at]))
     }
 
-    /// One that was written down by [`Display`](fmt::Display); `None` for any other text.
+    /// Parses the text of [`Display`](fmt::Display); `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let number = u64::from_str_radix(text, 16).ok();
@@ -76,13 +79,15 @@ impl fmt::Display for ResourceId {
     }
 }
 
-/// The name in a pair of a query, in lower case.
-fn parameter_name(pair: &str) -> String {
-    let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+/// The name of a query parameter, in lower case.
+fn parameter_name(parameter: &str) -> String {
+    let name = parameter
+        .split_once('=')
+        .map_or(parameter, |(name, _)| name);
     name.to_ascii_lowercase()
 }
 
-/// Whether a name belongs to a signature, beside those others.
+/// Whether a parameter belongs to a signature, given the `names` of all parameters.
 fn is_signature_parameter(names: &[String], name: &str) -> bool {
     let has = |wanted: &&str| names.iter().any(|name| name == wanted);
     SIGNATURE_PREFIXES
@@ -90,7 +95,7 @@ fn is_signature_parameter(names: &[String], name: &str) -> bool {
         .any(|prefix| name.starts_with(prefix))
         || SIGNATURE_GROUPS
             .iter()
-            .any(|(marks, all)| all.contains(&name) && marks.iter().all(has))
+            .any(|(required, all)| all.contains(&name) && required.iter().all(has))
 }
 
 #[cfg(test)]
@@ -98,12 +103,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(text: &str) -> ResourceId {
+    fn id(text: &str) -> ResourceId {
         ResourceId::from_url(&Url::parse(text).unwrap())
     }
 
     #[test]
-    fn a_signature_does_not_count_and_all_else_does() {
+    fn signature_parameters_do_not_count_and_all_others_do() {
         for (first, second) in [
             (
                 "https://b.test/p.jpg?X-Amz-Date=1&X-Amz-Signature=a",
@@ -119,7 +124,7 @@ mod tests {
             ),
             ("http://me:pw@h.test/p.jpg#x", "https://h.test/p.jpg"),
         ] {
-            assert_eq!(of(first), of(second), "{first} {second}");
+            assert_eq!(id(first), id(second), "{first} {second}");
         }
         for (first, second) in [
             ("https://h.test/a/p.jpg", "https://h.test/b/p.jpg"),
@@ -137,13 +142,13 @@ mod tests {
                 "https://h.test/get?sp=2&sig=1",
             ),
         ] {
-            assert_ne!(of(first), of(second), "{first} {second}");
+            assert_ne!(id(first), id(second), "{first} {second}");
         }
     }
 
     proptest! {
         #[test]
-        fn what_was_written_down_is_read_back(bytes: [u8; 8], other in ".{0,20}") {
+        fn a_written_id_is_parsed_and_other_text_is_not(bytes: [u8; 8], other in ".{0,20}") {
             let id = ResourceId(bytes);
             prop_assert_eq!(ResourceId::parse(&id.to_string()), Some(id));
             let read = ResourceId::parse(&other).map(|id| id.to_string());

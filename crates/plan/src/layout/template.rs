@@ -1,7 +1,8 @@
-//! Paths as a user describes them: `{host}/{index:06}.{ext}`.
+//! Paths from a user's template: `{host}/{index:06}.{ext}`.
 //!
-//! Slashes that the user wrote and those of `{dir}` part directories; nothing else of a URL does. Then each component is made
-//! safe as names from a URL are, the user's own text with it: a dot in front becomes an underscore.
+//! Slashes of the template and of `{dir}` separate directories; nothing else of a URL does. Then each
+//! component is made safe as names from a URL are, the user's own text with it: a leading dot becomes an
+//! underscore.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,21 +11,21 @@ use std::str::FromStr;
 use super::{PathLayoutInput, path_digest, url_path};
 use crate::filename;
 
-/// Wider numbers are a mistake.
+/// The widest number: a wider one is a mistake.
 const MAX_WIDTH: usize = 20;
 
 /// The longest template, in bytes.
 const MAX_TEMPLATE_BYTES: usize = 1024;
 
-/// A path with places for what differs between URLs.
+/// A path with fields for what differs between URLs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathTemplate(Vec<TemplateToken>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplateToken {
-    /// As it is, escapes undone.
+    /// Literal text, unescaped.
     Text(String),
-    /// What differs, and for numbers how many digits at least.
+    /// A field, and for numbers the least number of digits.
     Field(TemplateField, usize),
 }
 
@@ -40,7 +41,7 @@ enum TemplateField {
     Hash,
 }
 
-/// The fields by their names.
+/// The fields by name.
 const FIELDS: [(&str, TemplateField); 8] = [
     ("index", TemplateField::Index),
     ("line", TemplateField::Line),
@@ -52,43 +53,43 @@ const FIELDS: [(&str, TemplateField); 8] = [
     ("hash", TemplateField::Hash),
 ];
 
-/// A text that is no template.
+/// Why a text is not a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at character {position}")]
 pub struct PathTemplateError {
-    /// Which character, counted from one: where what is wrong begins.
+    /// The first character of the mistake, counted from one.
     pub position: usize,
-    /// What is wrong.
+    /// The mistake.
     pub problem: PathTemplateProblem,
 }
 
-/// What is wrong with a template.
+/// A mistake in a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathTemplateProblem {
-    /// A brace that does not end.
+    /// An opening brace without a closing one.
     #[error("'{{' without '}}' (a brace itself is written '{{{{')")]
     UnclosedBrace,
-    /// An end where nothing began.
-    #[error("'}}' ends nothing (a brace itself is written '}}}}')")]
+    /// A closing brace without an opening one.
+    #[error("'}}' without '{{' (a brace itself is written '}}}}')")]
     UnmatchedBrace,
-    /// A field that nobody knows.
+    /// An unknown field.
     #[error(
-        "{{{0}}} is none of {{index}}, {{line}}, {{host}}, {{dir}}, {{name}}, {{stem}}, {{ext}}, {{hash}}"
+        "{{{0}}} is not one of {{index}}, {{line}}, {{host}}, {{dir}}, {{name}}, {{stem}}, {{ext}}, {{hash}}"
     )]
     UnknownField(String),
-    /// A width that is no number, too large, or not for a number.
+    /// A width that is not a number, is too large, or is not for a number.
     #[error("a width is for {{index}} and {{line}}, as {{index:06}}, and at most {MAX_WIDTH}")]
     InvalidWidth,
-    /// It begins with a slash, has `..` or a NUL.
+    /// The template begins with a slash, has `..` or a NUL.
     #[error("the path would lead out of the directory")]
     OutsideDirectory,
-    /// It ends in a slash.
+    /// The template ends in a slash.
     #[error("the path would name a directory")]
     Directory,
-    /// Nothing at all.
+    /// No text.
     #[error("the path would be empty")]
     Empty,
-    /// Too much.
+    /// More than [`MAX_TEMPLATE_BYTES`].
     #[error("a template has at most {MAX_TEMPLATE_BYTES} bytes")]
     TooLong,
 }
@@ -132,7 +133,8 @@ impl FromStr for PathTemplate {
     }
 }
 
-/// Whether what the user wrote can be a path at all; else where not, in bytes. A component that holds a field is made safe later.
+/// Checks that the literal text can be a path; the error has an offset in bytes. Components with fields are
+/// made safe later.
 fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
     if text.is_empty() {
         return Err((0, PathTemplateProblem::Empty));
@@ -159,7 +161,7 @@ fn check_path(text: &str) -> Result<(), (usize, PathTemplateProblem)> {
     Ok(())
 }
 
-/// What stands between braces.
+/// Parses the text between braces.
 fn parse_field(text: &str) -> Result<TemplateToken, PathTemplateProblem> {
     let (name, width) = text
         .split_once(':')
@@ -187,12 +189,12 @@ fn parse_field(text: &str) -> Result<TemplateToken, PathTemplateProblem> {
 
 impl PathTemplate {
     /// The path for a URL.
-    pub(super) fn path(&self, subject: PathLayoutInput<'_>) -> PathBuf {
+    pub(super) fn path(&self, input: PathLayoutInput<'_>) -> PathBuf {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
                 TemplateToken::Text(fixed) => text.push_str(fixed),
-                TemplateToken::Field(field, width) => field.write(*width, subject, &mut text),
+                TemplateToken::Field(field, width) => field.write(*width, input, &mut text),
             }
         }
         let (directories, name) = text.rsplit_once('/').unwrap_or(("", &text));
@@ -206,13 +208,13 @@ impl PathTemplate {
 }
 
 impl TemplateField {
-    /// Appends what it stands for. Only a directory brings slashes along.
-    fn write(self, width: usize, subject: PathLayoutInput<'_>, text: &mut String) {
-        let url = subject.url;
+    /// Appends the field's value. Only a directory has slashes.
+    fn write(self, width: usize, input: PathLayoutInput<'_>, text: &mut String) {
+        let url = input.url;
         let name = || filename::from_url(url);
         match self {
-            Self::Index => write_number(subject.index, width, text),
-            Self::Line => write_number(subject.line, width, text),
+            Self::Index => write_number(input.index, width, text),
+            Self::Line => write_number(input.line, width, text),
             Self::Host => text.push_str(&url_path::host(url)),
             Self::Dir => text.push_str(&url_path::directories(url).join("/")),
             Self::Name => text.push_str(&name()),
@@ -225,7 +227,7 @@ impl TemplateField {
     }
 }
 
-/// A number with zeros in front.
+/// Appends a number with leading zeros.
 fn write_number(value: u64, width: usize, text: &mut String) {
     // Writing to a string does not fail.
     let _ = write!(text, "{value:0width$}");

@@ -1,4 +1,4 @@
-//! Layouts: what URLs of all kinds come to, and that none of them leads anywhere else.
+//! Layouts: the paths of URLs of all kinds, and that none of them leads out of the directory.
 
 use std::path::{Component, Path};
 
@@ -9,14 +9,14 @@ use proptest::prelude::*;
 const INDEX: u64 = 7;
 const LINE: u64 = 12;
 
-fn of(layout: &PathLayout, url: &str) -> String {
+fn path_of(layout: &PathLayout, url: &str) -> String {
     let url = Url::parse(url).unwrap();
-    let subject = PathLayoutInput {
+    let input = PathLayoutInput {
         url: &url,
         index: INDEX,
         line: LINE,
     };
-    layout.path(subject).to_str().unwrap().replace('\\', "/")
+    layout.path(input).to_str().unwrap().replace('\\', "/")
 }
 
 fn template(text: &str) -> PathLayout {
@@ -24,14 +24,17 @@ fn template(text: &str) -> PathLayout {
 }
 
 #[test]
-fn names_are_those_of_single_downloads() {
-    assert_eq!(of(&PathLayout::Name, "http://h.test/a/b.jpg?x#y"), "b.jpg");
-    assert_eq!(of(&PathLayout::Name, "http://h.test/"), "index.html");
+fn name_layout_uses_the_names_of_single_downloads() {
+    assert_eq!(
+        path_of(&PathLayout::Name, "http://h.test/a/b.jpg?x#y"),
+        "b.jpg"
+    );
+    assert_eq!(path_of(&PathLayout::Name, "http://h.test/"), "index.html");
     assert_eq!(PathLayout::default(), PathLayout::Name);
 }
 
 #[test]
-fn paths_mirror_host_and_path() {
+fn path_layout_uses_host_and_path() {
     for (url, path) in [
         ("http://h.test/a/b.jpg", "h.test/a/b.jpg"),
         ("http://H.test:80/a%20b/c.jpg#x", "h.test/a b/c.jpg"),
@@ -49,45 +52,51 @@ fn paths_mirror_host_and_path() {
             "h.test/a_haul-part/f_haul-part",
         ),
     ] {
-        assert_eq!(of(&PathLayout::Path, url), path, "{url}");
+        assert_eq!(path_of(&PathLayout::Path, url), path, "{url}");
     }
 }
 
 #[test]
-fn queries_are_part_of_a_mirrored_name_and_show_no_secret() {
-    let of = |url: &str| of(&PathLayout::Path, url);
-    assert_eq!(of("http://h.test/f.php?id=1"), "h.test/f.php_id=1");
+fn path_layout_keeps_queries_without_secrets_in_names() {
+    let path_of = |url: &str| path_of(&PathLayout::Path, url);
+    assert_eq!(path_of("http://h.test/f.php?id=1"), "h.test/f.php_id=1");
     assert_eq!(
-        of("http://h.test/f.php?id=2&x=%2f.."),
+        path_of("http://h.test/f.php?id=2&x=%2f.."),
         "h.test/f.php_id=2&x=_"
     );
-    assert_eq!(of("http://h.test/?id=1"), "h.test/index.html_id=1");
-    assert_eq!(of("http://h.test/f?"), "h.test/f");
+    assert_eq!(path_of("http://h.test/?id=1"), "h.test/index.html_id=1");
+    assert_eq!(path_of("http://h.test/f?"), "h.test/f");
     for secret in ["token", "X-Amz-Signature", "%6bey", "API_Key", "pwd", "sid"] {
-        let path = of(&format!("http://h.test/f?{secret}=s3cret"));
+        let path = path_of(&format!("http://h.test/f?{secret}=s3cret"));
         assert!(path.starts_with("h.test/f_") && path.len() == 25, "{path}");
         assert!(!path.contains("s3cret"), "{path}");
     }
     let long = |end: &str| {
-        of(&format!(
+        path_of(&format!(
             "http://h.test/{}?q={}{end}",
             "n".repeat(300),
             "x".repeat(300)
         ))
     };
     assert_ne!(long("1"), long("2"));
-    assert_ne!(of("http://h.test/f?token=1"), of("http://h.test/f?token=2"));
-    let cut = |end: &str| of(&format!("http://h.test/{}?id={end}", "n".repeat(300)));
+    assert_ne!(
+        path_of("http://h.test/f?token=1"),
+        path_of("http://h.test/f?token=2")
+    );
+    let cut = |end: &str| path_of(&format!("http://h.test/{}?id={end}", "n".repeat(300)));
     assert_ne!(cut("1"), cut("2"));
 }
 
 #[test]
-fn deep_and_long_paths_get_a_digest_for_a_directory() {
+fn path_layout_replaces_deep_and_long_directories_by_a_digest() {
     let url =
         |parts: usize, part: &str| format!("http://h.test/{}f", format!("{part}/").repeat(parts));
-    assert_eq!(of(&PathLayout::Path, &url(48, "d")).split('/').count(), 50);
+    assert_eq!(
+        path_of(&PathLayout::Path, &url(48, "d")).split('/').count(),
+        50
+    );
     for long in [url(49, "d"), url(2000, "d"), url(10, &"d".repeat(199))] {
-        let path = of(&PathLayout::Path, &long);
+        let path = path_of(&PathLayout::Path, &long);
         let parts: Vec<&str> = path.split('/').collect();
         assert!(
             matches!(parts[..], ["h.test", hash, "f"] if hash.len() == 64),
@@ -95,23 +104,23 @@ fn deep_and_long_paths_get_a_digest_for_a_directory() {
         );
     }
     assert_ne!(
-        of(&PathLayout::Path, &url(49, "d")),
-        of(&PathLayout::Path, &url(50, "d"))
+        path_of(&PathLayout::Path, &url(49, "d")),
+        path_of(&PathLayout::Path, &url(50, "d"))
     );
 }
 
 #[test]
-fn hashes_are_of_the_url_without_login_and_fragment() {
+fn hash_layout_leaves_out_login_and_fragment() {
     // printf 'http://h.test/f' | sha256sum
-    let path = of(&PathLayout::Hash, "http://me:s3cret@h.test/f#x");
+    let path = path_of(&PathLayout::Hash, "http://me:s3cret@h.test/f#x");
     let hash = "361e9b55671c39b66eb362c621828ba834dad335826676c8a702f5e139b894da";
     assert_eq!(path, format!("{}/{}/{hash}", &hash[..2], &hash[2..4]));
 }
 
 #[test]
-fn templates_put_together_what_they_say() {
+fn template_layout_fills_in_its_fields() {
     let url = "http://me:pw@h.test:81/a/b%20c/d.tar.gz?x=1";
-    let hash = of(&PathLayout::Hash, url)[6..].to_owned();
+    let hash = path_of(&PathLayout::Hash, url)[6..].to_owned();
     for (text, path) in [
         ("{index}", "7"),
         ("{index:06}.{ext}", "000007.gz"),
@@ -124,25 +133,25 @@ fn templates_put_together_what_they_say() {
         ("same", "same"),
         (".a/-b", "_a/_-b"),
     ] {
-        assert_eq!(of(&template(text), url), path, "{text}");
+        assert_eq!(path_of(&template(text), url), path, "{text}");
     }
     let bare = "http://h.test/";
     assert_eq!(
-        of(&template("{host}/{dir}/{stem}.{ext}"), bare),
+        path_of(&template("{host}/{dir}/{stem}.{ext}"), bare),
         "h.test/index.html"
     );
     assert_eq!(
-        of(&template("{dir}/{ext}"), "http://h.test/f"),
+        path_of(&template("{dir}/{ext}"), "http://h.test/f"),
         "index.html"
     );
     assert_eq!(
-        of(&template("{name}.haul-part"), bare),
+        path_of(&template("{name}.haul-part"), bare),
         "index.html_haul-part"
     );
 }
 
 #[test]
-fn errors_in_templates_say_where() {
+fn errors_in_templates_say_at_which_character() {
     use PathTemplateProblem as P;
     for (text, at, problem) in [
         ("", 1, P::Empty),
@@ -166,7 +175,8 @@ fn errors_in_templates_say_where() {
     assert!("x".repeat(1025).parse::<PathTemplate>().is_err());
     let error = "{nam}".parse::<PathTemplate>().unwrap_err().to_string();
     assert!(
-        error.starts_with("{nam} is none of {index}, {line}") && error.ends_with("at character 1")
+        error.starts_with("{nam} is not one of {index}, {line}")
+            && error.ends_with("at character 1")
     );
     assert!(
         "{".parse::<PathTemplate>()
@@ -176,7 +186,7 @@ fn errors_in_templates_say_where() {
     );
 }
 
-/// That a path stays in its directory and that each component is one that every system takes.
+/// Asserts that a path stays in its directory and that every system takes each component.
 pub(super) fn assert_safe(path: &Path) -> Result<(), TestCaseError> {
     for component in path.components() {
         let Component::Normal(name) = component else {
@@ -198,7 +208,7 @@ pub(super) fn assert_safe(path: &Path) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// URLs that try to get out.
+/// URLs that try to lead out.
 pub(super) fn hostile_url() -> impl Strategy<Value = Url> {
     let piece = prop_oneof![
         Just("/".to_owned()),
@@ -221,7 +231,7 @@ pub(super) fn hostile_url() -> impl Strategy<Value = Url> {
 
 proptest! {
     #[test]
-    fn whatever_the_url_paths_stay_inside(url in hostile_url(), which in 0_usize..6) {
+    fn no_url_leads_out_of_the_directory(url in hostile_url(), which in 0_usize..6) {
         let layouts = [
             PathLayout::Name,
             PathLayout::Path,
@@ -230,14 +240,14 @@ proptest! {
             template("{dir}{stem}/..{ext}/{ext}{name}{name}"),
             template("a/{ext}"),
         ];
-        let subject = PathLayoutInput { url: &url, index: 1, line: 1 };
-        let path = layouts[which].path(subject);
+        let input = PathLayoutInput { url: &url, index: 1, line: 1 };
+        let path = layouts[which].path(input);
         assert_safe(&path)?;
-        prop_assert_eq!(&path, &layouts[which].path(subject));
+        prop_assert_eq!(&path, &layouts[which].path(input));
     }
 
     #[test]
-    fn no_template_makes_it_panic_or_leads_out(text in "[{}a-z./\\\\:0é ]{0,16}|(\\{(index|dir|ext|name)(:[0-9]{0,3})?\\}|[./]){0,5}", url in hostile_url()) {
+    fn no_template_panics_or_leads_out(text in "[{}a-z./\\\\:0é ]{0,16}|(\\{(index|dir|ext|name)(:[0-9]{0,3})?\\}|[./]){0,5}", url in hostile_url()) {
         match text.parse::<PathTemplate>() {
             Ok(template) => assert_safe(&PathLayout::Template(template).path(PathLayoutInput { url: &url, index: 1, line: 2 }))?,
             Err(error) => prop_assert!((1..=text.chars().count() + 1).contains(&error.position)),

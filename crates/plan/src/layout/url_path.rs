@@ -1,7 +1,8 @@
-//! Host and path of a URL as directories and a name.
+//! The host and path of a URL as directories and a name.
 //!
-//! Each component is decoded and then made safe by itself, so an encoded slash never makes a directory. What nothing safe is
-//! left of (`..`) becomes `_`. Paths that are deeper or longer than a file system may take have a digest for a directory.
+//! Each component is decoded and then made safe by itself, so that an encoded slash never makes a directory.
+//! A component of which nothing safe is left (`..`) becomes `_`. If the directories are deeper or longer than
+//! a file system may take, one directory named by their digest replaces them.
 
 use std::path::PathBuf;
 
@@ -11,17 +12,18 @@ use url::Url;
 use super::path_digest;
 use crate::filename::{self, MAX_LENGTH};
 
-/// The most directories that are mirrored one by one.
+/// The most directories that are kept as they are.
 const MAX_DIRECTORIES: usize = 48;
 
-/// The most bytes of such directories: with a host and a name, a path stays well below what Linux takes.
+/// The most bytes of those directories: with a host and a name, a path stays well below what Linux takes.
 const MAX_DIRECTORY_BYTES: usize = 1024;
 
-/// Longer queries are a digest in the name.
+/// A longer query is shown as a digest in the name.
 const MAX_SHOWN_QUERY_BYTES: usize = 64;
 
-/// What the queries have in them that open or sign something. Wider than need be (a `monkey` has a `key`): what is taken for
-/// a secret costs a readable name, what is not gets into file names.
+/// Parts of parameter names in queries that grant access or sign something. More than need be (a `monkey` has
+/// a `key`): a query that is wrongly taken for a secret costs a readable name, and one that is wrongly not
+/// gets into file names.
 const SECRET_PARTS: [&str; 16] = [
     "auth", "code", "cred", "hdn", "hmac", "jwt", "key", "pass", "policy", "pwd", "secret",
     "session", "sid", "sig", "ticket", "token",
@@ -35,7 +37,7 @@ pub(super) fn path(url: &Url) -> PathBuf {
     path
 }
 
-/// The host, with its port if that is not the scheme's own.
+/// The host, with its port if that is not the default of the scheme.
 pub(super) fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     let text = url
@@ -44,7 +46,7 @@ pub(super) fn host(url: &Url) -> String {
     safe_component(&text)
 }
 
-/// What stands in a path before its name. Empty components are left out, as a file system would.
+/// The components of the path before its name. Empty ones are left out, as a file system would.
 pub(super) fn directories(url: &Url) -> Vec<String> {
     let whole = url.path().rsplit_once('/').map_or("", |(front, _)| front);
     let parts = || whole.split('/').filter(|part| !part.is_empty());
@@ -68,7 +70,7 @@ fn name(url: &Url) -> String {
     }
 }
 
-/// A name with a query behind it, readable if that is short and shows nobody a secret.
+/// A name with a query behind it: readable if the query is short and has no secret, else its digest.
 fn with_query(mut name: String, query: &str) -> String {
     let text = decoded(query);
     let lower = text.to_lowercase();
@@ -79,7 +81,7 @@ fn with_query(mut name: String, query: &str) -> String {
         } else {
             text
         };
-    // Cut here, since what `sanitize` cuts off is what makes the difference.
+    // Cut here, since `sanitize` would cut the end off, which makes the difference.
     let mut keep = name.len().min(MAX_LENGTH - shown.len() - 1);
     while !name.is_char_boundary(keep) {
         keep -= 1;

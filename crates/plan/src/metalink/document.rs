@@ -1,4 +1,5 @@
-//! From elements to [`Metalink`]: the same names mean the same in both versions, what differs is where they stand.
+//! From XML elements to a [`Metalink`]: the same names mean the same in both versions, only their places
+//! differ.
 
 use std::path::PathBuf;
 
@@ -17,16 +18,17 @@ const VERSION_4: &str = "urn:ietf:params:xml:ns:metalink";
 /// The namespace of version 3.
 const VERSION_3: &str = "http://www.metalinker.org/";
 
-/// The lowest priority, and what counts where none is given (RFC 5854 4.2.16.2).
+/// The lowest priority, and that of a URL without one (RFC 5854 4.2.16.2).
 const LOWEST_PRIORITY: u32 = 999_999;
 
-/// Components that a name may have; the last ones count.
+/// The most components of a name; the last ones are kept.
 const MAX_COMPONENTS: usize = 16;
 
-/// The longest name of a country or the like that is kept.
+/// The longest location that is kept.
 const MAX_LOCATION_BYTES: usize = 16;
 
-/// Digests of pieces, strongest first. CRCs are not among them: they are for accidents on the way, and mirrors may lie.
+/// Algorithms for pieces, strongest first. CRCs are not among them: they detect accidents, and mirrors may
+/// lie.
 const PIECE_ALGORITHMS: [DigestAlgorithm; 4] = [
     DigestAlgorithm::Sha512,
     DigestAlgorithm::Sha256,
@@ -34,7 +36,7 @@ const PIECE_ALGORITHMS: [DigestAlgorithm; 4] = [
     DigestAlgorithm::Md5,
 ];
 
-/// A whole document.
+/// Parses a whole document.
 pub(super) fn parse_document(text: &str) -> Result<Metalink, MetalinkError> {
     let mut xml = XmlReader::open(text, "metalink")?;
     let mut metalink = Metalink::default();
@@ -49,7 +51,7 @@ pub(super) fn parse_document(text: &str) -> Result<Metalink, MetalinkError> {
     Ok(metalink)
 }
 
-/// A child that is a file is added, or what is wrong with it; any other passed over.
+/// Adds a file or its error; skips any other element.
 fn add_file(
     xml: &mut XmlReader<'_>,
     element: &XmlElement<'_>,
@@ -63,13 +65,12 @@ fn add_file(
     }
     let (depth, line) = (xml.depth(), xml.line());
     let name = element.attribute("name").unwrap_or_default();
-    let mut reading = MetalinkFileBuilder::default();
-    let read = xml.children(|xml, element| reading.child(xml, &element));
+    let mut builder = MetalinkFileBuilder::default();
+    let read = xml.children(|xml, element| builder.child(xml, &element));
     let file = match read {
-        Ok(()) => reading.finish(&name, line).map_err(|what| MetalinkError {
-            line,
-            problem: what,
-        }),
+        Ok(()) => builder
+            .finish(&name, line)
+            .map_err(|problem| MetalinkError { line, problem }),
         Err(error) if error.problem.affects_one_file() => {
             xml.skip_to_end_of(depth)?;
             Err(error)
@@ -80,19 +81,19 @@ fn add_file(
     Ok(())
 }
 
-/// A file that is being read.
+/// A file in parsing.
 #[derive(Debug, Default)]
 struct MetalinkFileBuilder {
     size: Option<u64>,
     checksums: Vec<Checksum>,
     pieces: Option<PieceDigests>,
     mirrors: Vec<MetalinkMirror>,
-    /// URLs of any kind: what is not kept is counted, too.
+    /// URLs of any kind: those that are not kept count, too.
     urls: usize,
 }
 
 impl MetalinkFileBuilder {
-    /// A child of a file, or in version 3 of what holds them together there.
+    /// Reads a child of a file, or in version 3 of the elements that group them.
     fn child(
         &mut self,
         xml: &mut XmlReader<'_>,
@@ -105,7 +106,7 @@ impl MetalinkFileBuilder {
             "url" => self.url(xml, element),
             "verification" | "resources" => {
                 xml.children(|xml, element| match element.name() {
-                    // Only these: one in the other has no meaning, and none in itself.
+                    // Only these: the groups have no meaning within each other.
                     "hash" => self.hash(xml, &element),
                     "pieces" => self.pieces(xml, &element),
                     "url" => self.url(xml, &element),
@@ -124,7 +125,7 @@ impl MetalinkFileBuilder {
         Ok(())
     }
 
-    /// A digest of the whole. Those of algorithms that are not known here are passed over.
+    /// Reads a digest of the whole file. Unknown algorithms are skipped.
     fn hash(
         &mut self,
         xml: &mut XmlReader<'_>,
@@ -161,7 +162,7 @@ impl MetalinkFileBuilder {
             if element.name() != "hash" {
                 return xml.skip();
             }
-            // Version 3 numbers them. They are taken in order, since everybody writes them so; any other is an error.
+            // Version 3 numbers the pieces. All writers number them in order; another order is an error.
             let number = element.attribute("piece");
             if number.is_some_and(|number| number.trim().parse() != Ok(digests.len())) {
                 return Err(xml.error(MetalinkProblem::PiecesOutOfOrder));
@@ -186,7 +187,7 @@ impl MetalinkFileBuilder {
         Ok(())
     }
 
-    /// A place. One that cannot be read is of no use and does no harm: the others are.
+    /// Reads a URL. One that cannot be used is skipped: the others can.
     fn url(
         &mut self,
         xml: &mut XmlReader<'_>,
@@ -202,9 +203,9 @@ impl MetalinkFileBuilder {
             self.mirrors.push(MetalinkMirror {
                 url,
                 priority: priority(element),
-                location: element
-                    .attribute("location")
-                    .filter(|place| !place.is_empty() && place.len() <= MAX_LOCATION_BYTES),
+                location: element.attribute("location").filter(|location| {
+                    !location.is_empty() && location.len() <= MAX_LOCATION_BYTES
+                }),
             });
         }
         Ok(())
@@ -228,7 +229,7 @@ impl MetalinkFileBuilder {
     }
 }
 
-/// What stands for `..` and the like is left out, so that the rest is beneath where it is put.
+/// Leaves out `..` and the like, so that the path stays beneath its directory.
 fn safe_path(name: &str) -> Option<PathBuf> {
     let parts: Vec<String> = name
         .split(['/', '\\'])
@@ -255,7 +256,7 @@ fn algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
     PIECE_ALGORITHMS.contains(&algorithm).then_some(algorithm)
 }
 
-/// The text of an element as a digest.
+/// Parses the text of an element as a digest.
 fn digest(xml: &mut XmlReader<'_>, algorithm: DigestAlgorithm) -> Result<Vec<u8>, MetalinkError> {
     let text = xml.text()?;
     let checksum = format!("{algorithm}:{text}").parse::<Checksum>();

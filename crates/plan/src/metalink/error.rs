@@ -1,21 +1,21 @@
-//! What can be wrong with a Metalink file.
+//! What can be wrong with a Metalink document.
 
 use crate::checksum::DigestAlgorithm;
 use crate::piece_digests::PieceDigestsError;
 
-/// A Metalink document cannot be used, or one file of it. Of a document nothing should be used then: what follows the place may be
-/// missing. The files around one that cannot be used are as good as ever.
+/// A Metalink document, or one file of it, cannot be used. Of a malformed document nothing should be used:
+/// what follows the mistake may be missing. The files beside one that cannot be used are as good as ever.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct MetalinkError {
-    /// Where: the line that was reached, from 1 on.
+    /// The line of the mistake, from 1 on.
     pub line: u64,
-    /// What.
+    /// The mistake.
     pub problem: MetalinkProblem,
 }
 
 impl MetalinkProblem {
-    /// Whether this is wrong with one file alone: the document can be read on behind it.
+    /// Whether the mistake affects one file alone: the rest of the document can be read.
     #[must_use]
     pub fn affects_one_file(&self) -> bool {
         match self {
@@ -40,58 +40,58 @@ impl MetalinkProblem {
     }
 }
 
-/// What is wrong.
+/// A mistake in a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MetalinkProblem {
-    /// More than anybody takes.
+    /// More than [`MAX_DOCUMENT_BYTES`](super::MAX_DOCUMENT_BYTES).
     #[error("the document is larger than {} MiB", super::MAX_DOCUMENT_BYTES >> 20)]
     DocumentTooLarge,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     #[error("the document is not UTF-8")]
     NotUtf8,
-    /// No XML.
+    /// Not well-formed XML.
     #[error("{0}")]
     InvalidXml(String),
-    /// A DTD, which Metalink has no use for and attackers have.
+    /// A DTD, which Metalink does not need and attackers use.
     #[error("the document has a document type, which is not accepted")]
     DocumentType,
-    /// An entity that XML does not know by itself.
-    #[error("an entity that XML does not have")]
+    /// Neither one of the five entities of XML nor a character reference.
+    #[error("an unknown entity")]
     UnknownEntity,
     /// The document ends within an element.
     #[error("the document ends too early")]
     Truncated,
-    /// Elements in elements in elements.
+    /// More than 32 levels of elements.
     #[error("elements are nested too deeply")]
     NestedTooDeeply,
-    /// A text without end.
+    /// More than 16 KiB in one element.
     #[error("a text is too long")]
     TextTooLong,
-    /// Another kind of document.
-    #[error("this is no Metalink document")]
+    /// Another root element or namespace.
+    #[error("the document is not a Metalink document")]
     NotMetalink,
-    /// More than anybody lists.
+    /// More than [`MAX_FILES`](super::MAX_FILES).
     #[error("more than {} files", super::MAX_FILES)]
     TooManyFiles,
-    /// More than anybody lists.
+    /// More than [`MAX_URLS`](super::MAX_URLS).
     #[error("more than {} URLs for one file", super::MAX_URLS)]
     TooManyUrls,
-    /// A file without a name that can be used.
+    /// The name has no component that can be used.
     #[error("a file without a usable name")]
     UnusableName,
-    /// A size that is no number.
-    #[error("a size that is no number of bytes")]
+    /// A size that is not a number.
+    #[error("a size that is not a number of bytes")]
     InvalidSize,
-    /// A digest that is none.
+    /// Not the digits of a digest.
     #[error("a {0} digest is {len} hexadecimal digits", len = .0.digest_len() * 2)]
     InvalidDigest(DigestAlgorithm),
     /// A piece's number does not follow the one before.
     #[error("digests of pieces are not in order")]
     PiecesOutOfOrder,
-    /// Pieces that cannot be those of anything.
+    /// The digests of the pieces cannot be used.
     #[error(transparent)]
     InvalidPieces(#[from] PieceDigestsError),
-    /// Pieces of a file of another size.
-    #[error("the digests of pieces are not those of a file of the size given")]
+    /// The pieces are those of a file of another size.
+    #[error("the digests of pieces do not match the size of the file")]
     PieceCountMismatch,
 }

@@ -1,8 +1,9 @@
-//! Metalink documents: files, where each can be had, and what its bytes must be.
+//! Metalink documents: files, the URLs of each, and its digests.
 //!
-//! Both versions that are about: 4 (RFC 5854, `.meta4`) and 3 (`.metalink`), told apart by their namespace. What is not
-//! needed for fetching (publishers, descriptions, signatures, torrents) is passed over, as both say that what is not known is to
-//! be. The document comes from anybody: all of it is bounded, and names are made safe as those of any peer are.
+//! Both versions in use: 4 (RFC 5854, `.meta4`) and 3 (`.metalink`), told apart by their namespace. Elements
+//! that are not needed for fetching (publishers, descriptions, signatures, torrents) are skipped, as both
+//! versions demand of unknown elements. Anybody may have written the document: everything in it is bounded,
+//! and names are made safe as those of any peer are.
 
 mod document;
 mod error;
@@ -28,49 +29,49 @@ pub const MAX_URLS: usize = 1000;
 /// The media type of documents of version 4.
 pub const MEDIA_TYPE: &str = "application/metalink4+xml";
 
-/// What a document lists.
+/// A parsed document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metalink {
-    /// In the order of the document; in place of a file that cannot be used, why.
+    /// The files in the order of the document; for a file that cannot be used, why.
     pub files: Vec<Result<MetalinkFile, MetalinkError>>,
 }
 
-/// One file.
+/// One file of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetalinkFile {
-    /// The line that it begins in, from 1 on.
+    /// The line in which its element begins, from 1 on.
     pub line: u64,
-    /// What it is to be called: relative, every component safe, mostly one.
+    /// Its path: relative, every component safe, mostly one component.
     pub path: PathBuf,
-    /// Bytes in it.
+    /// The file's length in bytes.
     pub size: Option<u64>,
-    /// Digests of the whole, at most one of each algorithm.
+    /// Digests of the whole file, at most one of each algorithm.
     pub checksums: Vec<Checksum>,
-    /// Digests of its pieces; of several sets the one whose algorithm is strongest.
+    /// Digests of its pieces; of several sets the one with the strongest algorithm.
     pub pieces: Option<PieceDigests>,
-    /// Where it can be had over HTTP, best first; none when there are only other ways.
+    /// Its HTTP URLs, best first; empty when there are only others.
     pub mirrors: Vec<MetalinkMirror>,
 }
 
-/// One place where a file can be had.
+/// A URL of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MetalinkMirror {
-    /// The place; http or https.
+    /// An http or https URL.
     pub url: Url,
-    /// 1 is the best, 999,999 the worst and what counts where nothing is said.
+    /// 1 is the best; 999,999 the worst, and that of a URL without priority.
     pub priority: u32,
     /// A country, as ISO 3166-1 writes it.
     pub location: Option<String>,
 }
 
 impl MetalinkFile {
-    /// The URLs of its mirrors, best first.
+    /// The URLs of the mirrors, best first.
     pub fn urls(&self) -> impl Iterator<Item = &Url> {
         self.mirrors.iter().map(|mirror| &mirror.url)
     }
 }
 
-/// So many bytes tell whether they begin a document: declarations and comments before the root are rarely longer.
+/// How many bytes suffice to detect a document: declarations and comments before the root are rarely longer.
 pub const DETECTION_BYTES: usize = 4096;
 
 /// Whether some bytes begin as a Metalink document does: enough to tell it from a list of URLs.
@@ -86,16 +87,13 @@ pub fn is_metalink(front: &[u8]) -> bool {
         })
 }
 
-/// Reads a document.
+/// Parses a document.
 ///
 /// # Errors
-/// [`MetalinkError`], which says what is wrong, and where. What is [wrong with one file](MetalinkProblem::is_of_one_file) stands in its place
-/// among the others.
+/// [`MetalinkError`], with the mistake and its line. A mistake that [affects one
+/// file](MetalinkProblem::affects_one_file) is returned among the files instead.
 pub fn parse(bytes: &[u8]) -> Result<Metalink, MetalinkError> {
-    let at_start = |what| MetalinkError {
-        line: 1,
-        problem: what,
-    };
+    let at_start = |problem| MetalinkError { line: 1, problem };
     if bytes.len() > MAX_DOCUMENT_BYTES {
         return Err(at_start(MetalinkProblem::DocumentTooLarge));
     }

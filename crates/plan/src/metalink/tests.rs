@@ -9,7 +9,7 @@ const SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b78
 const SHA1: &str = "da39a3ee5e6b4b0d3255bfef95601890afd80709";
 const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
-/// A document of version 4 around files.
+/// A document of version 4 with these files.
 fn meta4(files: &str) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\">\n{files}\n</metalink>\n"
@@ -20,7 +20,7 @@ fn read(files: &str) -> Result<Metalink, MetalinkError> {
     parse(meta4(files).as_bytes())
 }
 
-/// What is wrong with a document, or with the only file in it.
+/// The mistake in a document, or in the only file in it.
 fn wrong(files: &str) -> MetalinkProblem {
     match read(files) {
         Err(error) => error.problem,
@@ -133,7 +133,7 @@ fn a_prefix_and_other_namespaces_are_told_apart() {
 }
 
 #[test]
-fn the_strongest_pieces_count_and_only_those_that_are_known() {
+fn the_strongest_pieces_count_and_unknown_algorithms_do_not() {
     let set = |kind: &str, digest: &str| {
         format!("<pieces length=\"9\" type=\"{kind}\"><hash>{digest}</hash></pieces>")
     };
@@ -150,7 +150,7 @@ fn the_strongest_pieces_count_and_only_those_that_are_known() {
 }
 
 #[test]
-fn names_stay_beneath_where_they_are_put() {
+fn names_stay_beneath_their_directory() {
     let path = |name: &str| only(&format!("<file name=\"{name}\"/>")).path;
     assert_eq!(path("../../etc/passwd"), PathBuf::from("etc/passwd"));
     assert_eq!(path("/etc/passwd"), PathBuf::from("etc/passwd"));
@@ -168,7 +168,7 @@ fn names_stay_beneath_where_they_are_put() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_line() {
+fn errors_have_the_line_of_the_mistake() {
     let file = |inner: &str| wrong(&format!("<file name=\"f\">{inner}</file>"));
     assert_eq!(file("<size>12 MB</size>"), MetalinkProblem::InvalidSize);
     assert_eq!(file("<size>-1</size>"), MetalinkProblem::InvalidSize);
@@ -203,7 +203,7 @@ fn what_is_wrong_is_told_with_its_line() {
     let error = files.remove(0).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "line 5: a size that is no number of bytes"
+        "line 5: a size that is not a number of bytes"
     );
     assert_eq!(
         parse(b"a\n\xff").unwrap_err().to_string(),
@@ -232,7 +232,7 @@ fn a_file_that_cannot_be_used_costs_none_of_the_others() {
         assert_eq!(lines, [Some(3), None, Some(5)], "{bad}");
         assert_eq!(files[1].as_ref().unwrap_err().line, 4, "{bad}");
     }
-    // Where the document itself is damaged, what follows cannot be relied on.
+    // Where the document itself is damaged, the rest cannot be relied on.
     let cut = [good("a"), "<file name=\"b\"><size>x".to_owned()].concat();
     assert_eq!(
         wrong(&cut),
@@ -243,7 +243,7 @@ fn a_file_that_cannot_be_used_costs_none_of_the_others() {
 }
 
 #[test]
-fn a_hundred_thousand_bad_files_are_told_with_their_lines_in_no_time() {
+fn a_hundred_thousand_bad_files_get_their_lines_in_no_time() {
     let many = "<file name=\"..\">\n</file>".repeat(MAX_FILES);
     let files = read(&many).unwrap().files;
     let last = files[MAX_FILES - 1].as_ref().unwrap_err();
@@ -251,7 +251,7 @@ fn a_hundred_thousand_bad_files_are_told_with_their_lines_in_no_time() {
 }
 
 #[test]
-fn other_documents_are_none() {
+fn other_documents_are_refused() {
     for text in [
         "",
         "http://a.test/\n",
@@ -276,7 +276,7 @@ fn other_documents_are_none() {
 }
 
 #[test]
-fn a_front_tells_what_it_is() {
+fn a_document_is_detected_by_its_front() {
     assert!(is_metalink(meta4("").as_bytes()));
     assert!(is_metalink(
         b"\xef\xbb\xbf <!-- x --><metalink version='3.0'"
@@ -289,7 +289,7 @@ fn a_front_tells_what_it_is() {
 }
 
 #[test]
-fn nothing_grows_beyond_its_limit() {
+fn everything_is_bounded() {
     let laughs = "<!DOCTYPE m [<!ENTITY a \"ha\"><!ENTITY b \"&a;&a;&a;\">]><metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"/>";
     assert_eq!(
         parse(laughs.as_bytes()).unwrap_err().problem,
@@ -337,7 +337,7 @@ fn a_hundred_thousand_attributes_take_no_time() {
     assert_eq!(parse(text.as_bytes()).unwrap().files.len(), 20_000);
 }
 
-/// Pieces of documents, to be put together in any order.
+/// Fragments of documents, in any order.
 fn fragments() -> impl Strategy<Value = String> {
     let fragment = prop::sample::select(vec![
         "<file name=\"a\">",
@@ -373,13 +373,13 @@ fn fragments() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_bytes_make_it_panic(bytes: Vec<u8>) {
+    fn no_bytes_panic(bytes: Vec<u8>) {
         let _ = parse(&bytes);
         let _ = is_metalink(&bytes);
     }
 
     #[test]
-    fn no_mixture_of_fragments_makes_it_panic_and_what_is_read_makes_sense(files in fragments()) {
+    fn no_mixture_of_fragments_panics_and_parsed_files_make_sense(files in fragments()) {
         if let Ok(metalink) = read(&files) {
             for file in metalink.files.into_iter().flatten() {
                 prop_assert!(file.path.is_relative());
@@ -391,7 +391,7 @@ proptest! {
     }
 
     #[test]
-    fn a_document_cut_anywhere_is_an_error_or_none_at_all(at in 0usize..300) {
+    fn a_document_cut_anywhere_is_an_error(at in 0usize..300) {
         let text = meta4("<file name=\"f\"><size>1</size><url>http://h.test/</url></file>");
         let end = text.trim_end().len();
         prop_assert_eq!(parse(&text.as_bytes()[..at.min(text.len())]).is_ok(), at >= end);

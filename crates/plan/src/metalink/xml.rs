@@ -1,9 +1,10 @@
-//! The little of XML that Metalink files need, with a limit on all of it: elements of one namespace, their text, their attributes.
+//! As much of XML as Metalink needs, with a limit on all of it: elements of one namespace, their text, their
+//! attributes.
 //!
-//! No document types and so no entities beyond the five that XML has; depth, texts and names are bounded. Elements of
-//! other namespaces are passed over with all that is in them: an element counts as one of ours when it has the prefix that
-//! the root has (none, mostly) and declares no other default namespace. Nothing is resolved beyond that, since a resolver's
-//! work grows with the declarations that a document has.
+//! No document types and so no entities beyond the five of XML; depth, texts and names are bounded. Elements
+//! of other namespaces are skipped with all that is in them: an element counts as a Metalink element when it
+//! has the prefix of the root (mostly none) and declares no other default namespace. Namespaces are not
+//! resolved beyond that, since a resolver's work grows with the declarations of a document.
 
 use std::cell::Cell;
 
@@ -13,47 +14,48 @@ use quick_xml::{Reader, XmlVersion};
 
 use super::error::{MetalinkError, MetalinkProblem};
 
-/// Elements in one another. Metalink has five.
+/// The most levels of elements. Metalink has five.
 const MAX_DEPTH: usize = 32;
 
-/// Bytes in the text of an element that is read: a URL is the longest that there is.
+/// The most bytes in the text of an element: a URL is the longest that there is.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// Attributes of an element that are looked at.
+/// The most attributes of an element that are read.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// A document that is being read.
+/// A document in parsing.
 pub(super) struct XmlReader<'a> {
-    /// Cuts the text into events.
+    /// Splits the text into events.
     reader: Reader<&'a [u8]>,
-    /// The document, to tell line numbers from offsets.
+    /// The document, for line numbers.
     text: &'a str,
-    /// How far lines were counted, and how many there were: every one of many files may be told with its line.
+    /// Up to which byte lines were counted, and how many there were: each of many files may have an error
+    /// with a line number.
     counted: Cell<(usize, u64)>,
-    /// Elements that are open.
+    /// How many elements are open.
     depth: usize,
-    /// The prefix of our elements; empty for none.
+    /// The prefix of Metalink elements; empty for none.
     prefix: String,
-    /// The namespace of our elements.
+    /// The namespace of Metalink elements.
     namespace: String,
 }
 
-/// An element that was opened and is ours.
+/// The start of a Metalink element.
 pub(super) struct XmlElement<'a>(BytesStart<'a>);
 
 impl<'a> XmlElement<'a> {
-    /// Its name without a prefix.
+    /// The name without a prefix.
     pub(super) fn name(&self) -> &str {
         local_name(self.0.name().0)
     }
 
-    /// An attribute's value, if it has it and it can be read.
+    /// The value of an attribute, if there is one that can be parsed.
     pub(super) fn attribute(&self, name: &str) -> Option<String> {
         attribute_value(&self.0, name)
     }
 }
 
-/// What stands behind the prefix, if there is one.
+/// The name after the prefix, if there is one.
 fn local_name(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, local)| local)
 }
@@ -64,7 +66,7 @@ fn prefix(name: &str) -> &str {
 
 fn attribute_value(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = element.attributes();
-    // Looking for doubles takes the square of their number.
+    // A check for duplicates takes the square of their number.
     attributes.with_checks(false);
     let attribute = attributes
         .take(MAX_ATTRIBUTES)
@@ -75,7 +77,7 @@ fn attribute_value(element: &BytesStart<'_>, name: &str) -> Option<String> {
 }
 
 impl<'a> XmlReader<'a> {
-    /// Reads up to the root, which has to be called `name`; its namespace is the caller's to look at.
+    /// Reads up to the root, which must be called `name`; the caller checks its namespace.
     pub(super) fn open(text: &'a str, name: &str) -> Result<Self, MetalinkError> {
         let mut reader = Reader::from_str(text);
         reader.config_mut().expand_empty_elements = true;
@@ -104,21 +106,21 @@ impl<'a> XmlReader<'a> {
         }
     }
 
-    /// The namespace that the root is in.
+    /// The namespace of the root.
     pub(super) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// Calls `each` for every child that is ours of the element that was last opened, to its end. `each` reads to the child's
-    /// end, by this, [`XmlReader::text`] or [`XmlReader::skip`].
+    /// Calls `read_child` for every Metalink child of the element that was last opened, and reads to its end.
+    /// `read_child` reads to the child's end, by this function, [`XmlReader::text`] or [`XmlReader::skip`].
     pub(super) fn children(
         &mut self,
-        mut each: impl FnMut(&mut Self, XmlElement<'a>) -> Result<(), MetalinkError>,
+        mut read_child: impl FnMut(&mut Self, XmlElement<'a>) -> Result<(), MetalinkError>,
     ) -> Result<(), MetalinkError> {
         loop {
             match self.next_event()? {
                 Event::Start(child) if self.is_metalink_element(&child) => {
-                    each(self, XmlElement(child))?
+                    read_child(self, XmlElement(child))?
                 }
                 Event::Start(_) => self.skip()?,
                 Event::End(_) => return Ok(()),
@@ -128,7 +130,7 @@ impl<'a> XmlReader<'a> {
         }
     }
 
-    /// The text of the element that was last opened, without the blanks around it; elements in it are passed over.
+    /// The trimmed text of the element that was last opened; elements in it are skipped.
     pub(super) fn text(&mut self) -> Result<String, MetalinkError> {
         let mut text = String::new();
         loop {
@@ -154,17 +156,17 @@ impl<'a> XmlReader<'a> {
         }
     }
 
-    /// Passes over the rest of the element that was last opened.
+    /// Skips the rest of the element that was last opened.
     pub(super) fn skip(&mut self) -> Result<(), MetalinkError> {
         self.skip_to_end_of(self.depth)
     }
 
-    /// Elements that are open: what [`XmlReader::skip_to_end_of`] takes to leave the last of them.
+    /// How many elements are open: the argument of [`XmlReader::skip_to_end_of`] to leave the last of them.
     pub(super) fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Passes over what is left of the element that was the `depth`-th to be opened, and over its end.
+    /// Skips the rest of the `depth`-th open element, and its end.
     pub(super) fn skip_to_end_of(&mut self, depth: usize) -> Result<(), MetalinkError> {
         while self.depth >= depth {
             if let Event::Eof = self.next_event()? {
@@ -174,16 +176,13 @@ impl<'a> XmlReader<'a> {
         Ok(())
     }
 
-    /// An error at the place that was reached.
-    pub(super) fn error(&self, what: MetalinkProblem) -> MetalinkError {
+    /// An error at the present position.
+    pub(super) fn error(&self, problem: MetalinkProblem) -> MetalinkError {
         let line = self.line();
-        MetalinkError {
-            line,
-            problem: what,
-        }
+        MetalinkError { line, problem }
     }
 
-    /// The line that was reached, from 1 on.
+    /// The line of the present position, from 1 on.
     pub(super) fn line(&self) -> u64 {
         let (from, lines) = self.counted.get();
         let at = usize::try_from(self.reader.buffer_position()).unwrap_or(usize::MAX);

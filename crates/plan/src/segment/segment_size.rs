@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-/// A request costs one latency in which its connection is idle. Segments that take this many latencies keep that cost
-/// near 3 %.
+/// A request costs one latency in which its connection is idle. Segments that take this many latencies keep
+/// that cost near 3 %.
 const LATENCIES_PER_SEGMENT: f64 = 32.0;
 
-/// A claim takes about so many seconds at most, unless its latency asks for more: a connection that is one too many goes
-/// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1 %.
+/// A claim takes about so many seconds at most, unless the latency requires more: a surplus connection closes
+/// when its claim ends, so this is how long it takes to get along with fewer. At 20 ms of latency it costs 1
+/// %.
 const MAX_CLAIM_SECONDS: f64 = 2.0;
 
 /// Weight of a new measurement: the last five or so count.
@@ -16,32 +17,34 @@ const AVERAGE_WEIGHT: f64 = 0.2;
 /// Limits on the sizes of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentOptions {
-    /// What the first request asks for, in bytes.
+    /// The length of the first request's range, in bytes.
     pub first_request: u64,
-    /// No smaller claims than this, in bytes, but for the file's last.
+    /// The least size of claims, in bytes, except for the file's last.
     pub min_size: u64,
-    /// No smaller piece of a slow worker's rest is taken over, in bytes.
+    /// The least part of a slow worker's rest that is taken over, in bytes.
     pub min_takeover: u64,
-    /// No larger claims.
+    /// The greatest size of claims.
     pub max_size: u64,
-    /// All of this size instead.
+    /// The size of all claims, instead of the limits above.
     pub fixed_size: Option<u64>,
-    /// Connections that there may be: claims leave enough for all of them.
+    /// The highest number of connections: claims leave enough for all of them.
     pub connections: usize,
-    /// All connections together are held to a rate: then none is slow by itself, and taking from it wins nothing.
+    /// All connections together are limited to a rate: then none is slow by itself, and taking from it wins
+    /// nothing.
     pub rate_limited: bool,
-    /// The number of connections is the user's: none turns out to be too many, so no claim has to end soon.
+    /// The number of connections is the user's: none turns out to be surplus, so no claim has to end soon.
     pub fixed_connections: bool,
 }
 
 impl Default for SegmentOptions {
     fn default() -> Self {
         Self {
-            // Most files are smaller and then need one request; a larger one has begun before the second is asked for.
+            // Most files are smaller and then need one request; a larger one has begun before the second is
+            // requested.
             first_request: 16 << 20,
             // At 1 MiB the request's head is a thousandth of a percent and its latency is what counts.
             min_size: 1 << 20,
-            // A smaller piece is sooner fetched by the one who has it.
+            // A smaller part is fetched sooner by the worker that has it.
             min_takeover: 256 << 10,
             // What a stalled connection can keep to itself until it is taken over.
             max_size: 64 << 20,
@@ -54,13 +57,14 @@ impl Default for SegmentOptions {
 }
 
 impl SegmentOptions {
-    /// Whether an idle worker may take part of what a slow one still holds; the rest of a silent one it may always have.
+    /// Whether an idle worker may take a part of a slow worker's rest; the rest of a silent one it may always
+    /// take.
     pub(super) fn allows_splitting(&self) -> bool {
         self.fixed_size.is_none() && !self.rate_limited
     }
 
-    /// The size of the next claim: half of an even share of what is unclaimed, within limits. A connection is expected to
-    /// bring `rate` bytes a second.
+    /// The size of the next claim: half of an even share of the unclaimed bytes, within limits. A connection
+    /// is expected to bring `rate` bytes a second.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -92,7 +96,7 @@ impl SegmentOptions {
             .min(self.max_size.max(self.min_size))
     }
 
-    /// How much of a gap must be claimed so that no crumb is left: all of it, if it is hardly more than the least.
+    /// The whole of a gap that is hardly more than the least size, so that no tiny rest is left; else 0.
     pub(super) fn whole_gap_if_small(&self, gap: u64) -> u64 {
         if self.fixed_size.is_none() && gap < self.min_size.saturating_mul(2) {
             gap
@@ -102,19 +106,19 @@ impl SegmentOptions {
     }
 }
 
-/// How fast this job's connections are and how long its answers take.
+/// How fast this job's connections and responses are.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ConnectionPace {
-    /// Seconds from a request to its answer's head.
+    /// Seconds from a request to the head of its response.
     latency: Option<f64>,
-    /// Bytes a second of one connection, once its answer has begun.
+    /// Bytes a second of one connection, once its response has begun.
     rate: Option<f64>,
-    /// Whether that is the rate of the one who asks, and not of all.
+    /// Whether that is the rate of the claiming worker, and not of all.
     is_of_claimer: bool,
 }
 
 impl ConnectionPace {
-    /// The same for somebody whose connection brings another rate, if that is known.
+    /// The pace with the rate of the claiming worker, if that is known.
     pub(super) fn with_rate(&self, rate: Option<f64>) -> Self {
         match rate {
             Some(_) => Self {
@@ -126,21 +130,22 @@ impl ConnectionPace {
         }
     }
 
-    /// What whoever asks can be expected to bring beside one that brings `slow`, in bytes a second.
+    /// The rate that the claiming worker can be expected to bring beside a connection that brings `slow`, in
+    /// bytes a second.
     pub(super) fn expected_rate(&self, slow: f64) -> f64 {
         match self.rate {
             Some(rate) if self.is_of_claimer => rate,
-            // Without a finished claim to compare with, the idle worker's connection is taken to be as fast.
+            // Without a finished claim to compare with, the idle worker's connection counts as equally fast.
             rate => rate.unwrap_or(slow).max(slow),
         }
     }
 
-    /// An answer's head came after this time.
+    /// The head of a response came after this time.
     pub(super) fn response_took(&mut self, after: Duration) {
         update_average(&mut self.latency, after.as_secs_f64());
     }
 
-    /// A claim ended: so many bytes in so long.
+    /// A claim ended after this time, with so many bytes.
     pub(super) fn claim_finished(&mut self, bytes: u64, during: Option<Duration>) {
         let seconds = during.unwrap_or_default().as_secs_f64();
         if bytes > 0 && seconds > 0.0 {
@@ -148,17 +153,17 @@ impl ConnectionPace {
         }
     }
 
-    /// Seconds from a request to its answer's head; 0 as long as that is unknown.
+    /// Seconds from a request to the head of its response; 0 while that is unknown.
     pub(super) fn latency(&self) -> f64 {
         self.latency.unwrap_or(0.0)
     }
 
-    /// Bytes a second that a connection can be expected to bring.
+    /// The expected rate of a connection, in bytes a second.
     pub(super) fn rate(&self) -> Option<f64> {
         self.rate
     }
 
-    /// Below this size, in bytes, the latency of a request weighs too much.
+    /// The size, in bytes, below which the latency of a request weighs too much.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -180,18 +185,18 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     #[test]
-    fn a_claim_takes_two_seconds_at_most_unless_answers_are_late() {
+    fn a_claim_takes_two_seconds_at_most_unless_responses_are_late() {
         let options = SegmentOptions::default();
         let mut pace = ConnectionPace::default();
         let size = |pace: &ConnectionPace, rate| options.size(pace, rate, 4096 * MIB, 4);
         assert_eq!(size(&pace, None), 64 * MIB);
         assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
         assert_eq!(size(&pace, Some(1000.0)), options.min_size);
-        let told = SegmentOptions {
+        let fixed = SegmentOptions {
             fixed_connections: true,
             ..options
         };
-        assert_eq!(told.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
+        assert_eq!(fixed.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
         pace.claim_finished(8 * MIB, Some(Duration::from_secs(1)));
         pace.response_took(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);

@@ -1,14 +1,14 @@
-//! Ranges as clients write them, and against a model.
+//! Ranges as clients write them, and compared with a model.
 
 use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
 
-fn asked(value: &str, len: u64) -> RangeSelection {
+fn select(value: &str, len: u64) -> RangeSelection {
     select_ranges_of_value(value.as_bytes(), len, &RangeLimits::default())
 }
 
-fn many(ranges: &[Range<u64>]) -> RangeSelection {
+fn multiple(ranges: &[Range<u64>]) -> RangeSelection {
     RangeSelection::Multiple(ranges.to_vec())
 }
 
@@ -27,25 +27,36 @@ fn d7_single_open_and_suffix() {
         ("bytes=,, 7-8 ,", 7..9),
         ("bytes=0007-0008", 7..9),
     ] {
-        assert_eq!(asked(value, 1000), RangeSelection::Single(range), "{value}");
+        assert_eq!(
+            select(value, 1000),
+            RangeSelection::Single(range),
+            "{value}"
+        );
     }
 }
 
 #[test]
-fn d7_what_does_not_exist_is_refused_and_dropped_among_others() {
+fn d7_a_range_that_does_not_exist_is_refused_alone_and_dropped_among_others() {
     for value in [
         "bytes=1000-",
         "bytes=1000-1001",
         "bytes=-0",
         "bytes=-0,2000-",
     ] {
-        assert_eq!(asked(value, 1000), RangeSelection::Unsatisfiable, "{value}");
+        assert_eq!(
+            select(value, 1000),
+            RangeSelection::Unsatisfiable,
+            "{value}"
+        );
     }
     assert_eq!(
-        asked("bytes=2000-,3-4,-0", 1000),
+        select("bytes=2000-,3-4,-0", 1000),
         RangeSelection::Single(3..5)
     );
-    assert_eq!(asked("bytes=3-4,2000-,9-9", 1000), many(&[3..5, 9..10]));
+    assert_eq!(
+        select("bytes=3-4,2000-,9-9", 1000),
+        multiple(&[3..5, 9..10])
+    );
 }
 
 #[test]
@@ -68,68 +79,80 @@ fn d7_malformed_and_other_units_are_ignored() {
         "bytes:1-2",
         "lines=1-2",
         "1-2",
-        // One bad member spoils the field.
+        // One malformed member spoils the field.
         "bytes=0-1,x",
         "bytes=0-1,9-8",
         "bytes=2000-,9-8",
     ] {
-        assert_eq!(asked(value, 1000), RangeSelection::Whole, "{value}");
+        assert_eq!(select(value, 1000), RangeSelection::Whole, "{value}");
     }
 }
 
 #[test]
-fn d7_many_keep_their_order_and_only_neighbours_are_joined() {
-    assert_eq!(asked("bytes=900-,0-9", 1000), many(&[900..1000, 0..10]));
+fn d7_ranges_keep_their_order_and_only_neighbours_are_joined() {
     assert_eq!(
-        asked("bytes=0-99,100-199", 1000),
+        select("bytes=900-,0-9", 1000),
+        multiple(&[900..1000, 0..10])
+    );
+    assert_eq!(
+        select("bytes=0-99,100-199", 1000),
         RangeSelection::Single(0..200)
     );
     assert_eq!(
-        asked("bytes=0-99,50-199", 1000),
+        select("bytes=0-99,50-199", 1000),
         RangeSelection::Single(0..200)
     );
     assert_eq!(
-        asked("bytes=0-99,20-29", 1000),
+        select("bytes=0-99,20-29", 1000),
         RangeSelection::Single(0..100)
     );
-    // Behind a gap, and before the earlier one.
-    assert_eq!(asked("bytes=0-99,101-199", 1000), many(&[0..100, 101..200]));
-    assert_eq!(asked("bytes=100-199,0-99", 1000), many(&[100..200, 0..100]));
+    // After a gap, and before the earlier one.
+    assert_eq!(
+        select("bytes=0-99,101-199", 1000),
+        multiple(&[0..100, 101..200])
+    );
+    assert_eq!(
+        select("bytes=100-199,0-99", 1000),
+        multiple(&[100..200, 0..100])
+    );
 }
 
 #[test]
-fn d7_overlaps_beyond_the_rfcs_two_are_answered_whole() {
+fn d7_more_than_two_overlaps_select_the_whole() {
     assert_eq!(
-        asked("bytes=500-509,0-9,505-514,5-14", 1000),
-        many(&[500..510, 0..10, 505..515, 5..15])
+        select("bytes=500-509,0-9,505-514,5-14", 1000),
+        multiple(&[500..510, 0..10, 505..515, 5..15])
     );
     assert_eq!(
-        asked("bytes=500-509,0-9,505-514,5-14,508-520", 1000),
+        select("bytes=500-509,0-9,505-514,5-14,508-520", 1000),
         RangeSelection::Whole
     );
-    assert_eq!(asked("bytes=0-9,0-9,0-9,0-9", 1000), RangeSelection::Whole);
+    assert_eq!(select("bytes=0-9,0-9,0-9,0-9", 1000), RangeSelection::Whole);
 }
 
 #[test]
-fn d7_more_than_the_whole_is_answered_whole() {
-    assert_eq!(asked("bytes=1-,0-", 1000), RangeSelection::Whole);
-    // Exactly the whole, in another order, is what was asked for.
-    assert_eq!(asked("bytes=500-,0-499", 1000), many(&[500..1000, 0..500]));
+fn d7_more_bytes_than_the_file_select_the_whole() {
+    assert_eq!(select("bytes=1-,0-", 1000), RangeSelection::Whole);
+    // Exactly the whole file, in another order, is what the client requested.
+    assert_eq!(
+        select("bytes=500-,0-499", 1000),
+        multiple(&[500..1000, 0..500])
+    );
 }
 
 #[test]
-fn d7_a_thousand_ranges_are_answered_whole() {
+fn d7_a_thousand_ranges_select_the_whole() {
     let list = |count: usize| {
         let members: Vec<_> = (0..count)
             .map(|at| format!("{}-{}", at * 10, at * 10 + 1))
             .collect();
-        asked(&format!("bytes={}", members.join(",")), 1 << 20)
+        select(&format!("bytes={}", members.join(",")), 1 << 20)
     };
     assert!(matches!(list(100), RangeSelection::Multiple(parts) if parts.len() == 100));
     assert_eq!(list(101), RangeSelection::Whole);
     assert_eq!(list(1000), RangeSelection::Whole);
     assert_eq!(
-        asked(&format!("bytes=0-1{}", ",".repeat(1000)), 1000),
+        select(&format!("bytes=0-1{}", ",".repeat(1000)), 1000),
         RangeSelection::Whole
     );
 }
@@ -149,7 +172,7 @@ fn d7_limits_can_forbid_multipart_and_ranges() {
 }
 
 #[test]
-fn d7_two_lines_are_malformed_and_none_is_the_whole() {
+fn d7_two_lines_and_no_line_select_the_whole() {
     let mut headers = HeaderMap::new();
     let limits = RangeLimits::default();
     assert_eq!(
@@ -169,21 +192,21 @@ fn d7_two_lines_are_malformed_and_none_is_the_whole() {
 }
 
 #[test]
-fn d7_an_empty_file_is_sent_whole() {
+fn d7_a_range_of_an_empty_file_is_ignored() {
     for value in ["bytes=0-", "bytes=-5", "bytes=-0", "bytes=0-0,1-1"] {
-        assert_eq!(asked(value, 0), RangeSelection::Whole, "{value}");
+        assert_eq!(select(value, 0), RangeSelection::Whole, "{value}");
     }
 }
 
 #[test]
-fn d7_numbers_beyond_64_bits_lie_beyond_every_end() {
+fn d7_numbers_beyond_64_bits_are_beyond_every_end() {
     // The second is 0 in 64 bits, the third 1000.
     for huge in [
         "9".repeat(100),
         format!("1{}", "0".repeat(99)),
         "18446744073709552616".into(),
     ] {
-        let ask = |value: String| asked(&value, 1001);
+        let ask = |value: String| select(&value, 1001);
         assert_eq!(
             ask(format!("bytes=5-{huge}")),
             RangeSelection::Single(5..1001)
@@ -200,7 +223,7 @@ fn d7_numbers_beyond_64_bits_lie_beyond_every_end() {
         );
     }
     assert_eq!(
-        asked("bytes=18446744073709551614-18446744073709551615", u64::MAX),
+        select("bytes=18446744073709551614-18446744073709551615", u64::MAX),
         RangeSelection::Single(u64::MAX - 1..u64::MAX)
     );
 }
@@ -208,7 +231,7 @@ fn d7_numbers_beyond_64_bits_lie_beyond_every_end() {
 /// The length of the model's file.
 const SIZE: u64 = 40;
 
-/// A member of the list as the model sees it, and as it is written.
+/// A member of the list in the model.
 #[derive(Debug, Clone, Copy)]
 enum ModelRange {
     Between(u64, u64),
@@ -229,7 +252,7 @@ impl ModelRange {
         !matches!(self, Self::Between(first, last) if first > last)
     }
 
-    /// Its bytes, each asked for by itself: the RFC's words and no arithmetic on ends.
+    /// Its bytes, each requested by itself: the RFC's words and no arithmetic on ends.
     fn bytes(self) -> Vec<u64> {
         (0..SIZE)
             .filter(|at| match self {
@@ -250,7 +273,8 @@ fn any_member() -> impl Strategy<Value = ModelRange> {
     ]
 }
 
-/// What must be sent, byte by byte: lists of bytes, joined where one begins within or right behind the one before it.
+/// The expected result, byte by byte: lists of bytes, joined where one begins within or right behind the one
+/// before it.
 fn model(members: &[ModelRange], limits: &RangeLimits) -> RangeSelection {
     if members.len() > limits.max_ranges || !members.iter().all(|member| member.is_valid()) {
         return RangeSelection::Whole;
@@ -287,7 +311,7 @@ fn model(members: &[ModelRange], limits: &RangeLimits) -> RangeSelection {
 
 proptest! {
     #[test]
-    fn d7_it_selects_what_a_list_of_bytes_selects(members in prop::collection::vec(any_member(), 1..8), max_ranges in 1usize..10, max_overlaps in 0usize..4) {
+    fn d7_the_selection_is_that_of_a_list_of_bytes(members in prop::collection::vec(any_member(), 1..8), max_ranges in 1usize..10, max_overlaps in 0usize..4) {
         let limits = RangeLimits { max_ranges, max_overlaps };
         let list: Vec<_> = members.iter().map(|member| member.text()).collect();
         let value = format!("bytes={}", list.join(", "));
@@ -295,7 +319,7 @@ proptest! {
     }
 
     #[test]
-    fn d7_no_value_makes_it_panic_or_send_more_than_there_is(value in r"(bytes=)?[-0-9, ]{0,60}|.{0,20}", len in prop_oneof![0u64..100, any::<u64>()]) {
+    fn d7_no_value_panics_or_selects_more_than_there_is(value in r"(bytes=)?[-0-9, ]{0,60}|.{0,20}", len in prop_oneof![0u64..100, any::<u64>()]) {
         let limits = RangeLimits::default();
         let parts = match select_ranges_of_value(value.as_bytes(), len, &limits) {
             RangeSelection::Single(range) => vec![range],

@@ -1,18 +1,23 @@
-//! Conditional requests: whether a request goes on, by what is there now (RFC 9110 13), rows D5 and D8.
+//! Conditional requests: whether a request proceeds, given the current representation (RFC 9110 13), rows D5
+//! and D8.
 //!
-//! The order is that of 13.2.2. If-Match comes first and puts If-Unmodified-Since out of force; then If-None-Match, which does the
-//! same to If-Modified-Since; If-Range last, and only for a Range. The caller asks after it knows that the request would succeed
-//! without conditions (13.2.1): what is missing is 404 to a reader and to a DELETE, whatever conditions it sends.
+//! The order is that of 13.2.2. If-Match comes first and overrides If-Unmodified-Since; then If-None-Match,
+//! which overrides If-Modified-Since; If-Range last, and only for a Range. The caller evaluates the
+//! conditions after it knows that the request would succeed without them (13.2.1): a missing key is 404 to a
+//! reader and to a DELETE, whatever its conditions.
 //!
-//! **What cannot be read.** A condition stands between a client and a mistake, so in doubt the mistake is not made:
+//! **Malformed conditions.** A condition guards a client against a mistake, so in doubt the mistake is not
+//! made:
 //!
-//! - If-Match with a malformed member fails: the client means to be held back, and by what cannot be told.
-//! - If-None-Match with a malformed member fails a write for the same reason. A reader only loses a 304: the member is passed over.
+//! - If-Match with a malformed member fails: the client wants to be held back, and nobody can tell by which
+//!   tag.
+//! - If-None-Match with a malformed member fails a write for the same reason. A reader only loses a 304: the
+//!   member is skipped.
 //! - A malformed date, or a date in two lines, is ignored, as 13.1.3 and 13.1.4 demand.
-//! - A malformed If-Range matches nothing: the whole is sent, which is right in any case.
+//! - A malformed If-Range matches nothing: the whole file is sent, which is right in any case.
 //!
-//! **Dates** have whole seconds in HTTP and more in a file system: the time of a file is cut to its second before it is compared,
-//! as it was when it was sent.
+//! **Dates** have whole seconds in HTTP and fractions in a file system: a file's time is cut to its second
+//! before it is compared, as it was when it was sent.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -27,51 +32,52 @@ use crate::validator::{EntityTag, MIN_STRONG_DATE_AGE};
 /// The conditions of one request.
 #[derive(Debug, Clone, Default)]
 pub struct RequestConditions {
-    /// Go on if one of these is there: against lost updates.
+    /// Proceed only if one of these exists: against lost updates.
     if_match: Option<EntityTagList>,
-    /// Go on if none of these is there: for caches, and with `*` to create and never replace.
+    /// Proceed only if none of these exists: for caches, and with `*` to create and never replace.
     if_none_match: Option<EntityTagList>,
-    /// For a cache without tags.
+    /// For caches without tags.
     if_modified_since: Option<SystemTime>,
     /// Against lost updates without tags.
     if_unmodified_since: Option<SystemTime>,
-    /// For which version the Range is meant.
+    /// The version that the Range is meant for.
     if_range: Option<IfRange>,
 }
 
-/// For which version a Range is meant.
+/// The version that a Range is meant for.
 #[derive(Debug, Clone)]
 enum IfRange {
-    /// The one with this tag.
+    /// The version with this tag.
     Tag(EntityTag),
-    /// The one of this date.
+    /// The version of this date.
     Date(SystemTime),
-    /// What cannot be read.
+    /// A value that is neither.
     Malformed,
 }
 
-/// What is there now, as answers say it.
+/// The representation that exists now, by its validators.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CurrentRepresentation<'a> {
-    /// Its ETag, if it has one.
+    /// Its ETag.
     pub etag: Option<&'a EntityTag>,
-    /// Its Last-Modified, if it has one; fractions of a second do not matter.
+    /// Its Last-Modified; fractions of a second do not matter.
     pub last_modified: Option<SystemTime>,
 }
 
-/// What conditions come to.
+/// The result of a request's conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionOutcome {
-    /// Go on as if there were none.
+    /// Proceed as without conditions.
     Proceed,
-    /// 304: the client has it. Only for GET and HEAD.
+    /// 304: the client has this version. Only for GET and HEAD.
     NotModified,
     /// 412.
     PreconditionFailed,
 }
 
 impl RequestConditions {
-    /// The conditions of a request. Without any this is one pass over the names, and allocates nothing.
+    /// Parses the conditions of a request. Without any this is one pass over the names, and allocates
+    /// nothing.
     #[must_use]
     pub fn parse(headers: &HeaderMap) -> Self {
         if !headers.keys().any(|name| name.as_str().starts_with("if-")) {
@@ -86,7 +92,7 @@ impl RequestConditions {
         }
     }
 
-    /// The condition that nothing is there: `If-None-Match: *`.
+    /// The condition that the key does not exist: `If-None-Match: *`.
     #[must_use]
     pub fn if_absent() -> Self {
         Self {
@@ -95,7 +101,7 @@ impl RequestConditions {
         }
     }
 
-    /// Whether nothing is asked, so that a writer need not look at what is there.
+    /// Whether there are no conditions, so that a writer need not look at the current representation.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.if_match.is_none()
@@ -105,55 +111,58 @@ impl RequestConditions {
             && self.if_range.is_none()
     }
 
-    /// For GET and HEAD of something that is there.
+    /// Evaluates the conditions of a GET or HEAD of a key that exists.
     #[must_use]
     pub fn evaluate_read(&self, current: CurrentRepresentation<'_>) -> ConditionOutcome {
         if !self.if_match_holds(Some(current)) {
             return ConditionOutcome::PreconditionFailed;
         }
-        let known = match &self.if_none_match {
+        let is_known = match &self.if_none_match {
             Some(EntityTagList::Any) => true,
-            Some(listed) => {
+            Some(list) => {
                 let same = |tag: &EntityTag| current.etag.is_some_and(|etag| tag.weak_eq(etag));
-                listed.find(same).matches
+                list.find(same).matches
             }
             None => self.is_not_modified_since(current),
         };
-        if known {
+        if is_known {
             ConditionOutcome::NotModified
         } else {
             ConditionOutcome::Proceed
         }
     }
 
-    /// For what changes a key: PUT, where there may be nothing yet, and DELETE. Never [`ConditionOutcome::NotModified`].
+    /// Evaluates the conditions of a PUT, whose key may not exist yet, or DELETE. Never
+    /// [`ConditionOutcome::NotModified`].
     ///
-    /// If-Unmodified-Since on a key that does not exist has no date to be compared with and is ignored (13.1.4); If-Match fails.
+    /// If-Unmodified-Since on a key that does not exist has no date to be compared with and is ignored
+    /// (13.1.4); If-Match fails.
     #[must_use]
     pub fn evaluate_write(&self, current: Option<CurrentRepresentation<'_>>) -> ConditionOutcome {
         if !self.if_match_holds(current) {
             return ConditionOutcome::PreconditionFailed;
         }
         let etag = current.and_then(|current| current.etag);
-        let stands_against = match &self.if_none_match {
+        let matches = match &self.if_none_match {
             Some(EntityTagList::Any) => current.is_some(),
-            Some(listed) => {
-                let found = listed.find(|tag| etag.is_some_and(|etag| tag.weak_eq(etag)));
+            Some(list) => {
+                let found = list.find(|tag| etag.is_some_and(|etag| tag.weak_eq(etag)));
                 found.matches || found.malformed
             }
             None => false,
         };
-        if stands_against {
+        if matches {
             ConditionOutcome::PreconditionFailed
         } else {
             ConditionOutcome::Proceed
         }
     }
 
-    /// Whether a Range counts; without If-Range it does. `now` is by the clock that dates files.
+    /// Whether to obey a Range; without If-Range, always. `now` is by the clock that dates files.
     ///
-    /// A tag must be equal by strong comparison. A date must be equal, and the file unchanged for a minute: sooner, another version
-    /// may hide in the same second or behind another clock (8.8.2.2). Even then a date proves less than a tag.
+    /// A tag must be equal by strong comparison. A date must be equal, and the file unchanged for a minute:
+    /// before that, another version may have the same second, or another server's clock (8.8.2.2). Even then
+    /// a date proves less than a tag.
     #[must_use]
     pub fn range_applies(&self, current: CurrentRepresentation<'_>, now: SystemTime) -> bool {
         match &self.if_range {
@@ -172,9 +181,9 @@ impl RequestConditions {
     fn if_match_holds(&self, current: Option<CurrentRepresentation<'_>>) -> bool {
         match &self.if_match {
             Some(EntityTagList::Any) => current.is_some(),
-            Some(listed) => {
+            Some(list) => {
                 let etag = current.and_then(|current| current.etag);
-                let found = listed.find(|tag| etag.is_some_and(|etag| tag.strong_eq(etag)));
+                let found = list.find(|tag| etag.is_some_and(|etag| tag.strong_eq(etag)));
                 found.matches && !found.malformed
             }
             None => {
@@ -211,7 +220,7 @@ impl IfRange {
     }
 }
 
-/// The date in a field that stands once.
+/// The date in a field that has one line.
 fn single_date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
     let mut lines = headers.get_all(name).iter();
     let date = http_date(lines.next()?.as_bytes())?;
@@ -223,7 +232,7 @@ fn http_date(value: &[u8]) -> Option<SystemTime> {
     httpdate::parse_http_date(text.trim_ascii()).ok()
 }
 
-/// The second that a time lies in, counted from 1970; files may be older.
+/// The second of a time, counted from 1970; files may be older.
 fn whole_seconds(time: SystemTime) -> i128 {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => i128::from(since.as_secs()),

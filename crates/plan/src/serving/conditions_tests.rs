@@ -1,4 +1,4 @@
-//! Conditions of requests, each in every precedence, and against a model.
+//! Conditions of requests, each in every precedence, and compared with a model.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::*;
 use http::HeaderValue;
 use proptest::prelude::*;
 
-/// When the file was changed, as Last-Modified says it; it has a fraction in the file system.
+/// When the file was changed, as Last-Modified has it; the file system has a fraction, too.
 const DATE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
@@ -29,7 +29,7 @@ fn tag(text: &str) -> EntityTag {
     text.parse().unwrap()
 }
 
-/// What a request comes to as a read and as a write, where a file with the tag `"now"` is.
+/// The outcome of a read and of a write, where the file has the tag `"now"`.
 fn outcomes(pairs: &[(&'static str, &str)]) -> [ConditionOutcome; 2] {
     let etag = tag("\"now\"");
     let current = CurrentRepresentation {
@@ -44,7 +44,7 @@ fn outcomes(pairs: &[(&'static str, &str)]) -> [ConditionOutcome; 2] {
 }
 
 #[test]
-fn d8_without_conditions_everything_goes_on() {
+fn d8_without_conditions_every_request_proceeds() {
     let none = conditions(&[("host", "a"), ("range", "bytes=0-")]);
     assert!(none.is_empty());
     assert_eq!(
@@ -57,7 +57,7 @@ fn d8_without_conditions_everything_goes_on() {
 }
 
 #[test]
-fn d8_if_none_match_compares_weakly_and_knows_lists() {
+fn d8_if_none_match_compares_weakly_and_takes_lists() {
     for value in [
         "\"now\"",
         "W/\"now\"",
@@ -66,7 +66,7 @@ fn d8_if_none_match_compares_weakly_and_knows_lists() {
         "\"a\", \"now\"",
         "\"a\",,W/\"now\",",
         "\"a,b\", \"now\"",
-        // What cannot be read is passed over by a reader.
+        // A reader skips malformed members.
         "junk, \"now\"",
     ] {
         assert_eq!(
@@ -97,7 +97,7 @@ fn d8_if_match_compares_strongly() {
         ("", PreconditionFailed),
         ("now", PreconditionFailed),
         ("\"now", PreconditionFailed),
-        // Half of it cannot be read: what it meant to hold back is not known.
+        // One member is malformed: what it was to hold back is not known.
         ("\"now\", junk", PreconditionFailed),
         ("\"now\", *", PreconditionFailed),
     ] {
@@ -129,7 +129,7 @@ fn d8_dates_compare_at_whole_seconds() {
         (EARLIER, Proceed, PreconditionFailed),
         (DATE, NotModified, Proceed),
         (LATER, NotModified, Proceed),
-        // The two old ways to write it.
+        // The two obsolete date formats.
         ("Sunday, 06-Nov-94 08:49:37 GMT", NotModified, Proceed),
         ("Sun Nov  6 08:49:37 1994", NotModified, Proceed),
     ] {
@@ -180,7 +180,7 @@ fn d8_malformed_and_repeated_dates_are_ignored() {
 }
 
 #[test]
-fn d8_tags_put_dates_out_of_force() {
+fn d8_tags_override_dates() {
     let no_match = ("if-none-match", "\"a\"");
     assert_eq!(
         outcomes(&[no_match, ("if-modified-since", LATER)]),
@@ -214,7 +214,7 @@ fn d8_tags_put_dates_out_of_force() {
 }
 
 #[test]
-fn d5_writes_where_nothing_is() {
+fn d5_writes_of_keys_that_do_not_exist() {
     let write = |name, value| conditions(&[(name, value)]).evaluate_write(None);
     assert_eq!(write("if-none-match", "*"), Proceed);
     assert_eq!(write("if-none-match", "\"a\""), Proceed);
@@ -224,7 +224,7 @@ fn d5_writes_where_nothing_is() {
 }
 
 #[test]
-fn d5_a_write_that_means_to_create_never_replaces() {
+fn d5_if_none_match_star_never_replaces() {
     for value in ["*", "\"a\", *", "now", "\"a\", junk"] {
         assert_eq!(
             outcomes(&[("if-none-match", value)])[1],
@@ -232,7 +232,7 @@ fn d5_a_write_that_means_to_create_never_replaces() {
             "{value}"
         );
     }
-    // With or without a tag: it is there.
+    // The file exists, with or without a tag.
     let create = conditions(&[("if-none-match", "*")]);
     assert_eq!(
         create.evaluate_write(Some(CurrentRepresentation::default())),
@@ -240,7 +240,7 @@ fn d5_a_write_that_means_to_create_never_replaces() {
     );
 }
 
-/// Whether a Range counts with this If-Range, so long after the file was changed.
+/// Whether a Range with this If-Range is obeyed, this long after the file was changed.
 fn applies(values: &[&str], etag: &str, age: Duration) -> bool {
     let etag = tag(etag);
     let current = CurrentRepresentation {
@@ -252,7 +252,7 @@ fn applies(values: &[&str], etag: &str, age: Duration) -> bool {
 }
 
 #[test]
-fn d8_if_range_wants_the_same_bytes() {
+fn d8_if_range_compares_strongly() {
     let hour = Duration::from_secs(3600);
     assert!(applies(&["\"now\""], "\"now\"", Duration::ZERO));
     for value in ["\"a\"", "W/\"now\"", "now", "\"now", "*", ""] {
@@ -278,7 +278,7 @@ fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
         "\"now\"",
         minute - Duration::from_nanos(1)
     ));
-    // A file of the future.
+    // A file dated in the future.
     let current = CurrentRepresentation {
         etag: None,
         last_modified: Some(modified()),
@@ -295,7 +295,7 @@ fn files_from_before_1970_have_seconds_too() {
     assert_eq!(whole_seconds(before(1_000_000_001)), -2);
 }
 
-/// One request of the model: which tags and which seconds, not how they are written.
+/// A request of the model: tags and seconds, not their texts.
 #[derive(Debug, Clone)]
 struct ModelRequest {
     if_match: Option<ModelTagList>,
@@ -315,18 +315,18 @@ impl ModelTagList {
         match self {
             Self::Star => "*".into(),
             Self::Tags(tags) => {
-                let tags: Vec<_> = tags.iter().map(|tag| written(*tag)).collect();
+                let tags: Vec<_> = tags.iter().map(|tag| tag_text(*tag)).collect();
                 tags.join(", ")
             }
         }
     }
 
-    fn has(
+    fn contains(
         &self,
-        there: &ModelRepresentation,
+        current: &ModelRepresentation,
         same: impl Fn((bool, u8), (bool, u8)) -> bool,
     ) -> bool {
-        match (self, there) {
+        match (self, current) {
             (_, None) => false,
             (Self::Star, Some(_)) => true,
             (Self::Tags(tags), Some((etag, _))) => {
@@ -336,10 +336,10 @@ impl ModelTagList {
     }
 }
 
-/// What is there: a tag (weak or not, and which), and a second.
+/// The model's current representation: a tag (weak or not, and which), and a second.
 type ModelRepresentation = Option<(Option<(bool, u8)>, Option<u64>)>;
 
-fn written((weak, name): (bool, u8)) -> String {
+fn tag_text((weak, name): (bool, u8)) -> String {
     format!("{}\"{name},\"", if weak { "W/" } else { "" })
 }
 
@@ -350,7 +350,7 @@ fn any_list() -> impl Strategy<Value = ModelTagList> {
     ]
 }
 
-fn any_asked() -> impl Strategy<Value = ModelRequest> {
+fn any_request() -> impl Strategy<Value = ModelRequest> {
     let second = || prop::option::of(1000u64..1004);
     let lists = (prop::option::of(any_list()), prop::option::of(any_list()));
     (lists, second(), second()).prop_map(
@@ -383,14 +383,14 @@ impl ModelRequest {
             .collect()
     }
 
-    /// 13.2.2, step by step in its own words; 200 stands for going on.
-    fn model(&self, there: &ModelRepresentation, is_read: bool) -> ConditionOutcome {
-        let modified = there.and_then(|(_, modified)| modified);
+    /// 13.2.2, step by step in its own words.
+    fn model(&self, current: &ModelRepresentation, is_read: bool) -> ConditionOutcome {
+        let modified = current.and_then(|(_, modified)| modified);
         let strong = |a: (bool, u8), b: (bool, u8)| !a.0 && !b.0 && a.1 == b.1;
         let weak = |a: (bool, u8), b: (bool, u8)| a.1 == b.1;
         // 1, 2
         let holds = match (&self.if_match, self.unmodified_since, modified) {
-            (Some(list), _, _) => list.has(there, strong),
+            (Some(list), _, _) => list.contains(current, strong),
             (None, Some(date), Some(modified)) => modified <= date,
             _ => true,
         };
@@ -399,8 +399,8 @@ impl ModelRequest {
         }
         // 3, 4
         match (&self.if_none_match, self.modified_since, modified) {
-            (Some(list), _, _) if list.has(there, weak) && is_read => NotModified,
-            (Some(list), _, _) if list.has(there, weak) => PreconditionFailed,
+            (Some(list), _, _) if list.contains(current, weak) && is_read => NotModified,
+            (Some(list), _, _) if list.contains(current, weak) => PreconditionFailed,
             (None, Some(date), Some(modified)) if is_read && modified <= date => NotModified,
             _ => Proceed,
         }
@@ -409,39 +409,39 @@ impl ModelRequest {
 
 proptest! {
     #[test]
-    fn d8_every_precedence_is_the_rfcs(
-        asked in any_asked(),
-        there in prop::option::of((prop::option::of((any::<bool>(), 0u8..3)), prop::option::of(1000u64..1004))),
+    fn d8_every_precedence_is_that_of_the_rfc(
+        request in any_request(),
+        model_current in prop::option::of((prop::option::of((any::<bool>(), 0u8..3)), prop::option::of(1000u64..1004))),
         fraction in 0u64..1000,
     ) {
-        let conditions = RequestConditions::parse(&asked.headers());
-        let etag = there.and_then(|(etag, _)| etag).map(|etag| tag(&written(etag)));
-        let current = there.map(|(_, second)| CurrentRepresentation {
+        let conditions = RequestConditions::parse(&request.headers());
+        let etag = model_current.and_then(|(etag, _)| etag).map(|etag| tag(&tag_text(etag)));
+        let current = model_current.map(|(_, second)| CurrentRepresentation {
             etag: etag.as_ref(),
             last_modified: second.map(|second| UNIX_EPOCH + Duration::from_millis(second * 1000 + fraction)),
         });
-        prop_assert_eq!(conditions.evaluate_write(current), asked.model(&there, false));
+        prop_assert_eq!(conditions.evaluate_write(current), request.model(&model_current, false));
         if let Some(current) = current {
-            prop_assert_eq!(conditions.evaluate_read(current), asked.model(&there, true));
+            prop_assert_eq!(conditions.evaluate_read(current), request.model(&model_current, true));
         }
     }
 
     #[test]
-    fn d8_no_value_makes_it_panic_and_none_that_cannot_be_read_lets_a_write_through(value: Vec<u8>, which in 0usize..5) {
+    fn d8_no_value_panics_and_no_malformed_one_lets_a_write_through(value: Vec<u8>, which in 0usize..5) {
         let Ok(value) = HeaderValue::from_bytes(&value) else { return Ok(()) };
         let name = [IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, IF_RANGE][which].clone();
         let conditions = RequestConditions::parse(&std::iter::once((name.clone(), value.clone())).collect());
         let etag = tag("\"a-tag-that-nobody-guesses\"");
         let current = CurrentRepresentation { etag: Some(&etag), last_modified: None };
         let _ = conditions.evaluate_read(current);
-        let written = conditions.evaluate_write(Some(current));
+        let tag_text = conditions.evaluate_write(Some(current));
         let text = value.as_bytes().trim_ascii();
         // Without quotes there is no tag in it, and what is not blank then is a star or junk.
         let is_junk = !text.contains(&b'"') && text.iter().any(|byte| !b" \t,".contains(byte));
         if name == IF_MATCH {
-            prop_assert_eq!(written == Proceed, text == b"*");
+            prop_assert_eq!(tag_text == Proceed, text == b"*");
         } else if name == IF_NONE_MATCH && is_junk {
-            prop_assert_eq!(written, PreconditionFailed);
+            prop_assert_eq!(tag_text, PreconditionFailed);
         }
         prop_assert_eq!(conditions.range_applies(current, UNIX_EPOCH), name != IF_RANGE);
     }

@@ -1,35 +1,38 @@
-//! How uploads that wait to be durable are made so: each by itself, or all by one call.
+//! How to make waiting uploads durable: fsync of each file, or one syncfs for all.
 //!
-//! Measured with 32 uploads at a time on ext4: of 1 MiB each, one call for all brings two to three times as many a second; of 1 KB it brings
-//! nothing, since the file system's journal gathers those by itself. It also writes what others have under way, which they did not ask for.
+//! Measured with 32 uploads at a time on ext4: of 1 MiB each, syncfs completes two to three times as many a
+//! second; of 1 KB it brings nothing, since the file system's journal gathers those by itself. But syncfs
+//! also writes what others have under way, which they did not ask for.
 
-/// Uploads that must wait before one call for all is worth it.
+/// The least number of waiting uploads for which syncfs is worth it.
 const MIN_UPLOADS: u64 = 4;
 
-/// Bytes that each of them must have on average: less is gathered by the file system's journal.
+/// The least average length of those uploads: the file system's journal gathers smaller ones.
 const MIN_AVERAGE_BYTES: u64 = 64 << 10;
 
 /// How waiting uploads are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlushMethod {
-    /// Each by itself, at the same time.
+    /// fsync of each file, all at the same time.
     FsyncEach,
-    /// All by one call.
+    /// One syncfs for all of them.
     Syncfs,
 }
 
 impl FlushMethod {
-    /// Whether an upload of so many bytes waits for others at all.
+    /// Whether an upload of `bytes` waits for others at all.
     #[must_use]
     pub fn may_be_batched(bytes: u64) -> bool {
         bytes >= MIN_AVERAGE_BYTES
     }
 
-    /// For `waiting` uploads of `bytes` in all, while `under_way` bytes of others are not to be written yet.
+    /// The method for `waiting` uploads of `bytes` in all, while others are writing `under_way` bytes that
+    /// need not be durable yet.
     #[must_use]
     pub fn choose(waiting: u64, bytes: u64, under_way: u64) -> Self {
-        let is_much = waiting >= MIN_UPLOADS && bytes >= MIN_AVERAGE_BYTES.saturating_mul(waiting);
-        match is_much && under_way <= bytes {
+        let is_worth_it =
+            waiting >= MIN_UPLOADS && bytes >= MIN_AVERAGE_BYTES.saturating_mul(waiting);
+        match is_worth_it && under_way <= bytes {
             true => Self::Syncfs,
             false => Self::FsyncEach,
         }
@@ -41,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_small_or_disturbed_uploads_are_flushed_each_by_itself() {
+    fn few_or_small_uploads_and_those_beside_larger_ones_are_synced_one_by_one() {
         use FlushMethod::{FsyncEach, Syncfs};
         assert_eq!(
             FlushMethod::choose(MIN_UPLOADS, MIN_UPLOADS * MIN_AVERAGE_BYTES, 0),

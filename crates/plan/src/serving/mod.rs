@@ -1,14 +1,16 @@
 //! What a file server decides about a request and about the peer that sends it.
 //!
-//! The server asks in this order. [`Timeouts`] says, from the first byte of a connection to its last, whether the peer is still
-//! worth waiting for. [`RequestConditions`] say whether the request may go on, once it is known what is there. For a GET,
-//! [`RequestConditions::range_applies`] says whether its Range counts, and [`select_ranges`] which bytes that means. For a PUT,
-//! [`request_digests`] says which digests the body must have.
+//! The server asks in this order. [`Timeouts`] says, from the first byte of a connection to its last, whether
+//! to wait for the peer any longer. [`RequestConditions`] say whether the request proceeds, once the current
+//! representation is known. For a GET, [`RequestConditions::range_applies`] says whether to obey its Range,
+//! and [`select_ranges`] which bytes to send. For a PUT, [`request_digests`] says which digests the body must
+//! have.
 //!
-//! [`SmugglingGuard`] looks at the bytes of each head once more, for what others could read otherwise. [`FlushMethod`] says how uploads are made
-//! durable, [`private_cache_control`] what caches are told.
+//! [`SmugglingGuard`] reads each head a second time, for what other programs could read otherwise.
+//! [`FlushMethod`] says how uploads are made durable, [`private_cache_control`] which caches may store a
+//! response.
 //!
-//! Nothing here answers: a status, a head and a body are made by the server, from what these return.
+//! The server makes responses itself, from what these return.
 
 mod byte_ranges;
 mod cache_control;

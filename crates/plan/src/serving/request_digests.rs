@@ -1,13 +1,13 @@
-//! Digests that a client announces with a PUT, and the one an answer announces: Content-Digest and Repr-Digest (RFC 9530),
-//! Content-MD5 (RFC 1864), row D5.
+//! Digests that a client announces with a PUT, and the one that a response announces: Content-Digest and
+//! Repr-Digest (RFC 9530), Content-MD5 (RFC 1864), row D5.
 //!
-//! Fields of answers are read leniently, in `digest_field`: an origin's odd header must not fail a download. Here it is the
-//! other way about: a client that sends a digest wants its bytes checked, and to store them unchecked because the field could not
-//! be read would be a lie. So what is malformed is an error, and 400. Only algorithms that are not known are passed over, as
-//! RFC 9530 2 demands; that none was left to check the caller can see.
+//! Fields of responses are parsed leniently (`response_digests`): an origin's odd header must not fail a
+//! download. Here it is the reverse: a client that sends a digest wants its bytes checked, and to store them
+//! unchecked because the field is malformed would be a lie. So a malformed field is an error, and 400. Only
+//! unknown algorithms are skipped, as RFC 9530 2 demands; the caller sees if none is left to check.
 //!
-//! The body of a PUT is the whole representation in its coding (a PUT with Content-Range is refused), so both fields are of the
-//! same bytes. They may also come as trailers: the same function reads those.
+//! The body of a PUT is the whole representation in its coding (a PUT with Content-Range is refused), so both
+//! fields are about the same bytes. They may also come as trailers, which the same function parses.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -18,7 +18,7 @@ use http::header::{HeaderMap, HeaderValue};
 use crate::checksum::{Checksum, DigestAlgorithm};
 use crate::response_digests::{ExpectedDigest, registered_algorithm, registered_name};
 
-/// Base64 as structured fields have it: padding and spare bits are not looked at (RFC 9651 4.2.7).
+/// Base64 as structured fields have it: padding and spare bits do not matter (RFC 9651 4.2.7).
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -26,29 +26,30 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// A field that cannot be read. Its message is for the client.
+/// Why a field is refused. Its message is for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DigestFieldError {
-    /// Not of the form that the field has.
+    /// The value has not the form of the field.
     #[error("{field} cannot be read")]
     Malformed {
-        /// Which field.
+        /// The field.
         field: &'static str,
     },
-    /// A digest of a known algorithm has another length than the algorithm's.
+    /// The digest of a known algorithm has a wrong length.
     #[error("{field} has a {algorithm} digest that is not {} bytes long", .algorithm.digest_len())]
     Length {
-        /// Which field.
+        /// The field.
         field: &'static str,
-        /// Of which algorithm.
+        /// The algorithm.
         algorithm: DigestAlgorithm,
     },
 }
 
-/// Every digest that the body of a PUT must have, by its head or its trailers. At most one of each algorithm and field.
+/// Every digest that the body of a PUT must have, from its head or its trailers. At most one of each
+/// algorithm and field.
 ///
 /// # Errors
-/// When one of the three fields is malformed.
+/// One of the three fields is malformed.
 pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
     let mut found = Vec::new();
     read_dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
@@ -57,7 +58,8 @@ pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, Diges
     Ok(found)
 }
 
-/// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for BLAKE3, which has no registered name.
+/// The value of a Repr-Digest or Content-Digest field. `None` without a digest, and for BLAKE3, which has no
+/// registered name.
 #[must_use]
 pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
     let digest = STANDARD.encode(checksum.digest.as_ref()?);
@@ -65,7 +67,7 @@ pub fn digest_field_value(checksum: &Checksum) -> Option<HeaderValue> {
     HeaderValue::from_str(&format!("{name}=:{digest}:")).ok()
 }
 
-/// One base64 value in one line.
+/// Reads one base64 value in one line.
 fn read_content_md5(
     headers: &HeaderMap,
     found: &mut Vec<ExpectedDigest>,
@@ -82,7 +84,8 @@ fn read_content_md5(
     push((field, DigestAlgorithm::Md5), digest, found)
 }
 
-/// A dictionary of byte sequences (RFC 9651 3.2). Each line must be one in itself; together they are one.
+/// Reads a dictionary of byte sequences (RFC 9651 3.2). Each line must be one by itself; together they are
+/// one.
 fn read_dictionary(
     headers: &HeaderMap,
     (name, field): (&str, &'static str),
@@ -117,27 +120,27 @@ fn push(
     Ok(())
 }
 
-/// The members of a dictionary, or `None` if it is not one whose values are all byte sequences.
+/// The members of a dictionary; `None` if it is malformed or has values other than byte sequences.
 fn members(line: &[u8]) -> Option<Vec<(&str, Vec<u8>)>> {
-    let mut rest = StructuredFieldCursor(line);
+    let mut cursor = StructuredFieldCursor(line);
     let mut members = Vec::new();
-    while !rest.0.is_empty() {
-        let name = rest.key()?;
-        rest.take(b'=')?;
-        members.push((name, rest.bytes()?));
-        rest.parameters()?;
-        rest.skip(b" \t");
-        if !rest.0.is_empty() {
-            rest.take(b',')?;
-            rest.skip(b" \t");
+    while !cursor.0.is_empty() {
+        let name = cursor.key()?;
+        cursor.take(b'=')?;
+        members.push((name, cursor.bytes()?));
+        cursor.parameters()?;
+        cursor.skip(b" \t");
+        if !cursor.0.is_empty() {
+            cursor.take(b',')?;
+            cursor.skip(b" \t");
             // Nothing may follow the last comma.
-            rest.0.first()?;
+            cursor.0.first()?;
         }
     }
     Some(members)
 }
 
-/// What is still to be read of a structured field.
+/// The rest of a structured field.
 struct StructuredFieldCursor<'a>(&'a [u8]);
 
 impl<'a> StructuredFieldCursor<'a> {
@@ -152,12 +155,12 @@ impl<'a> StructuredFieldCursor<'a> {
 
     fn take_while(&mut self, fits: impl Fn(u8) -> bool) -> &'a [u8] {
         let end = self.0.iter().position(|byte| !fits(*byte));
-        let (taken, rest) = self.0.split_at(end.unwrap_or(self.0.len()));
-        self.0 = rest;
+        let (taken, cursor) = self.0.split_at(end.unwrap_or(self.0.len()));
+        self.0 = cursor;
         taken
     }
 
-    /// A name in small letters.
+    /// A key, in lower case.
     fn key(&mut self) -> Option<&'a str> {
         let first = *self.0.first()?;
         let key = self.take_while(|byte| {
@@ -175,7 +178,7 @@ impl<'a> StructuredFieldCursor<'a> {
         LENIENT.decode(text).ok()
     }
 
-    /// Parameters say nothing about a digest; they are only stepped over, and must be well-formed for that.
+    /// Skips parameters: they say nothing about a digest, but must be well-formed.
     fn parameters(&mut self) -> Option<()> {
         while self.take(b';').is_some() {
             self.skip(b" ");
@@ -187,7 +190,7 @@ impl<'a> StructuredFieldCursor<'a> {
         Some(())
     }
 
-    /// A byte sequence, a string, or a token, number, date or boolean, which are told apart no further.
+    /// Skips a byte sequence, a string, or a token, number, date or boolean, which need not be told apart.
     fn bare_item(&mut self) -> Option<()> {
         match self.0.first()? {
             b':' => self.bytes().map(drop),
@@ -201,7 +204,7 @@ impl<'a> StructuredFieldCursor<'a> {
         }
     }
 
-    /// A string in quotes, where a backslash stands before a quote or another backslash.
+    /// Skips a quoted string, in which a backslash precedes a quote or another backslash.
     fn string(&mut self) -> Option<()> {
         self.take(b'"')?;
         loop {

@@ -1,14 +1,14 @@
-//! Digests that come with uploads, and those that go with answers.
+//! Digests of uploads, and those of responses.
 
 use super::*;
 use http::HeaderName;
 use proptest::prelude::*;
 
-/// RFC 9530's own example.
+/// The example of RFC 9530.
 const SHA256: &str = "RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=";
 const MD5: &str = "HUXZLQLMuI/KZ5KDcJPcOA==";
 
-fn sent(
+fn digests(
     pairs: &[(&'static str, &str)],
 ) -> Result<Vec<(DigestAlgorithm, &'static str)>, DigestFieldError> {
     let mut headers = HeaderMap::new();
@@ -24,7 +24,7 @@ fn sent(
 fn d5_the_three_fields() {
     let value = format!("sha-256=:{SHA256}:, md5=:{MD5}:");
     assert_eq!(
-        sent(&[
+        digests(&[
             ("repr-digest", &value),
             ("content-digest", &value),
             ("content-md5", MD5)
@@ -37,23 +37,23 @@ fn d5_the_three_fields() {
             (DigestAlgorithm::Md5, "Content-MD5"),
         ])
     );
-    assert_eq!(sent(&[("digest", "sha-256=junk")]), Ok(vec![]));
-    assert_eq!(sent(&[("content-digest", "")]), Ok(vec![]));
+    assert_eq!(digests(&[("digest", "sha-256=junk")]), Ok(vec![]));
+    assert_eq!(digests(&[("content-digest", "")]), Ok(vec![]));
 }
 
 #[test]
-fn d5_unknown_algorithms_are_passed_over_and_parameters_stepped_over() {
+fn d5_unknown_algorithms_and_parameters_are_skipped() {
     let value = format!(
         "new=:YQ==:;a;b=1.5; c=\"x\\\", sha-512=:YQ==:\\\\\";d=:YQ==:;e=?0;f=to/ken ,\tsha-256=:{SHA256}:;q=1"
     );
     assert_eq!(
-        sent(&[("content-digest", &value)]),
+        digests(&[("content-digest", &value)]),
         Ok(vec![(DigestAlgorithm::Sha256, "Content-Digest")])
     );
 }
 
 #[test]
-fn d5_lines_make_one_dictionary_and_the_last_of_a_name_counts() {
+fn d5_lines_make_one_dictionary_and_the_last_member_of_a_name_counts() {
     let first = format!("sha-256=:{SHA256}:");
     let zeros = format!("sha-256=:{}=:", "A".repeat(43));
     let headers: HeaderMap = {
@@ -95,25 +95,29 @@ fn d5_malformed_fields_are_errors() {
         &format!("{padded} x"),
         "sha-256=:\u{e9}:",
     ] {
-        assert_eq!(sent(&[("content-digest", value)]), malformed, "{value}");
+        assert_eq!(digests(&[("content-digest", value)]), malformed, "{value}");
     }
     for value in ["junk!", "HUXZLQLMuI/KZ5KDcJPcOA"] {
         let malformed = DigestFieldError::Malformed {
             field: "Content-MD5",
         };
-        assert_eq!(sent(&[("content-md5", value)]), Err(malformed), "{value}");
+        assert_eq!(
+            digests(&[("content-md5", value)]),
+            Err(malformed),
+            "{value}"
+        );
     }
-    assert!(sent(&[("content-md5", MD5), ("content-md5", MD5)]).is_err());
+    assert!(digests(&[("content-md5", MD5), ("content-md5", MD5)]).is_err());
 }
 
 #[test]
-fn d5_a_digest_of_another_length_is_an_error_that_says_so() {
-    let error = sent(&[("repr-digest", "sha-256=:YQ==:")]).unwrap_err();
+fn d5_a_digest_of_a_wrong_length_is_an_error_of_its_own() {
+    let error = digests(&[("repr-digest", "sha-256=:YQ==:")]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "Repr-Digest has a sha256 digest that is not 32 bytes long"
     );
-    let error = sent(&[("content-md5", "YQ==")]).unwrap_err();
+    let error = digests(&[("content-md5", "YQ==")]).unwrap_err();
     assert_eq!(
         error,
         DigestFieldError::Length {
@@ -126,11 +130,11 @@ fn d5_a_digest_of_another_length_is_an_error_that_says_so() {
 #[test]
 fn padding_does_not_matter_in_structured_fields() {
     let value = format!("sha-256=:{}:", SHA256.trim_end_matches('='));
-    assert!(sent(&[("repr-digest", &value)]).is_ok_and(|found| found.len() == 1));
+    assert!(digests(&[("repr-digest", &value)]).is_ok_and(|found| found.len() == 1));
 }
 
 #[test]
-fn what_has_no_registered_name_is_not_written() {
+fn an_algorithm_without_a_registered_name_is_not_written() {
     let checksum = |algorithm, digest| Checksum { algorithm, digest };
     assert_eq!(
         digest_field_value(&checksum(DigestAlgorithm::Sha256, None)),
@@ -147,7 +151,7 @@ fn what_has_no_registered_name_is_not_written() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(which in 0usize..6, seed: [u8; 64]) {
+    fn a_written_field_is_parsed_by_server_and_client(which in 0usize..6, seed: [u8; 64]) {
         let algorithm = DigestAlgorithm::ALL[which];
         let digest = seed[..algorithm.digest_len()].to_vec();
         let checksum = Checksum { algorithm, digest: Some(digest.clone()) };
@@ -155,7 +159,7 @@ proptest! {
             let headers: HeaderMap = std::iter::once((HeaderName::from_static("repr-digest"), value)).collect();
             let expected = ExpectedDigest { algorithm, digest, field: "Repr-Digest" };
             prop_assert_eq!(request_digests(&headers), Ok(vec![expected.clone()]));
-            // The client reads what the server writes.
+            // The client parses what the server writes.
             prop_assert_eq!(crate::expected_digests(&headers, false), vec![expected]);
         } else {
             prop_assert_eq!(algorithm, DigestAlgorithm::Blake3);
@@ -163,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn no_value_makes_it_panic(value in "[a-z0-9=:;, \"\\\\?]{0,40}|.{0,20}") {
+    fn no_value_panics(value in "[a-z0-9=:;, \"\\\\?]{0,40}|.{0,20}") {
         if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
             let mut headers = HeaderMap::new();
             headers.insert("content-digest", value.clone());

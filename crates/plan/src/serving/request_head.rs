@@ -1,46 +1,47 @@
-//! What the head of one request says of the body after it, and whether every reader would find the same (row D10).
+//! What the head of one request says about the length of its body, and whether every reader would agree (row
+//! D10).
 
-/// The body that follows a head.
+/// How the end of a request's body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestBodyFraming {
-    /// So many bytes.
+    /// The body has this many bytes.
     Length(u64),
-    /// Chunks.
+    /// The body comes in chunks.
     Chunked,
 }
 
-/// What is wrong with a head.
+/// What other readers could read otherwise in a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmbiguousHead {
     /// A line ends without a carriage return.
     #[error("a line of the head ends in a bare line feed")]
     BareLineFeed,
-    /// A carriage return that ends no line.
+    /// A carriage return that does not end a line.
     #[error("a line of the head has a bare carriage return")]
     BareCarriageReturn,
-    /// Several fields say how long the body is.
+    /// Several fields give the length of the body.
     #[error("the length of the body is given more than once")]
     ConflictingLengths,
-    /// A length that is no number alone.
+    /// A length that is not a plain number.
     #[error("the Content-Length is not a number")]
     InvalidLength,
-    /// An encoding other than in chunks, of which hyper takes any list that ends in it.
-    #[error("the body's one encoding is chunked")]
+    /// A transfer coding other than chunked alone; hyper accepts any list that ends in it.
+    #[error("a Transfer-Encoding other than chunked")]
     UnsupportedEncoding,
-    /// No Host, several, or one that names none (RFC 9112 3.2).
-    #[error("a request names its host in one Host field")]
+    /// No Host, several, or a malformed one (RFC 9112 3.2).
+    #[error("a request needs exactly one valid Host field")]
     InvalidHost,
-    /// The end of the head is not among what came.
-    #[error("the head cannot be found in what was sent")]
+    /// The end of the head is not among the bytes received.
+    #[error("the end of the head was not found in the bytes received")]
     HeadNotFound,
 }
 
-/// Reads a head, with the empty line at its end and any before its beginning.
+/// Checks a head, with the empty line at its end and any before its beginning.
 pub(super) fn check_framing(head: &[u8]) -> Result<RequestBodyFraming, AmbiguousHead> {
     let (mut lengths, mut hosts) = (0, 0);
-    let mut follows = RequestBodyFraming::Length(0);
-    // Of HTTP/1.0, which knows no Host.
-    let mut is_old = None;
+    let mut framing = RequestBodyFraming::Length(0);
+    // Whether the request is HTTP/1.0, which has no Host.
+    let mut is_http10 = None;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
         let line = line
             .strip_suffix(b"\r\n")
@@ -49,7 +50,7 @@ pub(super) fn check_framing(head: &[u8]) -> Result<RequestBodyFraming, Ambiguous
             return Err(AmbiguousHead::BareCarriageReturn);
         }
         if !line.is_empty() {
-            is_old.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
+            is_http10.get_or_insert_with(|| line.ends_with(b" HTTP/1.0"));
         }
         if let Some(value) = field(line, b"host") {
             hosts += 1;
@@ -59,7 +60,7 @@ pub(super) fn check_framing(head: &[u8]) -> Result<RequestBodyFraming, Ambiguous
         }
         if let Some(value) = field(line, b"content-length") {
             lengths += 1;
-            follows =
+            framing =
                 RequestBodyFraming::Length(number(value).ok_or(AmbiguousHead::InvalidLength)?);
         }
         if let Some(value) = field(line, b"transfer-encoding") {
@@ -67,18 +68,18 @@ pub(super) fn check_framing(head: &[u8]) -> Result<RequestBodyFraming, Ambiguous
             if !value.eq_ignore_ascii_case(b"chunked") {
                 return Err(AmbiguousHead::UnsupportedEncoding);
             }
-            follows = RequestBodyFraming::Chunked;
+            framing = RequestBodyFraming::Chunked;
         }
     }
     match (lengths, hosts) {
         (2.., _) => Err(AmbiguousHead::ConflictingLengths),
-        (_, 1) => Ok(follows),
-        (_, 0) if is_old == Some(true) => Ok(follows),
+        (_, 1) => Ok(framing),
+        (_, 0) if is_http10 == Some(true) => Ok(framing),
         _ => Err(AmbiguousHead::InvalidHost),
     }
 }
 
-/// Digits and nothing else.
+/// Parses digits and nothing else.
 fn number(value: &[u8]) -> Option<u64> {
     let digits = value.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(value)
@@ -88,7 +89,8 @@ fn number(value: &[u8]) -> Option<u64> {
         .ok()
 }
 
-/// Whether a Host field says a host and perhaps a port (RFC 3986 3.2.2), or rightly nothing.
+/// Whether the value of a Host field is a host with an optional port (RFC 3986 3.2.2), or empty, which is
+/// allowed.
 fn is_host(value: &[u8]) -> bool {
     let (host, rest) = match value.strip_prefix(b"[") {
         Some(inner) => match inner.iter().position(|byte| *byte == b']') {
@@ -101,7 +103,7 @@ fn is_host(value: &[u8]) -> bool {
         }
     };
     let is_literal = value.starts_with(b"[");
-    let may_be = |byte: &u8| {
+    let is_allowed = |byte: &u8| {
         byte.is_ascii_alphanumeric()
             || b"-._~%!$&'()*+,;=".contains(byte)
             || (is_literal && *byte == b':')
@@ -111,10 +113,10 @@ fn is_host(value: &[u8]) -> bool {
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    host.iter().all(may_be) && is_port
+    host.iter().all(is_allowed) && is_port
 }
 
-/// A field's value, if that is its line.
+/// The value of a field, if this line is the field.
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let (first, rest) = line.split_at_checked(name.len())?;
     if !first.eq_ignore_ascii_case(name) {
@@ -129,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d10_what_could_be_read_otherwise_is_refused() {
+    fn d10_an_ambiguous_head_is_refused() {
         use AmbiguousHead::{
             BareCarriageReturn, BareLineFeed, ConflictingLengths, InvalidHost, InvalidLength,
             UnsupportedEncoding,
@@ -186,13 +188,13 @@ mod tests {
             ),
         ];
         for (head, expected) in cases {
-            let judged = check_framing(head.as_bytes()).map(|_| ());
-            assert_eq!(judged, expected, "{head:?}");
+            let result = check_framing(head.as_bytes()).map(|_| ());
+            assert_eq!(result, expected, "{head:?}");
         }
     }
 
     #[test]
-    fn d10_a_host_is_a_host() {
+    fn d10_host_fields_are_validated() {
         for host in [
             "",
             "x",
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn d10_the_length_of_the_body_is_found() {
         let most = u64::MAX.to_string();
-        for (field, follows) in [
+        for (field, framing) in [
             (String::new(), Ok(RequestBodyFraming::Length(0))),
             (
                 "Content-Length: 0\r\n".to_owned(),
@@ -241,7 +243,7 @@ mod tests {
             ),
         ] {
             let head = format!("PUT / HTTP/1.1\r\nHost: x\r\n{field}\r\n");
-            assert_eq!(check_framing(head.as_bytes()), follows, "{field}");
+            assert_eq!(check_framing(head.as_bytes()), framing, "{field}");
         }
     }
 }

@@ -1,53 +1,53 @@
 //! Requests whose end two programs could see in different places (row D10, request smuggling).
 //!
-//! hyper reads requests as RFC 9112 lets it: a line may end in a bare line feed, a Content-Length beside a Transfer-Encoding is passed over,
-//! two equal lengths are one. A proxy before this server may read the same bytes otherwise, and then what it takes for a body is
-//! a request here. So the bytes of each head are looked at once more, as they came from the wire, and what is ambiguous is refused.
+//! hyper reads requests as RFC 9112 lets it: a line may end in a bare line feed, a Content-Length beside a
+//! Transfer-Encoding is skipped, two equal lengths are one. A proxy before this server may read the same
+//! bytes otherwise, and then part of a body, as the proxy sees it, is a request here. So the guard reads the
+//! bytes of each head a second time, as they came from the wire, and refuses ambiguous ones.
 //!
-//! This is no parser of requests: it finds where each head ends and what it says about the length of its body, and counts that off. hyper, which has
-//! parsed the same head, must say the same length. After a chunked body the watch would have to follow the chunks; there the connection
-//! ends with the answer.
+//! The guard is not a parser of requests: it finds where each head ends and how long its body is, and counts
+//! that off. hyper, which has parsed the same head, must find the same length. After a chunked body the guard
+//! would have to parse the chunks; instead the connection ends with the response.
 
 use std::collections::VecDeque;
 
 use super::request_head::{AmbiguousHead, RequestBodyFraming, check_framing};
 
-/// What is to be done with bytes that come.
+/// What the guard does with the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum HeadTracking {
-    /// Heads are looked for.
+    /// Looks for heads.
     #[default]
     Active,
-    /// Where the next head would begin is not known: chunks came, or what nobody can be sure of.
+    /// Nothing: nobody knows where the next head begins, after chunks or an ambiguous head.
     BoundaryLost,
-    /// The connection speaks another protocol.
+    /// Nothing: the connection speaks another protocol.
     OtherProtocol,
 }
 
-/// Watches the bytes of one connection.
+/// Checks the heads of one connection.
 #[derive(Debug, Default)]
 pub struct SmugglingGuard {
-    /// Whether anything is looked at.
     tracking: HeadTracking,
-    /// The beginning of a head.
+    /// The beginning of a head whose end has not come.
     partial_head: Vec<u8>,
-    /// How far its end was looked for.
+    /// How far the end of that head was looked for.
     head_end: HeadEndSearch,
     /// Bytes of a body that are still to come.
     body_bytes_left: u64,
-    /// The first head that came and was not asked about.
+    /// The first head that came and that hyper has not read yet.
     first_unchecked: Option<HeadVerdict>,
-    /// Those behind it: whoever sends requests without waiting for answers.
+    /// The heads after it: a client pipelines requests.
     more_unchecked: VecDeque<HeadVerdict>,
-    /// A head was asked about: what comes now is not what the connection began with.
+    /// Whether hyper has read a head: what comes now is not the beginning of the connection.
     has_checked_one: bool,
 }
 
-/// What a head says of the body after it, if all readers would find the same.
+/// The framing of the body after a head, if all readers would find the same.
 type HeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
 
 impl SmugglingGuard {
-    /// Bytes came. Of those only the beginning of a head is kept.
+    /// Takes the bytes that came. Only the beginning of a head is kept.
     pub fn observe(&mut self, mut bytes: &[u8]) {
         while self.tracking == HeadTracking::Active {
             let skipped = usize::try_from(self.body_bytes_left)
@@ -64,20 +64,22 @@ impl SmugglingGuard {
         }
     }
 
-    /// Whether a request has begun to come that was not asked about. Empty lines before it are no beginning (RFC 9112 2.2).
+    /// Whether a request has begun that hyper has not read yet. Empty lines before it are not a beginning
+    /// (RFC 9112 2.2).
     #[must_use]
     pub fn has_pending_request(&self) -> bool {
         self.first_unchecked.is_some() || (!self.partial_head.is_empty() && self.head_end.has_begun)
     }
 
-    /// Whether what came is what the connection began with. Another protocol may be begun there and nowhere else: behind a request,
-    /// a proxy that shares the connection among its clients would let one of them take it away from all others.
+    /// Whether the connection is still at its beginning. Another protocol may be begun there and nowhere
+    /// else: after a request, a proxy that shares the connection among its clients would let one of them take
+    /// it away from all others.
     #[must_use]
     pub fn is_at_connection_start(&self) -> bool {
         self.tracking != HeadTracking::OtherProtocol && !self.has_checked_one
     }
 
-    /// No more heads will be looked at.
+    /// Stops looking at the connection.
     pub fn stop(&mut self) {
         *self = Self {
             tracking: HeadTracking::OtherProtocol,
@@ -85,27 +87,27 @@ impl SmugglingGuard {
         };
     }
 
-    /// hyper has read a head, after which `follows` comes. Whether others would have read the same.
+    /// hyper has read a head with this `framing`: checks that others would have read the same.
     ///
     /// # Errors
-    /// See [`AmbiguousHead`]: to be answered with 400, and the connection closed.
-    pub fn check_head(&mut self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
+    /// The head is ambiguous: the server responds with 400 and closes the connection.
+    pub fn check_head(&mut self, framing: RequestBodyFraming) -> Result<(), AmbiguousHead> {
         if self.tracking == HeadTracking::OtherProtocol {
             return Ok(());
         }
         self.has_checked_one = true;
-        let judged = self
+        let verdict = self
             .first_unchecked
             .take()
             .ok_or(AmbiguousHead::HeadNotFound)?;
         self.first_unchecked = self.more_unchecked.pop_front();
-        match judged? == follows {
+        match verdict? == framing {
             true => Ok(()),
             false => Err(AmbiguousHead::ConflictingLengths),
         }
     }
 
-    /// A head begins here, and mostly ends here. Returns what is behind it.
+    /// Begins a head, and mostly ends it. Returns the bytes after it.
     fn start_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.head_end = HeadEndSearch::default();
         let Some(end) = self.head_end.find(bytes) else {
@@ -117,46 +119,46 @@ impl SmugglingGuard {
         rest
     }
 
-    /// More of a head. Returns what is behind it.
+    /// Continues a head. Returns the bytes after it.
     fn continue_head<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        /// Behind the end may be much of a body.
-        const SOME: usize = 4096;
+        /// Much of a body may follow the head: only so many bytes are copied at a time.
+        const MAX_COPIED: usize = 4096;
         let before = self.partial_head.len();
-        let some = &bytes[..bytes.len().min(SOME)];
-        self.partial_head.extend_from_slice(some);
+        let copied = &bytes[..bytes.len().min(MAX_COPIED)];
+        self.partial_head.extend_from_slice(copied);
         let Some(end) = self.head_end.find(&self.partial_head) else {
-            return &bytes[some.len()..];
+            return &bytes[copied.len()..];
         };
-        let judged = check_framing(&self.partial_head[..end]);
+        let verdict = check_framing(&self.partial_head[..end]);
         self.partial_head = Vec::new();
-        self.head_finished(judged);
+        self.head_finished(verdict);
         &bytes[end - before..]
     }
 
-    /// A head ends.
-    fn head_finished(&mut self, judged: HeadVerdict) {
-        match judged {
+    /// Records a head and how its body ends.
+    fn head_finished(&mut self, verdict: HeadVerdict) {
+        match verdict {
             Ok(RequestBodyFraming::Length(length)) => self.body_bytes_left = length,
             Ok(RequestBodyFraming::Chunked) | Err(_) => self.tracking = HeadTracking::BoundaryLost,
         }
         match &self.first_unchecked {
-            None => self.first_unchecked = Some(judged),
-            Some(_) => self.more_unchecked.push_back(judged),
+            None => self.first_unchecked = Some(verdict),
+            Some(_) => self.more_unchecked.push_back(verdict),
         }
     }
 }
 
-/// How far the end of a head was looked for, so that nothing is looked at twice however slowly it comes.
+/// How far the end of a head was looked for, so that no byte is searched twice however slowly the head comes.
 #[derive(Debug, Default)]
 struct HeadEndSearch {
-    /// Bytes before this one have no end.
+    /// The end is not before this byte.
     searched: usize,
-    /// Whether the first line has begun: empty lines before a request are passed over (RFC 9112 2.2).
+    /// Whether the first line has begun: empty lines before a request are skipped (RFC 9112 2.2).
     has_begun: bool,
 }
 
 impl HeadEndSearch {
-    /// Where the head ends, as a reader sees it who takes bare line feeds.
+    /// Where the head ends for a reader that accepts bare line feeds.
     fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         loop {
             let left = &bytes[self.searched..];
@@ -189,32 +191,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d10_what_was_not_seen_or_seen_otherwise_is_refused() {
+    fn d10_a_head_that_was_not_observed_or_has_another_framing_is_refused() {
         let head = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc";
-        let mut watch = SmugglingGuard::default();
+        let mut guard = SmugglingGuard::default();
         assert_eq!(
-            watch.check_head(RequestBodyFraming::Length(0)),
+            guard.check_head(RequestBodyFraming::Length(0)),
             Err(AmbiguousHead::HeadNotFound)
         );
-        watch.observe(&head[..40]);
+        guard.observe(&head[..40]);
         assert_eq!(
-            watch.check_head(RequestBodyFraming::Length(3)),
+            guard.check_head(RequestBodyFraming::Length(3)),
             Err(AmbiguousHead::HeadNotFound)
         );
-        watch.observe(&head[40..]);
-        watch.observe(head);
-        assert_eq!(watch.check_head(RequestBodyFraming::Length(3)), Ok(()));
-        assert!(watch.has_pending_request());
+        guard.observe(&head[40..]);
+        guard.observe(head);
+        assert_eq!(guard.check_head(RequestBodyFraming::Length(3)), Ok(()));
+        assert!(guard.has_pending_request());
         assert_eq!(
-            watch.check_head(RequestBodyFraming::Length(4)),
+            guard.check_head(RequestBodyFraming::Length(4)),
             Err(AmbiguousHead::ConflictingLengths)
         );
-        assert!(!watch.has_pending_request());
+        assert!(!guard.has_pending_request());
     }
 
-    /// A head of nothing but short lines, a byte at a time: each is looked at a few times, not as often as there are bytes behind it.
+    /// A head of nothing but short lines, a byte at a time: each byte is searched a few times, not once for
+    /// each byte after it.
     #[test]
-    fn d10_a_head_that_drips_costs_no_more() {
+    fn d10_a_head_that_trickles_costs_no_more() {
         let mut sought = HeadEndSearch::default();
         let head = b"A:\r\n".repeat(20_000);
         let mut looks = 0;
@@ -228,28 +231,29 @@ mod tests {
     }
 
     #[test]
-    fn d10_nothing_is_looked_at_after_chunks() {
-        let mut watch = SmugglingGuard::default();
-        watch.observe(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
-        assert_eq!(watch.check_head(RequestBodyFraming::Chunked), Ok(()));
-        watch.observe(b"cde\n\n");
-        assert!(!watch.has_pending_request());
+    fn d10_no_head_is_looked_for_after_chunks() {
+        let mut guard = SmugglingGuard::default();
+        guard.observe(b"PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab");
+        assert_eq!(guard.check_head(RequestBodyFraming::Chunked), Ok(()));
+        guard.observe(b"cde\n\n");
+        assert!(!guard.has_pending_request());
     }
 
     #[test]
-    fn a_connection_begins_once() {
-        let mut watch = SmugglingGuard::default();
-        assert!(watch.is_at_connection_start());
-        watch.observe(b"PRI * HTTP/2.0\r\n\r\n");
-        assert!(watch.is_at_connection_start());
-        let mut watch = SmugglingGuard::default();
-        watch.observe(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert_eq!(watch.check_head(RequestBodyFraming::Length(0)), Ok(()));
-        assert!(!watch.is_at_connection_start());
+    fn a_connection_is_at_its_start_once() {
+        let mut guard = SmugglingGuard::default();
+        assert!(guard.is_at_connection_start());
+        guard.observe(b"PRI * HTTP/2.0\r\n\r\n");
+        assert!(guard.is_at_connection_start());
+        let mut guard = SmugglingGuard::default();
+        guard.observe(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert_eq!(guard.check_head(RequestBodyFraming::Length(0)), Ok(()));
+        assert!(!guard.is_at_connection_start());
     }
 
     proptest! {
-        /// However the bytes are cut, each head is found after the body before it, and a bad one is refused with all behind it.
+        /// However the bytes are cut, each head is found after the body before it, and an ambiguous one is
+        /// refused with all after it.
         #[test]
         fn heads_are_found_between_bodies(
             bodies in prop::collection::vec(0_usize..300, 1..8),
@@ -266,14 +270,14 @@ mod tests {
                 // Bodies that look like heads.
                 stream.extend(b"\r\n\r\nGET / HTTP/1.1\n\n".iter().cycle().take(*body));
             }
-            let (mut watch, mut came, mut asked) = (SmugglingGuard::default(), 0, 0);
+            let (mut guard, mut came, mut asked) = (SmugglingGuard::default(), 0, 0);
             for cut in cuts.iter().cycle() {
                 let next = (came + cut).min(stream.len());
-                watch.observe(&stream[came..next]);
+                guard.observe(&stream[came..next]);
                 came = next;
                 while asked < ends.len() && ends[asked] <= came {
-                    let judged = watch.check_head(RequestBodyFraming::Length(bodies[asked] as u64));
-                    prop_assert_eq!(judged.is_err(), asked >= bad);
+                    let verdict = guard.check_head(RequestBodyFraming::Length(bodies[asked] as u64));
+                    prop_assert_eq!(verdict.is_err(), asked >= bad);
                     asked += 1;
                 }
                 if came == stream.len() {
@@ -281,7 +285,7 @@ mod tests {
                 }
             }
             prop_assert_eq!(asked, ends.len());
-            prop_assert!(!watch.has_pending_request());
+            prop_assert!(!guard.has_pending_request());
         }
     }
 }

@@ -1,49 +1,55 @@
 //! How long a server waits for a peer, rows D9 and D11.
 //!
-//! A connection costs memory and a place, whoever holds it. One that does nothing with it, or as little as it can, must give it
-//! back; one that is merely far away or on a bad link must not be cut. [`Timeouts`] watches one connection and knows two kinds of
-//! limits. What a peer does in one go (handshake, request head, silence between requests) has a time. What may rightly take
-//! hours (bodies, either way) has a least rate, averaged: see [`MinimumRate`].
+//! A connection costs memory and one of the server's places. A peer that does nothing with it, or as little
+//! as it can, must give it back; one that is merely far away or on a bad link must not be cut. [`Timeouts`]
+//! watches one connection with two kinds of limits. What a peer does in one go (handshake, request head,
+//! silence between requests) has a time limit. What may rightly take hours (bodies, in both directions) has a
+//! least rate, averaged: see [`MinimumRate`].
 //!
-//! Only the peer's time counts. From the end of a head until a body is wanted or an answer begins, the server is at work and
-//! nothing runs; when it makes the peer wait later on (its disk, its own rate limit, a listing that is slow to come) it says
-//! [`pause`](Timeouts::pause).
+//! Only the peer's time counts. From the end of a head until a body is wanted or a response begins, the
+//! server is at work and no timeout runs; when the server makes the peer wait later on (its disk, its own
+//! rate limit, a slow listing) it calls [`pause`](Timeouts::pause).
 //!
 //! # Order of calls
 //!
 //! [`handshake_done`](Timeouts::handshake_done) (at once without TLS). For each request
-//! [`head_started`](Timeouts::head_begun) with its first byte, [`head_done`](Timeouts::head_done), and then, in whatever order it comes
-//! about, [`body_started`](Timeouts::body_begun) when the body is first asked for, [`body_received`](Timeouts::body_bytes) and
-//! [`body_done`](Timeouts::body_done) (also for one that is dropped unread), [`response_started`](Timeouts::response_begun),
-//! [`response_sent`](Timeouts::sent) and [`response_done`](Timeouts::response_done). Each beginning has one end. Where requests overlap, as in
-//! HTTP/2 or when an answer comes before its request's body is there, they are counted, and the rates are those of all together.
+//! [`head_started`](Timeouts::head_started) with its first byte, [`head_done`](Timeouts::head_done), and
+//! then, in any order, [`body_started`](Timeouts::body_started) when the body is first read,
+//! [`body_received`](Timeouts::body_received) and [`body_done`](Timeouts::body_done) (also for a body that is
+//! dropped unread), [`response_started`](Timeouts::response_started),
+//! [`response_sent`](Timeouts::response_sent) and [`response_done`](Timeouts::response_done). Each start has
+//! one end. Where requests overlap, as in HTTP/2 or when a response comes before the end of its request's
+//! body, they are counted, and the rates are those of all together.
 //!
 //! # The driver
 //!
-//! Events store numbers and cost nothing; those of bytes need no clock, and for the others a time that was read once for a turn
-//! of the driver will do. Nor is a timer set for each. The driver keeps one timer and the time it is armed for:
+//! Events store numbers and cost nothing. Events of bytes need no clock, and for the others a time that was
+//! read once for a turn of the driver will do. Nor does each event set a timer. The driver keeps one timer
+//! and the time it is armed for:
 //!
 //! ```text
-//! after a turn:         if patience.deadline() < armed { arm(patience.deadline()) }
-//! when the timer fires: match patience.verdict(now) { Some(tired) => close, None => arm(patience.deadline()) }
+//! after a turn:         if timeouts.deadline() < armed { arm(timeouts.deadline()) }
+//! when the timer fires: match timeouts.check(now) { Some(kind) => close, None => arm(timeouts.deadline()) }
 //! ```
 //!
 //! Deadlines mostly move away, so on a busy connection the timer is armed about once in the shortest limit.
 //! [`Duration::MAX`] is no deadline: nothing to arm.
 //!
-//! What a socket takes is not what a peer takes. The kernel's buffer may hold megabytes, and it reports room in large steps: a slow,
-//! honest reader seems to stand still for minutes. Let [`response_sent`](Timeouts::sent) count what left the buffer (bytes written, less
-//! those that `SIOCOUTQ` says are still in it), which need only be asked when the timer fires, right before the verdict.
+//! Bytes that a socket takes are not yet read by the peer. The kernel's buffer may hold megabytes, and it
+//! reports room in large steps: a slow, honest reader seems to stand still for minutes. Let
+//! [`response_sent`](Timeouts::response_sent) count the bytes that left the buffer (bytes written, less those
+//! that `SIOCOUTQ` says are still in it), which the driver need only ask for when the timer fires, right
+//! before the check.
 //!
-//! What to do with the tired: to [`TimeoutKind::RequestHead`] and [`TimeoutKind::SlowBody`] a 408 may be said if no answer has begun, then close; with
-//! all others close at once.
+//! After a timeout of [`TimeoutKind::RequestHead`] or [`TimeoutKind::SlowBody`] the server may send a 408 if
+//! no response has begun, and then closes; after all others it closes at once.
 
 use std::time::Duration;
 
 use super::minimum_rate::MinimumRate;
 use super::timeout_options::{TimeoutKind, TimeoutOptions};
 
-/// What a peer is waited for while no request is under way.
+/// What the server waits for while no request is under way.
 #[derive(Debug, Clone, Copy)]
 enum IdleWait {
     Handshake,
@@ -51,39 +57,39 @@ enum IdleWait {
     Head,
 }
 
-/// How long one connection's peer is waited for. All times are since one moment of the caller's choice.
+/// The timeouts of one connection. All times are since one moment of the caller's choice.
 ///
-/// Inside, time stands still while the server has paused it; so a pause moves every deadline and nothing else.
+/// Internally time stands still during a pause of the server; so a pause moves every deadline and nothing
+/// else.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
-    /// Limits.
     options: TimeoutOptions,
-    /// What for, while no request is under way.
+    /// What the server waits for, while no request is under way.
     awaiting: IdleWait,
-    /// Since when.
+    /// Since when it waits for that.
     awaiting_since: Duration,
     /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
     head_is_pipelined: bool,
-    /// Requests whose answer is not done.
+    /// Requests whose response has not ended.
     exchanges: u32,
     /// Request bodies under way.
     bodies: u32,
-    /// Answers under way.
+    /// Responses under way.
     responses: u32,
-    /// How bodies come, while there are any.
+    /// The rate of request bodies, while there are any.
     body_rate: MinimumRate,
-    /// How answers are taken, while there are any.
+    /// The rate at which the peer reads responses, while there are any.
     reader_rate: MinimumRate,
-    /// Pauses that are not over: in HTTP/2 several exchanges may wait for the server.
+    /// Pauses under way: in HTTP/2 several exchanges may wait for the server.
     pauses: u32,
     /// When the first of them began, by the caller's time.
     paused_at: Duration,
-    /// How long all pauses were that are over.
+    /// The length of all pauses that are over.
     total_paused: Duration,
 }
 
 impl Timeouts {
-    /// For a connection that came about at `now`. A handshake is waited for.
+    /// For a connection accepted at `now`, which begins with a handshake.
     #[must_use]
     pub fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
@@ -108,7 +114,7 @@ impl Timeouts {
         self.awaiting_since = self.unpaused_time(now);
     }
 
-    /// A byte of a request's head came. Only the first of each head counts.
+    /// A byte of a request's head came. Only the first byte of each head counts.
     pub fn head_started(&mut self, now: Duration) {
         if !self.has_no_request() {
             self.head_is_pipelined = true;
@@ -118,14 +124,14 @@ impl Timeouts {
         }
     }
 
-    /// A request's head is whole; from here on the server is at work.
+    /// A request's head is whole; the server is at work now.
     pub fn head_done(&mut self) {
         self.awaiting = IdleWait::Request;
         self.head_is_pipelined = false;
         self.exchanges = self.exchanges.saturating_add(1);
     }
 
-    /// The server asks for a request's body, for the first time.
+    /// The server begins to read a request's body.
     pub fn body_started(&mut self, now: Duration) {
         if self.bodies == 0 {
             self.body_rate
@@ -145,7 +151,7 @@ impl Timeouts {
         self.await_next_request(now);
     }
 
-    /// The server begins to send an answer.
+    /// The server begins to send a response.
     pub fn response_started(&mut self, now: Duration) {
         if self.responses == 0 {
             self.reader_rate
@@ -154,19 +160,19 @@ impl Timeouts {
         self.responses = self.responses.saturating_add(1);
     }
 
-    /// The peer took bytes of answers.
+    /// The peer has read bytes of responses.
     pub fn response_sent(&mut self, bytes: u64) {
         self.reader_rate.add(bytes);
     }
 
-    /// An answer is sent, and with it the exchange is over.
+    /// A response has been sent, and with it the exchange is over.
     pub fn response_done(&mut self, now: Duration) {
         self.responses = self.responses.saturating_sub(1);
         self.exchanges = self.exchanges.saturating_sub(1);
         self.await_next_request(now);
     }
 
-    /// The server makes the peer wait: until [`Timeouts::resume`] no time passes. Pauses may overlap.
+    /// The server makes the peer wait: no time passes until [`Timeouts::resume`]. Pauses may overlap.
     pub fn pause(&mut self, now: Duration) {
         if self.pauses == 0 {
             self.paused_at = now;
@@ -174,7 +180,7 @@ impl Timeouts {
         self.pauses = self.pauses.saturating_add(1);
     }
 
-    /// The peer's turn again, when this was called as often as [`Timeouts::pause`].
+    /// Ends a pause. Time passes again when this was called as often as [`Timeouts::pause`].
     pub fn resume(&mut self, now: Duration) {
         if self.pauses == 1 {
             self.total_paused = self
@@ -184,7 +190,7 @@ impl Timeouts {
         self.pauses = self.pauses.saturating_sub(1);
     }
 
-    /// When a verdict is worth asking for; [`Duration::MAX`] if nothing is waited for. Bytes that came move it only in
+    /// When the next check is due; [`Duration::MAX`] if no limit applies. Bytes that came move it only in
     /// [`Timeouts::check`].
     #[must_use]
     pub fn deadline(&self) -> Duration {
@@ -194,7 +200,8 @@ impl Timeouts {
         self.next_deadline().0.saturating_add(self.total_paused)
     }
 
-    /// Whether the peer has been waited for long enough, and for what. `None` means that [`Timeouts::deadline`] lies ahead.
+    /// The limit that the peer has exceeded, if any. `None` means that [`Timeouts::deadline`] is in the
+    /// future.
     pub fn check(&mut self, now: Duration) -> Option<TimeoutKind> {
         if self.pauses > 0 {
             return None;
@@ -204,50 +211,51 @@ impl Timeouts {
             .credit(now, options.min_body_rate, options.grace);
         self.reader_rate
             .credit(now, options.min_reader_rate, options.grace);
-        let (deadline, tired) = self.next_deadline();
-        (deadline <= now).then_some(tired)
+        let (deadline, kind) = self.next_deadline();
+        (deadline <= now).then_some(kind)
     }
 
-    /// Since when no request has been under way, nor the head of one. Never in a pause: then it is not known what has come.
+    /// Since when neither a request nor the head of one has been under way. `None` in a pause: nobody knows
+    /// what has come.
     #[must_use]
     pub fn idle_since(&self) -> Option<Duration> {
         (self.is_idle() && self.pauses == 0)
             .then(|| self.awaiting_since.saturating_add(self.total_paused))
     }
 
-    /// Whether no request is under way, nor the head of one.
+    /// Whether neither a request nor the head of one is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.has_no_request() && matches!(self.awaiting, IdleWait::Request)
     }
 
-    /// The deadline that comes first, and what it is of, by the clock of [`Timeouts::unpaused_time`].
+    /// The next deadline and its limit, by the clock of [`Timeouts::unpaused_time`].
     fn next_deadline(&self) -> (Duration, TimeoutKind) {
         let options = &self.options;
         if self.has_no_request() {
-            let (limit, tired) = match self.awaiting {
+            let (limit, kind) = match self.awaiting {
                 IdleWait::Handshake => (options.handshake, TimeoutKind::Handshake),
                 IdleWait::Request => (options.idle, TimeoutKind::Idle),
                 IdleWait::Head => (options.request_head, TimeoutKind::RequestHead),
             };
             return (
                 deadline_unless_unlimited(self.awaiting_since.saturating_add(limit), limit),
-                tired,
+                kind,
             );
         }
-        let stock = |open: u32, rate: &MinimumRate| {
+        let rate_deadline = |open: u32, rate: &MinimumRate| {
             if open > 0 {
                 deadline_unless_unlimited(rate.exhausted_at(), options.grace)
             } else {
                 Duration::MAX
             }
         };
-        let body = stock(self.bodies, &self.body_rate);
-        let reader = stock(self.responses, &self.reader_rate);
-        if body <= reader {
+        let body = rate_deadline(self.bodies, &self.body_rate);
+        let reader_deadline = rate_deadline(self.responses, &self.reader_rate);
+        if body <= reader_deadline {
             (body, TimeoutKind::SlowBody)
         } else {
-            (reader, TimeoutKind::SlowReader)
+            (reader_deadline, TimeoutKind::SlowReader)
         }
     }
 
@@ -256,7 +264,7 @@ impl Timeouts {
         self.exchanges == 0 && self.bodies == 0
     }
 
-    /// If that was the end of the last exchange, the next request is waited for.
+    /// After the last exchange, the server waits for the next request.
     fn await_next_request(&mut self, now: Duration) {
         if self.has_no_request() {
             let is_early = std::mem::take(&mut self.head_is_pipelined);
@@ -280,7 +288,7 @@ impl Timeouts {
     }
 }
 
-/// A deadline, unless its limit is none.
+/// The deadline of a limit; none if the limit is zero.
 fn deadline_unless_unlimited(deadline: Duration, limit: Duration) -> Duration {
     if limit.is_zero() {
         Duration::MAX

@@ -1,4 +1,4 @@
-//! Peers of all kinds in simulated time: who is waited for, and who is not.
+//! Peers of all kinds in simulated time: which of them time out.
 
 use super::*;
 use proptest::prelude::*;
@@ -7,98 +7,99 @@ fn s(seconds: f64) -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// What happens at a connection.
+/// An event of a connection.
 #[derive(Debug, Clone, Copy)]
 enum TimeoutEvent {
     HandshakeDone,
-    HeadBegun,
+    HeadStarted,
     HeadDone,
-    BodyBegun,
-    BodyBytes(u64),
+    BodyStarted,
+    BodyReceived(u64),
     BodyDone,
-    ResponseBegun,
-    Sent(u64),
+    ResponseStarted,
+    ResponseSent(u64),
     ResponseDone,
     Pause,
     Resume,
 }
 use TimeoutEvent::*;
 
-/// A driver as the documentation has it: one timer, armed late.
+/// A driver as the documentation describes it: one timer, armed late.
 struct TimeoutDriver {
-    patience: Timeouts,
+    timeouts: Timeouts,
     armed: Duration,
     /// How often the timer was armed.
-    arms: usize,
+    times_armed: usize,
 }
 
 impl TimeoutDriver {
-    /// A connection that comes about at 0.
+    /// A connection accepted at 0.
     fn new(options: TimeoutOptions) -> Self {
-        let patience = Timeouts::new(options, Duration::ZERO);
-        let armed = patience.deadline();
+        let timeouts = Timeouts::new(options, Duration::ZERO);
+        let armed = timeouts.deadline();
         Self {
-            patience,
+            timeouts,
             armed,
-            arms: 1,
+            times_armed: 1,
         }
     }
 
-    /// One without TLS, idle.
+    /// A connection without TLS, idle.
     fn plain(options: TimeoutOptions) -> Self {
         let mut driver = Self::new(options);
         assert_eq!(driver.on(Duration::ZERO, HandshakeDone), None);
         driver
     }
 
-    /// Lets time pass. When the peer was given up, and why.
+    /// Lets time pass. Returns when the peer exceeded a limit, and which.
     fn pass(&mut self, until: Duration) -> Option<(Duration, TimeoutKind)> {
         while self.armed <= until && self.armed < Duration::MAX {
             let now = self.armed;
-            if let Some(tired) = self.patience.check(now) {
+            if let Some(tired) = self.timeouts.check(now) {
                 return Some((now, tired));
             }
-            self.armed = self.patience.deadline();
-            self.arms += 1;
+            self.armed = self.timeouts.deadline();
+            self.times_armed += 1;
             assert!(self.armed > now, "a timer that fires for ever");
         }
         None
     }
 
-    /// Lets time pass until something happens.
+    /// Lets time pass until an event.
     fn on(&mut self, now: Duration, event: TimeoutEvent) -> Option<(Duration, TimeoutKind)> {
         if let Some(end) = self.pass(now) {
             return Some(end);
         }
-        let patience = &mut self.patience;
+        let timeouts = &mut self.timeouts;
         match event {
-            HandshakeDone => patience.handshake_done(now),
-            HeadBegun => patience.head_started(now),
-            HeadDone => patience.head_done(),
-            BodyBegun => patience.body_started(now),
-            BodyBytes(bytes) => patience.body_received(bytes),
-            BodyDone => patience.body_done(now),
-            ResponseBegun => patience.response_started(now),
-            Sent(bytes) => patience.response_sent(bytes),
-            ResponseDone => patience.response_done(now),
-            Pause => patience.pause(now),
-            Resume => patience.resume(now),
+            HandshakeDone => timeouts.handshake_done(now),
+            HeadStarted => timeouts.head_started(now),
+            HeadDone => timeouts.head_done(),
+            BodyStarted => timeouts.body_started(now),
+            BodyReceived(bytes) => timeouts.body_received(bytes),
+            BodyDone => timeouts.body_done(now),
+            ResponseStarted => timeouts.response_started(now),
+            ResponseSent(bytes) => timeouts.response_sent(bytes),
+            ResponseDone => timeouts.response_done(now),
+            Pause => timeouts.pause(now),
+            Resume => timeouts.resume(now),
         }
-        if patience.deadline() < self.armed {
-            self.armed = patience.deadline();
-            self.arms += 1;
+        if timeouts.deadline() < self.armed {
+            self.armed = timeouts.deadline();
+            self.times_armed += 1;
         }
         None
     }
 
-    /// Several things at one moment.
+    /// Several events at one moment.
     fn all(&mut self, now: Duration, events: &[TimeoutEvent]) {
         for event in events {
             assert_eq!(self.on(now, *event), None, "{event:?} at {now:?}");
         }
     }
 
-    /// The same thing every so often, from `from` on: when the peer was given up, if before `until`.
+    /// The same event in intervals, from `from` on. Returns when the peer exceeded a limit, if before
+    /// `until`.
     fn every(
         &mut self,
         step: Duration,
@@ -119,19 +120,22 @@ impl TimeoutDriver {
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
-fn d9_a_handshake_that_does_not_end() {
+fn d9_a_handshake_that_does_not_end_times_out() {
     let mut driver = TimeoutDriver::new(TimeoutOptions::default());
     assert_eq!(driver.pass(HOUR), Some((s(10.0), TimeoutKind::Handshake)));
 }
 
 #[test]
-fn d9_an_idle_peer_before_the_first_request_and_after_the_last() {
+fn d9_an_idle_peer_times_out_before_the_first_request_and_after_the_last() {
     let mut driver = TimeoutDriver::new(TimeoutOptions::default());
     driver.all(s(3.0), &[HandshakeDone]);
     assert_eq!(driver.pass(HOUR), Some((s(78.0), TimeoutKind::Idle)));
 
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(20.0), &[HeadBegun, HeadDone, ResponseBegun, Sent(100)]);
+    driver.all(
+        s(20.0),
+        &[HeadStarted, HeadDone, ResponseStarted, ResponseSent(100)],
+    );
     driver.all(s(21.0), &[ResponseDone]);
     assert_eq!(driver.pass(HOUR), Some((s(96.0), TimeoutKind::Idle)));
 }
@@ -139,15 +143,17 @@ fn d9_an_idle_peer_before_the_first_request_and_after_the_last() {
 #[test]
 fn d9_slowloris_gains_nothing_by_a_byte_now_and_then() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    let end = driver.every(s(1.0), (s(70.0), HOUR), HeadBegun);
+    let end = driver.every(s(1.0), (s(70.0), HOUR), HeadStarted);
     assert_eq!(end, Some((s(85.0), TimeoutKind::RequestHead)));
 }
 
 #[test]
 fn d9_one_byte_a_second_of_body_is_cut_soon_after_the_grace() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(5.0), &[HeadBegun, HeadDone, BodyBegun]);
-    let (at, tired) = driver.every(s(1.0), (s(5.5), HOUR), BodyBytes(1)).unwrap();
+    driver.all(s(5.0), &[HeadStarted, HeadDone, BodyStarted]);
+    let (at, tired) = driver
+        .every(s(1.0), (s(5.5), HOUR), BodyReceived(1))
+        .unwrap();
     assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at >= s(35.0) && at < s(36.0), "{at:?}");
 }
@@ -155,26 +161,26 @@ fn d9_one_byte_a_second_of_body_is_cut_soon_after_the_grace() {
 #[test]
 fn d9_a_body_that_never_begins_is_cut_after_the_grace() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(5.0), &[HeadBegun, HeadDone, BodyBegun]);
+    driver.all(s(5.0), &[HeadStarted, HeadDone, BodyStarted]);
     assert_eq!(driver.pass(HOUR), Some((s(35.0), TimeoutKind::SlowBody)));
 }
 
 #[test]
 fn d9_a_fast_beginning_does_not_pay_for_a_long_silence() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun]);
-    driver.all(s(1.0), &[BodyBytes(1 << 40)]);
+    driver.all(s(0.0), &[HeadStarted, HeadDone, BodyStarted]);
+    driver.all(s(1.0), &[BodyReceived(1 << 40)]);
     let (at, tired) = driver.pass(HOUR).unwrap();
     assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(s(31.0) <= at && at <= s(61.0), "{at:?}");
 }
 
 #[test]
-fn d9_a_reader_that_never_reads() {
+fn d9_a_peer_that_never_reads_is_cut() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadBegun, HeadDone, ResponseBegun]);
-    // What fits into the socket's buffer goes, and then no more.
-    driver.all(s(0.1), &[Sent(4 << 20)]);
+    driver.all(s(0.0), &[HeadStarted, HeadDone, ResponseStarted]);
+    // Bytes that fit into the socket's buffer go, and then no more.
+    driver.all(s(0.1), &[ResponseSent(4 << 20)]);
     let (at, tired) = driver.pass(HOUR).unwrap();
     assert_eq!(tired, TimeoutKind::SlowReader);
     assert!(s(30.1) <= at && at <= s(60.1), "{at:?}");
@@ -183,25 +189,31 @@ fn d9_a_reader_that_never_reads() {
 #[test]
 fn d9_a_slow_but_honest_mobile_client_is_not_cut() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
+    driver.all(
+        s(0.0),
+        &[HeadStarted, HeadDone, BodyStarted, ResponseStarted],
+    );
     let mut now = 0.0;
-    // 1 KB a second both ways, and a tunnel of 25 seconds a minute.
+    // 1 KB a second in both directions, and a tunnel of 25 seconds a minute.
     while now < 3600.0 {
         for second in 0..35 {
             let at = s(now + f64::from(second));
-            driver.all(at, &[BodyBytes(1000), Sent(1000)]);
+            driver.all(at, &[BodyReceived(1000), ResponseSent(1000)]);
         }
         now += 60.0;
     }
-    driver.all(s(now), &[BodyBytes(1), BodyDone, Sent(1), ResponseDone]);
+    driver.all(
+        s(now),
+        &[BodyReceived(1), BodyDone, ResponseSent(1), ResponseDone],
+    );
 }
 
 #[test]
 fn d9_the_servers_own_work_does_not_count() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    // An hour between a head and the answer.
-    driver.all(s(0.0), &[HeadBegun, HeadDone]);
-    driver.all(s(3600.0), &[BodyBegun]);
+    // An hour between a head and the response.
+    driver.all(s(0.0), &[HeadStarted, HeadDone]);
+    driver.all(s(3600.0), &[BodyStarted]);
     driver.all(s(3610.0), &[Pause, Pause]);
     driver.all(s(7000.0), &[Resume]);
     driver.all(s(7200.0), &[Resume]);
@@ -213,16 +225,16 @@ fn d9_the_servers_own_work_does_not_count() {
 }
 
 #[test]
-fn what_begins_in_a_pause_begins_at_its_end() {
+fn an_event_in_a_pause_counts_from_its_end() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(1.0), &[HeadBegun, HeadDone, Pause]);
-    driver.all(s(50.0), &[ResponseBegun]);
+    driver.all(s(1.0), &[HeadStarted, HeadDone, Pause]);
+    driver.all(s(50.0), &[ResponseStarted]);
     driver.all(s(100.0), &[Resume]);
     assert_eq!(driver.pass(HOUR), Some((s(130.0), TimeoutKind::SlowReader)));
 }
 
 #[test]
-fn a_resume_too_many_changes_nothing() {
+fn one_resume_too_many_changes_nothing() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(10.0), &[Resume]);
     assert_eq!(driver.pass(HOUR), Some((s(75.0), TimeoutKind::Idle)));
@@ -231,37 +243,55 @@ fn a_resume_too_many_changes_nothing() {
 #[test]
 fn d9_pipelined_requests_in_http1s_order() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(1.0), &[HeadBegun, HeadDone, ResponseBegun]);
+    driver.all(s(1.0), &[HeadStarted, HeadDone, ResponseStarted]);
     // The beginning of the next head came with the first; its time begins when it can be read.
-    driver.all(s(2.0), &[HeadBegun]);
-    driver.all(s(20.0), &[Sent(100_000), ResponseDone]);
-    driver.all(s(34.0), &[HeadDone, ResponseBegun, Sent(1), ResponseDone]);
+    driver.all(s(2.0), &[HeadStarted]);
+    driver.all(s(20.0), &[ResponseSent(100_000), ResponseDone]);
+    driver.all(
+        s(34.0),
+        &[HeadDone, ResponseStarted, ResponseSent(1), ResponseDone],
+    );
     // One whose head was read along with the one before: no beginning is seen.
-    driver.all(s(34.0), &[HeadDone, ResponseBegun, Sent(1), ResponseDone]);
-    driver.all(s(35.0), &[HeadBegun, HeadDone, ResponseBegun, HeadBegun]);
+    driver.all(
+        s(34.0),
+        &[HeadDone, ResponseStarted, ResponseSent(1), ResponseDone],
+    );
+    driver.all(
+        s(35.0),
+        &[HeadStarted, HeadDone, ResponseStarted, HeadStarted],
+    );
     driver.all(s(36.0), &[ResponseDone]);
     assert_eq!(driver.pass(HOUR), Some((s(51.0), TimeoutKind::RequestHead)));
 }
 
 #[test]
-fn d9_an_answer_before_the_bodys_end_leaves_the_body_under_watch() {
+fn d9_a_response_before_the_end_of_the_body_leaves_the_body_watched() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
-    driver.all(s(1.0), &[Sent(100), ResponseDone]);
+    driver.all(
+        s(0.0),
+        &[HeadStarted, HeadDone, BodyStarted, ResponseStarted],
+    );
+    driver.all(s(1.0), &[ResponseSent(100), ResponseDone]);
     assert_eq!(driver.pass(HOUR), Some((s(30.0), TimeoutKind::SlowBody)));
 
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun, ResponseBegun]);
-    driver.all(s(1.0), &[Sent(100), ResponseDone]);
+    driver.all(
+        s(0.0),
+        &[HeadStarted, HeadDone, BodyStarted, ResponseStarted],
+    );
+    driver.all(s(1.0), &[ResponseSent(100), ResponseDone]);
     driver.all(s(2.0), &[BodyDone]);
     assert_eq!(driver.pass(HOUR), Some((s(77.0), TimeoutKind::Idle)));
 }
 
 #[test]
-fn d9_answers_that_overlap_are_watched_until_the_last() {
+fn d9_responses_that_overlap_are_watched_until_the_last() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    driver.all(s(0.0), &[HeadDone, HeadDone, ResponseBegun, ResponseBegun]);
-    driver.all(s(10.0), &[Sent(1 << 20), ResponseDone]);
+    driver.all(
+        s(0.0),
+        &[HeadDone, HeadDone, ResponseStarted, ResponseStarted],
+    );
+    driver.all(s(10.0), &[ResponseSent(1 << 20), ResponseDone]);
     let (at, tired) = driver.pass(HOUR).unwrap();
     assert_eq!(tired, TimeoutKind::SlowReader);
     assert!(s(40.0) <= at && at <= s(70.0), "{at:?}");
@@ -280,57 +310,63 @@ fn zero_is_no_limit() {
     assert_eq!(driver.pass(HOUR), None);
     driver.all(HOUR, &[HandshakeDone]);
     assert_eq!(driver.pass(HOUR * 2), None);
-    driver.all(HOUR * 2, &[HeadBegun]);
+    driver.all(HOUR * 2, &[HeadStarted]);
     assert_eq!(driver.pass(HOUR * 3), None);
     driver.all(
         HOUR * 3,
-        &[HeadDone, BodyBegun, ResponseBegun, BodyBytes(1)],
+        &[HeadDone, BodyStarted, ResponseStarted, BodyReceived(1)],
     );
     assert_eq!(driver.pass(HOUR * 4), None);
 }
 
 #[test]
-fn without_a_rate_only_standing_still_counts() {
+fn without_a_least_rate_only_standing_still_counts() {
     let options = TimeoutOptions {
         min_body_rate: 0,
         ..TimeoutOptions::default()
     };
     let mut driver = TimeoutDriver::plain(options);
-    driver.all(s(0.0), &[HeadBegun, HeadDone, BodyBegun]);
-    assert_eq!(driver.every(s(29.0), (s(29.0), HOUR), BodyBytes(1)), None);
+    driver.all(s(0.0), &[HeadStarted, HeadDone, BodyStarted]);
+    assert_eq!(
+        driver.every(s(29.0), (s(29.0), HOUR), BodyReceived(1)),
+        None
+    );
     let (at, tired) = driver.pass(HOUR * 2).unwrap();
     assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at <= HOUR + s(60.0));
 }
 
 #[test]
-fn a_busy_connection_arms_its_timer_seldom() {
+fn a_busy_connection_seldom_arms_its_timer() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     for request in 0..60_000_u32 {
         let now = s(f64::from(request) * 0.01);
-        driver.all(now, &[HeadBegun, HeadDone, ResponseBegun, Sent(1000)]);
+        driver.all(
+            now,
+            &[HeadStarted, HeadDone, ResponseStarted, ResponseSent(1000)],
+        );
         driver.all(now, &[ResponseDone]);
     }
     // Ten minutes, and a limit of 15 seconds.
-    assert!(driver.arms <= 90, "{}", driver.arms);
+    assert!(driver.times_armed <= 90, "{}", driver.times_armed);
 }
 
 #[test]
 fn a_time_that_is_a_little_old_does_no_harm() {
-    let mut patience = Timeouts::new(TimeoutOptions::default(), s(100.0));
-    patience.handshake_done(s(99.0));
-    patience.pause(s(98.0));
-    patience.resume(s(97.0));
-    assert_eq!(patience.check(s(0.0)), None);
-    assert_eq!(patience.deadline(), s(174.0));
+    let mut timeouts = Timeouts::new(TimeoutOptions::default(), s(100.0));
+    timeouts.handshake_done(s(99.0));
+    timeouts.pause(s(98.0));
+    timeouts.resume(s(97.0));
+    assert_eq!(timeouts.check(s(0.0)), None);
+    assert_eq!(timeouts.deadline(), s(174.0));
 }
 
-/// A stretch of a body: the peer's pause, the server's, and the bytes after both.
+/// An interval of a body: the peer's pause, the server's, and the bytes after both.
 type BodyInterval = (u64, u64, u64);
 
 const MILLI: u64 = 1_000_000;
 
-fn any_stretch() -> impl Strategy<Value = BodyInterval> {
+fn any_interval() -> impl Strategy<Value = BodyInterval> {
     let gap = prop_oneof![8 => 0u64..2000, 1 => 0u64..20_000];
     let pause = prop_oneof![3 => Just(0u64), 1 => 0u64..30_000];
     let bytes = prop_oneof![Just(0u64), Just(1), 0u64..300, 0u64..5000];
@@ -346,20 +382,20 @@ fn options(grace: Duration, rate: u64) -> TimeoutOptions {
     }
 }
 
-/// What a peer did by the clock that the server does not pause: when its bytes came.
+/// What a peer sent, by the clock that the server does not pause.
 struct TimeoutModel {
     /// Nanoseconds, bytes; sorted.
-    came: Vec<(u64, u64)>,
+    arrivals: Vec<(u64, u64)>,
     rate: u64,
 }
 
 impl TimeoutModel {
-    /// Whether some stretch that ends at `now`, from the beginning or from right after some bytes, was longer than `grace` and the
-    /// time its bytes may take.
+    /// Whether some interval that ends at `now`, from the beginning or from right after some bytes, was
+    /// longer than `grace` and the time that its bytes may take.
     fn was_slow(&self, now: u64, grace: u64) -> bool {
-        let starts = std::iter::once(0).chain(self.came.iter().map(|(at, _)| *at));
+        let starts = std::iter::once(0).chain(self.arrivals.iter().map(|(at, _)| *at));
         starts.enumerate().any(|(index, start)| {
-            let bytes: u64 = self.came[index..]
+            let bytes: u64 = self.arrivals[index..]
                 .iter()
                 .filter(|(at, _)| *at <= now)
                 .map(|(_, bytes)| bytes)
@@ -371,7 +407,8 @@ impl TimeoutModel {
     }
 }
 
-/// Plays a body, of a request or of an answer: when it was cut, by the unpaused clock; the model; and when all was played.
+/// Plays a body, of a request or of a response. Returns when it was cut, by the unpaused clock; the model;
+/// and when all was played.
 fn play(
     options: TimeoutOptions,
     stretches: &[BodyInterval],
@@ -379,22 +416,26 @@ fn play(
     looks: bool,
 ) -> (Option<u64>, TimeoutModel, u64) {
     let mut driver = TimeoutDriver::plain(options);
-    let begun = if is_body { BodyBegun } else { ResponseBegun };
-    driver.all(Duration::ZERO, &[HeadBegun, HeadDone, begun]);
+    let begun = if is_body {
+        BodyStarted
+    } else {
+        ResponseStarted
+    };
+    driver.all(Duration::ZERO, &[HeadStarted, HeadDone, begun]);
     let (mut now, mut lost) = (0, 0);
     let mut model = TimeoutModel {
-        came: vec![],
+        arrivals: vec![],
         rate: options.min_body_rate,
     };
     let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap();
     for (gap, pause, bytes) in stretches {
         now += gap * MILLI;
-        let came = if is_body {
-            BodyBytes(*bytes)
+        let arrivals = if is_body {
+            BodyReceived(*bytes)
         } else {
-            Sent(*bytes)
+            ResponseSent(*bytes)
         };
-        let steps = [(0, Pause), (pause * MILLI, Resume), (0, came)];
+        let steps = [(0, Pause), (pause * MILLI, Resume), (0, arrivals)];
         for (wait, event) in steps {
             now += wait;
             if let Some((at, _)) = driver.on(Duration::from_nanos(now), event) {
@@ -402,9 +443,9 @@ fn play(
             }
             lost += wait;
         }
-        model.came.push((now - lost, *bytes));
-        // Looking more often than needed must not be to a peer's harm either.
-        if looks && driver.patience.check(Duration::from_nanos(now)).is_some() {
+        model.arrivals.push((now - lost, *bytes));
+        // Checking more often than needed must not harm a peer, either.
+        if looks && driver.timeouts.check(Duration::from_nanos(now)).is_some() {
             return (Some(now - lost), model, now - lost);
         }
     }
@@ -413,11 +454,11 @@ fn play(
 
 proptest! {
     #[test]
-    fn d9_who_keeps_the_least_rate_is_never_cut(
+    fn d9_a_peer_that_keeps_the_least_rate_is_never_cut(
         stretches in prop::collection::vec((0u64..10_000, 0u64..50_000, 0u64..1000), 0..200),
         rate in 1u64..5000, is_body: bool, looks: bool,
     ) {
-        // Each chunk pays for the pause before it, and no pause is as long as the grace: the server's may be.
+        // Each chunk pays for the pause before it, and no pause is as long as the grace, except the server's.
         let stretches: Vec<_> = stretches
             .iter()
             .map(|(gap, pause, more)| (*gap, *pause, (gap * rate).div_ceil(1000) + more))
@@ -427,8 +468,8 @@ proptest! {
     }
 
     #[test]
-    fn d9_whoever_is_cut_was_too_slow_and_whoever_is_too_slow_is_cut(
-        stretches in prop::collection::vec(any_stretch(), 0..150),
+    fn d9_a_peer_is_cut_if_and_only_if_it_was_too_slow(
+        stretches in prop::collection::vec(any_interval(), 0..150),
         grace in 1u64..20_000, rate in 1u64..3000, is_body: bool, looks: bool,
     ) {
         let (cut, model, end) = play(options(Duration::from_millis(grace), rate), &stretches, is_body, looks);
@@ -436,19 +477,20 @@ proptest! {
         if let Some(at) = cut {
             prop_assert!(model.was_slow(at, grace), "cut at {at}");
         }
-        // At the latest when twice the grace is gone: rounding in the peer's favour is a nanosecond an account.
+        // At the latest when twice the grace is gone: each credit rounds in the peer's favour by up to a
+        // nanosecond.
         let last = cut.unwrap_or(end);
-        let moments = model.came.iter().map(|(at, _)| *at).filter(|at| *at < last);
+        let moments = model.arrivals.iter().map(|(at, _)| *at).filter(|at| *at < last);
         for now in moments {
             prop_assert!(!model.was_slow(now, 2 * grace + 1000), "not cut by {now}");
         }
     }
 
     #[test]
-    fn no_order_of_events_makes_it_panic_or_fire_for_ever(
+    fn no_order_of_events_panics_or_fires_for_ever(
         events in prop::collection::vec((0u64..40_000, prop_oneof![
-            Just(HandshakeDone), Just(HeadBegun), Just(HeadDone), Just(BodyBegun), any::<u64>().prop_map(BodyBytes), Just(BodyDone),
-            Just(ResponseBegun), any::<u64>().prop_map(Sent), Just(ResponseDone), Just(Pause), Just(Resume),
+            Just(HandshakeDone), Just(HeadStarted), Just(HeadDone), Just(BodyStarted), any::<u64>().prop_map(BodyReceived), Just(BodyDone),
+            Just(ResponseStarted), any::<u64>().prop_map(ResponseSent), Just(ResponseDone), Just(Pause), Just(Resume),
         ]), 0..60),
     ) {
         let mut driver = TimeoutDriver::new(TimeoutOptions::default());
@@ -469,11 +511,11 @@ proptest! {
         let mut now = Duration::ZERO;
         for (idle, head, body, reader, work) in exchanges {
             let steps = [
-                (idle, vec![HeadBegun]),
+                (idle, vec![HeadStarted]),
                 (head, vec![HeadDone]),
-                (work, vec![BodyBegun]),
+                (work, vec![BodyStarted]),
                 (body, vec![BodyDone]),
-                (work, vec![ResponseBegun]),
+                (work, vec![ResponseStarted]),
                 (reader, vec![ResponseDone]),
             ];
             for (wait, events) in steps {

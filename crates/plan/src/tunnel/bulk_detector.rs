@@ -1,56 +1,58 @@
-//! By which road the bytes of one direction of a relay go on.
+//! How the bytes of one direction of a relay are copied.
 //!
-//! To read and to write is two calls and two copies. Through a pipe (splice(2)) it is two calls and no copy of the bytes, but pages are
-//! handed about one by one, and a pipe has to be had. For small exchanges the copy is cheaper; once a direction keeps filling its buffer
-//! the pipe is. What is small again for a while goes back.
+//! A read and a write are two calls and two copies. Through a pipe (splice(2)) there are two calls and no
+//! copy of the bytes, but pages are handed over one by one, and a pipe is needed. For small exchanges the
+//! copy is cheaper; once a direction keeps filling its buffer the pipe is. A direction whose exchanges are
+//! small again for a while goes back to the copy.
 //!
-//! Once much has gone that way, the reader is no longer woken for each little that comes: a low-water mark lets some gather. It costs the
-//! last bytes of a stream that pauses some patience, a moment that the tunnel bounds; by then the stream has lasted many times as long.
+//! Once much has gone through the pipe, the reader is no longer woken for every few bytes: a low-water mark
+//! lets some gather. That delays the last bytes of a stream that pauses, by a moment that the tunnel bounds;
+//! by then the stream has lasted many times as long.
 
-/// How bytes go on.
+/// How bytes are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CopyMethod {
     /// Read into a buffer, and written from it.
     #[default]
     Copy,
-    /// Through a pipe, without a look at them.
+    /// Through a pipe, without entering the process.
     Splice,
 }
 
-/// Fills in a row after which a pipe is taken.
+/// Reads in a row that fill the buffer, after which a pipe is taken.
 const FULL_READS: u8 = 2;
 
-/// Small moves in a row after which it is given back.
+/// Small moves in a row after which the pipe is given back.
 const SMALL_MOVES: u8 = 8;
 
 /// Bytes below which a move through a pipe is small.
 const SMALL_MOVE: usize = 16 << 10;
 
-/// Bytes that have gone through a pipe before any are left to gather: a fast link takes some ten milliseconds for them.
+/// Bytes that have gone through a pipe before the low-water mark is set: a fast link takes some ten
+/// milliseconds for them.
 const BYTES_BEFORE_LOW_WATER: u64 = 16 << 20;
 
-/// Bytes that are left to gather then. Twice that and more has room in a socket's buffer.
+/// The low-water mark then, in bytes. A socket's buffer has room for twice as many and more.
 const LOW_WATER: u32 = 512 << 10;
 
-/// What is known of one direction.
+/// The state of one direction.
 #[derive(Debug, Clone, Default)]
 pub struct BulkDetector {
-    /// The road that it is on.
     method: CopyMethod,
-    /// In a row: fills of the buffer on the one road, small moves on the other.
+    /// In a row: reads that filled the buffer (copy), or small moves (splice).
     streak: u8,
     /// Bytes that have gone through the pipe without a pause.
     spliced: u64,
 }
 
 impl BulkDetector {
-    /// The road for the next bytes.
+    /// The method for the next bytes.
     #[must_use]
     pub fn method(&self) -> CopyMethod {
         self.method
     }
 
-    /// How many bytes are to gather before it is worth being woken for them; 1 is none.
+    /// How many bytes must come before the reader is woken; 1 without a mark.
     #[must_use]
     pub fn low_water(&self) -> u32 {
         if self.spliced >= BYTES_BEFORE_LOW_WATER {
@@ -60,12 +62,12 @@ impl BulkDetector {
         }
     }
 
-    /// Patience was in vain: what had come was all for now.
+    /// Waiting for more bytes was in vain: the stream pauses.
     pub fn record_pause(&mut self) {
         self.spliced = 0;
     }
 
-    /// So many bytes came, of as many as there was room for.
+    /// Bytes were moved, of as many as there was room for.
     pub fn record_move(&mut self, bytes: usize, room: usize) {
         let (counts, limit, other) = match self.method {
             CopyMethod::Copy => (bytes >= room, FULL_READS, CopyMethod::Splice),
@@ -98,7 +100,7 @@ mod tests {
     const ROOM: usize = 64 << 10;
 
     #[test]
-    fn a_buffer_that_keeps_filling_wants_a_pipe() {
+    fn a_direction_that_keeps_filling_its_buffer_is_spliced() {
         let mut bulk = BulkDetector::default();
         bulk.record_move(ROOM, ROOM);
         bulk.record_move(ROOM - 1, ROOM);
@@ -109,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_small_goes_back_and_what_is_small_once_does_not() {
+    fn several_small_moves_go_back_to_the_copy_and_one_does_not() {
         let mut bulk = BulkDetector {
             method: CopyMethod::Splice,
             ..BulkDetector::default()
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn much_is_left_to_gather_until_it_pauses() {
+    fn a_bulk_stream_has_a_low_water_mark_until_it_pauses() {
         let mut bulk = BulkDetector {
             method: CopyMethod::Splice,
             ..BulkDetector::default()
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_pipe_it_begins_anew() {
+    fn without_a_pipe_the_detection_starts_again() {
         let mut bulk = BulkDetector {
             method: CopyMethod::Splice,
             streak: 3,
@@ -161,7 +163,7 @@ mod tests {
     proptest! {
         /// A direction that never fills its buffer never takes a pipe.
         #[test]
-        fn chatter_is_copied(sizes in prop::collection::vec(0usize..ROOM, 0..200)) {
+        fn small_moves_are_copied(sizes in prop::collection::vec(0usize..ROOM, 0..200)) {
             let mut bulk = BulkDetector::default();
             for size in sizes {
                 bulk.record_move(size, ROOM);

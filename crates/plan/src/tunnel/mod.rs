@@ -1,8 +1,10 @@
-//! What a tunnel decides: which way to a target is tried next, by which road bytes go on, and how many connections stand ready.
+//! What a tunnel decides: which route to a target is tried next, how bytes are copied, and how many
+//! connections are kept warm.
 //!
-//! [`UpstreamRoutes`] knows the upstream proxies by their numbers and orders them for each connection. [`BulkDetector`] says of one direction of a relay
-//! when moving bytes within the kernel is worth its two further calls. [`WarmPoolPlan`] keeps connections open in advance. What connects,
-//! reads and writes is the tunnel's own crate.
+//! [`UpstreamRoutes`] knows the upstream proxies by their numbers and orders them for each connection.
+//! [`BulkDetector`] says of one direction of a relay when moving bytes within the kernel is worth its two
+//! further calls. [`WarmPoolPlan`] opens connections in advance. The tunnel's own crate connects, reads and
+//! writes.
 
 mod bulk_detector;
 mod routes;

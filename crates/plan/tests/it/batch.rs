@@ -1,24 +1,24 @@
-//! Whole batches in simulated time: one host found its number of requests, many hosts kept from holding each other up.
+//! Whole batches in simulated time, on one host: the dispatcher finds its number of requests.
 
 use std::time::Duration;
 
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 
-use crate::batch_world::{
-    SimulatedBatchOutcome, SimulatedHosts, SimulatedRequest, SimulatedResult, drawn, ms, run, us,
+use crate::simulated_batch::{
+    SimulatedBatchOutcome, SimulatedHosts, SimulatedRequest, SimulatedResult, ms, random, run, us,
 };
 
-/// A server that works on so many requests at once, each for so long, behind a link.
+/// A server with so many workers, each of which needs so long for a request, behind a link.
 struct SimulatedServer {
-    /// There and back.
+    /// The round trip.
     latency: Duration,
     /// Round trips to make a connection.
     handshake: u32,
     /// When each worker is free.
     workers: Vec<Duration>,
     service: Duration,
-    streams: Option<usize>,
-    /// Every worker loses this share of its speed for each request beside.
+    max_streams: Option<usize>,
+    /// Every worker loses this share of its speed for each concurrent request.
     crowding: f64,
     bytes: u64,
 }
@@ -30,7 +30,7 @@ impl SimulatedServer {
             handshake: 1,
             workers: vec![Duration::ZERO; workers],
             service,
-            streams: None,
+            max_streams: None,
             crowding: 0.0,
             bytes: 4096,
         }
@@ -38,15 +38,19 @@ impl SimulatedServer {
 }
 
 impl SimulatedHosts for SimulatedServer {
-    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult {
-        let made = if ask.cold { self.handshake } else { 0 };
-        let arrives = ask.now + self.latency * made + self.latency / 2;
+    fn respond(&mut self, request: SimulatedRequest) -> SimulatedResult {
+        let round_trips = if request.is_new_connection {
+            self.handshake
+        } else {
+            0
+        };
+        let arrives = request.now + self.latency * round_trips + self.latency / 2;
         let worker = self.workers.iter_mut().min().unwrap();
         // From half to one and a half times as long.
-        let spread = 0.5 + drawn(7, ask.job);
-        let slowed = 1.0 + self.crowding * ask.beside as f64;
-        *worker = arrives.max(*worker) + self.service.mul_f64(spread * slowed);
-        let head = *worker + self.latency / 2 - ask.now;
+        let spread = 0.5 + random(7, request.job);
+        let slowdown = 1.0 + self.crowding * request.concurrent as f64;
+        *worker = arrives.max(*worker) + self.service.mul_f64(spread * slowdown);
+        let head = *worker + self.latency / 2 - request.now;
         SimulatedResult::File {
             head,
             body: Duration::ZERO,
@@ -54,8 +58,8 @@ impl SimulatedHosts for SimulatedServer {
         }
     }
 
-    fn streams(&self) -> Option<usize> {
-        self.streams
+    fn max_streams(&self) -> Option<usize> {
+        self.max_streams
     }
 }
 
@@ -71,9 +75,9 @@ fn fixed(number: usize) -> JobDispatcherOptions {
     }
 }
 
-/// How much longer the number found takes than the best of some that are told.
+/// How much longer the dispatcher's own number takes than the best of some fixed numbers.
 #[track_caller]
-fn against_the_best(
+fn ratio_to_best(
     server: impl Fn() -> SimulatedServer,
     jobs: usize,
     numbers: &[usize],
@@ -96,9 +100,9 @@ const NUMBERS: [usize; 7] = [2, 4, 8, 16, 32, 64, 128];
 
 #[test]
 fn twenty_thousand_small_files_on_loopback() {
-    // Two requests keep it half busy, eight wholly: 0.3 seconds in all.
+    // Two requests keep it half busy, eight fully: 0.3 seconds in all.
     let server = || SimulatedServer::new(us(60), 4, us(60));
-    let (ratio, found) = against_the_best(server, 20_000, &NUMBERS);
+    let (ratio, found) = ratio_to_best(server, 20_000, &NUMBERS);
     assert!(ratio < 1.05, "{ratio:.3} {found:?}");
     assert!(found.reached[1].unwrap() < ms(20), "{:?}", found.reached);
 }
@@ -109,7 +113,7 @@ fn a_server_that_one_request_keeps_busy_is_not_crowded() {
         crowding: 0.02,
         ..SimulatedServer::new(us(20), 1, us(50))
     };
-    let (ratio, _) = against_the_best(server, 20_000, &NUMBERS);
+    let (ratio, _) = ratio_to_best(server, 20_000, &NUMBERS);
     assert!(ratio < 1.10, "{ratio:.3}");
 }
 
@@ -125,23 +129,24 @@ fn a_link_of_50_ms_is_filled_within_a_few_round_trips() {
         one_host(2_000),
     );
     let best = run(&mut server(), fixed(64), one_host(2_000));
-    // Two steps of four round trips each: two for the handshake, one for the first answer, one to see what it brings.
+    // Two steps of four round trips each: two for the handshake, one for the first response, one for its
+    // rate.
     assert!(
         found.time < best.time + 9 * ms(50),
         "{:?} {:?}",
         found.time,
         best.time
     );
-    // What the server does at once is found, and a little more.
-    assert!((48..=128).contains(&found.of_one), "{found:?}");
-    assert_eq!(found.connections, found.of_one);
+    // The dispatcher finds what the server does at once, and a little more.
+    assert!((48..=128).contains(&found.max_of_one_host), "{found:?}");
+    assert_eq!(found.connections, found.max_of_one_host);
 }
 
 #[test]
-fn a_host_that_multiplexes_gets_as_many_as_it_takes_at_once() {
+fn a_host_that_multiplexes_gets_its_number_of_streams_at_once() {
     let server = || SimulatedServer {
         handshake: 2,
-        streams: Some(128),
+        max_streams: Some(128),
         ..SimulatedServer::new(ms(50), 1000, ms(1))
     };
     let found = run(
@@ -149,9 +154,9 @@ fn a_host_that_multiplexes_gets_as_many_as_it_takes_at_once() {
         JobDispatcherOptions::default(),
         one_host(2_000),
     );
-    assert_eq!(found.of_one, 128);
+    assert_eq!(found.max_of_one_host, 128);
     let best = run(&mut server(), fixed(128), one_host(2_000));
-    // Sixteen round trips at best, and one to see that it does.
+    // Sixteen round trips at best, and one to learn that the host multiplexes.
     assert!(
         found.time < best.time + 2 * ms(50),
         "{:?} {:?}",
@@ -165,7 +170,7 @@ fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
     let server = || SimulatedServer::new(ms(5), 10, ms(1));
     let mut times = [20, 100, 1000].map(|number| {
         let outcome = run(&mut server(), fixed(number), one_host(20_000));
-        assert_eq!(outcome.of_one, number);
+        assert_eq!(outcome.max_of_one_host, number);
         outcome.time
     });
     times.reverse();
@@ -175,20 +180,20 @@ fn c8_many_requests_at_once_are_obeyed_and_do_not_collapse() {
     );
 }
 
-/// Takes so many at once, and answers 429 to the others.
+/// Takes so many requests at once, and responds 429 to the others.
 struct LimitingServer {
-    takes: usize,
-    /// When those that it works on are through.
-    busy: Vec<Duration>,
+    max_requests: usize,
+    /// When the requests at work end.
+    busy_until: Vec<Duration>,
 }
 
 impl SimulatedHosts for LimitingServer {
-    fn ask(&mut self, ask: SimulatedRequest) -> SimulatedResult {
-        self.busy.retain(|until| *until > ask.now);
-        if self.busy.len() >= self.takes {
+    fn respond(&mut self, request: SimulatedRequest) -> SimulatedResult {
+        self.busy_until.retain(|until| *until > request.now);
+        if self.busy_until.len() >= self.max_requests {
             return SimulatedResult::Refused(ms(20), None);
         }
-        self.busy.push(ask.now + ms(40));
+        self.busy_until.push(request.now + ms(40));
         SimulatedResult::File {
             head: ms(40),
             body: Duration::ZERO,
@@ -198,13 +203,13 @@ impl SimulatedHosts for LimitingServer {
 }
 
 #[test]
-fn an_origin_that_answers_429_beyond_four_at_once_gets_four() {
+fn an_origin_that_responds_429_beyond_four_at_once_gets_four() {
     for options in [JobDispatcherOptions::default(), fixed(16)] {
-        let mut choosy = LimitingServer {
-            takes: 4,
-            busy: Vec::new(),
+        let mut server = LimitingServer {
+            max_requests: 4,
+            busy_until: Vec::new(),
         };
-        let outcome = run(&mut choosy, options, one_host(4_000));
+        let outcome = run(&mut server, options, one_host(4_000));
         assert_eq!(outcome.done, 4_000);
         // Four at once take forty seconds.
         assert!(outcome.time < ms(42_000), "{outcome:?}");
@@ -215,9 +220,9 @@ fn an_origin_that_answers_429_beyond_four_at_once_gets_four() {
 #[test]
 fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
     let mut requests = 0;
-    let mut world = |_: SimulatedRequest| {
+    let mut hosts = |_: SimulatedRequest| {
         requests += 1;
-        if drawn(3, requests) < 0.01 {
+        if random(3, requests) < 0.01 {
             return SimulatedResult::Refused(ms(5), Some(ms(1000)));
         }
         SimulatedResult::File {
@@ -227,7 +232,7 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
         }
     };
     let outcome = run(
-        &mut world,
+        &mut hosts,
         JobDispatcherOptions::default(),
         one_host(20_000),
     );
@@ -237,9 +242,9 @@ fn an_origin_that_refuses_one_in_a_hundred_at_random_loses_next_to_nothing() {
 }
 
 #[test]
-fn an_origin_that_refuses_everything_for_a_while_is_hardly_asked() {
-    let mut world = |ask: SimulatedRequest| {
-        if (ms(500)..ms(20_500)).contains(&ask.now) {
+fn an_origin_that_refuses_everything_for_a_while_gets_few_requests() {
+    let mut hosts = |request: SimulatedRequest| {
+        if (ms(500)..ms(20_500)).contains(&request.now) {
             return SimulatedResult::Refused(ms(10), Some(ms(3000)));
         }
         SimulatedResult::File {
@@ -248,7 +253,7 @@ fn an_origin_that_refuses_everything_for_a_while_is_hardly_asked() {
             bytes: 4096,
         }
     };
-    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(2_000));
+    let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(2_000));
     assert_eq!(outcome.done, 2_000);
     assert!(outcome.refusals < 50, "{outcome:?}");
     assert!(outcome.time < ms(32_000), "{outcome:?}");
@@ -257,8 +262,8 @@ fn an_origin_that_refuses_everything_for_a_while_is_hardly_asked() {
 #[test]
 fn small_files_go_on_beside_large_ones() {
     // One in a hundred is large and takes ten seconds.
-    let mut world = |ask: SimulatedRequest| {
-        if ask.job.is_multiple_of(100) {
+    let mut hosts = |request: SimulatedRequest| {
+        if request.job.is_multiple_of(100) {
             return SimulatedResult::Large {
                 head: ms(10),
                 body: ms(10_000),
@@ -270,27 +275,27 @@ fn small_files_go_on_beside_large_ones() {
             bytes: 1024,
         }
     };
-    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(1_000));
+    let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(1_000));
     assert_eq!(outcome.done, 1_000);
-    // All ten large ones run side by side, and none of the small ones waits for one.
+    // All ten large files run side by side, and no small one waits for them.
     assert!(outcome.time < ms(12_000), "{outcome:?}");
 }
 
 #[test]
-fn nothing_but_large_files_is_a_few_at_a_time() {
+fn only_a_few_large_files_run_at_a_time() {
     let mut running = std::collections::VecDeque::new();
-    let mut most = 0;
-    let mut world = |ask: SimulatedRequest| {
-        running.retain(|until| *until > ask.now);
-        running.push_back(ask.now + ms(10_010));
-        most = most.max(running.len());
+    let mut max_running = 0;
+    let mut hosts = |request: SimulatedRequest| {
+        running.retain(|until| *until > request.now);
+        running.push_back(request.now + ms(10_010));
+        max_running = max_running.max(running.len());
         SimulatedResult::Large {
             head: ms(10),
             body: ms(10_000),
         }
     };
-    let outcome = run(&mut world, JobDispatcherOptions::default(), one_host(100));
+    let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(100));
     assert_eq!(outcome.done, 100);
     // Those that began before any was known to be large, and three beside them.
-    assert!(most <= 7, "{most}");
+    assert!(max_running <= 7, "{max_running}");
 }

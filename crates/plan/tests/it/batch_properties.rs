@@ -1,4 +1,5 @@
-//! Whatever a driver tells the dispatcher, and in whatever order: limits are kept, no job is lost, none comes twice, and it ends.
+//! Any calls of the dispatcher in any order: limits are kept, no job is lost or given out twice, and the
+//! batch ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,20 +10,20 @@ use haul_plan::dispatch::{
 };
 use proptest::prelude::*;
 
-use crate::batch_world::ms;
+use crate::simulated_batch::ms;
 
 #[derive(Debug, Clone)]
 enum DispatcherStep {
     Add(u8),
     Next,
-    Delivering(prop::sample::Index, Option<usize>),
-    Large(prop::sample::Index),
-    Ended(prop::sample::Index, JobRunResult),
-    Again(prop::sample::Index, JobRunResult, u64),
-    Pass(u64),
+    ResponseHead(prop::sample::Index, Option<usize>),
+    LargeFile(prop::sample::Index),
+    Finish(prop::sample::Index, JobRunResult),
+    RetryLater(prop::sample::Index, JobRunResult, u64),
+    PassTime(u64),
 }
 
-fn any_how() -> impl Strategy<Value = JobRunResult> {
+fn any_result() -> impl Strategy<Value = JobRunResult> {
     prop_oneof![
         4 => Just(JobRunResult::Done),
         1 => Just(JobRunResult::Failed),
@@ -37,12 +38,12 @@ fn any_step() -> impl Strategy<Value = DispatcherStep> {
     prop_oneof![
         6 => (0u8..5).prop_map(DispatcherStep::Add),
         8 => Just(DispatcherStep::Next),
-        3 => (which(), prop::option::of(0usize..20)).prop_map(|(at, streams)| DispatcherStep::Delivering(at, streams)),
-        1 => which().prop_map(DispatcherStep::Large),
-        4 => (which(), any_how()).prop_map(|(at, how)| DispatcherStep::Ended(at, how)),
-        2 => (which(), any_how(), 0u64..3_000).prop_map(|(at, how, wait)| DispatcherStep::Again(at, how, wait)),
-        2 => (0u64..3_000).prop_map(DispatcherStep::Pass),
-        1 => (0u64..60_000).prop_map(DispatcherStep::Pass),
+        3 => (which(), prop::option::of(0usize..20)).prop_map(|(at, streams)| DispatcherStep::ResponseHead(at, streams)),
+        1 => which().prop_map(DispatcherStep::LargeFile),
+        4 => (which(), any_result()).prop_map(|(at, result)| DispatcherStep::Finish(at, result)),
+        2 => (which(), any_result(), 0u64..3_000).prop_map(|(at, result, wait)| DispatcherStep::RetryLater(at, result, wait)),
+        2 => (0u64..3_000).prop_map(DispatcherStep::PassTime),
+        1 => (0u64..60_000).prop_map(DispatcherStep::PassTime),
     ]
 }
 
@@ -59,53 +60,55 @@ fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
         0usize..12,
     )
         .prop_map(
-            |(jobs, per_host, (total, unknown), window, limbo)| JobDispatcherOptions {
-                max_jobs: jobs,
-                per_host,
-                max_streams: 12,
-                request_slots: total,
-                untried_host_slots: unknown,
-                window,
-                max_overdue: limbo,
+            |(jobs, per_host, (request_slots, untried_host_slots), window, max_overdue)| {
+                JobDispatcherOptions {
+                    max_jobs: jobs,
+                    per_host,
+                    max_streams: 12,
+                    request_slots,
+                    untried_host_slots,
+                    window,
+                    max_overdue,
+                }
             },
         )
 }
 
-/// A job as the model has it.
+/// A job in the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ModelJobPlace {
-    Fresh,
+enum ModelJobState {
+    New,
     /// Not before then.
-    Again(Duration),
+    RetryAt(Duration),
     Running,
-    Over,
+    Ended,
 }
 
 #[derive(Debug)]
 struct DispatcherModel {
     options: JobDispatcherOptions,
-    dispatch: JobDispatcher<usize>,
+    dispatcher: JobDispatcher<usize>,
     now: Duration,
-    /// Each job's host, and where it is.
-    jobs: Vec<(u8, ModelJobPlace)>,
-    /// Tickets of jobs that run, and whether they are large.
+    /// Each job's host and state.
+    jobs: Vec<(u8, ModelJobState)>,
+    /// Tickets of running jobs, and whether they are large.
     running: BTreeMap<usize, (JobTicket, bool)>,
-    /// Tickets that are no longer good.
+    /// Tickets whose run is over.
     stale: Vec<JobTicket>,
-    /// The last fresh job that each host was given.
-    last: HashMap<u8, usize>,
+    /// The last new job that each host was given.
+    last_new_job: HashMap<u8, usize>,
 }
 
 impl DispatcherModel {
     fn new(options: JobDispatcherOptions) -> Self {
         Self {
             options,
-            dispatch: JobDispatcher::new(options),
+            dispatcher: JobDispatcher::new(options),
             now: Duration::ZERO,
             jobs: Vec::new(),
             running: BTreeMap::new(),
             stale: Vec::new(),
-            last: HashMap::new(),
+            last_new_job: HashMap::new(),
         }
     }
 
@@ -118,98 +121,98 @@ impl DispatcherModel {
         (!running.is_empty()).then(|| running[at.index(running.len())])
     }
 
-    /// Takes a running job out.
-    fn over(&mut self, job: usize, place: ModelJobPlace) {
+    /// Ends the run of a job.
+    fn end_run(&mut self, job: usize, state: ModelJobState) {
         let (ticket, _) = self.running.remove(&job).unwrap();
         self.stale.push(ticket);
-        self.jobs[job].1 = place;
+        self.jobs[job].1 = state;
     }
 
     fn step(&mut self, step: &DispatcherStep) {
         match step {
-            DispatcherStep::Add(host) if self.dispatch.has_room() => {
+            DispatcherStep::Add(host) if self.dispatcher.has_room() => {
                 let job = self.jobs.len();
-                self.jobs.push((*host, ModelJobPlace::Fresh));
-                self.dispatch.add(&format!("h{host}"), job, self.now);
+                self.jobs.push((*host, ModelJobState::New));
+                self.dispatcher.add(&format!("h{host}"), job, self.now);
             }
             DispatcherStep::Add(_) => {}
             DispatcherStep::Next => {
                 self.next();
             }
-            DispatcherStep::Delivering(at, streams) => {
+            DispatcherStep::ResponseHead(at, streams) => {
                 if let Some((_, ticket)) = self.pick(at) {
-                    self.dispatch.on_response_head(ticket, *streams, self.now);
+                    self.dispatcher.on_response_head(ticket, *streams, self.now);
                 }
             }
-            DispatcherStep::Large(at) => {
+            DispatcherStep::LargeFile(at) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    self.dispatch.on_large_file(ticket, self.now);
+                    self.dispatcher.on_large_file(ticket, self.now);
                     self.running.insert(job, (ticket, true));
                 }
             }
-            DispatcherStep::Ended(at, how) => {
+            DispatcherStep::Finish(at, result) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    let ended = JobRunReport {
+                    let report = JobRunReport {
                         bytes: 1000,
-                        result: *how,
+                        result: *result,
                     };
-                    self.dispatch.on_finished(ticket, ended, self.now);
-                    self.over(job, ModelJobPlace::Over);
+                    self.dispatcher.on_finished(ticket, report, self.now);
+                    self.end_run(job, ModelJobState::Ended);
                 }
             }
-            DispatcherStep::Again(at, how, wait) => {
+            DispatcherStep::RetryLater(at, result, wait) => {
                 if let Some((job, ticket)) = self.pick(at) {
-                    self.dispatch
-                        .retry_later(ticket, job, ms(*wait), *how, self.now);
-                    self.over(job, ModelJobPlace::Again(self.now + ms(*wait)));
+                    self.dispatcher
+                        .retry_later(ticket, job, ms(*wait), *result, self.now);
+                    self.end_run(job, ModelJobState::RetryAt(self.now + ms(*wait)));
                 }
             }
-            DispatcherStep::Pass(time) => self.now += ms(*time),
+            DispatcherStep::PassTime(time) => self.now += ms(*time),
         }
         self.check();
     }
 
-    /// Asks for the next job, and carries it out. What it waits for, if it waits.
+    /// Takes the next decision, and carries it out. Returns what a decision to wait waits for.
     fn next(&mut self) -> Option<Option<Duration>> {
-        match self.dispatch.next(self.now) {
-            DispatchDecision::Run(ticket, job) => self.ran(ticket, job),
-            DispatchDecision::Reject(job, why) => {
+        match self.dispatcher.next(self.now) {
+            DispatchDecision::Run(ticket, job) => self.job_started(ticket, job),
+            DispatchDecision::Reject(job, unreachable) => {
                 assert!(matches!(
                     self.jobs[job].1,
-                    ModelJobPlace::Fresh | ModelJobPlace::Again(_)
+                    ModelJobState::New | ModelJobState::RetryAt(_)
                 ));
-                assert!(why.failures > 0);
-                self.jobs[job].1 = ModelJobPlace::Over;
+                assert!(unreachable.failures > 0);
+                self.jobs[job].1 = ModelJobState::Ended;
             }
             DispatchDecision::Wait(until) => {
                 assert!(until.is_none_or(|until| until > self.now));
                 return Some(until);
             }
-            DispatchDecision::Done => assert_eq!(self.dispatch.held_jobs(), 0),
+            DispatchDecision::Done => assert_eq!(self.dispatcher.held_jobs(), 0),
         }
         None
     }
 
-    fn ran(&mut self, ticket: JobTicket, job: usize) {
-        let (host, place) = self.jobs[job];
-        match place {
-            ModelJobPlace::Fresh => {
-                let before = self.last.insert(host, job);
+    fn job_started(&mut self, ticket: JobTicket, job: usize) {
+        let (host, state) = self.jobs[job];
+        match state {
+            ModelJobState::New => {
+                let before = self.last_new_job.insert(host, job);
                 assert!(
                     before.is_none_or(|before| before < job),
                     "first in, first out"
                 );
-                let due = |place: ModelJobPlace| matches!(place, ModelJobPlace::Again(due) if due <= self.now);
-                let passed = self
+                let due = |state: ModelJobState| matches!(state, ModelJobState::RetryAt(due) if due <= self.now);
+                let skipped = self
                     .jobs
                     .iter()
-                    .any(|(of, place)| *of == host && due(*place));
-                assert!(!passed, "what is due comes before what is new");
+                    .any(|(of, state)| *of == host && due(*state));
+                assert!(!skipped, "what is due comes before what is new");
             }
-            ModelJobPlace::Again(due) => assert!(due <= self.now, "too early"),
-            ModelJobPlace::Running | ModelJobPlace::Over => panic!("{job} is given out twice"),
+            ModelJobState::RetryAt(due) => assert!(due <= self.now, "too early"),
+            ModelJobState::Running | ModelJobState::Ended => panic!("{job} is given out twice"),
         }
-        self.jobs[job].1 = ModelJobPlace::Running;
+        self.jobs[job].1 = ModelJobState::Running;
         self.running.insert(job, (ticket, false));
         let of_host =
             |(job, (_, large)): (&usize, &(JobTicket, bool))| self.jobs[*job].0 == host && !large;
@@ -223,39 +226,40 @@ impl DispatcherModel {
 
     fn check(&mut self) {
         for ticket in self.stale.clone().into_iter().rev().take(3) {
-            let ended = JobRunReport {
+            let report = JobRunReport {
                 bytes: 0,
                 result: JobRunResult::Unreachable,
             };
-            self.dispatch.on_finished(ticket, ended, self.now);
-            self.dispatch.on_response_head(ticket, None, self.now);
-            self.dispatch.on_large_file(ticket, self.now);
+            self.dispatcher.on_finished(ticket, report, self.now);
+            self.dispatcher.on_response_head(ticket, None, self.now);
+            self.dispatcher.on_large_file(ticket, self.now);
         }
         let held = self
             .jobs
             .iter()
-            .filter(|(_, place)| *place != ModelJobPlace::Over);
-        assert_eq!(self.dispatch.held_jobs(), held.count());
-        assert_eq!(self.dispatch.running_jobs(), self.running.len());
-        assert!(self.dispatch.held_jobs() <= self.options.window);
+            .filter(|(_, state)| *state != ModelJobState::Ended);
+        assert_eq!(self.dispatcher.held_jobs(), held.count());
+        assert_eq!(self.dispatcher.running_jobs(), self.running.len());
+        assert!(self.dispatcher.held_jobs() <= self.options.window);
         let JobDispatcherOptions {
-            request_slots: total,
-            max_overdue: limbo,
+            request_slots,
+            max_overdue,
             max_jobs: jobs,
             ..
         } = self.options;
-        let most = (total.max(1) + limbo).min(jobs.map_or(usize::MAX, |jobs| jobs.max(1)));
+        let most =
+            (request_slots.max(1) + max_overdue).min(jobs.map_or(usize::MAX, |jobs| jobs.max(1)));
         assert!(self.running.len() <= most, "{} running", self.running.len());
     }
 
-    /// The list ends: everything else comes and is done.
+    /// The list ends: all other jobs run and end.
     fn finish(mut self) {
-        self.dispatch.close();
+        self.dispatcher.close();
         for _ in 0..10_000 {
             self.check();
-            if self.dispatch.held_jobs() == 0 {
-                assert_eq!(self.dispatch.next(self.now), DispatchDecision::Done);
-                assert_eq!(self.dispatch.host_count(), 0);
+            if self.dispatcher.held_jobs() == 0 {
+                assert_eq!(self.dispatcher.next(self.now), DispatchDecision::Done);
+                assert_eq!(self.dispatcher.host_count(), 0);
                 return;
             }
             match self.next() {
@@ -269,12 +273,12 @@ impl DispatcherModel {
 
     fn end_one(&mut self) {
         let (job, (ticket, _)) = self.running.pop_first().expect("a job is lost");
-        let ended = JobRunReport {
+        let report = JobRunReport {
             bytes: 1 << 20,
             result: JobRunResult::Done,
         };
-        self.dispatch.on_finished(ticket, ended, self.now);
-        self.jobs[job].1 = ModelJobPlace::Over;
+        self.dispatcher.on_finished(ticket, report, self.now);
+        self.jobs[job].1 = ModelJobState::Ended;
     }
 }
 
@@ -290,30 +294,31 @@ proptest! {
         model.finish();
     }
 
-    /// As long as places are free, a job of a host that is well is given out at once, whatever happens to another.
+    /// As long as slots are free, a job of a healthy host is given out at once, whatever happens to another
+    /// host.
     #[test]
-    fn c3_a_host_in_trouble_never_keeps_another_from_a_free_place(
-        troubles in prop::collection::vec((any_how(), any::<prop::sample::Index>(), 0u64..2_000), 1..40),
+    fn c3_a_host_in_trouble_never_keeps_another_from_a_free_slot(
+        events in prop::collection::vec((any_result(), any::<prop::sample::Index>(), 0u64..2_000), 1..40),
     ) {
         let mut model = DispatcherModel::new(JobDispatcherOptions { request_slots: 4, ..JobDispatcherOptions::default() });
         for _ in 0..50 {
             model.step(&DispatcherStep::Add(0));
         }
-        for (how, at, wait) in troubles {
+        for (result, at, wait) in events {
             while model.next().is_none() {}
             let free = model.running.len() < 4;
             model.step(&DispatcherStep::Add(1));
             while model.next().is_none() {}
-            let well = |job: &usize| model.jobs[*job].0 == 1;
-            let well: Vec<usize> = model.running.keys().copied().filter(well).collect();
-            prop_assert!(!free || !well.is_empty());
-            for job in well {
+            let healthy = |job: &usize| model.jobs[*job].0 == 1;
+            let healthy: Vec<usize> = model.running.keys().copied().filter(healthy).collect();
+            prop_assert!(!free || !healthy.is_empty());
+            for job in healthy {
                 let (ticket, _) = model.running[&job];
-                model.dispatch.on_finished(ticket, JobRunReport { bytes: 1, result: JobRunResult::Done }, model.now);
-                model.over(job, ModelJobPlace::Over);
+                model.dispatcher.on_finished(ticket, JobRunReport { bytes: 1, result: JobRunResult::Done }, model.now);
+                model.end_run(job, ModelJobState::Ended);
             }
-            // Nothing but the troubled host's jobs run.
-            model.step(&DispatcherStep::Again(at, how, wait));
+            // Only the jobs of the host in trouble run.
+            model.step(&DispatcherStep::RetryLater(at, result, wait));
             model.now += ms(wait);
         }
     }

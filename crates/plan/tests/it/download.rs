@@ -11,7 +11,7 @@ use haul_plan::{
     RangeSet, SegmentOptions, SegmentPlan,
 };
 
-use crate::link::{SimulatedConnection, SimulatedLink};
+use crate::simulated_link::{SimulatedConnection, SimulatedLink};
 
 /// After so long without a byte a request has failed.
 const STALL: Duration = Duration::from_secs(30);
@@ -143,14 +143,14 @@ impl<'a> SimulatedDownload<'a> {
     /// Makes connections up to the target, as far as there is work for them.
     fn staff(&mut self) {
         while self.workers.len() < self.control.target() && self.plan.has_work(self.now) {
-            if self.link.refuses(self.workers.len()) {
+            if self.link.refuses_connection(self.workers.len()) {
                 self.outcome.refusals += 1;
                 self.refused(self.now, false);
                 return;
             }
             let connection = self.made();
             // A connection to make and a request to answer.
-            let answers = self.now + self.link.latency() + self.link.answers_after();
+            let answers = self.now + self.link.latency() + self.link.response_latency();
             self.assign(connection, answers);
         }
     }
@@ -181,7 +181,8 @@ impl<'a> SimulatedDownload<'a> {
             .position(|worker| worker.claim.id == id)?;
         let worker = self.workers.swap_remove(at);
         if worker.flowing && worker.end(&self.plan, self.now) != Some(SimulatedClaimEnd::Whole) {
-            self.lingering.push(self.now + self.link.lingers());
+            self.lingering
+                .push(self.now + self.link.counts_closed_for());
         }
         self.plan.release(id);
         Some(worker)
@@ -209,7 +210,7 @@ impl<'a> SimulatedDownload<'a> {
             .collect();
         for id in due {
             let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
-            if self.link.is_busy(flowing + self.lingering.len()) {
+            if self.link.responds_503(flowing + self.lingering.len()) {
                 if let Some(worker) = self.dismiss(id) {
                     self.refused(worker.asked, true);
                 }
@@ -227,7 +228,7 @@ impl<'a> SimulatedDownload<'a> {
         let flows: Vec<SimulatedConnection> = flowing.map(|worker| worker.view(self.now)).collect();
         let given = self
             .link
-            .give(self.now, self.link.step().as_secs_f64(), &flows);
+            .bytes_in_step(self.now, self.link.step().as_secs_f64(), &flows);
         let flowing = self.workers.iter_mut().filter(|worker| worker.flowing);
         for (worker, bytes) in flowing.zip(given) {
             self.bytes += worker.take(bytes, &mut self.plan, self.now);
@@ -250,7 +251,7 @@ impl<'a> SimulatedDownload<'a> {
         if self.workers.len() >= self.control.target() || !self.plan.has_work(self.now) {
             return;
         }
-        let answers = self.now + self.link.answers_after();
+        let answers = self.now + self.link.response_latency();
         match end {
             SimulatedClaimEnd::Whole => self.assign(worker.connection, answers),
             SimulatedClaimEnd::Short => {
@@ -330,8 +331,8 @@ impl SimulatedWorker {
 
     fn view(&self, now: Duration) -> SimulatedConnection {
         SimulatedConnection {
-            connection: self.connection,
-            since: now.saturating_sub(self.answers),
+            number: self.connection,
+            response_age: now.saturating_sub(self.answers),
             sent: self.sent,
         }
     }

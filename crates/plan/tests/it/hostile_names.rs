@@ -1,11 +1,11 @@
-//! Row A25: names as hostile origins write them, put together from the pieces that proper ones have and from those that lead
-//! out of a directory.
+//! Row A25: names as hostile origins write them, made of the tokens of proper ones and of those that lead out
+//! of a directory.
 
 use haul_plan::filename;
 use proptest::prelude::*;
 use url::Url;
 
-use crate::hostile::{pieces, value};
+use crate::hostile_headers::{tokens, value};
 
 const NAMES: &[&str] = &[
     "attachment",
@@ -56,7 +56,7 @@ const NAMES: &[&str] = &[
     ".haul-journal",
 ];
 
-/// That a name stays in its directory and deceives nobody, by its letters alone.
+/// Asserts that a name stays in its directory and looks like no other, by its letters alone.
 fn assert_harmless(name: &str) -> Result<(), TestCaseError> {
     use std::path::{Component, Path};
     let components: Vec<Component<'_>> = Path::new(name).components().collect();
@@ -81,7 +81,7 @@ fn assert_harmless(name: &str) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn a25_no_content_disposition_leads_out_of_the_directory(text in pieces(NAMES, 16)) {
+    fn a25_no_content_disposition_leads_out_of_the_directory(text in tokens(NAMES, 16)) {
         for text in [text.clone(), format!("attachment; filename={text}"), format!("attachment; filename*=UTF-8''{text}")] {
             if let Some(name) = value(&text).and_then(|value| filename::from_content_disposition(&value)) {
                 assert_harmless(&name)?;
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn a25_no_url_leads_out_of_the_directory(text in pieces(NAMES, 16)) {
+    fn a25_no_url_leads_out_of_the_directory(text in tokens(NAMES, 16)) {
         if let Ok(url) = Url::parse(&format!("http://h.test/{text}")) {
             assert_harmless(&filename::from_url(&url))?;
         }

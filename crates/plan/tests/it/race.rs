@@ -3,7 +3,7 @@
 use haul_plan::ConnectionControlOptions;
 
 use crate::download::{SimulatedDownload, SimulatedDownloadOutcome};
-use crate::link::{MIB, SimulatedLink};
+use crate::simulated_link::{MIB, SimulatedLink};
 
 /// A user's number of connections.
 pub(crate) fn fixed(connections: usize) -> ConnectionControlOptions {

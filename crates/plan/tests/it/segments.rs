@@ -19,16 +19,16 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
     }
 }
 
-/// What a worker may do next.
+/// The next step of a worker.
 #[derive(Debug, Clone)]
 enum SegmentStep {
     /// An idle worker claims.
     Claim,
-    /// The n-th holder has so many bytes at hand and writes what it may.
+    /// The n-th claim's worker has received so many bytes and writes as many as it may.
     Write(usize, u64),
-    /// The n-th holder reserves and fails before the write.
+    /// The n-th claim's worker reserves bytes and fails before the write.
     Fail(usize, u64),
-    /// The n-th holder gives up.
+    /// The n-th claim's worker gives up.
     Release(usize),
     /// Time passes.
     Wait(u64),
@@ -44,10 +44,10 @@ fn any_step() -> impl Strategy<Value = SegmentStep> {
     ]
 }
 
-/// A plan beside a count of how many times each byte was written.
+/// A plan, with a count of how many times each byte was written.
 struct CountedSegmentPlan {
     plan: SegmentPlan,
-    held: Vec<(Claim, u64)>,
+    active: Vec<(Claim, u64)>,
     written: Vec<u8>,
     now: Duration,
 }
@@ -57,7 +57,7 @@ impl CountedSegmentPlan {
         let written = (0..length).map(|at| u8::from(done.contains(at))).collect();
         Self {
             plan: SegmentPlan::new(length, done, options),
-            held: Vec::new(),
+            active: Vec::new(),
             written,
             now: Duration::ZERO,
         }
@@ -70,16 +70,16 @@ impl CountedSegmentPlan {
         assert!(!claim.range.is_empty());
         self.plan.response_started(claim.id, self.now);
         let at = claim.range.start;
-        self.held.push((claim, at));
+        self.active.push((claim, at));
         true
     }
 
     fn write(&mut self, n: usize, bytes: u64) {
-        if self.held.is_empty() {
+        if self.active.is_empty() {
             return;
         }
-        let n = n % self.held.len();
-        let (claim, at) = &mut self.held[n];
+        let n = n % self.active.len();
+        let (claim, at) = &mut self.active[n];
         let granted = self.plan.reserve(claim.id, bytes, self.now);
         assert!(granted <= bytes);
         for byte in *at..*at + granted {
@@ -93,17 +93,17 @@ impl CountedSegmentPlan {
     }
 
     fn fail(&mut self, n: usize, bytes: u64) {
-        if !self.held.is_empty() {
-            let n = n % self.held.len();
-            self.plan.reserve(self.held[n].0.id, bytes, self.now);
+        if !self.active.is_empty() {
+            let n = n % self.active.len();
+            self.plan.reserve(self.active[n].0.id, bytes, self.now);
             self.release(n);
         }
     }
 
     fn release(&mut self, n: usize) {
-        if !self.held.is_empty() {
-            let n = n % self.held.len();
-            let (claim, _) = self.held.swap_remove(n);
+        if !self.active.is_empty() {
+            let n = n % self.active.len();
+            let (claim, _) = self.active.swap_remove(n);
             self.plan.release(claim.id);
         }
     }
@@ -118,7 +118,7 @@ impl CountedSegmentPlan {
         }
     }
 
-    /// The plan's own account is the count's.
+    /// Checks the plan against the counts.
     fn check(&self) {
         for (at, times) in self.written.iter().enumerate() {
             assert!(*times <= 1, "byte {at} was written {times} times");
@@ -133,21 +133,21 @@ impl CountedSegmentPlan {
         assert!(self.plan.unclaimed() <= missing);
     }
 
-    /// Workers that keep going finish the file.
+    /// Workers finish the file.
     fn finish(&mut self) {
         for round in 0.. {
             assert!(round < 100_000, "never finished");
             if self.plan.is_complete() {
                 break;
             }
-            if self.held.is_empty() {
+            if self.active.is_empty() {
                 assert!(self.claim(), "bytes are missing, and nobody may fetch them");
             }
             self.write(0, 100);
             self.now += Duration::from_millis(1);
         }
         self.check();
-        // By the count and not by the plan, which might end with a byte missing.
+        // By the counts and not by the plan, which might end with a byte missing.
         assert!(
             self.written.iter().all(|times| *times == 1),
             "it ended without being whole"
@@ -168,12 +168,12 @@ proptest! {
         connections in 1usize..20,
         steps in prop::collection::vec(any_step(), 0..200),
     ) {
-        let mut world = CountedSegmentPlan::new(length, &done, options(fixed, connections));
+        let mut counted = CountedSegmentPlan::new(length, &done, options(fixed, connections));
         for step in &steps {
-            world.step(step);
-            world.check();
+            counted.step(step);
+            counted.check();
         }
-        world.finish();
+        counted.finish();
     }
 
     #[test]
@@ -210,7 +210,7 @@ fn a14_lengths_around_a_segment_are_exact() {
 }
 
 #[test]
-fn the_largest_file_there_can_be_does_not_overflow() {
+fn the_largest_possible_file_does_not_overflow() {
     let mut plan = SegmentPlan::new(u64::MAX, &RangeSet::new(), SegmentOptions::default());
     let claim = plan.claim(Duration::ZERO).unwrap();
     plan.reserve(claim.id, u64::MAX, Duration::MAX);
@@ -249,7 +249,7 @@ fn the_first_request_asks_for_the_first_gap() {
 }
 
 #[test]
-fn an_answer_is_adopted_as_far_as_it_is_needed() {
+fn the_first_response_is_claimed_as_far_as_it_is_needed() {
     let done: RangeSet = std::iter::once(100..200).collect();
     let mut plan = SegmentPlan::new(1000, &done, options(None, 4));
     assert_eq!(plan.claim_first_response(150..300, Duration::ZERO), None);
@@ -268,28 +268,28 @@ fn an_answer_is_adopted_as_far_as_it_is_needed() {
     assert_eq!(plan.unclaimed(), 0);
 }
 
-/// A worker that may not have some bytes claims around them, and takes none of them over.
+/// A worker that may not fetch some bytes claims around them, and takes none of them over.
 #[test]
-fn what_is_barred_is_for_others() {
+fn excluded_bytes_are_for_other_workers() {
     let options = SegmentOptions {
         fixed_size: Some(10),
         ..SegmentOptions::default()
     };
     let mut plan = SegmentPlan::new(40, &RangeSet::new(), options);
-    let barred: RangeSet = std::iter::once(5..20).collect();
-    let claimer = ClaimRequest {
+    let excluded: RangeSet = std::iter::once(5..20).collect();
+    let request = ClaimRequest {
         rate: None,
-        excluded: Some(&barred),
+        excluded: Some(&excluded),
     };
     let now = Duration::from_secs(1);
-    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 0..5);
-    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 20..30);
+    assert_eq!(plan.claim_for(&request, now).unwrap().range, 0..5);
+    assert_eq!(plan.claim_for(&request, now).unwrap().range, 20..30);
     assert_eq!(plan.claim(now).unwrap().range, 5..15);
-    assert_eq!(plan.claim_for(&claimer, now).unwrap().range, 30..40);
-    // All are silent by now: the rests that it may have are its own, and then nothing is left but what it may not.
+    assert_eq!(plan.claim_for(&request, now).unwrap().range, 30..40);
+    // All workers are silent by now: this worker takes the rests that it may fetch, and then has no work.
     let late = now + Duration::from_secs(600);
     let taken: Vec<_> = (0..3)
-        .filter_map(|_| Some(plan.claim_for(&claimer, late)?.range))
+        .filter_map(|_| Some(plan.claim_for(&request, late)?.range))
         .collect();
     assert!(
         taken
@@ -297,10 +297,10 @@ fn what_is_barred_is_for_others() {
             .all(|range| range.end <= 5 || range.start >= 20),
         "{taken:?}"
     );
-    assert!(!plan.has_work_for(&claimer, late) && plan.has_work(late));
+    assert!(!plan.has_work_for(&request, late) && plan.has_work(late));
 }
 
-/// Whoever brings little claims little.
+/// A slow source claims little.
 #[test]
 fn a_slow_source_is_given_small_claims_and_takes_over_what_it_can_do_sooner() {
     let plan = || SegmentPlan::new(1 << 32, &RangeSet::new(), SegmentOptions::default());
@@ -318,9 +318,9 @@ fn a_slow_source_is_given_small_claims_and_takes_over_what_it_can_do_sooner() {
 }
 
 proptest! {
-    /// Voided bytes are fetched again, whoever holds what meanwhile; nothing else is.
+    /// Invalidated bytes are fetched again, whichever worker has claims meanwhile; no other bytes are.
     #[test]
-    fn voided_bytes_and_only_those_are_claimed_again(voids in prop::collection::vec((0u64..100, 0u64..40), 1..6), held in 0u64..3) {
+    fn invalidated_bytes_and_only_those_are_claimed_again(invalidated in prop::collection::vec((0u64..100, 0u64..40), 1..6), held in 0u64..3) {
         let options = SegmentOptions { fixed_size: Some(10), ..SegmentOptions::default() };
         let mut plan = SegmentPlan::new(100, &RangeSet::new(), options);
         let now = Duration::from_secs(1);
@@ -341,7 +341,7 @@ proptest! {
         }
         prop_assert!(plan.is_complete());
         let mut expected = RangeSet::new();
-        for (start, bytes) in voids {
+        for (start, bytes) in invalidated {
             let range = start..(start + bytes).min(100);
             plan.invalidate(range.clone());
             expected.insert(range);

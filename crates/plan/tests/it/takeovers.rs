@@ -1,11 +1,11 @@
-//! When and how much an idle worker takes of what another still holds.
+//! When and how much an idle worker takes over of another worker's rest.
 
 use std::time::Duration;
 
 use haul_plan::{Claim, RangeSet, SegmentOptions, SegmentPlan};
 
-/// A claim of 64 MiB that has brought 1 MiB in a second, and an idle worker beside it.
-fn slow_and_idle(options: SegmentOptions) -> Option<Claim> {
+/// A claim of 64 MiB that has brought 1 MiB in a second, and the claim of an idle worker beside it.
+fn claim_beside_slow_worker(options: SegmentOptions) -> Option<Claim> {
     let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
     let slow = plan
         .claim_first_response(0..64 << 20, Duration::ZERO)
@@ -16,11 +16,11 @@ fn slow_and_idle(options: SegmentOptions) -> Option<Claim> {
 }
 
 #[test]
-fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_is_not_what_was_asked_for() {
-    let half = slow_and_idle(SegmentOptions::default()).unwrap();
+fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it() {
+    let half = claim_beside_slow_worker(SegmentOptions::default()).unwrap();
     assert!((30 << 20..34 << 20).contains(&half.range.start), "{half:?}");
     let refused = [
-        // All are held to one rate: the other is slow because this one would be.
+        // All connections share a rate limit: the other one is slow because this one would be.
         SegmentOptions {
             rate_limited: true,
             ..SegmentOptions::default()
@@ -36,7 +36,7 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_is_not_what_was_ask
         },
     ];
     for options in refused {
-        assert_eq!(slow_and_idle(options), None, "{options:?}");
+        assert_eq!(claim_beside_slow_worker(options), None, "{options:?}");
     }
 }
 
@@ -55,29 +55,29 @@ fn a19_a_silent_worker_loses_its_whole_rest_and_a_fast_one_nothing() {
     let granted = plan.reserve(silent.id, 1 << 20, Duration::from_millis(20));
     plan.mark_written(silent.id, granted);
     assert!(!plan.has_work(Duration::from_millis(30)));
-    let over = plan.claim(Duration::from_secs(5)).unwrap();
-    assert_eq!(over.range, 1 << 20..4 << 20);
-    assert!(over.taken_from.unwrap().victim_emptied);
+    let takeover = plan.claim(Duration::from_secs(5)).unwrap();
+    assert_eq!(takeover.range, 1 << 20..4 << 20);
+    assert!(takeover.taken_from.unwrap().victim_emptied);
     assert_eq!(plan.reserve(silent.id, 1000, Duration::from_secs(6)), 0);
 }
 
-/// Idle workers that look every 100 ms, as many as are let, against an origin whose answers begin so late and then come
-/// at once. Returns when the file was whole, and how many requests that took.
-fn with_late_answers(
+/// A download by idle workers that look every 100 ms, against an origin whose responses begin so late and
+/// then come at once. Returns when the file was whole, and how many requests that took.
+fn download_with_late_responses(
     mut plan: SegmentPlan,
-    answers_after: Duration,
+    response_latency: Duration,
     workers: usize,
 ) -> (Duration, usize) {
-    let mut held: Vec<(Claim, Duration)> = Vec::new();
+    let mut claims: Vec<(Claim, Duration)> = Vec::new();
     let (mut now, mut requests) = (Duration::ZERO, 0);
     while !plan.is_complete() {
         assert!(
             now < Duration::from_secs(3600),
             "{requests} requests, and never done"
         );
-        held.retain(|(claim, asked)| {
-            if now < *asked + answers_after {
-                // A holder that is left with nothing is cut.
+        claims.retain(|(claim, requested_at)| {
+            if now < *requested_at + response_latency {
+                // A worker whose claim is empty is cut.
                 let cut = plan.claim_end(claim.id) == claim.range.start;
                 if cut {
                     plan.release(claim.id);
@@ -90,18 +90,18 @@ fn with_late_answers(
             plan.release(claim.id);
             false
         });
-        while held.len() < workers && plan.has_work(now) {
+        while claims.len() < workers && plan.has_work(now) {
             let claim = plan.claim(now).unwrap();
             requests += 1;
-            held.push((claim, now));
+            claims.push((claim, now));
         }
         now += Duration::from_millis(100);
     }
     (now, requests)
 }
 
-/// A file whose first 16 MiB came with the first answer: the rest is one claim.
-fn first_answer_in_hand(length: u64) -> SegmentPlan {
+/// A file whose first 16 MiB came with the first response: the rest is one claim.
+fn plan_after_first_response(length: u64) -> SegmentPlan {
     let mut plan = SegmentPlan::new(length, &RangeSet::new(), SegmentOptions::default());
     let first = plan
         .claim_first_response(0..16 << 20, Duration::ZERO)
@@ -114,13 +114,13 @@ fn first_answer_in_hand(length: u64) -> SegmentPlan {
 }
 
 #[test]
-fn a19_an_origin_that_answers_late_is_waited_for_in_the_end() {
-    // Each second an idle worker takes the rest of one that has heard nothing yet. If all were given the same second,
-    // none would ever be answered.
+fn a19_an_origin_that_responds_late_is_waited_for_in_the_end() {
+    // Each second an idle worker takes the rest of one whose response has not begun. If all were given the
+    // same second, no response would ever begin.
     for seconds in [1, 2, 3, 8, 25] {
         let late = Duration::from_secs(seconds);
-        let plan = first_answer_in_hand(17 << 20);
-        let (took, requests) = with_late_answers(plan, late, 2);
+        let plan = plan_after_first_response(17 << 20);
+        let (took, requests) = download_with_late_responses(plan, late, 2);
         assert!(
             took <= late * 3 + Duration::from_secs(1),
             "{took:?} for answers after {late:?}"
@@ -133,42 +133,45 @@ fn a19_an_origin_that_answers_late_is_waited_for_in_the_end() {
 }
 
 #[test]
-fn an_adopted_answer_says_nothing_of_the_latency() {
+fn the_first_response_says_nothing_of_the_latency() {
     // Its request was sent before there was a plan.
-    assert_eq!(first_answer_in_hand(17 << 20).latency(), Duration::ZERO);
-    let mut plan = first_answer_in_hand(64 << 20);
+    assert_eq!(
+        plan_after_first_response(17 << 20).latency(),
+        Duration::ZERO
+    );
+    let mut plan = plan_after_first_response(64 << 20);
     let claim = plan.claim(Duration::from_secs(1)).unwrap();
     plan.response_started(claim.id, Duration::from_secs(3));
     assert_eq!(plan.latency(), Duration::from_secs(2));
 }
 
-/// Two segments of a MiB: one came in a tenth of a second, the other drips ten bytes a second.
-fn dripping(seconds: u64) -> Option<Claim> {
+/// Two segments of a MiB: one came in a tenth of a second, the other trickles ten bytes a second.
+fn claim_beside_trickle(seconds: u64) -> Option<Claim> {
     let options = SegmentOptions {
         fixed_size: Some(1 << 20),
         ..SegmentOptions::default()
     };
     let mut plan = SegmentPlan::new(2 << 20, &RangeSet::new(), options);
-    let (drip, quick) = (
+    let (trickling, quick) = (
         plan.claim(Duration::ZERO).unwrap(),
         plan.claim(Duration::ZERO).unwrap(),
     );
-    for (claim, at) in [(&drip, 0), (&quick, 0), (&quick, 100)] {
+    for (claim, at) in [(&trickling, 0), (&quick, 0), (&quick, 100)] {
         plan.response_started(claim.id, Duration::from_millis(at));
     }
     let granted = plan.reserve(quick.id, 1 << 20, Duration::from_millis(100));
     plan.mark_written(quick.id, granted);
     plan.release(quick.id);
     for tenths in 1..=seconds * 10 {
-        let granted = plan.reserve(drip.id, 1, Duration::from_millis(tenths * 100));
-        plan.mark_written(drip.id, granted);
+        let granted = plan.reserve(trickling.id, 1, Duration::from_millis(tenths * 100));
+        plan.mark_written(trickling.id, granted);
     }
     plan.claim(Duration::from_secs(seconds))
 }
 
 #[test]
-fn a19_a_drip_loses_its_rest_whatever_its_size_and_a_rest_of_a_second_is_no_drip() {
-    assert_eq!(dripping(1), None);
-    let over = dripping(3).unwrap();
-    assert!(over.range.start < 100 && over.range.end == 1 << 20);
+fn a19_a_trickling_worker_loses_its_rest_and_one_that_pauses_for_a_second_does_not() {
+    assert_eq!(claim_beside_trickle(1), None);
+    let takeover = claim_beside_trickle(3).unwrap();
+    assert!(takeover.range.start < 100 && takeover.range.end == 1 << 20);
 }

@@ -3,26 +3,26 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Which threads accept, and where connections live.
+/// Who accepts, and where connections live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptStrategy {
-    /// One runtime whose threads take tasks from each other.
+    /// One runtime; its threads take tasks from each other.
     WorkStealing,
-    /// One runtime and one socket for each thread.
+    /// A runtime and a socket for each thread.
     ReusePort,
-    /// One runtime for each thread; connections go to each in turn.
+    /// A runtime for each thread; connections are dealt out in turn.
     RoundRobin,
-    /// A single thread.
+    /// One thread.
     Single,
 }
 
-/// The text names no accept strategy.
+/// Not a way of accepting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected work-stealing, reuseport, round-robin or single")]
+#[error("it is work-stealing, reuseport, round-robin or single")]
 pub struct AcceptStrategyError;
 
 impl Default for AcceptStrategy {
-    /// `ReusePort` is the fastest: no connection is handed from one thread to another.
+    /// The fastest: nothing is handed from one thread to another. Elsewhere than on Linux, a port's sockets do not share its connections.
     fn default() -> Self {
         if cfg!(target_os = "linux") {
             Self::ReusePort
@@ -33,7 +33,7 @@ impl Default for AcceptStrategy {
 }
 
 impl AcceptStrategy {
-    /// All strategies.
+    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::WorkStealing,
         Self::ReusePort,
@@ -41,7 +41,7 @@ impl AcceptStrategy {
         Self::Single,
     ];
 
-    /// The name as users write it.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The worker threads of a server.
+//! The threads of a server.
 
 use std::io;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use super::dispatch::{
 use crate::FileServer;
 use crate::observe::ConnectionFault;
 
-/// How the worker threads are started.
+/// How a crew works.
 #[derive(Debug, Clone)]
 pub struct WorkerThreadsOptions {
-    /// How the threads share a port.
+    /// How its threads share ports.
     pub strategy: AcceptStrategy,
-    /// Number of threads; always one with [`AcceptStrategy::Single`].
+    /// Threads; one with [`AcceptStrategy::Single`].
     pub threads: usize,
-    /// Maximum number of connections at a time.
+    /// Connections that may be at one time.
     pub max_connections: usize,
 }
 
@@ -42,30 +42,30 @@ impl Default for WorkerThreadsOptions {
     }
 }
 
-/// Threads that accept and serve connections.
+/// Threads that accept and serve.
 #[derive(Debug)]
 pub struct WorkerThreads {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Cancelled when the grace period is over.
+    /// Cancelled when the grace time is over.
     abort: CancellationToken,
-    /// Cancelled when the shutdown begins.
+    /// Cancelled to begin the end.
     stop: CancellationToken,
 }
 
-/// How a shutdown ended.
+/// How a server ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShutdownOutcome {
-    /// Every request got its response.
+    /// Every request was answered.
     Clean,
-    /// Some requests were still unfinished when the grace period was over, and were dropped.
+    /// Some were under way when the grace time was over.
     Aborted,
 }
 
-/// A listening socket, with a TLS acceptor if its connections are encrypted.
+/// A socket with what its connections are met with.
 type ServingListener = (Listener, Option<TlsAcceptor>);
 
 impl WorkerThreadsOptions {
-    /// How many sockets must be bound for each address.
+    /// Sockets that each address must have.
     #[must_use]
     pub fn sockets_per_address(&self) -> usize {
         match self.strategy {
@@ -76,34 +76,33 @@ impl WorkerThreadsOptions {
 }
 
 impl WorkerThreads {
-    /// Starts threads that serve on the given sockets. Each address must have been bound
-    /// [`WorkerThreadsOptions::sockets_per_address`] times.
+    /// Starts threads that serve on the given sockets, each of which was bound for [`WorkerThreadsOptions::sockets_per_address`].
     ///
     /// # Errors
-    /// When the system has no threads, or no descriptors for them.
+    /// When the system gives no threads, or no descriptors for them.
     pub fn start(
         bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
         server: &Arc<FileServer>,
         options: &WorkerThreadsOptions,
     ) -> io::Result<Self> {
-        let mut workers = Self {
+        let mut crew = Self {
             threads: Vec::new(),
             abort: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
-        let permits = Arc::new(Semaphore::new(options.max_connections));
+        let room = Arc::new(Semaphore::new(options.max_connections));
         let context = ConnectionContext {
             server: Arc::clone(server),
-            permits,
-            stop: workers.stop.clone(),
+            permits: room,
+            stop: crew.stop.clone(),
             tasks: TaskTracker::new(),
         };
         let threads = options.threads.max(1);
-        let mut per_thread = listeners_per_thread(bound, options.sockets_per_address());
+        let mut shares = listeners_per_thread(bound, options.sockets_per_address());
         match options.strategy {
             AcceptStrategy::WorkStealing => {
-                let listeners = per_thread.remove(0);
-                workers.spawn_accepting(
+                let doors = shares.remove(0);
+                crew.spawn_accepting(
                     0,
                     move || {
                         Builder::new_multi_thread()
@@ -112,40 +111,38 @@ impl WorkerThreads {
                             .build()
                     },
                     context,
-                    listeners,
+                    doors,
                 )?;
             }
             AcceptStrategy::Single | AcceptStrategy::ReusePort => {
-                for (index, listeners) in per_thread.into_iter().enumerate() {
+                for (index, doors) in shares.into_iter().enumerate() {
                     let context = ConnectionContext {
                         tasks: TaskTracker::new(),
                         ..context.clone()
                     };
-                    workers.spawn_accepting(index, single_threaded_runtime, context, listeners)?;
+                    crew.spawn_accepting(index, single_threaded_runtime, context, doors)?;
                 }
             }
             AcceptStrategy::RoundRobin => {
-                workers.spawn_round_robin(threads, &context, per_thread.remove(0))?
+                crew.spawn_round_robin(threads, &context, shares.remove(0))?
             }
         }
-        Ok(workers)
+        Ok(crew)
     }
 
-    /// Cancel this token to begin the shutdown: no more connections are accepted.
+    /// Begins the end: nothing more is accepted.
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Cancel this token, once the shutdown has begun, to drop the requests that are still
-    /// unfinished: for callers that cannot wait for [`shut_down`](Self::shut_down) any longer.
+    /// Drops what is under way, once the end has begun: for those who cannot wait for [`shut_down`](Self::end) any longer.
     #[must_use]
     pub fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
     }
 
-    /// Shuts down: waits for unfinished requests and drops those that take longer than `grace`.
-    /// Blocks.
+    /// Ends: waits for requests that are under way, and drops those that take longer. Blocks.
     ///
     /// # Errors
     /// When a thread could not listen.
@@ -179,21 +176,21 @@ impl WorkerThreads {
         })
     }
 
-    /// Spawns a thread that accepts and serves.
+    /// A thread that accepts and serves.
     fn spawn_accepting(
         &mut self,
         index: usize,
         runtime: impl FnOnce() -> io::Result<Runtime>,
         context: ConnectionContext,
-        listeners: Vec<ServingListener>,
+        doors: Vec<ServingListener>,
     ) -> io::Result<()> {
         let abort = self.abort.clone();
-        // Built here and not on the thread, so that a failure is reported before anybody connects.
+        // Not on the thread: what is missing is told before anybody connects.
         let runtime = runtime()?;
         self.spawn_thread(index, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in listeners {
+                for (listener, tls) in doors {
                     let here = LocalDispatch(context.clone());
                     accepts.spawn(accept_loop(listener, tls, context.clone(), here));
                 }
@@ -204,17 +201,17 @@ impl WorkerThreads {
         })
     }
 
-    /// Spawns threads that serve, and one that accepts for them.
+    /// Threads that serve, and one that accepts for them.
     fn spawn_round_robin(
         &mut self,
         threads: usize,
         context: &ConnectionContext,
-        listeners: Vec<ServingListener>,
+        doors: Vec<ServingListener>,
     ) -> io::Result<()> {
-        let mut senders = Vec::new();
+        let mut to = Vec::new();
         for index in 0..threads {
             let (sender, mut receiver) = mpsc::channel::<DispatchedConnection>(DISPATCH_QUEUE);
-            senders.push(sender);
+            to.push(sender);
             let context = ConnectionContext {
                 tasks: TaskTracker::new(),
                 ..context.clone()
@@ -236,12 +233,12 @@ impl WorkerThreads {
         self.spawn_thread(threads, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in listeners {
+                for (listener, tls) in doors {
                     let metrics = Arc::clone(&context.server.options.metrics);
-                    let dispatch = RoundRobinDispatch::new(senders.clone(), metrics);
-                    accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
+                    let deal = RoundRobinDispatch::new(to.clone(), metrics);
+                    accepts.spawn(accept_loop(listener, tls, context.clone(), deal));
                 }
-                drop(senders);
+                drop(to);
                 join_accept_loops(accepts, &abort).await
             })
         })
@@ -260,25 +257,25 @@ impl WorkerThreads {
     }
 }
 
-/// Distributes the sockets of each address over the threads.
+/// The sockets of each thread.
 fn listeners_per_thread(
     bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
     threads: usize,
 ) -> Vec<Vec<ServingListener>> {
-    let mut per_thread: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
     for (listeners, tls) in bound {
-        for (share, listener) in per_thread.iter_mut().zip(listeners) {
+        for (share, listener) in shares.iter_mut().zip(listeners) {
             share.push((listener, tls.clone().map(TlsAcceptor::from)));
         }
     }
-    per_thread
+    shares
 }
 
 fn single_threaded_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Waits until all accept loops have ended.
+/// Waits for the ends of all loops.
 async fn join_accept_loops(
     mut accepts: tokio::task::JoinSet<io::Result<()>>,
     abort: &CancellationToken,
@@ -300,7 +297,7 @@ async fn join_accept_loops(
     }
 }
 
-/// Waits until all connections have ended; after an abort, counts those that have not.
+/// Waits for connections to end, or counts those that did not.
 async fn drain_connections(context: &ConnectionContext, abort: &CancellationToken) {
     context.tasks.close();
     tokio::select! {

@@ -1,22 +1,18 @@
-//! Authorizes requests. Runs on a reactor for each request: no disk, no waiting, and no password
-//! hash.
+//! The judgement of a request. Runs on a reactor, for each request: no disk, no waiting, and no hash of a password.
 //!
-//! These are checked in order, and the first that applies decides:
+//! What a request brings is looked at in this order, and the first thing that is there decides:
 //!
-//! 1. No access is configured: everybody may do everything.
-//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none):
-//!    granted, with the permissions of requests without credentials. Its response must therefore
-//!    not depend on the files in the store.
-//! 3. A signature in the query, if there is a key to check it with.
-//! 4. The Authorization field. Wrong credentials are refused even where none are needed, so that a
-//!    user who mistypes a password learns of it.
-//! 5. None of these: what requests without credentials may do.
+//! 1. nothing is configured: everybody may do everything;
+//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none): granted, with the rights of
+//!    strangers. Its answer must therefore not depend on what is in the store;
+//! 3. a signature in the query, when there is a key to check it;
+//! 4. the Authorization field. A wrong one is refused even where strangers may go, so that who mistypes a password is told;
+//! 5. none of these: what strangers may do.
 //!
-//! The time that a response takes must not reveal which user names exist. A name is looked up by
-//! its digest, and each login costs one comparison of digests, with a random digest for unknown
-//! users. If any user has a hashed password, every login that does not match at once costs one
-//! hash: the user's own, or for unknown users the hash of some user, whose outcome is ignored.
-//! Tests count both (`counters`).
+//! How long an answer takes must not say which names exist. A name is looked up by its digest, and one comparison of digests is
+//! made for each login, with a random digest when there is nobody to compare with. If any user has a hashed password, every login
+//! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
+//! outcome counts for nothing. In tests both are counted (`tally`).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -37,7 +33,7 @@ use super::scope::{AccessRight, AccessScope, AnonymousAccess};
 use super::secret::ZeroizedSecret;
 use super::signed_url::{SignatureCheck, SigningKey};
 
-/// Who may do what. Cheap to clone, and immutable: a reload makes a new one.
+/// Who may do what. Cheap to clone; it never changes, so what was configured anew is a new one.
 #[derive(Debug, Clone)]
 pub struct AccessControl {
     /// `None` when everybody may do everything.
@@ -48,32 +44,32 @@ pub struct AccessControl {
 struct AccessRules {
     accounts: UserAccounts,
     logins: Arc<LoginQueue>,
-    /// What requests without credentials may do.
+    /// What strangers may do.
     anonymous: Arc<[AccessScope]>,
     signing_key: Option<SigningKey>,
-    /// The `WWW-Authenticate` fields of a 401.
+    /// What a 401 says.
     challenges: Arc<[HeaderValue]>,
 }
 
-/// The parts of a request that matter for its permissions.
+/// What is known of a request when it is judged.
 #[derive(Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// The request method.
+    /// Its method.
     pub method: &'a Method,
-    /// The path, parsed.
+    /// Its path.
     pub path: &'a RequestPath,
-    /// The query as it was sent, without the question mark.
+    /// Its query, as it was sent, without the question mark.
     pub query: Option<&'a str>,
-    /// The header fields; only Authorization is used.
+    /// Its header fields, of which Authorization is looked at.
     pub headers: &'a HeaderMap,
-    /// The current time.
+    /// The time.
     pub now: SystemTime,
-    /// The client's address, so that one client's guesses do not keep the others from logging in.
-    /// `None` when it is unknown: for a Unix socket, or a proxy that all clients come through.
+    /// Where it comes from, so that one client's guesses do not keep the others from logging in. `None` when that is not known:
+    /// for a Unix socket, or a proxy that all come through.
     pub peer: Option<IpAddr>,
 }
 
-/// Leaves out the header fields and the query, which hold secrets.
+/// Without the fields and the query, which hold secrets.
 impl fmt::Debug for AccessRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ask({} {})", self.method, self.path.key)
@@ -81,7 +77,7 @@ impl fmt::Debug for AccessRequest<'_> {
 }
 
 impl AccessControl {
-    /// Builds the tables. Neither blocks nor hashes.
+    /// Gathers what was configured. Blocks for no disk and hashes nothing.
     ///
     /// # Errors
     /// When the rules contradict each other.
@@ -123,88 +119,83 @@ impl AccessControl {
         self.rules.is_none()
     }
 
-    /// Whether requests without credentials may do anything.
+    /// Whether somebody without a login, a token or a signature may do anything.
     #[must_use]
     pub fn allows_anonymous(&self) -> bool {
         let rules = self.rules.as_ref();
         rules.is_none_or(|rules| !rules.anonymous.is_empty())
     }
 
-    /// Decides what is to be done with a request.
+    /// What is to be done with a request.
     #[must_use]
-    pub fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {
-        self.decide(request, None)
+    pub fn authorize(&self, ask: &AccessRequest<'_>) -> AccessDecision {
+        self.decide(ask, None)
     }
 
-    /// Decides again after the password was hashed; never [`AccessDecision::NeedsHashing`] for the
-    /// request that it was hashed for. Call it on the instance that returned the [`PendingLogin`],
-    /// even if a reload has made a newer one.
+    /// The same after its password was hashed; never [`AccessDecision::NeedsHashing`] for the request that it was hashed for. To be asked
+    /// of the one that wanted it hashed, also if there is a newer one by now.
     #[must_use]
     pub fn authorize_with_result(
         &self,
-        request: &AccessRequest<'_>,
-        login_result: &LoginResult,
+        ask: &AccessRequest<'_>,
+        checked: &LoginResult,
     ) -> AccessDecision {
-        self.decide(request, Some(login_result))
+        self.decide(ask, Some(checked))
     }
 
-    fn decide(
-        &self,
-        request: &AccessRequest<'_>,
-        login_result: Option<&LoginResult>,
-    ) -> AccessDecision {
+    fn decide(&self, ask: &AccessRequest<'_>, checked: Option<&LoginResult>) -> AccessDecision {
         let Some(rules) = &self.rules else {
             return AccessDecision::Granted(Permissions::open());
         };
-        if *request.method == Method::OPTIONS {
+        if *ask.method == Method::OPTIONS {
             return AccessDecision::Granted(Permissions::anonymous(&rules.anonymous));
         }
-        if let Some(verdict) = rules.check_signature(request) {
+        if let Some(verdict) = rules.check_signature(ask) {
             return rules.granted_or_refused(verdict);
         }
-        match RequestCredentials::parse(request.headers) {
+        match RequestCredentials::parse(ask.headers) {
             RequestCredentials::None => {
-                rules.check_permissions(request, Permissions::anonymous(&rules.anonymous))
+                rules.check_permissions(ask, Permissions::anonymous(&rules.anonymous))
             }
             RequestCredentials::Malformed => {
                 rules.refuse(AccessRefusalReason::MalformedAuthorization)
             }
-            RequestCredentials::Token(token) => rules.check_token(request, &token),
+            RequestCredentials::Token(token) => rules.check_token(ask, &token),
             RequestCredentials::Login { user, password } => {
-                rules.check_login(request, (&user, password), login_result)
+                rules.check_login(ask, (&user, password), checked)
             }
         }
     }
 }
 
 impl AccessRules {
-    /// The outcome of the signature in the query; `None` if there is no signature or no key.
+    /// What the query says of itself; `None` if it has no signature, or there is no key.
     fn check_signature(
         &self,
-        request: &AccessRequest<'_>,
+        ask: &AccessRequest<'_>,
     ) -> Option<Result<Permissions, AccessRefusalReason>> {
         let key = self.signing_key.as_ref()?;
-        match key.verify(request.method, request.path, request.query, request.now) {
+        match key.verify(ask.method, ask.path, ask.query, ask.now) {
             SignatureCheck::Unsigned => None,
-            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, request.path))),
+            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, ask.path))),
             SignatureCheck::Expired => Some(Err(AccessRefusalReason::LinkExpired)),
             SignatureCheck::Invalid => Some(Err(AccessRefusalReason::BadSignature)),
         }
     }
 
-    fn check_token(&self, request: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
-        let digest = self
+    fn check_token(&self, ask: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
+        let came = self
             .accounts
             .hasher
             .digest(SecretDigestKind::Token, &[token.expose()]);
-        let known = self.accounts.tokens.get_key_value(&digest);
-        let expected = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
-        let is_correct = digest.matches(expected);
+        let known = self.accounts.tokens.get_key_value(&came);
+        let held = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
+        let is_right = came.matches(held);
         match known {
-            Some((_, scopes)) if is_correct => {
-                let permissions =
+            Some((_, scopes)) if is_right => {
+                let grant =
                     Permissions::scoped((PermissionSource::Token, None), scopes, &self.anonymous);
-                self.check_permissions(request, permissions)
+                self.check_permissions(ask, grant)
             }
             _ => self.refuse(AccessRefusalReason::WrongCredentials),
         }
@@ -212,81 +203,75 @@ impl AccessRules {
 
     fn check_login(
         &self,
-        request: &AccessRequest<'_>,
+        ask: &AccessRequest<'_>,
         (user, password): (&str, ZeroizedSecret),
-        login_result: Option<&LoginResult>,
+        checked: Option<&LoginResult>,
     ) -> AccessDecision {
         let digests = &self.accounts.hasher;
-        let user_digest = digests.digest(SecretDigestKind::User, &[user]);
-        let digest = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
-        let account = self.accounts.users.get(&user_digest);
-        let (expected, own_hash) = match account.map(|account| &account.password) {
+        let name = digests.digest(SecretDigestKind::User, &[user]);
+        let came = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
+        let account = self.accounts.users.get(&name);
+        let (held, own_hash) = match account.map(|account| &account.password) {
             Some(StoredPassword::Digest(digest)) => (digest, None),
             Some(StoredPassword::Hash(hash)) => (&self.accounts.dummy_digest, Some(hash)),
             None => (&self.accounts.dummy_digest, None),
         };
         let hashes = &self.accounts.hashes;
-        let outcome = match digest.matches(expected) {
+        let outcome = match came.matches(held) {
             true => Some(true),
             false if hashes.is_empty() => Some(false),
-            false => self.cached_result(&digest, request.now, login_result),
+            false => self.cached_result(&came, ask.now, checked),
         };
         match (outcome, account) {
             (Some(true), Some(account)) => {
-                let source = (PermissionSource::Login, Some(Arc::clone(&account.user)));
+                let who = (PermissionSource::Login, Some(Arc::clone(&account.user)));
                 return self.check_permissions(
-                    request,
-                    Permissions::scoped(source, &account.scopes, &self.anonymous),
+                    ask,
+                    Permissions::scoped(who, &account.scopes, &self.anonymous),
                 );
             }
             (Some(_), _) => return self.refuse(AccessRefusalReason::WrongCredentials),
             (None, _) => {}
         }
-        let Some(slot) = self.logins.slots.try_acquire(request.peer) else {
+        let Some(place) = self.logins.slots.try_acquire(ask.peer) else {
             return self.refuse(AccessRefusalReason::Busy);
         };
-        let decoy = &hashes[user_digest.index(hashes.len())];
+        let anothers = &hashes[name.index(hashes.len())];
         AccessDecision::NeedsHashing(PendingLogin {
             queue: Arc::clone(&self.logins),
             attempt: LoginAttempt {
-                digest,
+                digest: came,
                 password,
-                hash: Arc::clone(own_hash.unwrap_or(decoy)),
+                hash: Arc::clone(own_hash.unwrap_or(anothers)),
                 user_exists: own_hash.is_some(),
             },
-            slot,
+            slot: place,
         })
     }
 
-    /// Whether this login is correct, if that is known from hashing it now or earlier.
+    /// What hashing said of this login, now or a while ago.
     fn cached_result(
         &self,
-        digest: &SecretDigest,
+        came: &SecretDigest,
         now: SystemTime,
-        login_result: Option<&LoginResult>,
+        checked: Option<&LoginResult>,
     ) -> Option<bool> {
-        if let Some(login_result) =
-            login_result.filter(|login_result| login_result.digest.matches(digest))
-        {
-            return Some(login_result.is_correct);
+        if let Some(checked) = checked.filter(|checked| checked.digest.matches(came)) {
+            return Some(checked.is_correct);
         }
-        if self.logins.successes.contains(digest, now) {
+        if self.logins.successes.contains(came, now) {
             return Some(true);
         }
-        self.logins.failures.contains(digest, now).then_some(false)
+        self.logins.failures.contains(came, now).then_some(false)
     }
 
-    /// Grants the request if the permissions allow its method and path.
-    fn check_permissions(
-        &self,
-        request: &AccessRequest<'_>,
-        permissions: Permissions,
-    ) -> AccessDecision {
-        let needed = AccessRight::required_for(request.method).unwrap_or(AccessRight::Write);
-        if permissions.allows(needed, &request.path.key) {
-            return AccessDecision::Granted(permissions);
+    /// Grants a request what it asks for, if the grant reaches that far.
+    fn check_permissions(&self, ask: &AccessRequest<'_>, grant: Permissions) -> AccessDecision {
+        let needed = AccessRight::required_for(ask.method).unwrap_or(AccessRight::Write);
+        if grant.allows(needed, &ask.path.key) {
+            return AccessDecision::Granted(grant);
         }
-        self.refuse(match permissions.source {
+        self.refuse(match grant.source {
             PermissionSource::Anonymous if !self.challenges.is_empty() => {
                 AccessRefusalReason::LoginRequired
             }
@@ -302,23 +287,26 @@ impl AccessRules {
         outcome: Result<Permissions, AccessRefusalReason>,
     ) -> AccessDecision {
         match outcome {
-            Ok(permissions) => AccessDecision::Granted(permissions),
-            Err(reason) => self.refuse(reason),
+            Ok(grant) => AccessDecision::Granted(grant),
+            Err(why) => self.refuse(why),
         }
     }
 
-    fn refuse(&self, reason: AccessRefusalReason) -> AccessDecision {
-        let challenges = match reason {
+    fn refuse(&self, why: AccessRefusalReason) -> AccessDecision {
+        let challenges = match why {
             AccessRefusalReason::LoginRequired
             | AccessRefusalReason::MalformedAuthorization
             | AccessRefusalReason::WrongCredentials => Arc::clone(&self.challenges),
             _ => Arc::from([]),
         };
-        AccessDecision::Refused(AccessRefusal { reason, challenges })
+        AccessDecision::Refused(AccessRefusal {
+            reason: why,
+            challenges,
+        })
     }
 }
 
-/// The challenges of a 401. Basic comes first: browsers that support one scheme only support that.
+/// How one may log in. Basic comes first: browsers that know one scheme alone know that.
 fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
     let basic = HeaderValue::from_static(r#"Basic realm="haul", charset="UTF-8""#);
     let bearer = HeaderValue::from_static(r#"Bearer realm="haul""#);

@@ -1,9 +1,8 @@
-//! CORS: which pages of other sites may use the store from a browser (Fetch standard, 3.2).
+//! CORS: which other pages may use the store from a browser (the Fetch standard, 3.2).
 //!
-//! A browser keeps a page from reading the response of another origin unless that response names
-//! the page's origin. When a page wants more than a form could send, the browser asks beforehand by
-//! OPTIONS (a preflight). Both responses follow from the configuration alone and reveal nothing
-//! about files: a preflight has no credentials, and its response is the same for every key.
+//! Browsers keep a page from reading what another origin answers unless that answer names the page's origin, and ask beforehand, by
+//! OPTIONS, when a page wants more than a form could send. Both are answered here from what was configured, without a word on the
+//! files: a preflight has no credentials, and its answer is the same for every key.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,69 +19,66 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::permissions::{PermissionSource, Permissions};
 use super::web_origin::{WebOrigin, WebOriginError, request_origin};
 
-/// Digests of the transferred bytes (RFC 9530).
+/// Digests of what is sent (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 
-/// Digests of the stored file (RFC 9530).
+/// Digests of what is held (RFC 9530).
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// The oldest digest field.
+/// The oldest of them.
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// Whose pages may use the store.
+/// Whose pages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedOrigins {
-    /// These origins. An empty list turns CORS off.
+    /// These; none of them is no CORS at all.
     List(Vec<WebOrigin>),
-    /// The pages of every site. They may do what requests without credentials may, and what a
-    /// script sends a token for, but cannot use logins that a browser stored.
+    /// All pages there are. They get what strangers get, and what a script brings a token for, and no login that a browser stored.
     Any,
 }
 
-/// What pages of other sites may do.
+/// What other pages may do.
 #[derive(Debug, Clone)]
 pub struct CorsOptions {
-    /// Whose pages; none by default.
+    /// Whose pages. None by default.
     pub origins: AllowedOrigins,
-    /// The methods they may use; by default those that read.
+    /// What they may do: by default read.
     pub allowed_methods: Vec<Method>,
-    /// The header fields they may send; by default all that this store understands.
+    /// What they may say: by default what this store understands.
     pub allowed_headers: Vec<HeaderName>,
-    /// The response header fields they may read; by default all that this store sends.
+    /// What they may read of an answer besides the body: by default what this store says.
     pub exposed_headers: Vec<HeaderName>,
-    /// Whether browsers add their stored logins to the requests of these pages. Pages that send a
-    /// login (not a token) themselves and write with it need this too, since the server cannot tell
-    /// the two apart.
+    /// Whether browsers add the logins they have stored to what these pages ask. Also wanted by pages that bring a login (not a
+    /// token) themselves and write with it, since the one cannot be told from the other here.
     pub credentials: bool,
-    /// How long browsers cache the response to a preflight.
+    /// How long browsers keep the answer to a preflight.
     pub max_age: Duration,
 }
 
 /// Whether a page of another site may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrossSiteWrite {
-    /// The page may write.
+    /// It may.
     Allowed,
-    /// Denied with this login unless pages may use the logins that browsers store
-    /// ([`CorsOptions::credentials`]): the server cannot see whether the browser stored it. The
-    /// page may use a token.
+    /// It might with this login if it were let use those that browsers store ([`CorsOptions::credentials`]): which of the two it
+    /// is cannot be seen. A token it may use.
     NeedsCredentials,
-    /// The page may not write.
+    /// It may not.
     Denied,
 }
 
-/// Why a CORS configuration is invalid.
+/// Why it makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CorsError {
-    /// Browsers refuse this combination too.
-    #[error("pages of every origin cannot be allowed to use stored logins: name the origins")]
+    /// Browsers refuse that too.
+    #[error("the pages of every origin cannot be let use stored logins: name the origins")]
     AnyWithCredentials,
-    /// A method is not valid in a header, or the header is too long.
+    /// A method that no header can hold, or more headers than fit.
     #[error("the methods or headers for other pages do not fit into a header field")]
     HeaderField,
 }
 
-/// The response fields, formatted once.
+/// The answers, made once.
 #[derive(Debug, Clone)]
 pub struct CorsPolicy {
     origins: AllowedOrigins,
@@ -129,7 +125,7 @@ impl Default for CorsOptions {
                 RETRY_AFTER,
             ],
             credentials: false,
-            // An hour: a new configuration takes effect within it. Browsers cap it at two.
+            // An hour: what was configured anew is seen within it. Browsers cap it at two.
             max_age: Duration::from_secs(3600),
         }
     }
@@ -138,7 +134,7 @@ impl Default for CorsOptions {
 impl FromStr for AllowedOrigins {
     type Err = WebOriginError;
 
-    /// Parses `*`, or origins separated by commas.
+    /// `*`, or origins with commas between them.
     fn from_str(text: &str) -> Result<Self, WebOriginError> {
         if text.trim() == "*" {
             return Ok(Self::Any);
@@ -149,7 +145,7 @@ impl FromStr for AllowedOrigins {
 }
 
 impl CorsPolicy {
-    /// Formats the response fields.
+    /// Writes down what will be answered.
     ///
     /// # Errors
     /// See [`CorsError`].
@@ -169,51 +165,51 @@ impl CorsPolicy {
         })
     }
 
-    /// Whether no other site has any permission.
+    /// Whether there is none.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         matches!(&self.origins, AllowedOrigins::List(list) if list.is_empty())
     }
 
-    /// The header fields of the response (204) to a preflight; `None` if this is no preflight. Only
-    /// for OPTIONS. A page without permission gets a response without the permitting fields.
+    /// The header fields of the answer (204) to a preflight; `None` for what is none. Only for OPTIONS. A page that is not let gets
+    /// an answer without permission in it.
     #[must_use]
     pub fn preflight_headers(&self, request: &HeaderMap) -> Option<HeaderMap> {
         if self.is_disabled() || !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
         }
         request_origin(request)?;
-        let mut response = HeaderMap::new();
-        if self.add_allowed_origin(request, &mut response) {
-            response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
-            response.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
-            response.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
+        let mut answer = HeaderMap::new();
+        if self.add_allowed_origin(request, &mut answer) {
+            answer.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
+            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
+            answer.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
         }
-        Some(response)
+        Some(answer)
     }
 
-    /// Adds the fields that let a page read the response, whatever its status. Other fields stay.
-    pub fn add_headers(&self, request: &HeaderMap, response: &mut HeaderMap) {
-        if !self.is_disabled() && self.add_allowed_origin(request, response) {
-            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
+    /// Adds to an answer of whatever status what lets the page read it. Fields that are there stay.
+    pub fn add_headers(&self, request: &HeaderMap, answer: &mut HeaderMap) {
+        if !self.is_disabled() && self.add_allowed_origin(request, answer) {
+            answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
         }
     }
 
-    /// Whether a request that is [cross-site](super::is_cross_site) may write nevertheless: because
-    /// its page is configured to, or because its credentials are of a kind that no browser adds by
-    /// itself. `*` does not let pages use the logins that browsers store.
+    /// Whether a request that [`is_cross_site`](super::is_cross_site) may write nevertheless: because its page was configured to,
+    /// or because it was granted by what no browser adds by itself. Every page is no page in particular, so `*` does not let
+    /// pages use the logins that browsers have stored.
     #[must_use]
     pub fn cross_site_write(
         &self,
         request: &HeaderMap,
         method: &Method,
-        permissions: &Permissions,
+        grant: &Permissions,
     ) -> CrossSiteWrite {
         let is_named = self.origins == AllowedOrigins::Any || self.listed_origin(request).is_some();
-        match permissions.source {
+        match grant.source {
             PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Allowed,
             _ if !is_named || !self.write_methods.contains(method) => CrossSiteWrite::Denied,
-            // If stored logins were allowed, a page could send a form with one.
+            // Without leave to use stored logins a page could still send a form with one.
             PermissionSource::Login if !self.credentials => CrossSiteWrite::NeedsCredentials,
             PermissionSource::Open | PermissionSource::Anonymous | PermissionSource::Login => {
                 CrossSiteWrite::Allowed
@@ -229,23 +225,23 @@ impl CorsPolicy {
         request_origin(request).filter(|stated| list.iter().any(|origin| origin.matches(stated)))
     }
 
-    /// Adds the origin to the response if it is allowed. Returns whether it is.
-    fn add_allowed_origin(&self, request: &HeaderMap, response: &mut HeaderMap) -> bool {
+    /// Names the origin in the answer, if it may be.
+    fn add_allowed_origin(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
         if self.origins == AllowedOrigins::Any {
-            response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             return true;
         }
-        // Always added: a cache must not give one origin's response to another, nor that of a
-        // program to a page. A preflight's response passes here twice.
-        if !response.get_all(VARY).iter().any(|vary| vary == "Origin") {
-            response.append(VARY, HeaderValue::from_static("Origin"));
+        // Whatever is answered: a cache must not give one origin's answer to another, nor that of a program to a page.
+        // A preflight's is told both what is allowed and what any answer is told.
+        if !answer.get_all(VARY).iter().any(|vary| vary == "Origin") {
+            answer.append(VARY, HeaderValue::from_static("Origin"));
         }
         let Some(origin) = self.listed_origin(request) else {
             return false;
         };
-        response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         if self.credentials {
-            response.insert(
+            answer.insert(
                 ACCESS_CONTROL_ALLOW_CREDENTIALS,
                 HeaderValue::from_static("true"),
             );

@@ -1,5 +1,4 @@
-//! Counts, in tests, the work of a login: equal work for unknown users can be counted, and need not
-//! be timed.
+//! Counts, in tests, what a login costs: how much work is done for a stranger is a matter of counting, not of clocks.
 
 use std::cell::Cell;
 
@@ -8,17 +7,17 @@ thread_local! {
     static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts a password hash.
+/// A password was hashed.
 pub(super) fn count_hash() {
     HASHED.set(HASHED.get() + 1);
 }
 
-/// Counts a comparison of two digests.
+/// Two digests were compared.
 pub(super) fn count_comparison() {
     COMPARED.set(COMPARED.get() + 1);
 }
 
-/// Hashes and comparisons on this thread since the last call.
+/// Hashes and comparisons on this thread since it was last asked.
 pub(super) fn take_counts() -> (usize, usize) {
     (HASHED.take(), COMPARED.take())
 }

@@ -1,11 +1,9 @@
-//! The results of password hashing, cached for a while so that not every request costs a hash.
+//! What hashing found out, remembered for a while, so that each request does not cost a hash.
 //!
-//! The cache has two generations of digests. When the younger one is full or too old it becomes the
-//! elder, and the former elder is dropped as a whole. That bounds memory and age without an order
-//! of entries: a digest that is looked up is inserted again, so an entry lives for one to two
-//! generations after its last use. The time is an argument. A cached result stays true for as long
-//! as the configuration, since that never changes; expiry only bounds the memory and how long a
-//! digest is kept.
+//! Two generations of digests, the younger of which becomes the elder when it is full or has its age; the eldest is forgotten
+//! whole. That bounds the memory and the time with nothing to keep in order: what is asked for again is written anew, so an
+//! entry lives for one to two generations after it was last of use. The time is an argument. What is remembered stays true for
+//! as long as the configuration, since that never changes; forgetting bounds the memory, and how long a digest lies about.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
@@ -13,14 +11,14 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::SecretDigest;
 
-/// A bounded set of digests that expire.
+/// A bounded set that forgets.
 #[derive(Debug)]
 pub(super) struct LoginCache {
-    /// Maximum entries of a generation.
-    max_entries: usize,
+    /// Entries of a generation.
+    most: usize,
     /// How long a generation lasts.
-    max_age: Duration,
-    /// Locked for reading on every login, for writing on new ones and when a generation ends.
+    age: Duration,
+    /// Read for every login; written for new ones, and when a generation ends.
     generations: RwLock<LoginCacheGenerations>,
 }
 
@@ -28,32 +26,32 @@ pub(super) struct LoginCache {
 struct LoginCacheGenerations {
     young: HashSet<SecretDigest>,
     old: HashSet<SecretDigest>,
-    /// When the younger generation began.
-    started: SystemTime,
+    /// When the young one began.
+    since: SystemTime,
 }
 
 impl LoginCache {
-    /// Keeps at most `max_entries` digests, each for at most `lifetime` after its last use.
-    pub(super) fn new(max_entries: usize, lifetime: Duration) -> Self {
+    /// Remembers at most `bound` digests, each for at most `lifetime` after it was last of use.
+    pub(super) fn new(bound: usize, lifetime: Duration) -> Self {
         Self {
-            max_entries: max_entries.div_ceil(2).max(1),
-            max_age: lifetime / 2,
+            most: bound.div_ceil(2).max(1),
+            age: lifetime / 2,
             generations: RwLock::new(LoginCacheGenerations {
                 young: HashSet::new(),
                 old: HashSet::new(),
-                started: SystemTime::UNIX_EPOCH,
+                since: SystemTime::UNIX_EPOCH,
             }),
         }
     }
 
-    /// Whether a digest is cached; if so, its lifetime begins again.
+    /// Whether it is remembered; it is then remembered longer.
     pub(super) fn contains(&self, digest: &SecretDigest, now: SystemTime) -> bool {
         {
             let generations = self
                 .generations
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            if generations.is_current(self.max_age, now) {
+            if generations.lasts(self.age, now) {
                 if generations.young.contains(digest) {
                     return true;
                 }
@@ -66,16 +64,15 @@ impl LoginCache {
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.rotate(self.max_age, now);
-        let is_present = generations.young.contains(digest) || generations.old.contains(digest);
-        if is_present {
-            generations.add(*digest, self.max_entries);
+        generations.turn(self.age, now);
+        let has = generations.young.contains(digest) || generations.old.contains(digest);
+        if has {
+            generations.add(*digest, self.most);
         }
-        is_present
+        has
     }
 
-    /// Whether a digest is cached, without a clock: true a little longer than
-    /// [`contains`](Self::contains) is.
+    /// Whether it is remembered, by one who has no clock: true a little longer than [`contains`](Self::has) says it.
     pub(super) fn contains_at_any_age(&self, digest: &SecretDigest) -> bool {
         let generations = self
             .generations
@@ -84,39 +81,39 @@ impl LoginCache {
         generations.young.contains(digest) || generations.old.contains(digest)
     }
 
-    /// Adds a digest.
+    /// Remembers it.
     pub(super) fn insert(&self, digest: SecretDigest) {
         let mut generations = self
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.add(digest, self.max_entries);
+        generations.add(digest, self.most);
     }
 }
 
 impl LoginCacheGenerations {
-    /// Whether the younger generation still lasts. It ends when the clock is set back.
-    fn is_current(&self, max_age: Duration, now: SystemTime) -> bool {
-        now.duration_since(self.started)
-            .is_ok_and(|started| started < max_age)
+    /// Whether the young generation is not over. It is when the clock was set back.
+    fn lasts(&self, age: Duration, now: SystemTime) -> bool {
+        now.duration_since(self.since)
+            .is_ok_and(|since| since < age)
     }
 
-    fn rotate(&mut self, max_age: Duration, now: SystemTime) {
-        if self.is_current(max_age, now) {
+    fn turn(&mut self, age: Duration, now: SystemTime) {
+        if self.lasts(age, now) {
             return;
         }
         let is_next = now
-            .duration_since(self.started)
-            .is_ok_and(|started| started < max_age * 2);
+            .duration_since(self.since)
+            .is_ok_and(|since| since < age * 2);
         self.old = std::mem::take(&mut self.young);
         if !is_next {
             self.old.clear();
         }
-        self.started = now;
+        self.since = now;
     }
 
-    fn add(&mut self, digest: SecretDigest, max_entries: usize) {
-        if self.young.len() >= max_entries && !self.young.contains(&digest) {
+    fn add(&mut self, digest: SecretDigest, most: usize) {
+        if self.young.len() >= most && !self.young.contains(&digest) {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(digest);
@@ -134,9 +131,9 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
     }
 
-    /// A cache that was used at second 0, so that its generation begins there.
-    fn new_cache(max_entries: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
-        let set = LoginCache::new(max_entries, LIFETIME);
+    /// A set that was asked at 0, so that its generation begins there.
+    fn begun(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
+        let set = LoginCache::new(bound, LIFETIME);
         let digests = SecretHasher::new();
         let digest =
             move |number: u32| digests.digest(SecretDigestKind::Login, &[&number.to_string()]);
@@ -145,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn entries_live_while_they_are_used() {
-        let (set, digest) = new_cache(10);
+    fn entries_live_while_they_are_of_use_and_not_longer() {
+        let (set, digest) = begun(10);
         set.insert(digest(1));
         set.insert(digest(2));
         for seconds in [0, 29, 50, 80, 130] {
@@ -157,8 +154,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_empties_the_cache() {
-        let (set, digest) = new_cache(10);
+    fn a_clock_that_was_set_back_forgets() {
+        let (set, digest) = begun(10);
         assert!(!set.contains(&digest(1), at(10)));
         set.insert(digest(1));
         assert!(set.contains(&digest(1), at(10)));
@@ -166,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_is_bounded() {
-        let (set, digest) = new_cache(10);
+    fn a_crowd_costs_a_bounded_memory() {
+        let (set, digest) = begun(10);
         (0..1000).for_each(|number| set.insert(digest(number)));
         let kept = (0..1000).filter(|number| {
             let generations = set.generations.read().expect("no panic");

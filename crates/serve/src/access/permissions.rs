@@ -1,4 +1,4 @@
-//! What a request may do.
+//! What a request was granted.
 
 use std::sync::Arc;
 
@@ -7,30 +7,28 @@ use crate::{ObjectKey, RequestPath};
 use super::scope::{AccessRight, AccessScope};
 use super::signed_url::SignableMethod;
 
-/// How a request got its permissions.
+/// By what a request was granted something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionSource {
-    /// No access is configured: everybody may do everything.
+    /// Nothing is configured: everybody may do everything.
     Open,
-    /// The permissions of requests without credentials.
+    /// By what is granted to those who do not say who they are.
     Anonymous,
-    /// A user name and a password. Browsers add these to requests that another page made, see
+    /// By a name and a password. Browsers send these along with requests that another page made, see
     /// [`is_cross_site`](super::is_cross_site).
     Login,
-    /// A token.
+    /// By a token.
     Token,
-    /// A signed URL.
+    /// By the URL itself.
     Signature,
 }
 
 /// What a request may do. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permissions {
-    /// The user name, for the log: always one from the configuration, never one that a client made
-    /// up.
+    /// Who it is, for the log. It is a name from the configuration and never one that a stranger made up.
     pub user: Option<Arc<str>>,
-    /// How the request got them. A response that depends on personal permissions
-    /// ([`Permissions::is_personal`]) must not enter shared caches.
+    /// By what. Answers to what was not granted to all alike ([`Permissions::is_personal`]) do not belong into shared caches.
     pub source: PermissionSource,
     scope: PermissionScope,
 }
@@ -38,7 +36,7 @@ pub struct Permissions {
 #[derive(Debug, Clone)]
 enum PermissionScope {
     All,
-    /// Scopes of the user or token, and the scopes that every request has.
+    /// Of one's own, and those that all have.
     Scopes(Arc<[AccessScope]>, Arc<[AccessScope]>),
     /// One method for one path.
     Signed(SignableMethod, Arc<RequestPath>),
@@ -53,66 +51,60 @@ impl Permissions {
         }
     }
 
-    pub(super) fn anonymous(anonymous: &Arc<[AccessScope]>) -> Self {
-        Self::scoped(
-            (PermissionSource::Anonymous, None),
-            &Arc::from([]),
-            anonymous,
-        )
+    pub(super) fn anonymous(common: &Arc<[AccessScope]>) -> Self {
+        Self::scoped((PermissionSource::Anonymous, None), &Arc::from([]), common)
     }
 
     pub(super) fn scoped(
         (source, user): (PermissionSource, Option<Arc<str>>),
         own: &Arc<[AccessScope]>,
-        anonymous: &Arc<[AccessScope]>,
+        common: &Arc<[AccessScope]>,
     ) -> Self {
         Self {
             user,
             source,
-            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(anonymous)),
+            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(common)),
         }
     }
 
-    pub(super) fn signed(method: SignableMethod, path: &RequestPath) -> Self {
+    pub(super) fn signed(method: SignableMethod, named: &RequestPath) -> Self {
         Self {
             user: None,
             source: PermissionSource::Signature,
-            scope: PermissionScope::Signed(method, Arc::new(path.clone())),
+            scope: PermissionScope::Signed(method, Arc::new(named.clone())),
         }
     }
 
-    /// Whether `right` on `key` is permitted.
-    /// [`AccessControl::authorize`](super::AccessControl::authorize) has checked this for the
-    /// request's own method and key; code that touches another key, or shows on a page what the
-    /// user may do, must ask again.
+    /// Whether it reaches that far. [`AccessControl::judge`](super::AccessControl::judge) asked this for the request's own method and key;
+    /// whoever touches another key, or shows on a page what could be done, asks again.
     ///
-    /// A signed URL permits its own key and nothing beneath it.
+    /// A signed URL reaches its own key, and nothing beneath it.
     #[must_use]
     pub fn allows(&self, right: AccessRight, key: &ObjectKey) -> bool {
         let covered = |scopes: &[AccessScope]| scopes.iter().any(|scope| scope.covers(right, key));
         match &self.scope {
             PermissionScope::All => true,
-            PermissionScope::Scopes(own, anonymous) => covered(own) || covered(anonymous),
-            PermissionScope::Signed(method, path) => {
-                method.required_right() == right && path.key == *key
+            PermissionScope::Scopes(own, common) => covered(own) || covered(common),
+            PermissionScope::Signed(method, named) => {
+                method.required_right() == right && named.key == *key
             }
         }
     }
 
-    /// Whether the names in that folder, and all beneath it, may be listed. To be asked before a
-    /// listing or a tar file is made of a key.
+    /// Whether it may see the names in that folder, and all that is beneath it. To be asked before a listing or a tar file is made
+    /// of a key, however the request was written.
     ///
-    /// A signed URL permits listing the folder that it was made for, if its path ends in a slash.
+    /// A signed URL lists the folder that it was made for, with its slash at the end.
     #[must_use]
     pub fn allows_listing(&self, folder: &ObjectKey) -> bool {
         let is_listable = match &self.scope {
-            PermissionScope::Signed(_, path) => path.is_folder,
+            PermissionScope::Signed(_, named) => named.is_folder,
             PermissionScope::All | PermissionScope::Scopes(..) => true,
         };
         is_listable && self.allows(AccessRight::Read, folder)
     }
 
-    /// Whether the permissions depend on credentials.
+    /// Whether it came from something that not everybody has.
     #[must_use]
     pub fn is_personal(&self) -> bool {
         !matches!(

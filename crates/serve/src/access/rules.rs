@@ -1,8 +1,7 @@
 //! Users and tokens as they are written on a command line.
 //!
-//! The fields of a rule are separated by colons, and none may contain one: a rule that could be
-//! read in two ways might set another password than its author meant. Errors show nothing of the
-//! text, since all of it may be a password.
+//! A rule's parts stand between colons, and none of them may hold one: a rule that could be read in two ways might hand out
+//! another password than the one that was meant. No error shows any of the text, since all of it may be a password.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,28 +9,28 @@ use std::str::FromStr;
 use super::scope::{AccessScope, AccessScopeError};
 use super::secret::ZeroizedSecret;
 
-/// A user, the password in plain text, and one scope: `user:password:ro|rw[:/prefix]`. Several
-/// rules may name one user, with the same password.
+/// A user, the password in plain, and one thing that the user may do: `user:password:ro|rw[:/prefix]`. Several rules may name one
+/// user, with the same password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthRule {
-    /// The name: not empty, without a colon or control character.
+    /// Who; has no colon and no control character, and is not empty.
     pub user: String,
-    /// The password as the user types it.
+    /// As the user types it.
     pub password: ZeroizedSecret,
-    /// What the user may do.
+    /// What they may do.
     pub scope: AccessScope,
 }
 
-/// A token and one scope: `TOKEN:ro|rw[:/prefix]`. Several rules may have the same token.
+/// A token and one thing that its bearer may do: `TOKEN:ro|rw[:/prefix]`. Several rules may have one token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRule {
-    /// The token as it follows `Bearer` (RFC 6750 2.1).
+    /// As it stands after `Bearer` (RFC 6750 2.1).
     pub token: ZeroizedSecret,
-    /// What a request with this token may do.
+    /// What the bearer may do.
     pub scope: AccessScope,
 }
 
-/// Why a text is not a rule.
+/// Why a text is no rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthRuleError {
     /// Too few colons.
@@ -39,7 +38,7 @@ pub enum AuthRuleError {
         "a login is written user:password:ro or user:password:rw, with :/prefix after it for a part of the store"
     )]
     Login,
-    /// Too many colons, or they are misplaced.
+    /// Too many, or they are not where they should be.
     #[error(
         "a login is written user:password:ro|rw[:/prefix]; a password that holds a colon cannot be written so: put its hash into \
          a file of logins"
@@ -50,22 +49,22 @@ pub enum AuthRuleError {
         "a token is written TOKEN:ro or TOKEN:rw, with :/prefix after it for a part of the store"
     )]
     Token,
-    /// The right at the end is wrong, and the rest cannot be misread.
-    #[error("the rights are written ro|rw[:/prefix]")]
+    /// The end of a rule, where nothing can be mistaken.
+    #[error("what may be done is written ro|rw[:/prefix]")]
     Scope(#[source] AccessScopeError),
-    /// The user name is empty.
-    #[error("the user name is empty")]
+    /// Nobody.
+    #[error("the user has no name")]
     NoUser,
-    /// No header can carry a control character.
-    #[error("the user name contains a control character")]
+    /// What no header can carry.
+    #[error("the name of the user holds a control character")]
     UserControl,
-    /// Probably a variable that was not set.
+    /// Likely a variable that was not set.
     #[error("the password is empty")]
     NoPassword,
-    /// No client can send a control character (RFC 7617 2).
-    #[error("the password contains a control character")]
+    /// What no client can send (RFC 7617 2).
+    #[error("the password holds a control character")]
     PasswordControl,
-    /// No header can carry these characters.
+    /// What no header can carry.
     #[error("a token is made of letters, digits and -._~+/ (and = at its end)")]
     TokenCharacters,
 }
@@ -91,7 +90,7 @@ impl FromStr for AuthRule {
             user: user.to_owned(),
             password: ZeroizedSecret::new(password),
             scope: scope.parse().map_err(|error| match error {
-                // The rest of the rule cannot be misread.
+                // Nothing but the last word can be wrong.
                 AccessScopeError::Right if !scope.contains(':') => AuthRuleError::Scope(error),
                 _ => AuthRuleError::Colons(error),
             })?,
@@ -114,14 +113,14 @@ impl FromStr for TokenRule {
     }
 }
 
-/// Shows the user and the scope, and not the password.
+/// Shows who and what, and not the password.
 impl fmt::Display for AuthRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:***:{}", self.user, self.scope)
     }
 }
 
-/// Checks a user name, of a rule or of a file.
+/// What a name may be, in a rule and in a file.
 pub(super) fn check_user(user: &str) -> Result<(), AuthRuleError> {
     match user {
         "" => Err(AuthRuleError::NoUser),
@@ -130,7 +129,7 @@ pub(super) fn check_user(user: &str) -> Result<(), AuthRuleError> {
     }
 }
 
-/// Whether a text is a `b64token` (RFC 6750 2.1).
+/// RFC 6750 2.1, `b64token`.
 pub(super) fn is_token(text: &[u8]) -> bool {
     let end = text.iter().rposition(|byte| *byte != b'=');
     let body = end.map_or(&[][..], |end| &text[..=end]);
@@ -146,10 +145,10 @@ mod tests {
     use crate::ObjectKey;
     use crate::access::AccessRight;
 
-    /// The messages of an error and its sources.
-    fn error_chain(error: &dyn std::error::Error) -> String {
+    /// The whole chain of an error.
+    fn said(error: &dyn std::error::Error) -> String {
         match error.source() {
-            Some(source) => format!("{error}: {}", error_chain(source)),
+            Some(source) => format!("{error}: {}", said(source)),
             None => error.to_string(),
         }
     }
@@ -167,9 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn malformed_rules_are_refused_and_never_shown() {
+    fn what_is_no_rule_is_refused_and_never_shown() {
         use AuthRuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
-        let colons = |reason| AuthRuleError::Colons(reason);
+        let colons = |why| AuthRuleError::Colons(why);
         let relative = AccessScopeError::Prefix(crate::ObjectKeyError::Relative);
         let cases = [
             ("", Login),
@@ -199,10 +198,10 @@ mod tests {
             ),
             ("alice:hunter2:ro:hunter2", colons(relative)),
         ];
-        for (text, reason) in cases {
+        for (text, why) in cases {
             let error = text.parse::<AuthRule>().expect_err(text);
-            assert_eq!(error, reason, "{text}");
-            let shown = format!("{}{error:?}", error_chain(&error));
+            assert_eq!(error, why, "{text}");
+            let shown = format!("{}{error:?}", said(&error));
             assert!(
                 !shown.contains("hunter2") && !shown.contains("alice"),
                 "{shown}"
@@ -222,7 +221,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rules_survive_a_round_trip(
+        fn rules_come_back(
             user in "[^:\\p{Cc}]{1,12}",
             password in "[^:\\p{Cc}]{1,20}",
             is_write: bool,
@@ -238,7 +237,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
+        fn no_text_is_a_panic(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
             let _ = text.parse::<AuthRule>();
             let _ = text.parse::<TokenRule>();
             let _ = text.parse::<AccessScope>();

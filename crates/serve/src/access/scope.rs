@@ -1,10 +1,9 @@
-//! Rights, and the part of the store that they cover.
+//! Rights, and the part of the store for which somebody has them.
 //!
-//! A scope covers a prefix as a whole: a user who may read `/a/b` may read and list that key and
-//! all beneath it, and nothing beside or above it. So that user may not list `/` or `/a`, not even
-//! to find `/a/b/`: a listing shows names, and the other names there belong to other users. In
-//! return, a folder that may be listed may be listed to any depth, and a listing or tar file needs
-//! no check for each entry.
+//! A scope holds a prefix as a whole: who may read `/a/b` may read, and list, that key and all beneath it, and nothing beside or
+//! above it. So a user of `/a/b` may not list `/` or `/a`, not even to see the way to what is theirs: a listing shows names, and
+//! the names beside the way are others'. They begin at `/a/b/`. In return a folder that may be listed may be listed to its
+//! depths, and nobody has to look at each entry of a listing or a tar file whether it may be shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,15 +15,15 @@ use crate::{ObjectKey, ObjectKeyError};
 /// What may be done with a key. The later implies the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessRight {
-    /// Read it, and list it if it is a folder.
+    /// Read it, and list it when it is a folder.
     Read,
     /// Read, replace and delete it.
     Write,
 }
 
 impl AccessRight {
-    /// The right that a method needs; `None` for OPTIONS, which concerns the server and not its
-    /// files. Unknown methods need the highest.
+    /// What a method needs; `None` for OPTIONS, which is about the server and not about what it holds. Methods that are not known
+    /// need the most.
     #[must_use]
     pub fn required_for(method: &Method) -> Option<Self> {
         match *method {
@@ -56,32 +55,31 @@ impl fmt::Display for AccessRight {
     }
 }
 
-/// A right to a key and all beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
+/// A right to a key and all that lies beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AccessScope {
-    /// The highest right.
+    /// The most that may be done there.
     pub right: AccessRight,
-    /// The key. The root covers everything.
+    /// Where. The root is everything.
     pub prefix: ObjectKey,
 }
 
-/// Why a text is not a scope. Contains nothing of the text: it may be the end of a password with a
-/// colon in it.
+/// Why a text is no scope. Says nothing of the text: it may be the end of a password with a colon in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AccessScopeError {
-    /// A word other than `ro` and `rw`.
+    /// Another word than the two.
     #[error("the right is neither `ro` (read) nor `rw` (read and write)")]
     Right,
-    /// A colon in the prefix, or in the password before it.
+    /// A colon in the prefix, or in what came before.
     #[error("there are too many colons: in a prefix a colon is written %3A")]
     Colons,
-    /// The prefix is not a valid key.
+    /// The prefix is no key.
     #[error("the prefix is written as in a URL, like `/team/my%20files`")]
     Prefix(#[source] ObjectKeyError),
 }
 
 impl AccessScope {
-    /// A right to the whole store.
+    /// A right to everything.
     #[must_use]
     pub fn everywhere(right: AccessRight) -> Self {
         Self {
@@ -90,7 +88,7 @@ impl AccessScope {
         }
     }
 
-    /// Whether this scope permits `right` on `key`.
+    /// Whether it covers that.
     #[must_use]
     pub fn covers(&self, right: AccessRight, key: &ObjectKey) -> bool {
         right <= self.right && key.is_within(&self.prefix)
@@ -100,7 +98,7 @@ impl AccessScope {
 impl FromStr for AccessScope {
     type Err = AccessScopeError;
 
-    /// Ignores a slash at the end of the prefix.
+    /// A slash at the end of the prefix makes no difference.
     fn from_str(text: &str) -> Result<Self, AccessScopeError> {
         let Some((right, prefix)) = text.split_once(':') else {
             return Ok(Self::everywhere(text.parse()?));
@@ -109,10 +107,10 @@ impl FromStr for AccessScope {
         if prefix.contains(':') {
             return Err(AccessScopeError::Colons);
         }
-        let path = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
+        let named = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
         Ok(Self {
             right,
-            prefix: path.key,
+            prefix: named.key,
         })
     }
 }
@@ -126,13 +124,12 @@ impl fmt::Display for AccessScope {
     }
 }
 
-/// What requests without credentials may do. Requests with credentials may do the same, besides
-/// what their own scopes permit.
+/// What those may do who do not say who they are. Those who do may do the same, besides what is theirs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AnonymousAccess {
-    /// Nothing; but if no access is configured at all, everything.
+    /// Nothing, unless nothing at all is configured: then there is nobody else, and they may do everything.
     #[default]
     None,
-    /// What these scopes permit, whatever else is configured.
+    /// This much and no more, whatever else is configured.
     Some(Vec<AccessScope>),
 }

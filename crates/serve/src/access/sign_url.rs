@@ -1,4 +1,4 @@
-//! Signs whole URLs.
+//! Signs a URL as a whole, for those who give links away.
 
 use std::time::SystemTime;
 
@@ -11,20 +11,19 @@ use super::signed_url::{SignableMethod, SigningKey};
 /// Why a URL cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// The scheme is neither http nor https.
+    /// Nothing that a store serves.
     #[error("only http and https URLs are signed")]
     Scheme,
-    /// The path is not a valid key.
-    #[error("the path of the URL is not a valid path of a store")]
+    /// No store has such a path.
+    #[error("the path of the URL names nothing that a store can hold")]
     Path(#[source] ObjectKeyError),
 }
 
-/// Signs a URL, so that anybody may use it with this method until `expires`. An existing signature
-/// is replaced, and the query becomes part of what is signed. The user name, password and fragment
-/// are removed, since the URL is made to be given away.
+/// The URL with what lets anybody use it, for this method, until `expires`. A signature that it has is replaced; a query is signed
+/// with it; a user name, a password and a fragment are left out, since it is made to be given away.
 ///
-/// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
-/// the path that the store sees, then replace host and path by those of the proxy.
+/// The path is signed as it stands. When a proxy in front of the store serves it under another path, sign the path that the store
+/// sees, and put the host and path of the proxy around what comes of it.
 ///
 /// # Errors
 /// See [`SignError`].
@@ -37,13 +36,13 @@ pub fn sign_url(
     if !matches!(url.scheme(), "http" | "https") {
         return Err(SignError::Scheme);
     }
-    let path = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
+    let named = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
     let mut signed = url.clone();
     signed.set_fragment(None);
-    // Neither fails for a URL with a host, and http URLs have one.
+    // Neither fails for a URL with a host, which those of http have.
     let _ = signed.set_username("");
     let _ = signed.set_password(None);
-    signed.set_query(Some(&key.sign(method, &path, url.query(), expires)));
+    signed.set_query(Some(&key.sign(method, &named, url.query(), expires)));
     Ok(signed)
 }
 
@@ -57,24 +56,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signed_url_is_valid() {
+    fn a_signed_url_is_one_that_holds() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let expires = now + Duration::from_secs(60);
         let given = "https://me:hunter2@files.example/a%20b/c d;x/?format=tar&q=a'b \u{e9}#top";
         let url: Url = given.parse().expect("a URL");
         let signed = sign_url(&key, SignableMethod::Get, &url, expires).expect("signed");
-        let text = signed.as_str();
+        let shown = signed.as_str();
         assert!(
-            text.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
-            "{text}"
+            shown.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
+            "{shown}"
         );
         assert!(signed.fragment().is_none());
-        let path = ObjectKey::parse(signed.path()).expect("a key");
-        let verify = |url: &Url| key.verify(&Method::GET, &path, url.query(), now);
+        let named = ObjectKey::parse(signed.path()).expect("a key");
+        let verify = |url: &Url| key.verify(&Method::GET, &named, url.query(), now);
         assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
         assert_eq!(verify(&url), SignatureCheck::Unsigned);
-        // Signing again replaces the signature.
+        // Again, with what it has already.
         assert_eq!(
             sign_url(&key, SignableMethod::Get, &signed, expires),
             Ok(signed)
@@ -82,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn urls_that_no_store_serves_are_not_signed() {
+    fn what_no_store_serves_is_not_signed() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let sign = |url: &str| {
             sign_url(

@@ -1,23 +1,21 @@
 //! URLs that carry their own permission and expire.
 //!
-//! A signature is valid for one request until a moment: one method (HEAD goes with GET), one path
-//! (a folder's ends in its slash) and one query. The query is signed byte by byte and in order,
-//! since a parameter like `format=tar` changes the response, and other parameters may be added some
-//! day: who signs a link to a picture has not signed all that can be asked about it. So adding
-//! anything to a link breaks it, as with other stores. To list a folder, or to take it as a tar
-//! file, a link must be signed for exactly that.
+//! A signature is for one request: one method (HEAD goes with GET), one path (a folder's ends in its slash) and one query, until a
+//! moment. The query is part of it as it stands, byte by byte and in its order: a parameter like `format=tar` changes what an
+//! answer holds, others may do so one day, and who signed a link to a picture has not signed all that can be asked about it. So a
+//! link breaks when something is added to it, as with other stores. A folder is listed, or taken as a tar file, by a link that was
+//! signed for just that.
 //!
-//! This text is signed with HMAC-SHA256 (RFC 2104). The fields are unambiguous, since none but the
-//! last can contain a line feed:
+//! What is signed is this, with the key, by HMAC-SHA256 (RFC 2104); each field ends where it must, since no field but the last can
+//! hold a line feed:
 //!
 //! ```text
-//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each other parameter, followed by &
+//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each parameter that is not ours, followed by &
 //! ```
 //!
-//! The host is not signed: two servers that share a key can make links for both, and a store does
-//! not know its own host names. The signature is the parameter `haul-signature`, in base64 for
-//! URLs, and is compared as text, so no other spelling of it is valid. The signature alone decides
-//! about a request that carries one.
+//! The host is not in it: a key that two servers share makes links for both, and a store does not know by which names it is
+//! reached. The signature stands in the query as `haul-signature`, in base64 for URLs, and is compared as that text, so that no
+//! other spelling of it holds. A request that carries one is judged by it alone.
 
 mod query;
 
@@ -41,74 +39,74 @@ use crate::RequestPath;
 use query::SignedQuery;
 pub use query::redact_signature;
 
-/// The parameter with the expiry.
+/// The parameter that says until when.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
 
-/// The parameter with the signature.
+/// The parameter that proves it.
 pub const SIGNATURE_PARAMETER: &str = "haul-signature";
 
-/// First line of the signed text: no other use of the same key signs a text that begins so.
+/// Says what the signature is of, and of which kind: no other use of the same key makes the same text.
 const VERSION: &str = "haul-url-v1";
 
-/// Minimum bytes of a key: a shorter one could be guessed with one link at hand.
+/// Bytes of the shortest key: fewer can be guessed at home, with one link at hand.
 const MIN_KEY_BYTES: usize = 16;
 
-/// Maximum bytes of a key.
+/// Bytes of the longest.
 const MAX_KEY_BYTES: usize = 4096;
 
 /// A method that a URL can be signed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SignableMethod {
-    /// GET, and HEAD.
+    /// And HEAD.
     Get,
     /// Replaces the file.
     Put,
-    /// Deletes the file.
+    /// Removes it.
     Delete,
 }
 
-/// The text names another method.
+/// Another method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a URL is signed for GET, PUT or DELETE")]
 pub struct SignableMethodError;
 
-/// The key that signs: any bytes, at least 16. `Debug` shows nothing of it.
+/// The key that signs, at least 16 bytes of whatever kind. Printing it prints nothing of it.
 #[derive(Clone)]
 pub struct SigningKey(Zeroizing<Vec<u8>>);
 
-/// Why a signing key cannot be used.
+/// Why something is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningKeyError {
-    /// Too few bytes, or too many.
+    /// Too few bytes.
     #[error(
         "a signing key has at least {MIN_KEY_BYTES} bytes, and up to {MAX_KEY_BYTES}; `openssl rand -base64 32` makes one"
     )]
     Length,
-    /// Its file cannot be read.
+    /// The file that it is in.
     #[error("the signing key cannot be read from {path}")]
     Io {
-        /// The file.
+        /// Which.
         path: PathBuf,
-        /// The system's error.
+        /// Why.
         source: std::io::Error,
     },
 }
 
-/// The result of checking a query.
+/// What a query says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureCheck {
-    /// The query has no signature.
+    /// Nothing of a signature.
     Unsigned,
-    /// The signature is valid, for this method.
+    /// That it may, as far as this method goes.
     Valid(SignableMethod),
-    /// The signature is valid, but expired.
+    /// That it might have.
     Expired,
-    /// The signature is not valid.
+    /// Nothing that holds.
     Invalid,
 }
 
 impl SignableMethod {
-    /// The method that a request's method must be signed as.
+    /// The signature that a method wants.
     fn for_method(method: &Method) -> Option<Self> {
         match *method {
             Method::GET | Method::HEAD => Some(Self::Get),
@@ -149,8 +147,8 @@ impl FromStr for SignableMethod {
 }
 
 impl SigningKey {
-    /// A key of these bytes. A line feed at their end is not part of it, so that a file made with a
-    /// text editor holds the same key as a variable.
+    /// A key of these bytes. A line feed at their end is not part of it, so that a file made with a text editor and a variable
+    /// hold the same key.
     ///
     /// # Errors
     /// When there are too few or too many.
@@ -163,47 +161,46 @@ impl SigningKey {
         }
     }
 
-    /// Reads a key from a file. Blocks.
+    /// The key that is in a file. Blocks.
     ///
     /// # Errors
-    /// When the file cannot be read, or the key is too short or too long.
+    /// When it cannot be read, or is too short or too long.
     pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_BYTES + 4));
-        let result = std::fs::File::open(path).and_then(|file| {
+        let read = std::fs::File::open(path).and_then(|file| {
             warn_if_exposed(path, &file);
             file.take(MAX_KEY_BYTES as u64 + 3).read_to_end(&mut bytes)
         });
-        result.map_err(|source| SigningKeyError::Io {
+        read.map_err(|source| SigningKeyError::Io {
             path: path.to_owned(),
             source,
         })?;
         Self::new(&bytes)
     }
 
-    /// The whole query of a signed URL: the parameters of `query` that are not the signature's,
-    /// then expiry and signature.
+    /// The whole query of a URL that may be used for this until then: `query`, what of it is not ours, with expiry and signature.
     #[must_use]
     pub fn sign(
         &self,
         method: SignableMethod,
-        path: &RequestPath,
+        named: &RequestPath,
         query: Option<&str>,
         expires: SystemTime,
     ) -> String {
         let expires = seconds(expires).unwrap_or(0).to_string();
         let signed = SignedQuery::parse(query.unwrap_or_default());
-        let signature = self.signature(method, path, (&expires, &signed.other_parameters));
+        let signature = self.signature(method, named, (&expires, &signed.other_parameters));
         format!(
             "{}{EXPIRES_PARAMETER}={expires}&{SIGNATURE_PARAMETER}={signature}",
             signed.other_parameters
         )
     }
 
-    /// Checks whether the query alone permits a request.
+    /// Whether a request may be served for its query alone.
     pub(super) fn verify(
         &self,
         method: &Method,
-        path: &RequestPath,
+        named: &RequestPath,
         query: Option<&str>,
         now: SystemTime,
     ) -> SignatureCheck {
@@ -218,35 +215,34 @@ impl SigningKey {
         let Some(method) = SignableMethod::for_method(method) else {
             return SignatureCheck::Invalid;
         };
-        let expected = self.signature(method, path, (expires, &query.other_parameters));
-        if !bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
+        let right = self.signature(method, named, (expires, &query.other_parameters));
+        if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
             return SignatureCheck::Invalid;
         }
-        // Checked last, so that only the holder of a valid signature learns when it expires. A
-        // clock before 1970 is wrong; every signature counts as expired then.
+        // Only now, so that none but those who have a right signature learn when it ends. A clock that stands before 1970 says
+        // nothing of the time, and what may have expired has.
         match (seconds(now), expires.parse::<u64>()) {
             (Some(now), Ok(expires)) if now < expires => SignatureCheck::Valid(method),
             _ => SignatureCheck::Expired,
         }
     }
 
-    /// The signature, in base64.
+    /// In base64.
     fn signature(
         &self,
         method: SignableMethod,
-        path: &RequestPath,
+        named: &RequestPath,
         (expires, others): (&str, &str),
     ) -> String {
-        let mut escaped = path.key.escaped();
-        if path.is_folder && !path.key.is_root() {
-            escaped.push('/');
+        let mut path = named.key.escaped();
+        if named.is_folder && !named.key.is_root() {
+            path.push('/');
         }
-        // HMAC takes keys of every length. An empty signature is never sent, and an empty one would
-        // be refused.
+        // HMAC takes keys of every length. An empty signature is never sent, and as none it would be refused.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             return String::new();
         };
-        mac.update(format!("{VERSION}\n{method}\n{escaped}\n{expires}\n{others}").as_bytes());
+        mac.update(format!("{VERSION}\n{method}\n{path}\n{expires}\n{others}").as_bytes());
         URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 }
@@ -269,10 +265,10 @@ fn is_number(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Seconds since 1970.
+/// Since 1970.
 fn seconds(time: SystemTime) -> Option<u64> {
-    let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
-    Some(elapsed.as_secs())
+    let since = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(since.as_secs())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Tests of whole decisions, as a server asks for them.
+//! Judgements, as a server would ask for them.
 //!
-//! `rights`: what rules, tokens and signatures permit. `logins`: passwords that must be hashed, the
-//! cost, the queue. `secrets`: nothing is granted without a secret, and no secret is shown.
+//! Here is what asks. `rights`: what rules, tokens and signatures let whom do. `logins`: passwords that must be hashed, what that costs, and
+//! who waits for it. `secrets`: what nobody gets without one, and what nobody gets to see.
 
 mod logins;
 mod rights;
@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue};
 use super::*;
 use crate::{ObjectKey, RequestPath};
 
-/// The cheapest argon2 hash.
+/// The cheapest argon2 that there is.
 pub(super) fn argon2_of(password: &str) -> String {
     let params = Params::new(8, 1, 1, None).expect("parameters");
     let salt = SaltString::encode_b64(b"of the sea").expect("a salt");
@@ -29,7 +29,7 @@ pub(super) fn argon2_of(password: &str) -> String {
     hash.expect("a hash").to_string()
 }
 
-/// The cheapest bcrypt hash.
+/// The cheapest bcrypt that there is.
 pub(super) fn bcrypt_of(password: &str) -> String {
     bcrypt::hash_with_salt(password, 4, [7; 16])
         .expect("a hash")
@@ -40,12 +40,12 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn request_path(path: &str) -> RequestPath {
+fn named(path: &str) -> RequestPath {
     ObjectKey::parse(path).expect("a key")
 }
 
 fn key(path: &str) -> ObjectKey {
-    request_path(path).key
+    named(path).key
 }
 
 fn basic(user: &str, password: &str) -> Option<String> {
@@ -59,8 +59,8 @@ fn bearer(token: &str) -> Option<String> {
     Some(format!("Bearer {token}"))
 }
 
-/// Authorizes a request, given as its method and path with query, and its Authorization field.
-fn authorize(
+/// A request: method, path with query, Authorization.
+fn asked(
     access: &AccessControl,
     line: &str,
     authorization: Option<String>,
@@ -77,51 +77,43 @@ fn authorize(
             HeaderValue::from_str(&text).expect("a value"),
         )
     });
-    let request = AccessRequest {
+    let ask = AccessRequest {
         method: &method.parse().expect("a method"),
-        path: &request_path(path),
+        path: &named(path),
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
         peer: Some([192, 0, 2, 1].into()),
     };
     match again {
-        Some(login_result) => access.authorize_with_result(&request, login_result),
-        None => access.authorize(&request),
+        Some(checked) => access.authorize_with_result(&ask, checked),
+        None => access.authorize(&ask),
     }
 }
 
 fn status(access: &AccessControl, line: &str, authorization: Option<String>) -> u16 {
-    match authorize(access, line, authorization, None) {
+    match asked(access, line, authorization, None) {
         AccessDecision::Granted(_) => 200,
         AccessDecision::Refused(refusal) => refusal.status().as_u16(),
         AccessDecision::NeedsHashing(_) => 0,
     }
 }
 
-fn permissions_for(
-    access: &AccessControl,
-    line: &str,
-    authorization: Option<String>,
-) -> Permissions {
-    match authorize(access, line, authorization, None) {
-        AccessDecision::Granted(permissions) => permissions,
+fn granted(access: &AccessControl, line: &str, authorization: Option<String>) -> Permissions {
+    match asked(access, line, authorization, None) {
+        AccessDecision::Granted(grant) => grant,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn pending_login(
-    access: &AccessControl,
-    line: &str,
-    authorization: Option<String>,
-) -> PendingLogin {
-    match authorize(access, line, authorization, None) {
+fn pending(access: &AccessControl, line: &str, authorization: Option<String>) -> PendingLogin {
+    match asked(access, line, authorization, None) {
         AccessDecision::NeedsHashing(pending) => pending,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn rule_options(rules: &[&str]) -> AccessOptions {
+fn rules(rules: &[&str]) -> AccessOptions {
     AccessOptions {
         users: rules
             .iter()
@@ -131,7 +123,7 @@ fn rule_options(rules: &[&str]) -> AccessOptions {
     }
 }
 
-fn hashed_options(lines: &[String]) -> AccessOptions {
+fn hashed(lines: &[String]) -> AccessOptions {
     let file = AuthFile::parse(Path::new("logins"), &lines.join("\n")).expect("a file");
     AccessOptions {
         auth_files: vec![file],

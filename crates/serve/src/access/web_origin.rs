@@ -1,4 +1,4 @@
-//! Web origins (RFC 6454): the scheme, host and port of a page.
+//! Origins of pages (RFC 6454): the scheme, host and port that a page came from.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,34 +7,33 @@ use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-/// An origin as browsers write it: `https://app.example`, with a port unless it is the scheme's
-/// default.
+/// An origin as browsers write it: `https://app.example`, with a port where it is not the scheme's own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WebOrigin(String);
 
-/// Why a text is not an origin.
+/// A text that is no origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebOriginError {
-    /// Any page can make its origin `null`.
-    #[error("any page can send the origin `null`, so it cannot be allowed")]
+    /// What every page can make itself to be.
+    #[error("`null` is what any page can call itself, and stands for no origin")]
     Null,
-    /// Any other text.
+    /// Something else.
     #[error(
-        "an origin is written https://host or http://host, with :port if needed, and nothing after it"
+        "an origin is written https://host or http://host, with :port where it has one, and nothing behind it"
     )]
     Malformed,
 }
 
 impl WebOrigin {
-    /// The origin as a header holds it.
+    /// As it stands in a header.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether a header value is this origin.
+    /// Whether this is what a header says.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
-        // Browsers write an origin in one way only.
+        // Browsers write it in one way.
         value.as_bytes() == self.0.as_bytes()
     }
 }
@@ -51,7 +50,7 @@ impl FromStr for WebOrigin {
             .or_else(|| text.strip_prefix("http://"));
         let rest = rest.ok_or(WebOriginError::Malformed)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
-        // A URL parser would take these for the end of the host.
+        // What a parser of URLs would read as something beside the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])
             || host.chars().any(|sign| sign.is_control() || sign == ' ')
         {
@@ -68,7 +67,7 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// The value of the Origin field; `None` if there is none, or more than one.
+/// The origin that a browser says a request is from; `None` when it says none, or several.
 pub(super) fn request_origin(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut all = headers.get_all(ORIGIN).iter();
     let first = all.next()?;
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_origins_are_refused() {
+    fn what_is_no_origin_is_refused() {
         assert_eq!("null".parse::<WebOrigin>(), Err(WebOriginError::Null));
         for text in [
             "",

@@ -1,10 +1,9 @@
-//! Response bodies.
+//! What answers are made of.
 //!
-//! A small body is one piece of memory. The bytes of larger files are sent by the kernel on plain
-//! HTTP/1.1 connections ([`sendfile`](crate::sendfile)), and read chunk by chunk elsewhere: on TLS
-//! and HTTP/2 ([`FileRangeReader`]). The end of a large file is always checked before it is sent,
-//! to find out whether the file has changed meanwhile. Listings and archives are produced while
-//! they are sent, step by step, by an iterator ([`ProducedBody`]).
+//! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
+//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`FileRangeReader`]). The end of a large one is always
+//! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
+//! (listings, archives) comes from an iterator, step by step ([`ProducedBody`]).
 
 mod produced;
 mod reader;
@@ -21,27 +20,27 @@ use hyper::body::{Frame, SizeHint};
 pub(crate) use produced::{BodyProducer, ProducedBody};
 pub(crate) use reader::FileRangeReader;
 
-/// A response body.
+/// A body.
 pub(crate) enum ServeBody {
+    /// Nothing.
     Empty,
-    /// A single chunk: memory, or a slice that stands for a range of a file.
+    /// One piece: memory, or a slice of a file that stands for it.
     Whole(Bytes),
-    /// Chunks in order, and the bytes left in all of them.
-    Chunks(VecDeque<BodyChunk>, u64),
-    /// Produced while it is sent. An error ends the connection, so that the client does not take a
-    /// part for the whole.
-    Produced(ProducedBody),
+    /// Pieces of both kinds, one after another; the bytes in all of them.
+    Pieces(VecDeque<BodyChunk>, u64),
+    /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
+    Made(ProducedBody),
 }
 
-/// A chunk of a body.
+/// Part of a body.
 pub(crate) enum BodyChunk {
-    /// Memory, or a slice that stands for a range of a file.
+    /// Memory, or a slice of a file that stands for it.
     Bytes(Bytes),
-    /// A range of a file that this process reads.
+    /// A range of a file, to be read.
     Reader(Box<FileRangeReader>),
 }
 
-/// Shows the length alone: a slice that stands for a range of a file must not be read.
+/// By lengths: a slice that stands for a file must not be looked at.
 impl fmt::Debug for ServeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
@@ -50,7 +49,7 @@ impl fmt::Debug for ServeBody {
     }
 }
 
-/// Shows the length alone, for the same reason.
+/// The same.
 impl fmt::Debug for BodyChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Piece")
@@ -60,25 +59,25 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
-    /// A text body.
+    /// Text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Whole(text.into().into())
     }
 
-    /// A body of several chunks.
-    pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
-        let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
-        let len = chunks.iter().map(BodyChunk::len).sum();
-        Self::Chunks(chunks, len)
+    /// Some pieces.
+    pub(crate) fn pieces(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
+        let pieces: VecDeque<BodyChunk> = pieces.into_iter().collect();
+        let len = pieces.iter().map(BodyChunk::len).sum();
+        Self::Pieces(pieces, len)
     }
 
-    /// The length, if it is known beforehand.
+    /// Its bytes, where they are known beforehand.
     pub(crate) fn len(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
-            Self::Chunks(_, left) => Some(*left),
-            Self::Produced(_) => None,
+            Self::Pieces(_, left) => Some(*left),
+            Self::Made(_) => None,
         }
     }
 }
@@ -87,7 +86,7 @@ impl BodyChunk {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Reader(reader) => reader.remaining_len(),
+            Self::Reader(reader) => reader.left(),
         }
     }
 }
@@ -107,21 +106,21 @@ impl hyper::body::Body for ServeBody {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Chunks(chunks, left) => {
-                let bytes = match chunks.front_mut() {
+            Self::Pieces(pieces, left) => {
+                let bytes = match pieces.front_mut() {
                     None => return Poll::Ready(None),
                     Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
                     Some(BodyChunk::Reader(reader)) => ready!(reader.poll_next(cx))?,
                 };
                 *left = left.saturating_sub(bytes.len() as u64);
-                if chunks.front().is_some_and(|chunk| chunk.len() == 0) {
-                    chunks.pop_front();
+                if pieces.front().is_some_and(|piece| piece.len() == 0) {
+                    pieces.pop_front();
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Produced(produced) => produced
+            Self::Made(made) => made
                 .poll_next(cx)
-                .map(|chunk| Some(chunk?.map(Frame::data))),
+                .map(|piece| Some(piece?.map(Frame::data))),
         }
     }
 
@@ -129,8 +128,8 @@ impl hyper::body::Body for ServeBody {
         match self {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Chunks(chunks, _) => chunks.is_empty(),
-            Self::Produced(produced) => produced.is_finished(),
+            Self::Pieces(pieces, _) => pieces.is_empty(),
+            Self::Made(made) => made.is_over(),
         }
     }
 

@@ -1,78 +1,76 @@
-//! Copies small chunks of a request body together before they are written.
+//! Pieces of a body on their way to the disk.
 //!
-//! The client chooses the length of a chunk: a chunk or an HTTP/2 frame may have one byte. Kept
-//! alone, that byte costs thirty times as much, and keeps alive the buffer of hyper's that it was
-//! read into. A bound on bytes would then not bound memory. So short chunks are copied together,
-//! and only long ones, or a single one, are kept as they are.
+//! They are as long as the peer makes them: a chunk, or a frame of HTTP/2, may have one byte. As a piece of its own that byte costs thirty times as
+//! much, and keeps alive whatever it was read with: a buffer of hyper's, of which all the rest may have been something else. A
+//! bound of bytes would then bound little. So short pieces are copied together, and only long ones, or a single one, stay what they were.
 
 use bytes::{Bytes, BytesMut};
 
-/// Chunks of at least this many bytes are kept as they are: their overhead is small, and a copy
-/// would cost more.
-const KEEP_MIN: usize = 4 << 10;
+/// Bytes from which a piece is kept as it is: what it costs beside them is little, and a copy would be more.
+const LONG: usize = 4 << 10;
 
-/// Chunks in order.
+/// Pieces, in order.
 #[derive(Debug, Default)]
 pub(super) struct CoalescedChunks {
-    /// Finished chunks.
-    chunks: Vec<Bytes>,
-    /// Short chunks that follow them.
+    /// Those that are done.
+    pieces: Vec<Bytes>,
+    /// Short ones after them.
     short: ShortChunks,
-    /// Bytes of all chunks.
+    /// Bytes of all.
     bytes: usize,
 }
 
-/// Consecutive short chunks.
+/// Short pieces next to each other.
 #[derive(Debug, Default)]
 enum ShortChunks {
     #[default]
     None,
-    /// The usual case: a small body, or the end of a long one.
+    /// Mostly there is one: a small body, or the end of a long one.
     One(Bytes),
     /// Copied together.
     Many(BytesMut),
 }
 
 impl CoalescedChunks {
-    /// Appends a chunk.
-    pub(super) fn push(&mut self, chunk: Bytes) {
-        self.bytes += chunk.len();
-        if chunk.len() >= KEEP_MIN {
+    /// One more.
+    pub(super) fn push(&mut self, piece: Bytes) {
+        self.bytes += piece.len();
+        if piece.len() >= LONG {
             self.seal();
-            self.chunks.push(chunk);
+            self.pieces.push(piece);
             return;
         }
         self.short = match std::mem::take(&mut self.short) {
-            ShortChunks::None => ShortChunks::One(chunk),
+            ShortChunks::None => ShortChunks::One(piece),
             ShortChunks::One(first) => {
-                let mut many = BytesMut::with_capacity(KEEP_MIN.max(first.len() + chunk.len()));
+                let mut many = BytesMut::with_capacity(LONG.max(first.len() + piece.len()));
                 many.extend_from_slice(&first);
-                many.extend_from_slice(&chunk);
+                many.extend_from_slice(&piece);
                 ShortChunks::Many(many)
             }
             ShortChunks::Many(mut many) => {
-                many.extend_from_slice(&chunk);
+                many.extend_from_slice(&piece);
                 ShortChunks::Many(many)
             }
         };
     }
 
-    /// Bytes of all chunks.
+    /// Bytes of all of them.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// All chunks.
-    pub(super) fn into_chunks(mut self) -> Vec<Bytes> {
+    /// All of them.
+    pub(super) fn into_pieces(mut self) -> Vec<Bytes> {
         self.seal();
-        self.chunks
+        self.pieces
     }
 
     fn seal(&mut self) {
         match std::mem::take(&mut self.short) {
             ShortChunks::None => {}
-            ShortChunks::One(chunk) => self.chunks.push(chunk),
-            ShortChunks::Many(many) => self.chunks.push(many.freeze()),
+            ShortChunks::One(piece) => self.pieces.push(piece),
+            ShortChunks::Many(many) => self.pieces.push(many.freeze()),
         }
     }
 }
@@ -83,15 +81,15 @@ mod tests {
 
     use super::*;
 
-    fn gathered(chunks: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
+    fn gathered(pieces: impl IntoIterator<Item = Bytes>) -> Vec<Bytes> {
         let mut gathered = CoalescedChunks::default();
-        chunks.into_iter().for_each(|chunk| gathered.push(chunk));
-        gathered.into_chunks()
+        pieces.into_iter().for_each(|piece| gathered.push(piece));
+        gathered.into_pieces()
     }
 
     #[test]
-    fn long_or_single_chunks_are_not_copied() {
-        let (one, long) = (Bytes::from(vec![1; 10]), Bytes::from(vec![2; KEEP_MIN]));
+    fn what_is_long_or_alone_is_not_copied() {
+        let (one, long) = (Bytes::from(vec![1; 10]), Bytes::from(vec![2; LONG]));
         for given in [vec![one.clone()], vec![long.clone(), one, long]] {
             let came = gathered(given.clone());
             let places = |all: &[Bytes]| all.iter().map(|bytes| bytes.as_ptr()).collect::<Vec<_>>();
@@ -100,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_byte_does_not_keep_a_buffer_alive() {
+    fn a_byte_keeps_no_buffer_alive() {
         let large = Bytes::from(vec![0; 1 << 20]);
         let came = gathered((0..1000).map(|at| large.slice(at..=at)));
         assert_eq!(came.len(), 1);
@@ -109,20 +107,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bytes_stay_in_order_and_chunks_are_few(
+        fn bytes_stay_in_order_and_pieces_are_few(
             lengths in prop::collection::vec(prop_oneof![0_usize..10, 4000_usize..4200], 0..60),
         ) {
             let mut next = 0_u8;
-            let chunks: Vec<Bytes> = lengths.iter().map(|length| {
+            let pieces: Vec<Bytes> = lengths.iter().map(|length| {
                 (0..*length).map(|_| { next = next.wrapping_add(7); next }).collect()
             }).collect();
             let mut all = CoalescedChunks::default();
-            chunks.iter().for_each(|chunk| all.push(chunk.clone()));
+            pieces.iter().for_each(|piece| all.push(piece.clone()));
             prop_assert_eq!(all.bytes(), lengths.iter().sum::<usize>());
-            let came = all.into_chunks();
-            prop_assert_eq!(came.concat(), chunks.concat());
-            // Of two neighbours at least one is long.
-            prop_assert!(came.windows(2).all(|two| two[0].len() >= KEEP_MIN || two[1].len() >= KEEP_MIN));
+            let came = all.into_pieces();
+            prop_assert_eq!(came.concat(), pieces.concat());
+            // Of two neighbours one is long.
+            prop_assert!(came.windows(2).all(|two| two[0].len() >= LONG || two[1].len() >= LONG));
         }
     }
 }

@@ -1,5 +1,4 @@
-//! The page's upload form (POST multipart/form-data): stores files in one folder, for browsers
-//! without scripts.
+//! The page's upload form (POST multipart/form-data): files for one folder, for browsers without a script.
 
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::error_response::{ServeResponse, empty_response, text_response};
+use super::error_response::{ServeResponse, bare, plain};
 use super::put::{self, UploadError, UploadSource};
 use super::request_body::RequestBody;
 use crate::ObjectKey;
@@ -18,176 +17,161 @@ use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
 /// One file of a form.
-struct FormFileSource<'a> {
+struct FormFile<'a> {
     form: &'a mut FormReader<RequestBody>,
-    is_finished: bool,
+    is_over: bool,
 }
 
-impl UploadSource for FormFileSource<'_> {
-    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
+impl UploadSource for FormFile<'_> {
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         let chunk = self.form.chunk().await;
         let chunk = chunk.map_err(|error| UploadError::Broken(error.into()))?;
-        self.is_finished = chunk.is_none();
+        self.is_over = chunk.is_none();
         Ok(chunk)
     }
 
-    fn is_finished(&self) -> bool {
-        self.is_finished
+    fn is_over(&self) -> bool {
+        self.is_over
     }
 }
 
-/// A request with an upload form.
+/// What a form is asked to do.
 pub(crate) struct FormRequest {
-    /// The folder that receives the files.
+    /// Where its files go.
     pub(crate) folder: ObjectKey,
-    /// The Content-Type of the body.
-    pub(crate) content_type: String,
-    /// Whether existing files are replaced.
-    pub(crate) replace: bool,
+    /// The type of its body.
+    pub(crate) kind: String,
+    /// Whether files that are there are replaced.
+    pub(crate) replaces: bool,
 }
 
-/// The outcome of a form's files.
+/// What came of a form's files.
 #[derive(Default)]
 struct FormOutcome {
-    /// How many files were stored.
+    /// How many were stored.
     stored: usize,
-    /// Files that existed already and were left alone.
-    existing: Vec<ObjectKey>,
+    /// Those that were there already, and were left alone.
+    there: Vec<ObjectKey>,
 }
 
-/// Stores a form's files in a folder, one after another, and redirects to the folder's page. Files
-/// that were stored before an error stay. Existing files are replaced only if the request says so:
-/// the user may not have seen what the folder contains.
-pub(crate) async fn respond(
-    connection: Arc<ConnectionState>,
-    request: FormRequest,
+/// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
+/// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
+pub(crate) async fn answer(
+    line: Arc<ConnectionState>,
+    asked: FormRequest,
     body: RequestBody,
-    permissions: Permissions,
+    grant: Permissions,
 ) -> ServeResponse {
-    let form = match FormReader::new(&request.content_type, request.folder.clone(), body) {
+    let form = match FormReader::new(&asked.kind, asked.folder.clone(), body) {
         Ok(form) => form,
-        Err(error) => return form_error_response(&connection, &error),
+        Err(error) => return refused(&line, &error),
     };
-    let mut outcome = FormOutcome::default();
-    match store_files(
-        &connection,
-        form,
-        &permissions,
-        request.replace,
-        &mut outcome,
-    )
-    .await
-    {
-        Err((key, response)) => file_error_response(response, key.as_ref(), &outcome),
-        Ok(()) if outcome.existing.is_empty() && outcome.stored > 0 => {
-            redirect_to_folder(&request.folder)
-        }
-        Ok(()) if outcome.existing.is_empty() => text_response(
+    let mut sent = FormOutcome::default();
+    match all(&line, form, &grant, asked.replaces, &mut sent).await {
+        Err((key, answer)) => told(answer, key.as_ref(), &sent),
+        Ok(()) if sent.there.is_empty() && sent.stored > 0 => back(&asked.folder),
+        Ok(()) if sent.there.is_empty() => plain(
             StatusCode::BAD_REQUEST,
             "no file was chosen: go back and choose some",
         ),
-        Ok(()) => text_response(StatusCode::CONFLICT, existing_files_text(&outcome)),
+        Ok(()) => plain(StatusCode::CONFLICT, were_there(&sent)),
     }
 }
 
-async fn store_files(
-    connection: &Arc<ConnectionState>,
+async fn all(
+    line: &Arc<ConnectionState>,
     mut form: FormReader<RequestBody>,
-    permissions: &Permissions,
-    replace: bool,
-    outcome: &mut FormOutcome,
+    grant: &Permissions,
+    replaces: bool,
+    sent: &mut FormOutcome,
 ) -> Result<(), (Option<ObjectKey>, ServeResponse)> {
     while let Some(key) = form
         .next_file()
         .await
-        .map_err(|error| (None, form_error_response(connection, &error)))?
+        .map_err(|error| (None, refused(line, &error)))?
     {
-        if !permissions.allows(AccessRight::Write, &key) {
-            let response = text_response(StatusCode::FORBIDDEN, "you may not write this file");
-            return Err((Some(key), response));
+        if !grant.allows(AccessRight::Write, &key) {
+            let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
+            return Err((Some(key), answer));
         }
-        let request = put::UploadRequest::unconditional(&connection.server, key.clone());
-        let request = if replace { request } else { request.if_new() };
-        let max_bytes = request.max_bytes;
-        let file = FormFileSource {
+        let asked = put::UploadRequest::plainly(&line.server, key.clone());
+        let asked = if replaces { asked } else { asked.if_new() };
+        let most = asked.most;
+        let file = FormFile {
             form: &mut form,
-            is_finished: false,
+            is_over: false,
         };
-        match put::store_upload(connection, request, file).await {
-            Ok(_) => outcome.stored += 1,
-            Err(UploadError::Store(StoreError::ConditionFailed)) if !replace => {
-                outcome.existing.push(key)
+        match put::put(line, asked, file).await {
+            Ok(_) => sent.stored += 1,
+            Err(UploadError::Store(StoreError::ConditionFailed)) if !replaces => {
+                sent.there.push(key)
             }
             Err(error) => {
-                let response = put::upload_error_response(connection, &error, &key, max_bytes);
-                return Err((Some(key), response));
+                let answer = put::failed(line, &error, &key, most);
+                return Err((Some(key), answer));
             }
         }
     }
     Ok(())
 }
 
-/// Says what went wrong, with which file, and how many files were stored before it.
-fn file_error_response(
-    response: ServeResponse,
-    key: Option<&ObjectKey>,
-    outcome: &FormOutcome,
-) -> ServeResponse {
-    let ServeBody::Whole(text) = response.body() else {
-        return response;
+/// What went wrong, with which file, and what became of the others.
+fn told(answer: ServeResponse, key: Option<&ObjectKey>, sent: &FormOutcome) -> ServeResponse {
+    let ServeBody::Whole(text) = answer.body() else {
+        return answer;
     };
     let text = String::from_utf8_lossy(text);
     let name = key.map_or_else(String::new, |key| format!("{key}: "));
-    let stored = match outcome.stored {
+    let stored = match sent.stored {
         0 => "no file was stored".to_owned(),
         1 => "the file before it was stored".to_owned(),
         stored => format!("the {stored} files before it were stored"),
     };
-    text_response(
-        response.status(),
+    plain(
+        answer.status(),
         format!("{name}{}; {stored}", text.trim_end()),
     )
 }
 
-fn existing_files_text(outcome: &FormOutcome) -> String {
+fn were_there(sent: &FormOutcome) -> String {
     /// More names are no help.
     const NAMES: usize = 20;
-    let names = outcome
-        .existing
+    let names = sent
+        .there
         .iter()
         .take(NAMES)
         .map(|key| format!("  {key}\n"));
-    let more = match outcome.existing.len().saturating_sub(NAMES) {
+    let more = match sent.there.len().saturating_sub(NAMES) {
         0 => String::new(),
         more => format!("  and {more} more\n"),
     };
     format!(
-        "not stored, because files of these names exist already:\n{}{more}stored: {}\n\
-        to replace existing files, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
+        "not stored, as there are files of these names already:\n{}{more}stored: {}\n\
+        to replace those that are there, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
         names.collect::<String>(),
-        outcome.stored,
+        sent.stored,
     )
 }
 
-/// 303: the browser shows the folder, and a reload does not send the form again.
-fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
-    let mut response = empty_response(StatusCode::SEE_OTHER);
+/// 303: the browser shows the folder, and a reload sends nothing again.
+fn back(folder: &ObjectKey) -> ServeResponse {
+    let mut answer = bare(StatusCode::SEE_OTHER);
     let path = folder.escaped();
     let slash = if folder.is_root() { "" } else { "/" };
     if let Ok(location) = HeaderValue::try_from(format!("{path}{slash}")) {
-        response.headers_mut().insert(LOCATION, location);
+        answer.headers_mut().insert(LOCATION, location);
     }
-    response
+    answer
 }
 
-fn form_error_response(connection: &ConnectionState, error: &FormError) -> ServeResponse {
-    // The form is incomplete because its body timed out.
-    if connection.is_tired() {
-        return put::slow_body_response();
+fn refused(line: &ConnectionState, error: &FormError) -> ServeResponse {
+    // What is wrong with it is that the rest did not come.
+    if line.is_tired() {
+        return put::too_slow();
     }
     let status = match error {
         FormError::NotAForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::BAD_REQUEST,
     };
-    text_response(status, error.to_string())
+    plain(status, error.to_string())
 }

@@ -1,5 +1,4 @@
-//! A request's body as it is received: feeds the timeouts, and notes whether it was read to its
-//! end.
+//! A request's body as it comes in, with its peer's pace watched, and with an eye on whether anybody read it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,17 +11,17 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::connection::ConnectionState;
 
-/// Why a body is incomplete.
+/// Why a body is not whole.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestBodyError {
-    /// An error of hyper's.
+    /// What HTTP says.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// The body ended without an error but too early: an HTTP/2 stream may be reset so.
-    #[error("the body ended early")]
+    /// It ended as if it were whole, and is not: an HTTP/2 stream may be reset without an error.
+    #[error("the body ended before its end")]
     Short,
-    /// The body timed out.
-    #[error("the body arrived too slowly")]
+    /// It was waited for long enough.
+    #[error("the body came too slowly")]
     Slow,
 }
 
@@ -30,50 +29,47 @@ pub(crate) enum RequestBodyError {
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     body: Incoming,
-    connection: Arc<ConnectionState>,
-    /// Whether reading has begun: until then the client may be waiting for 100 Continue.
-    is_started: bool,
-    /// Bytes received.
-    received: u64,
-    /// Where received bytes are counted for the log.
-    counter: Option<Arc<AtomicU64>>,
-    /// The length that the head declares.
-    expected_len: Option<u64>,
+    line: Arc<ConnectionState>,
+    /// Whether it was asked for: until then its peer may be waiting for a word (100-continue).
+    has_begun: bool,
+    /// Bytes that came.
+    came: u64,
+    /// Where they are counted for the log.
+    counted: Option<Arc<AtomicU64>>,
+    /// Bytes that were said to come.
+    declared: Option<u64>,
 }
 
 impl RequestBody {
-    /// A body that nothing has read from yet.
+    /// A body that nobody has asked for yet.
     pub(crate) fn new(
         body: Incoming,
-        connection: &Arc<ConnectionState>,
-        counter: Option<Arc<AtomicU64>>,
+        line: &Arc<ConnectionState>,
+        counted: Option<Arc<AtomicU64>>,
     ) -> Self {
         Self {
-            expected_len: body.size_hint().exact(),
+            declared: body.size_hint().exact(),
             body,
-            connection: Arc::clone(connection),
-            is_started: false,
-            received: 0,
-            counter,
+            line: Arc::clone(line),
+            has_begun: false,
+            came: 0,
+            counted,
         }
     }
 
-    /// The declared length that is left.
+    /// Its bytes, where they are known beforehand.
     pub(crate) fn len(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Whether the received bytes are the whole body, now that it has ended.
+    /// Whether what came, now that nothing more does, is all of it.
     fn is_whole(&self) -> bool {
-        let is_ended = !self.connection.is_multiplexed() || self.body.is_end_stream();
-        is_ended
-            && self
-                .expected_len
-                .is_none_or(|expected| expected == self.received)
+        let is_ended = !self.line.is_multiplexed() || self.body.is_end_stream();
+        is_ended && self.declared.is_none_or(|declared| declared == self.came)
     }
 
-    /// Whether the body has ended.
-    pub(crate) fn is_end_stream(&self) -> bool {
+    /// Whether it is known that nothing more comes.
+    pub(crate) fn is_end(&self) -> bool {
         self.body.is_end_stream()
     }
 }
@@ -83,29 +79,29 @@ impl Stream for RequestBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if !this.is_started {
-            this.is_started = true;
-            let now = this.connection.now();
-            this.connection.patience().body_started(now);
+        if !this.has_begun {
+            this.has_begun = true;
+            let now = this.line.now();
+            this.line.patience().body_started(now);
         }
-        if this.connection.is_tired() {
+        if this.line.is_tired() {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
             if frame.is_none() || this.body.is_end_stream() {
-                this.connection.body_came();
+                this.line.body_came();
             }
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
-            // Trailers are ignored.
+            // Trailers say nothing that is wanted.
             if let Ok(bytes) = frame.into_data() {
-                this.received += bytes.len() as u64;
-                if let Some(counter) = &this.counter {
-                    counter.store(this.received, Ordering::Relaxed);
+                this.came += bytes.len() as u64;
+                if let Some(counted) = &this.counted {
+                    counted.store(this.came, Ordering::Relaxed);
                 }
-                this.connection.patience().body_received(bytes.len() as u64);
+                this.line.patience().body_received(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }
         }
@@ -115,16 +111,12 @@ impl Stream for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.body.is_end_stream() {
-            self.connection.leaves_unread();
+            self.line.leaves_unread();
         }
-        if self.is_started {
-            let now = self.connection.now();
-            self.connection.patience().body_done(now);
-            self.connection
-                .server
-                .options
-                .metrics
-                .count_received(self.received);
+        if self.has_begun {
+            let now = self.line.now();
+            self.line.patience().body_done(now);
+            self.line.server.options.metrics.count_received(self.came);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Responses that are ready at once, and those that wait for the disk, a body or a password hash.
+//! Answers that are there at once, and those that take something that may wait: a look at the disk, an upload, a listing, a login's hash.
 //!
-//! The former need no future; the latter are boxed, so that an idle connection is small.
+//! The former need no future of their own; the latter are boxed, so that a connection that has nothing to do is small.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -12,40 +12,41 @@ use http::Response;
 use super::error_response::ServeResponse;
 use crate::connection::TrackedBody;
 
-/// A response, now or later.
+/// An answer, now or later.
 pub(super) enum ResponseFuture {
+    /// It is there.
     Now(ServeResponse),
-    /// The response needs something that may wait.
+    /// It takes something that may wait.
     Later(BoxedResponse<ServeResponse>),
 }
 
-/// A boxed future of a response.
+/// Something that may wait.
 pub(super) type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl ResponseFuture {
-    /// A response that may wait.
-    pub(super) fn later(response: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
-        Self::Later(Box::pin(response))
+    /// What may wait.
+    pub(super) fn later(answer: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
+        Self::Later(Box::pin(answer))
     }
 
-    /// Waits for the response.
-    pub(super) async fn resolve(self) -> ServeResponse {
+    /// Waits for it.
+    pub(super) async fn get(self) -> ServeResponse {
         match self {
-            Self::Now(response) => response,
-            Self::Later(response) => response.await,
+            Self::Now(answer) => answer,
+            Self::Later(answer) => answer.await,
         }
     }
 }
 
-/// The future that hyper polls.
+/// What hyper waits for.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is made in place, where a box would be an allocation for each small file"
 )]
 pub(crate) enum ResponseFutureState {
-    /// The response, until it is taken.
+    /// It is there; taken once.
     Now(Option<Response<TrackedBody>>),
-    /// The response needs something that may wait.
+    /// It takes something that may wait.
     Later(BoxedResponse<Response<TrackedBody>>),
 }
 
@@ -54,10 +55,10 @@ impl Future for ResponseFutureState {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Now(response) => response
+            Self::Now(answer) => answer
                 .take()
-                .map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
-            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
+                .map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer))),
+            Self::Later(answer) => answer.as_mut().poll(cx).map(Ok),
         }
     }
 }

@@ -12,33 +12,33 @@ use crate::connection::TotalRate;
 use crate::observe::{AccessLog, ServeMetrics};
 use crate::store::{DiskThreads, FileStore};
 
-/// How a server responds.
+/// How requests are answered.
 #[derive(Debug, Clone)]
 pub struct FileServerOptions {
     /// Who may do what.
     pub access: AccessControl,
-    /// What pages of other sites may do.
+    /// Which other sites' pages may.
     pub cors: Option<CorsPolicy>,
-    /// Host names that are accepted over TCP without TLS; `None` accepts all.
+    /// By which names it may be asked for over TCP without TLS; `None`: by any.
     pub allowed_hosts: Option<ServerNames>,
-    /// Maximum bytes of an upload; `None` leaves it to the disk.
+    /// Bytes that an upload may have; `None`: what the disk has.
     pub max_body: Option<u64>,
-    /// The Cache-Control field of files.
+    /// What files are sent with as Cache-Control.
     pub cache_control: Option<HeaderValue>,
-    /// How long the server waits for its peers.
+    /// How long peers are waited for.
     pub timeouts: TimeoutOptions,
-    /// Bytes per second of one connection, in each direction.
+    /// Bytes a second that one connection may have, each way.
     pub connection_rate: Option<u64>,
-    /// Bytes per second of all connections together, in each direction.
+    /// Bytes a second that all connections together may have, each way.
     pub total_rate: Option<u64>,
-    /// Counts requests, bytes and faults.
+    /// What is counted.
     pub metrics: Arc<ServeMetrics>,
-    /// Gets a line for each request.
+    /// Where each request is told.
     pub access_log: Option<AccessLog>,
 }
 
 impl Default for FileServerOptions {
-    /// Permits everything to everybody, without rate limits.
+    /// Everything to everybody, as fast as it goes.
     fn default() -> Self {
         Self {
             access: AccessControl::open(),
@@ -55,34 +55,34 @@ impl Default for FileServerOptions {
     }
 }
 
-/// A store and the options to serve it with.
+/// A store and how it is served.
 #[derive(Debug)]
 pub struct FileServer {
     /// The files.
     pub(crate) store: Arc<FileStore>,
-    /// The threads that may block.
+    /// Where waiting is allowed.
     pub(crate) disk: DiskThreads,
+    /// How requests are answered.
     pub(crate) options: FileServerOptions,
-    /// Rate limits of all connections together.
+    /// What all connections may have together.
     pub(crate) totals: TotalRateLimits,
-    /// How often an idle connection has released its buffers.
+    /// How often a connection came to rest.
     idle_releases: AtomicU64,
-    /// Whether unfinished requests are being dropped, so that the server and not the client ends
-    /// them.
+    /// Whether what is under way now is dropped: it was not the client that went.
     is_aborting: AtomicBool,
 }
 
-/// Rate limits of all connections together, in each direction.
+/// Limits of all connections, each way.
 #[derive(Debug, Default)]
 pub(crate) struct TotalRateLimits {
-    /// Of responses.
+    /// Of answers.
     pub(crate) send: Option<Arc<TotalRate>>,
     /// Of requests.
     pub(crate) receive: Option<Arc<TotalRate>>,
 }
 
 impl FileServer {
-    /// Serves a store.
+    /// A server of a store.
     #[must_use]
     pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
         store.set_threads(&disk);
@@ -110,23 +110,24 @@ impl FileServer {
         &self.store
     }
 
-    /// How often an idle connection has released its buffers. A program that knows its allocator
-    /// may then return that memory to the system.
+    /// How often, so far, a connection has come to rest: nothing happened on it for a moment, and the memory was freed that it has while
+    /// something does. A program that knows its allocator may give that back to the system.
     #[must_use]
     pub fn idle_releases(&self) -> u64 {
         self.idle_releases.load(Ordering::Relaxed)
     }
 
-    /// Counts an idle connection that releases its buffers.
+    /// A connection comes to rest.
     pub(crate) fn count_idle_release(&self) {
         self.idle_releases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that unfinished requests are dropped from here on.
+    /// What is under way from here on is dropped.
     pub(crate) fn abort_exchanges(&self) {
         self.is_aborting.store(true, Ordering::Relaxed);
     }
 
+    /// Whether it is.
     pub(crate) fn is_aborting(&self) -> bool {
         self.is_aborting.load(Ordering::Relaxed)
     }

@@ -1,7 +1,6 @@
-//! The service that hyper calls for each request: parses the path, checks the host and authorizes
-//! the request. `methods` does the rest.
+//! The service that hyper calls: whether it is a request for us, who asks, and may they. What is then done is in `methods`.
 //!
-//! Most requests are for files in memory: they get their response within the call.
+//! Most requests are for files that lie in memory: those are answered within the call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,8 +13,7 @@ use hyper::body::Incoming;
 
 use super::FileServer;
 use super::error_response::{
-    ErrorResponse, ServeResponse, access_refused_response, bad_path_response, empty_response,
-    misdirected_response, text_response,
+    ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused,
 };
 use super::request_body::RequestBody;
 use super::response_future::{ResponseFuture, ResponseFutureState};
@@ -26,14 +24,17 @@ use crate::{ObjectKey, RequestPath};
 /// The service of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionService {
-    pub(super) connection: Arc<ConnectionState>,
+    /// What the connection's parts know together.
+    pub(super) line: Arc<ConnectionState>,
 }
 
-/// A request's head with its parsed path.
+/// A request's head with what its path names.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
+    /// Its head.
     pub(super) head: request::Parts,
-    pub(super) path: RequestPath,
+    /// What its path names.
+    pub(super) named: RequestPath,
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
@@ -43,49 +44,46 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: Request<Incoming>) -> ResponseFutureState {
         let (head, body) = request.into_parts();
-        let mut exchange = HttpExchange::begin(&self.connection, &head);
-        let body = RequestBody::new(body, &self.connection, exchange.received_counter());
-        if head.version < Version::HTTP_2 && !body.is_end_stream() {
-            self.connection.expect_body();
+        let mut exchange = HttpExchange::begin(&self.line, &head);
+        let body = RequestBody::new(body, &self.line, exchange.received());
+        if head.version < Version::HTTP_2 && !body.is_end() {
+            self.line.awaits_body();
         }
-        // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
-        // to log in.
-        let origin = self.cors_origin(&head);
-        let path = match self.parse_path(&head, &body) {
-            Ok(path) => path,
-            Err(response) => {
+        // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
+        let origin = self.origin(&head);
+        let named = match self.named(&head, &body) {
+            Ok(named) => named,
+            Err(answer) => {
                 return ResponseFutureState::Now(Some(
-                    exchange.respond(self.with_cors_headers(*response, origin)),
+                    exchange.answered(self.shared(*answer, origin)),
                 ));
             }
         };
-        let request = ParsedRequest { head, path };
-        let permissions = match self.authorize(&request) {
-            AccessDecision::Granted(permissions) => permissions,
+        let asked = ParsedRequest { head, named };
+        let grant = match self.judge(&asked) {
+            AccessDecision::Granted(grant) => grant,
             AccessDecision::Refused(refusal) => {
-                let response = self.with_cors_headers(access_refused_response(&refusal), origin);
-                return ResponseFutureState::Now(Some(exchange.respond(response)));
+                let answer = self.shared(refused(&refusal), origin);
+                return ResponseFutureState::Now(Some(exchange.answered(answer)));
             }
             AccessDecision::NeedsHashing(pending) => {
                 let service = self.clone();
                 return ResponseFutureState::Later(Box::pin(async move {
-                    let response = service
-                        .authorize_by_hash(pending, request, body, &mut exchange)
-                        .await;
-                    exchange.respond(service.with_cors_headers(response, origin))
+                    let answer = service.hash(pending, asked, body, &mut exchange).await;
+                    exchange.answered(service.shared(answer, origin))
                 }));
             }
         };
-        exchange.set_user(permissions.user.as_ref());
-        match self.respond(request, body, permissions) {
-            ResponseFuture::Now(response) => ResponseFutureState::Now(Some(
-                exchange.respond(self.with_cors_headers(response, origin)),
-            )),
-            ResponseFuture::Later(response) => {
+        exchange.comes_from(grant.user.as_ref());
+        match self.answer(asked, body, grant) {
+            ResponseFuture::Now(answer) => {
+                ResponseFutureState::Now(Some(exchange.answered(self.shared(answer, origin))))
+            }
+            ResponseFuture::Later(answer) => {
                 let service = self.clone();
                 ResponseFutureState::Later(Box::pin(async move {
-                    let response = response.await;
-                    exchange.respond(service.with_cors_headers(response, origin))
+                    let answer = answer.await;
+                    exchange.answered(service.shared(answer, origin))
                 }))
             }
         }
@@ -93,129 +91,118 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 }
 
 impl ConnectionService {
-    pub(crate) fn new(connection: Arc<ConnectionState>) -> Self {
-        Self { connection }
+    /// For one connection.
+    pub(crate) fn new(line: Arc<ConnectionState>) -> Self {
+        Self { line }
     }
 
-    /// The server of this connection.
+    /// What all connections share.
     pub(super) fn server(&self) -> &FileServer {
-        &self.connection.server
+        &self.line.server
     }
 
-    /// Parses the path of a request, if the request is well-formed and for this host.
-    fn parse_path(
+    /// What a request is for, if it is one for us.
+    fn named(
         &self,
         head: &request::Parts,
         body: &RequestBody,
     ) -> Result<RequestPath, ErrorResponse> {
-        self.check_framing(head, body)?;
-        if !self.is_host_allowed(head) {
-            return Err(misdirected_response().into());
+        self.is_plain(head, body)?;
+        if !self.is_for_us(head) {
+            return Err(misdirected().into());
         }
         match ObjectKey::parse(head.uri.path()) {
-            Ok(path) => Ok(path),
+            Ok(named) => Ok(named),
             // `OPTIONS *` asks about the server.
             Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(RequestPath {
                 key: ObjectKey::root(),
                 is_folder: true,
             }),
-            Err(error) => Err(bad_path_response(error).into()),
+            Err(error) => Err(no_key(error).into()),
         }
     }
 
-    /// Refuses a request whose framing others may read differently (RFC 9112 3.2, 6.3).
-    fn check_framing(
-        &self,
-        head: &request::Parts,
-        body: &RequestBody,
-    ) -> Result<(), ErrorResponse> {
+    /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
+    fn is_plain(&self, head: &request::Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        let framing = body
+        let follows = body
             .len()
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
-        if framing == RequestBodyFraming::Chunked {
-            // After chunks the head watch does not know where the next head begins.
-            self.connection.close_after_response();
+        if follows == RequestBodyFraming::Chunked {
+            // Where the next head would begin, the watch does not know.
+            self.line.ends_with_answer();
         }
-        self.connection.check_head(framing).map_err(|ambiguous| {
-            self.connection.close_after_response();
-            text_response(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
+        self.line.head_came(follows).map_err(|ambiguous| {
+            self.line.ends_with_answer();
+            plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
     }
 
-    /// Whether the server accepts this Host. For Unix sockets and TLS connections the client has
-    /// chosen the server already.
-    fn is_host_allowed(&self, head: &request::Parts) -> bool {
+    /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
+    fn is_for_us(&self, head: &request::Parts) -> bool {
         let hosts = self.server().options.allowed_hosts.as_ref();
-        let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
+        let hosts = hosts.filter(|_| !self.line.is_tls && self.line.peer.is_some());
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
-    fn authorize(&self, request: &ParsedRequest) -> AccessDecision {
-        self.server()
-            .options
-            .access
-            .authorize(&self.access_request(request))
+    fn judge(&self, asked: &ParsedRequest) -> AccessDecision {
+        self.server().options.access.authorize(&self.ask(asked))
     }
 
-    fn access_request<'a>(&self, request: &'a ParsedRequest) -> AccessRequest<'a> {
+    fn ask<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
         AccessRequest {
-            method: &request.head.method,
-            path: &request.path,
-            query: request.head.uri.query(),
-            headers: &request.head.headers,
+            method: &asked.head.method,
+            path: &asked.named,
+            query: asked.head.uri.query(),
+            headers: &asked.head.headers,
             now: SystemTime::now(),
-            peer: self.connection.peer.map(|peer| peer.ip()),
+            peer: self.line.peer.map(|peer| peer.ip()),
         }
     }
 
-    /// Responds once a login's password has been hashed.
-    async fn authorize_by_hash(
+    /// Answers when a login's hash has been computed.
+    async fn hash(
         &self,
         pending: PendingLogin,
-        request: ParsedRequest,
+        asked: ParsedRequest,
         body: RequestBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
         let ready = match pending.acquire_permit().await {
             Ok(ready) => ready,
-            Err(refusal) => return access_refused_response(&refusal),
+            Err(refusal) => return refused(&refusal),
         };
         let checked = self.server().disk.run(move || ready.verify()).await;
-        let decision = self
+        let judged = self
             .server()
             .options
             .access
-            .authorize_with_result(&self.access_request(&request), &checked);
-        match decision {
-            AccessDecision::Granted(permissions) => {
-                exchange.set_user(permissions.user.as_ref());
-                self.respond(request, body, permissions).resolve().await
+            .authorize_with_result(&self.ask(&asked), &checked);
+        match judged {
+            AccessDecision::Granted(grant) => {
+                exchange.comes_from(grant.user.as_ref());
+                self.answer(asked, body, grant).get().await
             }
-            AccessDecision::Refused(refusal) => access_refused_response(&refusal),
-            // Cannot happen, as it has just been hashed.
-            AccessDecision::NeedsHashing(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
+            AccessDecision::Refused(refusal) => refused(&refusal),
+            // It has just been done.
+            AccessDecision::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
-    /// The request's Origin field, if CORS is configured.
-    fn cors_origin(&self, head: &request::Parts) -> Option<HeaderMap> {
+    /// What other sites' pages need to be told, if any may read this.
+    fn origin(&self, head: &request::Parts) -> Option<HeaderMap> {
         self.server().options.cors.as_ref()?;
         let origin = head.headers.get(ORIGIN).cloned();
         Some(origin.into_iter().map(|origin| (ORIGIN, origin)).collect())
     }
 
-    /// Adds the CORS fields.
-    fn with_cors_headers(
-        &self,
-        mut response: ServeResponse,
-        request: Option<HeaderMap>,
-    ) -> ServeResponse {
+    /// Adds what other sites' pages need.
+    fn shared(&self, mut answer: ServeResponse, request: Option<HeaderMap>) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
-            cors.add_headers(&request, response.headers_mut());
+            cors.add_headers(&request, answer.headers_mut());
         }
-        response
+        answer
     }
 }

@@ -1,6 +1,6 @@
 //! The access log: a [`LineLog`] whose lines are requests, in one of the formats.
 //!
-//! The owner of the [`LineLog`] opens, closes and rotates it.
+//! Opening, closing and beginning anew are the log's, whose owner has it beside this.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use haul_service::observe::LineLog;
 
 use super::{AccessLogFormat, AccessRecord};
 
-/// Writes requests to a log. A clone writes to the same log.
+/// Where requests are logged. A clone logs to the same place.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
-    /// Receives the lines.
+    /// Takes the lines.
     log: Arc<LineLog>,
-    /// The format of the lines.
+    /// What they look like.
     format: AccessLogFormat,
 }
 
 impl AccessLog {
-    /// The name of the log, in messages and in the names of metrics.
+    /// What its log is called, in messages and in the names of metrics.
     pub const NAME: &str = "access log";
 
-    /// Logs requests in this format.
+    /// Requests are logged in this format there.
     #[must_use]
     pub fn new(log: Arc<LineLog>, format: AccessLogFormat) -> Self {
         Self { log, format }
     }
 
-    /// Logs a request, or drops its line and counts that. Never waits for the disk.
+    /// Logs a request, or drops its line and counts that. It never waits for the disk.
     pub fn write(&self, record: &AccessRecord) {
         self.log.write(|line| self.format.render(record, line));
     }

@@ -1,14 +1,11 @@
-//! Metrics and the access log.
+//! What is told of what the server does: numbers, and a line for each request.
 //!
-//! Both are on the path of every request, built from the cheap primitives of
-//! [`haul_service::observe`]:
+//! Both are made on the path of every request, of what [`haul_service::observe`] has for it, and cost as little as that says:
 //!
-//! - [`ServeMetrics`] counts requests, bytes, connections and faults, each thread in cache lines of
-//!   its own.
-//! - [`AccessLog`] renders an [`AccessRecord`] in an [`AccessLogFormat`] into a
-//!   [`LineLog`](haul_service::observe::LineLog).
+//! - [`ServeMetrics`] counts requests, bytes, connections and what goes wrong, each thread in lines of its own.
+//! - [`AccessLog`] renders a [`AccessRecord`] as a [`AccessLogFormat`] into a [`LineLog`](haul_service::observe::LineLog).
 //!
-//! Nothing here knows the store or the HTTP service.
+//! Nothing here knows the store or HTTP's service.
 
 mod access_log;
 mod format;

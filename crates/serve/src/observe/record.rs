@@ -1,4 +1,4 @@
-//! The record of one request for the access log.
+//! What a line of the access log tells: one request and what came of it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,36 +6,35 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 
-/// One request. Its fields are types of the `http` crate, so making a record copies nothing but a
-/// few reference counts. It holds the client's text as it was sent; the formats mask and escape it.
+/// One request. Its fields are what HTTP's types hold already, so that making one copies nothing: a few reference counts. What
+/// a peer sent is in it as it came; masking and escaping are the formats' affair.
 #[derive(Debug, Clone)]
 pub struct AccessRecord {
     /// When its head was read.
     pub time: SystemTime,
-    /// The client's address; `None` for a Unix socket.
+    /// Who sent it; unix sockets have no address.
     pub peer: Option<IpAddr>,
-    /// The user it was authorized as; `None` without credentials, or with wrong ones.
+    /// Whom it was let in as; none without credentials, or with wrong ones.
     pub user: Option<Arc<str>>,
-    /// The method; `None` for a request that could not be parsed, whose target and version mean
-    /// nothing either.
+    /// What it wanted done; none of a request that could not be read, of which the target and the version say nothing, either.
     pub method: Option<Method>,
-    /// The request target. Its query may hold secrets, which no format shows.
+    /// To what. Its query may hold secrets, which no format shows.
     pub target: Uri,
-    /// The HTTP version.
+    /// How it was sent.
     pub version: Version,
-    /// The status of the response.
+    /// What it was answered.
     pub status: StatusCode,
-    /// Bytes of the response body that were sent.
+    /// Bytes of the answer's body that were sent.
     pub sent: u64,
-    /// Bytes of the request body that were received.
+    /// Bytes of its own body that were received.
     pub received: u64,
-    /// From its head to the last byte of the response.
+    /// From its head to the last byte of its answer.
     pub duration: Duration,
-    /// The Referer field.
+    /// The page it came from, as it says.
     pub referer: Option<HeaderValue>,
-    /// The User-Agent field.
+    /// The program that sent it, as it says.
     pub user_agent: Option<HeaderValue>,
-    /// Whether the response ended early: the client went away, or the file shrank. Common and
-    /// combined have no field for it, JSON has.
+    /// Whether its answer ended before its end: a peer that went away, a file that shrank. Common and combined have no place
+    /// for it, JSON has.
     pub is_incomplete: bool,
 }

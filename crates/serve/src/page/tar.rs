@@ -1,24 +1,21 @@
 //! A folder as a tar archive, packed while it is sent.
 //!
-//! The walk goes from directory to directory by descriptors: each one is opened relative to its
-//! parent, without following links, so it can neither leave the folder nor loop, whatever is moved
-//! meanwhile. It uses the directories' own order, and holds one descriptor and one buffer for each
-//! level, [`MAX_DEPTH`] at most.
+//! The walk goes from directory to directory by descriptors: each one is opened relative to the one above it, and no link is
+//! followed, so that it cannot leave the folder or run in a circle whatever is moved meanwhile. It goes in the directories' own order,
+//! and holds one descriptor and one buffer a level, [`MAX_DEPTH`] of them at most.
 //!
-//! It packs regular files and folders, with their times, as modes 644 and 755. A link to a file
-//! beneath the root is packed as that file, as in a listing and a GET; a link to a folder is
-//! skipped, as its target may be a parent. Pipes, sockets and devices are skipped too;
-//! [`FolderTar::skipped`] counts both for the log.
+//! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
+//! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
+//! is neither file nor folder is left out too; [`FolderTar::skipped`] counts both for the log.
 //!
-//! An archive that looks complete is complete: if a file or folder may not be read, or cannot be,
-//! the archive ends with an error and without an end mark.
+//! What is a file or a folder is in the archive, or the archive ends with an error and not with an end: one that looks whole holds all that
+//! there was to hold. So it ends at what may not be read, or cannot be.
 //!
-//! The header of a file precedes its bytes and states their number. From a file that grows
-//! meanwhile, that many are packed. If a file shrinks, the archive ends with an error and the
-//! connection must be closed early, as invented bytes would make a wrong file.
+//! The header of a file comes before its bytes and says how many there are. From a file that grows meanwhile, so many are taken. One
+//! that shrinks cannot be packed any more, and the archive ends with an error: the connection has to be cut short, as bytes that were
+//! made up would be a wrong file.
 //!
-//! The format is GNU's: it holds names of any bytes and any length, and sizes above 8 GiB, and
-//! every tar reads it.
+//! The format is GNU's, as it holds names of any bytes and any length, and sizes above 8 GiB, and everybody reads it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -35,25 +32,25 @@ use crate::store::{
     EntryKind, FolderEntries, OpenFolder, OpenedEntry, StoreError, UnopenedEntry, modification_time,
 };
 
-/// Bytes of a chunk of the archive.
+/// Bytes in a piece of the archive.
 const CHUNK: usize = 128 * 1024;
 
-/// Bytes of a block, the archive's unit.
+/// Bytes in a block, the archive's unit.
 const BLOCK: usize = 512;
 
-/// Bytes of a name that a header holds; longer names have an entry of their own.
+/// Bytes of a name that a header holds; longer ones have an entry of their own.
 const HEADER_NAME_BYTES: usize = 100;
 
-/// Maximum depth of folders. Each one on the path is open.
+/// Folders within folders. Each one on the way is open.
 pub const MAX_DEPTH: usize = 100;
 
-/// The name of the root in an archive, so that unpacking makes one folder in any case.
+/// What the top of the store is called in an archive, so that unpacking one makes one folder in any case.
 const ROOT_NAME: &[u8] = b"files";
 
-/// An archive in chunks. Each step may wait for a disk; between two steps no thread is held.
+/// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
 #[derive(Debug)]
 pub struct FolderTar {
-    /// The folder that is packed.
+    /// What is packed.
     folder: ObjectKey,
     /// The folders that are being walked, the outermost first.
     levels: Vec<FolderTarLevel>,
@@ -70,7 +67,7 @@ pub struct FolderTar {
 #[derive(Debug)]
 struct FolderTarLevel {
     entries: FolderEntries,
-    /// Length of the parent folder's path.
+    /// How much of the path is that of the folder above.
     parent_path_len: usize,
 }
 
@@ -79,38 +76,38 @@ struct FolderTarLevel {
 struct FolderTarFile {
     file: File,
     path: Vec<u8>,
-    /// Bytes that its header states and that are still to come.
+    /// Bytes that its header has promised and that are still to come.
     remaining: u64,
     /// Zeros after it, to the end of a block.
     padding: usize,
 }
 
-/// Why an archive ends early.
+/// Why an archive ends before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderTarError {
-    /// A file has fewer bytes than its header states.
-    #[error("{path} shrank while it was packed")]
+    /// A file has lost bytes that were promised.
+    #[error("{path} became shorter while it was packed")]
     FileShrank {
-        /// Its path in the archive.
+        /// In the archive.
         path: String,
     },
-    /// The folders are too deep.
+    /// Folders within folders, too many of them.
     #[error("{path} is more than {MAX_DEPTH} folders deep")]
     TooDeep {
-        /// Its path in the archive.
+        /// In the archive.
         path: String,
     },
-    /// The disk failed, or denies access.
+    /// A disk's word.
     #[error("{path} cannot be read")]
     Unreadable {
-        /// Its path in the archive.
+        /// In the archive.
         path: String,
-        /// The system's error.
+        /// What the system said.
         source: io::Error,
     },
 }
 
-/// The file name for a folder's archive.
+/// The name that a browser is to save the archive of a folder under.
 #[must_use]
 pub fn archive_name(key: &ObjectKey) -> Vec<u8> {
     [folder_name(key), b".tar"].concat()
@@ -121,7 +118,7 @@ fn folder_name(key: &ObjectKey) -> &[u8] {
 }
 
 impl FolderTar {
-    /// Packs a folder. Everything is in one folder of the same name.
+    /// Begins. All of it will be in one folder that is called as the one packed is.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -141,13 +138,13 @@ impl FolderTar {
         })
     }
 
-    /// How many entries were skipped so far.
+    /// How many entries could not be packed so far.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Packs a bit more. Returns false at the end.
+    /// Goes on by a bit. False at the end.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         if let Some(body) = &mut self.current_file {
             if body.fill(out)? {
@@ -157,15 +154,15 @@ impl FolderTar {
         }
         let Some(level) = self.levels.last_mut() else {
             if self.skipped > 0 {
-                let (folder, skipped) = (&self.folder, self.skipped);
-                tracing::warn!(%folder, skipped, "a tar archive was sent without some entries of the folder");
+                let (folder, left_out) = (&self.folder, self.skipped);
+                tracing::warn!(%folder, left_out, "a tar was sent without some of what is in the folder");
             }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };
         match level.entries.next_member() {
-            Ok(Some(Ok(entry))) => self.add(entry, out)?,
-            Ok(Some(Err(unopened))) => self.handle_unopened(unopened)?,
+            Ok(Some(Ok(opened))) => self.add(opened, out)?,
+            Ok(Some(Err(missed))) => self.handle_unopened(missed)?,
             Ok(None) => {
                 self.path.truncate(level.parent_path_len);
                 self.levels.pop();
@@ -175,32 +172,31 @@ impl FolderTar {
         Ok(true)
     }
 
-    /// Packs an entry: a file's header, with its bytes to follow, or a folder, which is walked
-    /// next.
-    fn add(&mut self, entry: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
-        let mut path = [&self.path[..], &entry.name].concat();
-        match entry.kind {
+    /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
+    fn add(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
+        let mut path = [&self.path[..], &opened.name].concat();
+        match opened.kind {
             EntryKind::File => {
-                let len = u64::try_from(entry.stat.st_size).unwrap_or(0);
-                write_entry_header(out, &path, len, &entry.stat);
-                self.current_file = Some(FolderTarFile::new(entry.fd, path, len));
+                let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
+                write_entry_header(out, &path, len, &opened.stat);
+                self.current_file = Some(FolderTarFile::new(opened.fd, path, len));
             }
-            EntryKind::Folder if !entry.is_link => {
+            EntryKind::Folder if !opened.is_link => {
                 if self.levels.len() == MAX_DEPTH {
                     let path = DisplayName(&path).to_string();
                     return Err(FolderTarError::TooDeep { path });
                 }
                 path.push(b'/');
-                write_entry_header(out, &path, 0, &entry.stat);
+                write_entry_header(out, &path, 0, &opened.stat);
                 let Some(level) = self.levels.last() else {
                     return Ok(());
                 };
-                let entries = level.entries.descend(entry);
+                let entries = level.entries.descend(opened);
                 let entries = entries.map_err(|source| unreadable(&path, source))?;
-                let parents = self.path.len();
+                let above = self.path.len();
                 self.levels.push(FolderTarLevel {
                     entries,
-                    parent_path_len: parents,
+                    parent_path_len: above,
                 });
                 self.path = path;
             }
@@ -209,10 +205,10 @@ impl FolderTar {
         Ok(())
     }
 
-    /// An entry that cannot be opened ends the archive, unless it would have been skipped.
-    fn handle_unopened(&mut self, unopened: UnopenedEntry) -> Result<(), FolderTarError> {
-        let source = match unopened.error {
-            // Deleted meanwhile, or a link that leads nowhere: a listing omits it too.
+    /// What could not be opened ends the archive, unless it is nothing that would be in it.
+    fn handle_unopened(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
+        let source = match missed.error {
+            // Gone meanwhile, or a link that leads nowhere: it is not listed either.
             StoreError::NotFound => return Ok(()),
             StoreError::SpecialFile | StoreError::Conflict | StoreError::TooLong => {
                 self.skipped += 1;
@@ -222,10 +218,7 @@ impl FolderTar {
             StoreError::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
             other => io::Error::other(other),
         };
-        Err(unreadable(
-            &[&self.path[..], &unopened.name].concat(),
-            source,
-        ))
+        Err(unreadable(&[&self.path[..], &missed.name].concat(), source))
     }
 }
 
@@ -270,7 +263,7 @@ impl FolderTarFile {
         }
     }
 
-    /// Fills a chunk with the file's bytes. Returns true at its end.
+    /// Fills a piece as far as the file goes. True when that was its end.
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         let room = CHUNK.saturating_sub(out.len()) as u64;
         let wanted = self.remaining.min(room);
@@ -323,7 +316,7 @@ fn write_header(out: &mut Vec<u8>, mut header: Header, path: &[u8], len: u64) {
     out.extend_from_slice(header.as_bytes());
 }
 
-/// Number of zeros after `len` bytes, to the end of a block.
+/// Zeros after so many bytes, to the end of a block.
 fn padding(len: u64) -> usize {
     let over = usize::try_from(len % BLOCK as u64).unwrap_or(0);
     (BLOCK - over) % BLOCK

@@ -1,57 +1,55 @@
-//! Closes large files on threads that may wait.
+//! The last close of large files, where waiting is allowed.
 //!
-//! A file that was replaced or deleted while it is open keeps its space on the disk, and the last
-//! close frees it: for gigabytes the file system works for a good part of a second. The last reader
-//! is often a connection on a reactor, so large files are closed by a thread that may wait. The
-//! number of waiting files is bounded; beyond that the reader closes the file itself, which takes
-//! long and loses nothing.
+//! An open file that was replaced or deleted keeps its space on the disk, and whoever closes it last gives that back: for gigabytes the
+//! file system works for a good part of a second. The last reader is often a connection on a reactor. So what is large is closed by a
+//! thread that may wait. So many wait for one at most; who comes beyond that closes by itself, which takes long and loses nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::DiskThreads;
 
-/// Bytes of a large file: the file system frees smaller ones within a millisecond or so.
+/// Bytes of a file that is large: less is given back within a millisecond or so.
 pub(super) const LARGE_FILE: u64 = 16 << 20;
 
-/// Maximum files that wait to be closed.
+/// Files that wait to be closed at one time.
 const MAX_WAITING: usize = 256;
 
-/// Drops values on threads that may wait.
+/// Closes files elsewhere.
 #[derive(Debug, Default)]
 pub(super) struct DeferredClose {
-    /// The threads. Until they are known, values are dropped at once.
+    /// Where. Until that is known, whoever closes does.
     threads: OnceLock<DiskThreads>,
-    /// Number of values that wait.
+    /// Files that wait.
     waiting: AtomicUsize,
 }
 
 impl DeferredClose {
-    /// Returns a reference to `queue` if a file of `len` bytes needs it.
-    pub(super) fn for_file(queue: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
-        (len >= LARGE_FILE).then(|| Arc::clone(queue))
+    /// What a file of so many bytes needs of it.
+    pub(super) fn for_file(closing: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
+        (len >= LARGE_FILE).then(|| Arc::clone(closing))
     }
 
-    /// Sets the threads.
+    /// Whose threads do it from now on.
     pub(super) fn set_threads(&self, disk: &DiskThreads) {
         self.threads.get_or_init(|| disk.clone());
     }
 
-    /// Drops a value, on another thread if possible.
-    pub(super) fn drop_later(self: &Arc<Self>, value: impl Send + 'static) {
+    /// Drops something, elsewhere if that can be.
+    pub(super) fn drop_later(self: &Arc<Self>, what: impl Send + 'static) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let task = DeferredDrop {
-            value: Some(value),
+        let closes = DeferredDrop {
+            value: Some(what),
             queue: Arc::clone(self),
         };
         if let Some(disk) = self.threads.get().filter(|_| waiting < MAX_WAITING) {
-            // The task starts at once. If the threads have ended, the value is dropped here.
-            drop(disk.run(move || drop(task)));
+            // It is begun at once. Where the threads have ended, it is dropped here.
+            drop(disk.run(move || drop(closes)));
         }
     }
 }
 
-/// Drops its value, wherever it is dropped itself.
+/// Something to be dropped, by whoever comes to it.
 struct DeferredDrop<T> {
     value: Option<T>,
     queue: Arc<DeferredClose>,
@@ -71,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    /// Reports the thread on which it was dropped.
+    /// Says on which thread it was dropped.
     struct Dropped(mpsc::Sender<ThreadId>);
 
     impl Drop for Dropped {
@@ -81,37 +79,34 @@ mod tests {
     }
 
     #[test]
-    fn deferred_closes_are_bounded_and_all_happen() {
+    fn so_many_are_closed_elsewhere_and_all_are_closed() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(1)
             .build()
             .expect("a runtime");
-        let this_thread = std::thread::current().id();
+        let here = std::thread::current().id();
         let (sender, dropped) = mpsc::channel();
-        let queue = Arc::new(DeferredClose::default());
-        queue.drop_later(Dropped(sender.clone()));
-        assert_eq!(dropped.recv().expect("nowhere else to go"), this_thread);
+        let closing = Arc::new(DeferredClose::default());
+        closing.drop_later(Dropped(sender.clone()));
+        assert_eq!(dropped.recv().expect("nowhere else to go"), here);
         let disk = DiskThreads::new(runtime.handle().clone());
-        queue.set_threads(&disk);
-        let (release, hold) = mpsc::channel::<()>();
-        drop(disk.run(move || hold.recv()));
+        closing.set_threads(&disk);
+        let (release, held) = mpsc::channel::<()>();
+        drop(disk.run(move || held.recv()));
         for _ in 0..MAX_WAITING + 2 {
-            queue.drop_later(Dropped(sender.clone()));
+            closing.drop_later(Dropped(sender.clone()));
         }
-        assert_eq!(
-            dropped.try_iter().collect::<Vec<_>>(),
-            [this_thread, this_thread]
-        );
+        assert_eq!(dropped.try_iter().collect::<Vec<_>>(), [here, here]);
         release.send(()).expect("the thread");
         let elsewhere = dropped
             .iter()
             .take(MAX_WAITING)
-            .filter(|thread| *thread != this_thread);
+            .filter(|thread| *thread != here);
         assert_eq!(elsewhere.count(), MAX_WAITING);
-        // A value is dropped even if the threads have ended.
+        // What finds no threads any more is closed, too.
         runtime.shutdown_background();
-        queue.drop_later(Dropped(sender));
+        closing.drop_later(Dropped(sender));
         dropped.recv().expect("closed");
         assert_eq!(dropped.iter().count(), 0);
     }

@@ -1,4 +1,4 @@
-//! Deletes files and empty folders.
+//! Removing files, and folders that are empty.
 
 use std::os::fd::OwnedFd;
 
@@ -10,86 +10,86 @@ use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
 use crate::{ObjectKey, RequestPath};
 
 impl FileStore {
-    /// Deletes a file if `check` accepts it, or a folder if the path is a folder's and it is empty.
+    /// Removes a file if `check` likes it; a folder if the name is a folder's and nothing is in it.
     ///
-    /// Requests that are reading the file continue to read it.
+    /// Whoever reads the file goes on reading it.
     ///
     /// # Errors
-    /// See [`StoreError`]. A link is deleted, and not its target.
+    /// See [`StoreError`]. A link is removed, and not what it leads to.
     pub fn delete(
         &self,
-        path: &RequestPath,
+        named: &RequestPath,
         check: Option<VersionCheck<'_>>,
     ) -> Result<(), StoreError> {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
-        let folder = self.root.open_folder(&parent(&path.key)?)?;
-        let _lock = self.locks.lock(&path.key);
+        let folder = self.root.open_folder(&parent(&named.key)?)?;
+        let _lock = self.locks.lock(&named.key);
         if let Some(check) = check {
-            // A missing file is a missing file, whatever the condition (RFC 9110 13.2.1).
+            // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
             let current = self
-                .current_metadata(&path.key)?
+                .current_metadata(&named.key)?
                 .ok_or(StoreError::NotFound)?;
             if !check(Some(&current)) {
                 return Err(StoreError::ConditionFailed);
             }
         }
-        let before = stat_entry(&folder, &path.key)?;
-        self.remove(path, &folder, &before)?;
+        let before = stat_entry(&folder, &named.key)?;
+        self.remove(named, &folder, &before)?;
         if self.options.durability == UploadDurability::Full {
             rustix::fs::fsync(&folder)?;
         }
         Ok(())
     }
 
-    /// Deletes a file without conditions, if the whole store is in memory and the file is small.
-    pub fn try_delete(&self, path: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
-        if !self.is_memory || !self.options.writable || path.is_folder {
+    /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
+    pub fn try_delete(&self, named: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
+        if !self.is_memory || !self.options.writable || named.is_folder {
             return CachedLookup::WouldBlock;
         }
-        let Ok(parent) = parent(&path.key) else {
+        let Ok(above) = parent(&named.key) else {
             return CachedLookup::WouldBlock;
         };
-        // The folder is on another mount or missing: a thread that may wait finds out which.
-        let Ok(folder) = self.root.open_folder_on_root_mount(&parent) else {
+        // Another mount, or nothing there: whoever may wait finds out which.
+        let Ok(folder) = self.root.open_folder_on_root_mount(&above) else {
             return CachedLookup::WouldBlock;
         };
-        let Some(_lock) = self.locks.try_lock(&path.key) else {
+        let Some(_lock) = self.locks.try_lock(&named.key) else {
             return CachedLookup::WouldBlock;
         };
-        match stat_entry(&folder, &path.key) {
+        match stat_entry(&folder, &named.key) {
             Ok(before) if file_size(&before) > SMALL_FILE => CachedLookup::WouldBlock,
-            Ok(before) => CachedLookup::Ready(self.remove(path, &folder, &before)),
+            Ok(before) => CachedLookup::Ready(self.remove(named, &folder, &before)),
             Err(error) => CachedLookup::Ready(Err(error)),
         }
     }
 
-    /// Removes the entry that `before` describes.
+    /// Removes what was looked at.
     fn remove(
         &self,
-        path: &RequestPath,
+        named: &RequestPath,
         folder: &OwnedFd,
         before: &Stat,
     ) -> Result<(), StoreError> {
-        let flags = match path.is_folder {
+        let flags = match named.is_folder {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
         };
         let bytes = match FileType::from_raw_mode(before.st_mode) {
             FileType::RegularFile => file_size(before),
-            // Only regular files count for the quota.
+            // What was never counted is not given back.
             _ => 0,
         };
-        let name = name(&path.key)?;
+        let name = name(&named.key)?;
         self.quota
             .remove_file(bytes, || root::unlink(folder, name, flags))?;
-        self.open_files.remove(&path.key);
+        self.open_files.remove(&named.key);
         Ok(())
     }
 }
 
-/// The parent folder; the root cannot be deleted.
+/// The folder of what is to go; the root stays.
 fn parent(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split_parent().ok_or(StoreError::PermissionDenied)?.0)
 }

@@ -1,9 +1,8 @@
 //! Threads that may wait for a disk, so that no reactor has to.
 //!
-//! Their number is bounded. A flush of a slow disk takes a second or ten, and so may a write while
-//! the system throttles writers: if all threads did those, every read would wait behind them. So
-//! writing operations ([`DiskThreads::write`]) may use only a part of the threads; beyond that they
-//! wait without taking a thread.
+//! There are so many of them and no more. A flush of a slow disk takes a second or ten, and so may a write while the system holds writers
+//! back: were all threads in those, every read would wait behind them. So what changes something ([`DiskThreads::write`]) has a part of the
+//! threads at most, and waits for one of these without taking another.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,24 +10,23 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// Runs operations that may block on the blocking threads of one runtime, whichever runtime calls.
+/// Where waiting is allowed: the blocking threads of one runtime, whichever runtime asks.
 #[derive(Debug, Clone)]
 pub struct DiskThreads {
-    /// The runtime with the threads.
+    /// Whose threads they are.
     runtime: Handle,
-    /// Bounds the threads that write.
+    /// One for each thread that may change something.
     write_permits: Arc<Semaphore>,
 }
 
 impl DiskThreads {
-    /// Blocking threads that the runtime should have. A disk's queue holds about as many requests
-    /// at best; more threads bring nothing.
+    /// Threads that a runtime should have for this. A disk has as many requests in its queue at best, and more threads than that bring nothing.
     pub const THREADS: usize = 64;
 
-    /// How many of them may write, flush or delete at a time: enough to flush uploads together.
+    /// Of those, how many may be in writes, flushes and deletions at a time: enough for uploads to be flushed together.
     pub const MAX_WRITERS: usize = 48;
 
-    /// Uses the blocking threads of a runtime.
+    /// The threads of a runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
         Self {
@@ -37,54 +35,53 @@ impl DiskThreads {
         }
     }
 
-    /// Runs an operation on a blocking thread. If the future is dropped, the operation continues
-    /// and its result is dropped.
+    /// Runs something there. Dropping the future lets it go on: what it began is done, and its result dropped.
     ///
-    /// A panic there is resumed here.
-    pub fn run<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
+    /// A panic there is one here.
+    pub fn run<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let task = self.runtime.spawn_blocking(operation);
+        let task = self.runtime.spawn_blocking(what);
         async move {
             match task.await {
                 Ok(value) => value,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down, and with it the task that waits here.
+                    // The runtime is ending, and with it whoever waits here.
                     Err(_) => std::future::pending().await,
                 },
             }
         }
     }
 
-    /// Runs an operation that changes files. If too many are running it waits for a permit while
-    /// the future is polled, and never starts if the future is dropped before.
+    /// Runs something there that changes files. It begins at once if few enough do so; else when its turn comes while the future is
+    /// waited for, and never if that is dropped before.
     ///
-    /// A panic there is resumed here.
-    pub fn write<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
+    /// A panic there is one here.
+    pub fn write<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let disk = self.clone();
-        let started = match Arc::clone(&self.write_permits).try_acquire_owned() {
-            Ok(permit) => Ok(self.run(move || {
-                let _turn = permit;
-                operation()
+        let begun = match Arc::clone(&self.write_permits).try_acquire_owned() {
+            Ok(turn) => Ok(self.run(move || {
+                let _turn = turn;
+                what()
             })),
-            Err(_) => Err(operation),
+            Err(_) => Err(what),
         };
         async move {
-            let operation = match started {
+            let what = match begun {
                 Ok(running) => return running.await,
-                Err(operation) => operation,
+                Err(what) => what,
             };
-            let permit = Arc::clone(&disk.write_permits).acquire_owned().await;
+            let turn = Arc::clone(&disk.write_permits).acquire_owned().await;
             let running = disk.run(move || {
-                let _turn = permit;
-                operation()
+                let _turn = turn;
+                what()
             });
             running.await
         }
@@ -100,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_get_a_thread_while_all_writers_wait() {
+    fn reads_find_a_thread_while_all_writers_wait() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(DiskThreads::THREADS)
@@ -116,7 +113,7 @@ mod tests {
             .map(|index| {
                 let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
                 disk.write(move || {
-                    // The first operations hold their threads until the gate opens.
+                    // The first hold their threads until they are told.
                     if index < DiskThreads::MAX_WRITERS {
                         gate.wait();
                     }

@@ -1,28 +1,28 @@
-//! Errors of the store, by meaning: the HTTP side has a status for each.
+//! What can be the matter with a file or folder of the store, by meaning: the HTTP side has a status for each.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Why an operation of the store failed.
+/// Why the store did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing has that key, or it is outside the root.
-    #[error("not found")]
+    /// Nothing has that key, or what has it lies outside the root.
+    #[error("nothing is there")]
     NotFound,
     /// The key is a folder's.
-    #[error("this is a folder")]
+    #[error("it is a folder")]
     IsFolder,
-    /// The key is a pipe, a socket or a device.
-    #[error("this is neither a file nor a folder")]
+    /// What has the key is neither a file nor a folder: a pipe, a socket, a device.
+    #[error("it is neither a file nor a folder")]
     SpecialFile,
-    /// A parent in the path is a file, or there is a folder where a file should go.
-    #[error("that name, or a part of the path, is already in use")]
+    /// Part of the way is a file, or a folder stands where a file should go.
+    #[error("something else has that name, or a part of it")]
     Conflict,
-    /// Only empty folders can be deleted.
+    /// A folder with something in it is not removed.
     #[error("the folder is not empty")]
     NotEmpty,
-    /// The system denies this process the operation.
+    /// The system does not let this process do it.
     #[error("permission denied")]
     PermissionDenied,
     /// The name is longer than this file system allows.
@@ -31,30 +31,30 @@ pub enum StoreError {
     /// The disk is full.
     #[error("no space is left on the disk")]
     NoSpace,
-    /// The upload exceeds the quota.
+    /// More than the store may hold.
     #[error("the store's quota has no room for it")]
     OverQuota {
         /// Bytes that this file might have.
         room: u64,
-        /// Bytes that it has, if known.
+        /// Bytes that it has, where that is known.
         needed: Option<u64>,
     },
-    /// A condition of the request does not hold.
+    /// A condition of the request does not hold any more.
     #[error("a condition does not hold")]
     ConditionFailed,
-    /// The store was opened read-only.
+    /// The store was opened for reading alone.
     #[error("the store is read-only")]
     ReadOnly,
-    /// The body does not match its digest.
+    /// The body is not what its digest says.
     #[error("the bytes do not match their {0} digest")]
     DigestMismatch(&'static str),
-    /// The served folder was removed.
-    #[error("the served folder was removed: create it again, then restart the server")]
+    /// The folder that is served is not there any more.
+    #[error("the folder that is served was removed: make it again, then restart the server")]
     RootRemoved,
-    /// Another program removed the temporary file of the upload.
-    #[error("another program removed the unfinished upload from .haul: send it again")]
+    /// What an upload had written is not there any more.
+    #[error("what had come of the upload was removed from .haul by another program: send it again")]
     UploadRemoved,
-    /// Any other error of the disk.
+    /// All else that a disk may say.
     #[error(transparent)]
     Io(io::Error),
 }
@@ -63,10 +63,9 @@ impl From<Errno> for StoreError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::NotFound,
-            // The kernel's errors for a link that leads out of the root, or in a circle: for the
-            // client, nothing is there.
+            // The kernel's words for a link that leads out (or in a circle): to whoever asks, nothing is there.
             Errno::XDEV | Errno::LOOP => Self::NotFound,
-            // A parent in the path is a file.
+            // A file where a folder should be on the way.
             Errno::NOTDIR => Self::Conflict,
             Errno::ISDIR => Self::IsFolder,
             Errno::EXIST => Self::Conflict,
@@ -74,7 +73,7 @@ impl From<Errno> for StoreError {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::PermissionDenied,
             Errno::NAMETOOLONG => Self::TooLong,
             Errno::NOSPC | Errno::DQUOT => Self::NoSpace,
-            // A device without a driver, or a socket.
+            // A device without a driver, a socket.
             Errno::NXIO | Errno::NODEV => Self::SpecialFile,
             other => Self::Io(other.into()),
         }

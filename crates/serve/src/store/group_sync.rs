@@ -1,10 +1,9 @@
-//! Makes uploads durable, many at once.
+//! Making uploads durable, many at once.
 //!
-//! Each `fdatasync` waits until the disk has flushed its cache, and a disk does one flush at a
-//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides.
+//! Each `fdatasync` waits for the disk to have flushed what it holds, and a disk does one flush at a time. Where several uploads wait,
+//! one `syncfs` may do it for all of them: [`FlushMethod`] decides.
 //!
-//! Uploads that arrive during a flush wait for the next one, which covers everything written before
-//! it began.
+//! Who comes while a flush is under way waits for the next one, which covers what was written before it began.
 
 use std::fs::File;
 use std::io;
@@ -16,40 +15,39 @@ use haul_plan::serving::FlushMethod;
 
 use super::sys;
 
-/// Makes the uploads of one mount durable.
+/// Makes uploads of one mount durable.
 #[derive(Debug, Default)]
 pub(super) struct GroupSync {
     state: Mutex<GroupSyncState>,
-    /// Notified when a flush has ended.
+    /// Told when a flush has ended.
     ended: Condvar,
-    /// Bytes of unfinished uploads that are written but not synced: a `syncfs` would write them in
-    /// vain.
+    /// Bytes of uploads that are written and whose end has not come: a flush of all would write them for nothing.
     unsynced: AtomicU64,
 }
 
-/// The waiting uploads.
+/// Who waits.
 #[derive(Debug, Default)]
 struct GroupSyncState {
-    /// Uploads that have arrived, in all.
+    /// Uploads that have come, in all.
     arrived: u64,
-    /// How many of those a flush has covered.
+    /// Of those, how many a flush has covered.
     covered: u64,
-    /// Number and bytes of the uploads that arrived since the last flush began.
+    /// Of those that came since the last flush began: their number and bytes.
     waiting: u64,
     bytes: u64,
-    /// Whether a flush is running.
+    /// Whether somebody flushes just now.
     is_flushing: bool,
-    /// Uploads up to this number must sync themselves.
+    /// Those that came up to here are to do it each by itself.
     sync_alone: u64,
 }
 
 impl GroupSync {
-    /// Notes that bytes of an upload were written.
+    /// Bytes of an upload were written.
     pub(super) fn add_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Removes the bytes of an upload that is over or waits to be durable.
+    /// An upload is over, or waits to be durable: its bytes are under way no more.
     pub(super) fn remove_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -57,13 +55,12 @@ impl GroupSync {
     /// Makes a file's bytes durable. May wait long.
     ///
     /// # Errors
-    /// When the disk has failed, for this file or another.
+    /// When the disk has failed, at this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
-        let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
-        let sync_one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
-        match self.sync_with(bytes, sync_all, sync_one)? {
-            // The error of a `syncfs` may have been reported to another caller before: each file
-            // knows its own.
+        let all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
+        let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
+        match self.sync_with(bytes, all, one)? {
+            // What a flush of all says may have been said to somebody else before: each file knows what became of it.
             FlushMethod::Syncfs => sys::wait_for_writeback(file),
             FlushMethod::FsyncEach => Ok(()),
         }
@@ -72,10 +69,10 @@ impl GroupSync {
     fn sync_with(
         &self,
         bytes: u64,
-        sync_all: impl FnOnce() -> io::Result<()>,
-        sync_one: impl Fn() -> io::Result<()>,
+        all: impl FnOnce() -> io::Result<()>,
+        one: impl Fn() -> io::Result<()>,
     ) -> io::Result<FlushMethod> {
-        let alone = || sync_one().map(|()| FlushMethod::FsyncEach);
+        let alone = || one().map(|()| FlushMethod::FsyncEach);
         if !FlushMethod::may_be_batched(bytes) {
             return alone();
         }
@@ -83,55 +80,54 @@ impl GroupSync {
         state.arrived += 1;
         state.waiting += 1;
         state.bytes += bytes;
-        let own_number = state.arrived;
+        let mine = state.arrived;
         while state.is_flushing {
             state = self
                 .ended
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
-            if state.covered >= own_number {
+            if state.covered >= mine {
                 return Ok(FlushMethod::Syncfs);
             }
-            if state.sync_alone >= own_number {
+            if state.sync_alone >= mine {
                 drop(state);
                 return alone();
             }
         }
-        // The first upload here decides for all that wait; those that arrive meanwhile wait for the
-        // next flush.
-        let method = FlushMethod::choose(
+        // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
+        let way = FlushMethod::choose(
             state.waiting,
             state.bytes,
             self.unsynced.load(Ordering::Relaxed),
         );
-        let last_number = state.arrived;
+        let upto = state.arrived;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if method == FlushMethod::FsyncEach {
-            state.sync_alone = last_number;
+        if way == FlushMethod::FsyncEach {
+            state.sync_alone = upto;
             self.ended.notify_all();
         }
         drop(state);
-        let result = match method {
-            FlushMethod::FsyncEach => sync_one(),
-            FlushMethod::Syncfs => sync_all(),
+        let done = match way {
+            FlushMethod::FsyncEach => one(),
+            FlushMethod::Syncfs => all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
-        match (method, &result) {
-            (FlushMethod::Syncfs, Ok(())) => state.covered = last_number,
-            // The failure may concern any file, so each syncs itself.
-            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
+        match (way, &done) {
+            (FlushMethod::Syncfs, Ok(())) => state.covered = upto,
+            // It may have been anybody's file: each asks for its own.
+            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = upto,
             (FlushMethod::FsyncEach, _) => {}
         }
         drop(state);
         self.ended.notify_all();
-        match (method, result) {
+        match (way, done) {
             (FlushMethod::Syncfs, Err(error)) => {
-                tracing::warn!(%error, "syncfs failed: uploads are synced one by one");
+                tracing::warn!(%error, "uploads are made durable one by one");
                 alone()
             }
-            (_, result) => result.map(|()| method),
+            (_, done) => done.map(|()| way),
         }
     }
 
@@ -147,22 +143,21 @@ mod tests {
 
     use super::*;
 
-    /// Enough bytes to wait for others.
+    /// Enough to wait for others.
     const LARGE: u64 = 1 << 20;
 
-    /// Eight uploads that arrive while one is synced: how often each call is made, and how many
-    /// uploads fail.
-    fn eight(sync_all: fn() -> io::Result<()>, sync_one: fn() -> io::Result<()>) -> [usize; 3] {
+    /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
+    fn eight(all: fn() -> io::Result<()>, one: fn() -> io::Result<()>) -> [usize; 3] {
         let syncing = GroupSync::default();
         let counts = [const { AtomicUsize::new(0) }; 3];
         let count = |which: usize| counts[which].fetch_add(1, Ordering::Relaxed);
         let (release, held) = mpsc::channel::<()>();
-        let (started, has_begun) = mpsc::channel::<()>();
+        let (begun, has_begun) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let syncing = &syncing;
             scope.spawn(move || {
                 let hold = || {
-                    started.send(()).expect("the test");
+                    begun.send(()).expect("the test");
                     held.recv().map_err(io::Error::other)
                 };
                 syncing
@@ -172,18 +167,18 @@ mod tests {
             has_begun.recv().expect("the first");
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let result = syncing.sync_with(
+                    let done = syncing.sync_with(
                         LARGE,
                         || {
                             count(0);
-                            sync_all()
+                            all()
                         },
                         || {
                             count(1);
-                            sync_one()
+                            one()
                         },
                     );
-                    if result.is_err() {
+                    if done.is_err() {
                         count(2);
                     }
                 });
@@ -197,12 +192,12 @@ mod tests {
     }
 
     #[test]
-    fn waiting_uploads_are_synced_together() {
+    fn those_that_wait_are_synced_together() {
         assert_eq!(eight(|| Ok(()), || Ok(())), [1, 0, 0]);
     }
 
     #[test]
-    fn after_a_failed_syncfs_each_upload_syncs_itself() {
+    fn a_failure_of_all_is_asked_for_by_each() {
         let fails = || Err(io::Error::other("a disk"));
         assert_eq!(eight(fails, || Ok(())), [1, 8, 0]);
         assert_eq!(eight(fails, fails), [1, 8, 8]);

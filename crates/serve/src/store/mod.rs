@@ -1,19 +1,15 @@
 //! The store: files beneath a directory, by their keys.
 //!
-//! It knows nothing of HTTP. Each object is a plain file, so users find their files with any other
-//! program. Other programs may change them at any time, so nothing is trusted that was not checked
-//! for this request.
+//! It knows nothing of HTTP. A key is a plain file, so that people find their files with any other program, and other programs may
+//! change them at any time: nothing is believed that was not looked at for this request.
 //!
-//! [`FileStore::open_file`] opens a version of a file, which stays that version while it is read.
-//! [`FileStore::begin_upload`] begins an [`Upload`], which commits or is discarded.
-//! [`FileStore::delete`] deletes. Listings begin with [`StoreRoot::open_folder`]. All of these may
-//! wait for a disk and run on [`DiskThreads`]; the `try_` functions do the same where it needs no
-//! waiting.
+//! [`FileStore::open_file`] opens a version of a file, which stays that version while it is read; [`FileStore::begin_upload`] begins an [`Upload`], which
+//! commits or vanishes; [`FileStore::delete`] removes; [`StoreRoot::open_folder`] is where listings begin. All of these may wait for a disk, and
+//! run on [`DiskThreads`]'s threads; [`FileStore::try_open_file`] and what else ends so does without waiting what can be done so.
 //!
-//! `root` opens descriptors by key, `object` is an open file, `version` identifies its content,
-//! `open_files` caches open files between requests, `deferred_close` closes them; `temporary_files` holds temporary
-//! files, `upload` fills them, `created_folders` creates parent folders; `quota` counts bytes, `recount`
-//! counts them again; `stored_digest` stores the digests of uploads.
+//! What the parts do: `root` turns keys into descriptors, `object` is an open file, `version` what it is, `max_open_files` keeps some of them
+//! between requests, `deferred_close` lets go of them, `temporaries` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
+//! counts, `recount` does so anew, `digest` keeps what an upload hashed to.
 
 mod created_folders;
 mod deferred_close;
@@ -72,46 +68,46 @@ use root::OpenScope;
 use temporary_files::TemporaryFolder;
 use timestamps::UploadTimestamps;
 
-/// A condition on the version that has a key now; `None` means that no file has it.
+/// What a caller thinks of the version that has a key, or of there being none.
 pub type VersionCheck<'a> = &'a dyn Fn(Option<&FileMetadata>) -> bool;
 
-/// An open store.
+/// A store, open.
 #[derive(Debug)]
 pub struct FileStore {
-    /// The root directory. Listings and archives share it for as long as they are read.
+    /// What it lies beneath. Listings and archives have it, too, for as long as they are read.
     root: Arc<StoreRoot>,
-    /// The options it was opened with.
+    /// How it was opened.
     options: FileStoreOptions,
-    /// Temporary files of uploads; `None` in a read-only store.
+    /// Where uploads are until they are whole; none in a store for reading.
     temporaries: Option<TemporaryFolder>,
-    /// Creates the parent folders of keys.
+    /// Makes the way to keys.
     folders: Arc<FolderCreator>,
-    /// Files that are requested often.
+    /// Files that are asked for often.
     open_files: OpenFileCache,
-    /// Closes large files.
+    /// Where large ones are closed.
     deferred_close: Arc<DeferredClose>,
-    /// Counts what the store holds.
+    /// What it holds.
     quota: Arc<StorageQuota>,
-    /// Finds out what other programs added or removed.
+    /// Finds out what other programs did to that.
     recount: QuotaRecount,
-    /// Allows one change of a key at a time.
+    /// One change of a key at a time.
     locks: KeyLocks,
-    /// Modification times of uploads.
+    /// Times for uploads.
     timestamps: UploadTimestamps,
-    /// Makes uploads durable.
+    /// What makes uploads durable.
     group_sync: GroupSync,
-    /// Whether everything on the root's mount is in memory.
+    /// Whether all of it is memory, but for what is mounted beneath it.
     is_memory: bool,
-    /// Temporary files of an earlier process that were removed.
+    /// Temporaries that an earlier process had left.
     removed_leftovers: usize,
 }
 
 impl FileStore {
-    /// Opens a directory as a store. A writable store removes temporary files that an earlier
-    /// process left. A store with a quota counts its bytes, which looks up every file.
+    /// Opens a directory as a store. Where it may be written to, what is left of uploads is removed; where it has a quota, what it
+    /// holds is counted: a look at every file.
     ///
     /// # Errors
-    /// When the path is not a directory, or may not be read, or written to as the options ask.
+    /// When it is no directory, or may not be read, or written to as was asked for.
     pub fn open(path: &Path, options: FileStoreOptions) -> Result<Self, StoreError> {
         let root = StoreRoot::open(path)?;
         let root = match options.follow_links {
@@ -119,7 +115,7 @@ impl FileStore {
             false => root.without_links(),
         };
         let root = Arc::new(root);
-        let (temporaries, cleaned) = match options.writable {
+        let (room, cleaned) = match options.writable {
             true => Some(TemporaryFolder::open(&root)?).unzip(),
             false => (None, None),
         };
@@ -129,7 +125,7 @@ impl FileStore {
         };
         let is_durable = options.writable && options.durability == UploadDurability::Full;
         if is_durable {
-            // An earlier process may have created folders and been killed before it synced them.
+            // Folders that an earlier process had made, and was killed before it told anybody.
             rustix::fs::syncfs(root.top())?;
         }
         Ok(Self {
@@ -141,7 +137,7 @@ impl FileStore {
             is_memory: root.is_memory(),
             root,
             options,
-            temporaries,
+            temporaries: room,
             locks: KeyLocks::default(),
             timestamps: UploadTimestamps::default(),
             group_sync: GroupSync::default(),
@@ -149,19 +145,19 @@ impl FileStore {
         })
     }
 
-    /// The root directory, for listings.
+    /// What it lies beneath: for listings.
     #[must_use]
     pub fn root(&self) -> &Arc<StoreRoot> {
         &self.root
     }
 
-    /// The options it was opened with.
+    /// How it was opened.
     #[must_use]
     pub fn options(&self) -> &FileStoreOptions {
         &self.options
     }
 
-    /// How many temporary files of an earlier process were removed.
+    /// How many temporaries of an earlier process were removed.
     #[must_use]
     pub fn removed_leftovers(&self) -> usize {
         self.removed_leftovers
@@ -176,8 +172,7 @@ impl FileStore {
         self.share_opened(key, OpenObject::from_fd(opened)?)
     }
 
-    /// Does the same without waiting for a disk: with a cached open file, or by the kernel's
-    /// caches.
+    /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
     pub fn try_open_file(
         &self,
         key: &ObjectKey,
@@ -192,7 +187,7 @@ impl FileStore {
                 }
                 CachedLookup::WouldBlock => CachedLookup::WouldBlock,
             },
-            // Closing other files may wait, so a thread that may wait does it.
+            // Closing others to make room is for whoever may wait.
             CachedLookup::Ready(Err(StoreError::Io(error))) if is_descriptor_limit(&error) => {
                 CachedLookup::WouldBlock
             }
@@ -201,39 +196,39 @@ impl FileStore {
         }
     }
 
-    /// Begins an upload whose bytes must match the digests in `expected`.
+    /// Begins to put a file. `wanted`: what its bytes must hash to.
     ///
     /// # Errors
-    /// When a parent in the key is a file, the store is read-only, or the disk fails.
+    /// When a part of the key is a file, or the store is for reading, or the disk says so.
     pub fn begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        expected: Vec<Checksum>,
+        wanted: Vec<Checksum>,
     ) -> Result<Upload, StoreError> {
-        self.retry_after_closing(|| Upload::begin(self, key, expected.clone(), OpenScope::Anywhere))
+        self.retry_after_closing(|| Upload::begin(self, key, wanted.clone(), OpenScope::Anywhere))
     }
 
-    /// Does the same without waiting for a disk, if the whole store is in memory.
+    /// The same without waiting for a disk, where all of the store is memory.
     pub fn try_begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        expected: &[Checksum],
+        wanted: &[Checksum],
     ) -> CachedLookup<Result<Upload, StoreError>> {
         if !self.is_memory && !self.options.discard_uploads {
             return CachedLookup::WouldBlock;
         }
-        match Upload::begin(self, key, expected.to_vec(), OpenScope::OneMount) {
-            // The folder is on another mount, which this open does not enter.
+        match Upload::begin(self, key, wanted.to_vec(), OpenScope::OneMount) {
+            // Its folder is on another mount: the kernel does not go there.
             Err(StoreError::NotFound) => CachedLookup::WouldBlock,
             Err(StoreError::Io(error)) if is_descriptor_limit(&error) => CachedLookup::WouldBlock,
             done => CachedLookup::Ready(done),
         }
     }
 
-    /// Checks a condition on the version that has a key now. Returns whether there is one.
+    /// Asks `check` about what has a key now, and says whether anything has.
     ///
     /// # Errors
-    /// [`StoreError::ConditionFailed`] if the condition does not hold.
+    /// [`StoreError::ConditionFailed`] if it does not like that.
     pub fn check(&self, key: &ObjectKey, check: VersionCheck<'_>) -> Result<bool, StoreError> {
         let current = self.current_metadata(key)?;
         match check(current.as_ref()) {
@@ -242,30 +237,29 @@ impl FileStore {
         }
     }
 
-    /// Whether the quota has room for this many more bytes, whatever they replace. Reserves nothing
-    /// and does not wait.
+    /// Whether so many more bytes are within the quota, whatever they replace. It is a look, and no claim, and waits for nothing.
     #[must_use]
     pub fn fits_quota(&self, bytes: u64) -> bool {
         self.quota.fits(bytes)
     }
 
-    /// Checks that a file of this many bytes can replace the one that has the key. May wait for a
-    /// disk.
+    /// Whether so many bytes in place of what has a key are. May wait for a disk.
     ///
     /// # Errors
-    /// [`StoreError::OverQuota`] if the quota has no room, and [`StoreError::NoSpace`] if the disk has none: it must hold both versions for a while.
+    /// [`StoreError::OverQuota`] if they are not, and [`StoreError::NoSpace`] if the disk has no room for them: it needs that beside what
+    /// is there.
     pub fn check_space(&self, key: &ObjectKey, bytes: u64) -> Result<(), StoreError> {
         if !self.options.discard_uploads && self.free_bytes(key).is_some_and(|free| free < bytes) {
             return Err(StoreError::NoSpace);
         }
-        let there = key.split_parent().map_or(0, |(parent, name)| {
-            let folder = self.root.open_folder(&parent);
+        let there = key.split_parent().map_or(0, |(above, name)| {
+            let folder = self.root.open_folder(&above);
             folder.map_or(0, |folder| usage::file_bytes(folder, name))
         });
         self.quota.check(bytes, there)
     }
 
-    /// Free bytes of the file system on which the key is or will be; `None` if it does not say.
+    /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
     fn free_bytes(&self, key: &ObjectKey) -> Option<u64> {
         let mut folder = key.split_parent()?.0;
         let found = loop {
@@ -275,12 +269,12 @@ impl FileStore {
             }
         };
         let stat = rustix::fs::fstatvfs(found).ok()?;
-        // Some network file systems do not report this.
+        // Some, of networks, have no such count.
         (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Closes cached files that are no longer requested, and continues the recount if there is a
-    /// quota. To be called every few seconds, on a thread that may wait.
+    /// Closes files that nobody asks for any more, and counts anew for a little while where there is a quota. To be called every
+    /// few seconds, where waiting is allowed.
     pub fn maintain(&self) {
         self.open_files.sweep();
         if self.options.writable {
@@ -288,7 +282,7 @@ impl FileStore {
         }
     }
 
-    /// Opens something; if no descriptors are left, closes cached files and tries once more.
+    /// Opens something, and once more if no descriptors were left and files that are kept open could leave some of theirs.
     ///
     /// # Errors
     /// Those of `open`.
@@ -306,13 +300,13 @@ impl FileStore {
         }
     }
 
-    /// Closes about half of the cached files that nobody is reading, since descriptors ran out.
-    /// Returns whether there were any. May wait.
+    /// Closes a good part of the files that are kept open and that nobody is reading, since descriptors ran out. Whether there were any. May
+    /// wait.
     pub fn close_idle_files(&self) -> bool {
         self.open_files.close_idle()
     }
 
-    /// Sets the threads that close large deleted files, so that their last reader does not have to.
+    /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
     pub fn set_threads(&self, disk: &DiskThreads) {
         self.deferred_close.set_threads(disk);
     }
@@ -334,7 +328,7 @@ impl FileStore {
         }
     }
 
-    /// The metadata of the version that has a key now.
+    /// What is known of what has a key now.
     fn current_metadata(&self, key: &ObjectKey) -> Result<Option<FileMetadata>, StoreError> {
         match self.open_file(key) {
             Ok(object) => Ok(Some(object.metadata().clone())),

@@ -1,15 +1,12 @@
 //! How many bytes the store holds, and may hold.
 //!
-//! The bytes are counted when the store is opened, and by its own uploads and deletions after that:
-//! an upload reserves bytes before they are written, and releases them if it fails. A
-//! [`recount`](super::recount) finds out what other programs did beneath the root.
+//! Counted when it is opened, and by what goes through it after that: bytes are claimed before they are written and given back when
+//! their upload vanishes or a file goes. What other programs do beneath the root is found out by counting anew ([`recount`](super::recount)).
 //!
-//! An upload that replaces a file needs no room for the bytes that it replaces: it does not reserve
-//! those. Only one upload to a key at a time may count on them, or a hundred would, and each of
-//! these is on the disk beside the old version. So a full store uses at most twice its quota on the
-//! disk while files are replaced. The old file may be gone when the upload commits:
-//! [`QuotaReservation::prepare_commit`] checks that again, and may then refuse the upload after
-//! all.
+//! An upload that replaces a file need not find room for what it replaces: that much of it is not claimed. Only one upload to a key at a
+//! time counts on what is there, or a hundred of them would, and each has it on the disk beside the old version. So a store that is full
+//! has at most twice its quota on the disk while files are replaced. What was there may be gone when the upload has its name:
+//! [`QuotaReservation::prepare_commit`] looks once more, and then it may be too much after all.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,53 +15,54 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::StoreError;
 use crate::ObjectKey;
 
-/// The quota of a store and its use.
+/// The count.
 #[derive(Debug)]
 pub(super) struct StorageQuota {
-    /// Maximum bytes; `None` if nothing is counted.
+    /// Bytes that may be; `None` and nothing is counted.
     limit: Option<u64>,
+    /// What is.
     count: Mutex<QuotaCount>,
-    /// Whether an upload was refused since the flag was last taken.
+    /// Whether somebody was refused since that was asked last.
     refused: AtomicBool,
 }
 
-/// Bytes in use.
+/// What is.
 #[derive(Debug, Default)]
 struct QuotaCount {
     /// Bytes in files.
     files: u64,
-    /// Bytes reserved by unfinished uploads.
+    /// Bytes of uploads that are under way.
     reserved: u64,
-    /// Bytes ever added to files.
+    /// Bytes that came to be in files, ever.
     added: u64,
-    /// Bytes ever removed from files.
+    /// Bytes that went, ever.
     removed: u64,
-    /// Bytes of changes that the disk may show and this count does not yet.
+    /// Bytes of changes of which the disk may know and this count does not yet.
     in_flux: u64,
-    /// Keys whose old bytes an upload counts on.
+    /// Keys of which an upload counts on what is there.
     replaced: HashSet<ObjectKey>,
 }
 
-/// The state of the count when a recount began.
+/// When a count of the disk was begun.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecountStart {
     added: u64,
     removed: u64,
 }
 
-/// The bytes that an upload has reserved; released when this is dropped, unless it was committed.
+/// Bytes claimed by an upload; given back when it is dropped, unless they were kept.
 #[derive(Debug)]
 pub(super) struct QuotaReservation {
     quota: Arc<StorageQuota>,
-    /// Reserved bytes.
+    /// Claimed.
     bytes: u64,
-    /// Bytes that replace old ones and need no reservation.
+    /// In place of what is there, and not claimed.
     replacing: u64,
-    /// Old bytes that are not counted on yet.
+    /// What is there beyond that.
     replaceable: u64,
-    /// The key of the old bytes.
+    /// Which key that is of.
     replaced_key: Option<ObjectKey>,
-    /// Its part of [`QuotaCount::in_flux`].
+    /// Its part of what is changing.
     in_flux: u64,
 }
 
@@ -82,65 +80,57 @@ impl StorageQuota {
         }
     }
 
-    /// Whether there is a limit; without one nothing is counted.
+    /// Whether anything is counted.
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Begins a reservation of no bytes, for a key whose file has `existing_bytes` bytes.
-    pub(super) fn reserve(
-        self: &Arc<Self>,
-        key: &ObjectKey,
-        existing_bytes: u64,
-    ) -> QuotaReservation {
-        let replaces =
-            existing_bytes > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
+    /// Begins a claim of nothing, for a key that has a file of so many bytes.
+    pub(super) fn reserve(self: &Arc<Self>, key: &ObjectKey, there: u64) -> QuotaReservation {
+        let counts_on_it =
+            there > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
         QuotaReservation {
             quota: Arc::clone(self),
             bytes: 0,
             replacing: 0,
-            replaceable: if replaces { existing_bytes } else { 0 },
-            replaced_key: replaces.then(|| key.clone()),
+            replaceable: if counts_on_it { there } else { 0 },
+            replaced_key: counts_on_it.then(|| key.clone()),
             in_flux: 0,
         }
     }
 
-    /// Whether this many more bytes fit now.
+    /// Whether so many more would be within the quota just now.
     pub(super) fn fits(&self, bytes: u64) -> bool {
-        self.limit
-            .is_none_or(|limit| self.lock().fits(bytes, limit))
+        self.limit.is_none_or(|most| self.lock().fits(bytes, most))
     }
 
-    /// Checks that a file of `bytes` fits in place of one of `existing_bytes`.
+    /// Whether a file of so many bytes would be, in place of one of `there`.
     ///
     /// # Errors
-    /// When it does not.
-    pub(super) fn check(&self, bytes: u64, existing_bytes: u64) -> Result<(), StoreError> {
-        let Some(limit) = self.limit else {
+    /// When it would not.
+    pub(super) fn check(&self, bytes: u64, there: u64) -> Result<(), StoreError> {
+        let Some(most) = self.limit else {
             return Ok(());
         };
         let count = self.lock();
-        match count.fits(bytes.saturating_sub(existing_bytes), limit) {
+        match count.fits(bytes.saturating_sub(there), most) {
             true => Ok(()),
-            false => Err(self.refuse(
-                count.free(limit).saturating_add(existing_bytes),
-                Some(bytes),
-            )),
+            false => Err(self.refuse(count.free(most).saturating_add(there), Some(bytes))),
         }
     }
 
-    /// Notes a refusal, and makes its error.
+    /// Somebody is refused, whose file might have so many bytes.
     fn refuse(&self, room: u64, needed: Option<u64>) -> StoreError {
         self.refused.store(true, Ordering::Relaxed);
         StoreError::OverQuota { room, needed }
     }
 
-    /// Whether an upload was refused since the last call.
+    /// Whether somebody was refused since this was asked last.
     pub(super) fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
     }
 
-    /// Removes a file of `bytes`.
+    /// Removes a file of so many bytes.
     pub(super) fn remove_file<E>(
         &self,
         bytes: u64,
@@ -159,7 +149,7 @@ impl StorageQuota {
         removed
     }
 
-    /// Begins a recount.
+    /// A count of the disk begins.
     pub(super) fn begin_recount(&self) -> RecountStart {
         let count = self.lock();
         RecountStart {
@@ -168,19 +158,17 @@ impl StorageQuota {
         }
     }
 
-    /// Finishes a recount that found this many bytes.
+    /// A count of the disk has ended, and found so many bytes.
     ///
-    /// It may or may not have seen the changes that were made while it ran, so it is exact to
-    /// within those. The present count stays if it lies within that range.
+    /// What changed while it ran it saw or not: it tells the truth to within that. So what was believed stays if it lies therein.
     pub(super) fn finish_recount(&self, since: RecountStart, found: u64) {
         let mut count = self.lock();
-        let added = count.added - since.added + count.in_flux;
-        let removed = count.removed - since.removed + count.in_flux;
-        let replaced_bytes = count.files;
-        count.files =
-            replaced_bytes.clamp(found.saturating_sub(removed), found.saturating_add(added));
-        if count.files != replaced_bytes {
-            tracing::debug!(replaced_bytes, now = count.files, "the store was recounted");
+        let came = count.added - since.added + count.in_flux;
+        let went = count.removed - since.removed + count.in_flux;
+        let before = count.files;
+        count.files = before.clamp(found.saturating_sub(went), found.saturating_add(came));
+        if count.files != before {
+            tracing::debug!(before, now = count.files, "the store was counted anew");
         }
     }
 
@@ -190,50 +178,49 @@ impl StorageQuota {
 }
 
 impl QuotaCount {
-    fn fits(&self, bytes: u64, limit: u64) -> bool {
+    fn fits(&self, bytes: u64, most: u64) -> bool {
         let sum = self.files.saturating_add(self.reserved);
-        sum.checked_add(bytes).is_some_and(|sum| sum <= limit)
+        sum.checked_add(bytes).is_some_and(|sum| sum <= most)
     }
 
     /// Bytes that are free.
-    fn free(&self, limit: u64) -> u64 {
-        limit.saturating_sub(self.files.saturating_add(self.reserved))
+    fn free(&self, most: u64) -> u64 {
+        most.saturating_sub(self.files.saturating_add(self.reserved))
     }
 
-    fn prepare_commit(&mut self, added: u64, removed: u64) {
-        // Other programs may have added more than this count knows.
-        self.files = self.files.saturating_sub(removed).saturating_add(added);
-        self.added += added;
-        self.removed += removed;
+    fn prepare_commit(&mut self, came: u64, went: u64) {
+        // What was changed behind our back may be more than we knew of.
+        self.files = self.files.saturating_sub(went).saturating_add(came);
+        self.added += came;
+        self.removed += went;
     }
 }
 
 impl QuotaReservation {
-    /// Reserves more bytes.
+    /// Claims more.
     ///
     /// # Errors
-    /// When they exceed the quota; the reservation stays as it was.
+    /// When the store would hold more than it may; the claim is as it was.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), StoreError> {
-        let replacing = bytes.min(self.replaceable);
-        // The length of the rest is unknown here.
-        self.reserve_bytes(bytes - replacing, self.replacing + self.replaceable, None)?;
-        self.replaceable -= replacing;
-        self.replacing += replacing;
+        let instead = bytes.min(self.replaceable);
+        // How much more will come nobody knows here.
+        self.reserve_bytes(bytes - instead, self.replacing + self.replaceable, None)?;
+        self.replaceable -= instead;
+        self.replacing += instead;
         Ok(())
     }
 
-    /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if those are
-    /// fewer than it counted on.
+    /// The bytes are about to get their name, in place of a file of so many: claims what is missing if that is less than was counted on.
     ///
     /// # Errors
-    /// When that exceeds the quota.
-    pub(super) fn change(&mut self, replaced_bytes: u64) -> Result<(), StoreError> {
-        let missing = self.replacing.saturating_sub(replaced_bytes);
+    /// When the store would hold more than it may.
+    pub(super) fn change(&mut self, before: u64) -> Result<(), StoreError> {
+        let missing = self.replacing.saturating_sub(before);
         let all = self.bytes + self.replacing;
         self.reserve_bytes(missing, self.replacing - missing, Some(all))?;
         self.replacing -= missing;
         if self.quota.is_limited() {
-            let changing = self.bytes + self.replacing + replaced_bytes;
+            let changing = self.bytes + self.replacing + before;
             let mut count = self.quota.lock();
             count.in_flux = count.in_flux - self.in_flux + changing;
             self.in_flux = changing;
@@ -241,25 +228,24 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// Commits: the bytes belong to a file now, in place of one of `replaced_bytes` bytes.
-    pub(super) fn commit(mut self, replaced_bytes: u64) {
-        self.release(Some(replaced_bytes));
+    /// They are a file's now, in place of one of so many bytes.
+    pub(super) fn commit(mut self, before: u64) {
+        self.release(Some(before));
     }
 
-    /// Reserves bytes. For the error: `free` bytes of the file need no reservation, and it has
-    /// `needed` in all, if known.
+    /// Claims more. `free`: bytes of the file that need no claim; `needed`: all that it has, if they are known. They are for the refusal.
     fn reserve_bytes(
         &mut self,
         bytes: u64,
         free: u64,
         needed: Option<u64>,
     ) -> Result<(), StoreError> {
-        let Some(limit) = self.quota.limit.filter(|_| bytes > 0) else {
+        let Some(most) = self.quota.limit.filter(|_| bytes > 0) else {
             return Ok(());
         };
         let mut count = self.quota.lock();
-        if !count.fits(bytes, limit) {
-            let room = count.free(limit).saturating_add(self.bytes + free);
+        if !count.fits(bytes, most) {
+            let room = count.free(most).saturating_add(self.bytes + free);
             return Err(self.quota.refuse(room, needed));
         }
         count.reserved += bytes;
@@ -277,8 +263,8 @@ impl QuotaReservation {
         if let Some(key) = self.replaced_key.take() {
             count.replaced.remove(&key);
         }
-        if let Some(replaced_bytes) = replaced {
-            count.prepare_commit(self.bytes + self.replacing, replaced_bytes);
+        if let Some(before) = replaced {
+            count.prepare_commit(self.bytes + self.replacing, before);
         }
         (self.bytes, self.replacing, self.in_flux) = (0, 0, 0);
     }

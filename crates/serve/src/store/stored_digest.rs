@@ -1,10 +1,8 @@
-//! The digest of an upload, stored with the file.
+//! The digest of an upload, kept beside its bytes.
 //!
-//! If a client sends a digest and the body matches it, the digest is kept: later responses carry
-//! it, and the entity tag can be derived from it. It is an extended attribute of the file, so it
-//! moves and disappears with the file. It names the version that it belongs to, so a file that
-//! another program wrote to afterwards has none. File systems without extended attributes store no
-//! digests.
+//! When a client says what its bytes must hash to, and they do, that is worth keeping: later answers carry it, and the entity tag can
+//! be made of it. It is an extended attribute of the file, so that it moves with it and goes with it, and it names the version that it is
+//! of, so that a file that somebody else wrote to afterwards has none. File systems without such attributes have no kept digests.
 
 use std::os::fd::AsFd;
 
@@ -13,13 +11,13 @@ use rustix::fs::XattrFlags;
 
 use super::version::FileVersionId;
 
-/// Name of the attribute.
+/// The attribute.
 const DIGEST_ATTRIBUTE: &str = "user.haul.digest";
 
-/// Maximum bytes of its value: a version and a SHA-512.
+/// Bytes that it may have: a version and a SHA-512.
 const MAX_ATTRIBUTE_BYTES: usize = 400;
 
-/// The stored digest, if it belongs to this version of the file.
+/// The digest that is kept for this version of a file.
 pub(super) fn read_stored_digest(file: impl AsFd, version: &FileVersionId) -> Option<Checksum> {
     let mut buffer = [0; MAX_ATTRIBUTE_BYTES];
     let length = rustix::fs::fgetxattr(file, DIGEST_ATTRIBUTE, &mut buffer).ok()?;
@@ -29,7 +27,7 @@ pub(super) fn read_stored_digest(file: impl AsFd, version: &FileVersionId) -> Op
     (of == version.digest_binding() && checksum.digest.is_some()).then_some(checksum)
 }
 
-/// Stores a digest for this version. Failures are ignored: the digest is not part of the file.
+/// Keeps a digest for this version. Where that cannot be done there is none: it is no part of the file.
 pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &Checksum) {
     let hex = checksum.digest.as_deref().map(haul_digest::hex);
     let Some(hex) = hex else { return };
@@ -37,6 +35,6 @@ pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &
     if let Err(error) =
         rustix::fs::fsetxattr(file, DIGEST_ATTRIBUTE, text.as_bytes(), XattrFlags::empty())
     {
-        tracing::debug!(%error, "a digest could not be stored");
+        tracing::debug!(%error, "a digest is not kept");
     }
 }

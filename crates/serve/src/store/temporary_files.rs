@@ -1,19 +1,14 @@
-//! The temporary folder `.haul` beneath the root, where uploads are written until they are
-//! complete.
+//! The store's own room: `.haul` at the top, where uploads are until they are whole.
 //!
-//! An upload is written to a file here and then renamed to its key, so nobody ever sees a part of
-//! it. A process that is killed leaves such files; the next process removes them at start by
-//! reading this one directory. It must not remove the files of another process that serves the same
-//! root: every process holds a shared lock on `.haul/lock`, and cleans up only if it gets the lock
-//! exclusively.
+//! An upload is written to a file here and renamed to its key, so that nobody ever sees part of it. A process that is killed leaves such
+//! files; the next one removes them when it starts, by looking into one directory. It must not remove those of another process that
+//! serves the same root just now: every process holds a shared lock on `.haul/lock`, and cleans up only if it gets it alone.
 //!
-//! A rename cannot leave its mount. An upload into a folder on another mount is written into that
-//! folder, under a name that no key can have. The folder is first recorded in `.haul/strays`, so
-//! that the next start finds those files too.
+//! A rename cannot leave its mount. An upload into a folder on another one is written into that folder, under a name that no
+//! key can have, and the folder is noted in `.haul/strays` before, so that the next start finds those, too.
 //!
-//! If the temporary folder is removed while the store is open, the uploads in it are lost, and the
-//! next upload creates it again: opened and locked as at the start, but without cleaning up, since
-//! uploads of this process may be in folders on other mounts that are no longer recorded.
+//! If somebody removes the room while the store is open, uploads that were in it are lost, and the next one makes it again: opened and
+//! locked as at the start, but nothing is cleaned up, since uploads of this process may be on other mounts, and not be noted any more.
 
 mod leftovers;
 
@@ -31,14 +26,14 @@ use super::root::{OpenScope, StoreRoot};
 use super::{StoreError, root};
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
 
-/// A temporary file is new, and written by one upload only.
+/// Files of the room: what an upload is written to, to be read by nobody else meanwhile.
 const CREATE_FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Permissions before the process's umask is applied.
+/// What whoever made the process wants to be left out is left out.
 const FILE_MODE: Mode = Mode::RUSR
     .union(Mode::WUSR)
     .union(Mode::RGRP)
@@ -46,51 +41,50 @@ const FILE_MODE: Mode = Mode::RUSR
     .union(Mode::ROTH)
     .union(Mode::WOTH);
 
-/// The temporary folder.
+/// The room.
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
-    /// The folder as it was last opened.
+    /// As it was opened last.
     opened: RwLock<Arc<OpenTemporaryFolder>>,
-    /// Held while the folder is created again. Never taken by a caller that must not wait.
+    /// Held by whoever makes it again. Nobody who must not wait takes it.
     recreating: Mutex<()>,
-    /// Prefix of the names of this process: random, since processes in two containers, or on two
-    /// machines, may have the same process id.
+    /// What names of this opening begin with: random, since processes in two containers, or on two machines, may have one number.
     prefix: String,
-    /// The number of the next name.
+    /// Makes names: with the prefix, no two are the same.
     next: AtomicU64,
 }
 
-/// The open `.haul`.
+/// `.haul`.
 #[derive(Debug)]
 struct OpenTemporaryFolder {
+    /// Open.
     folder: Arc<OwnedFd>,
-    /// The mount it is on.
+    /// Which mount it is on.
     mount: Option<u64>,
-    /// Holds the shared lock.
+    /// Locked, shared, for as long as this is.
     lock: File,
-    /// Folders on other mounts that are recorded in it.
+    /// Folders on other mounts that are noted in it.
     strays: Mutex<HashSet<ObjectKey>>,
 }
 
-/// A file that nobody sees yet. Dropping it removes it.
+/// A file that nobody sees yet. It goes when this is dropped.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
-    /// The folder it is in.
+    /// Where it is.
     folder: Arc<OwnedFd>,
-    /// Its name there.
+    /// How it is called there.
     name: String,
-    /// Open for writing.
+    /// Open to be written.
     pub(super) file: File,
-    /// Whether it is in `.haul` and not on another mount.
+    /// Whether it is on the mount of the store's own room.
     pub(super) is_in_temporary_folder: bool,
 }
 
 impl TemporaryFolder {
-    /// Creates the folder if it is missing, and removes what an earlier process left in it. Returns
-    /// the number of removed files.
+    /// Makes the room if there is none, and removes what an earlier process left in it. Says how much that was.
     ///
     /// # Errors
-    /// When it cannot be created: then nothing can be written here.
+    /// When it cannot be made: then nothing can be written here.
     pub(super) fn open(root: &StoreRoot) -> Result<(Self, usize), StoreError> {
         let opened = OpenTemporaryFolder::open(root)?;
         let mut removed = 0;
@@ -107,25 +101,25 @@ impl TemporaryFolder {
         Ok((room, removed))
     }
 
-    /// Creates a file on the mount of the folder that it will be moved to.
+    /// A new file, on the mount of the folder that it will be moved to.
     ///
     /// # Errors
-    /// The disk's error. `NotFound`: the target folder was removed or, for a caller that must not wait, the temporary folder.
+    /// What the disk says. That nothing is there: the folder has gone; or, to whoever must not wait, the room.
     pub(super) fn create_file(
         &self,
         root: &StoreRoot,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        scope: OpenScope,
+        reach: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", self.prefix);
         let opened = self.opened();
-        match opened.temporary(&name, key, target, scope) {
+        match opened.temporary(&name, key, target, reach) {
             Err(StoreError::NotFound)
-                if scope == OpenScope::Anywhere && !opened.is_current(root) =>
+                if reach == OpenScope::Anywhere && !opened.is_current(root) =>
             {
-                self.recreate(root)?.temporary(&name, key, target, scope)
+                self.recreate(root)?.temporary(&name, key, target, reach)
             }
             other => other,
         }
@@ -136,7 +130,7 @@ impl TemporaryFolder {
         Arc::clone(&opened)
     }
 
-    /// Creates the folder again, unless somebody else has.
+    /// Makes it again, unless somebody else has.
     fn recreate(&self, root: &StoreRoot) -> Result<Arc<OpenTemporaryFolder>, StoreError> {
         let _making = self
             .recreating
@@ -153,14 +147,14 @@ impl TemporaryFolder {
         opened.lock_shared()?;
         tracing::warn!(
             root = %root.path().display(),
-            "{RESERVED_NAME} was removed with all unfinished uploads: it is created again"
+            "{RESERVED_NAME} was removed, and uploads with it: it is made again"
         );
         let opened = Arc::new(opened);
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&opened);
         Ok(opened)
     }
 
-    /// Pretends that every other folder is on another mount.
+    /// As if every folder were on another mount.
     #[cfg(test)]
     pub(super) fn pretend_other_mount(&mut self) {
         let opened = self
@@ -172,7 +166,7 @@ impl TemporaryFolder {
 }
 
 impl OpenTemporaryFolder {
-    /// Opens the folder, and creates it if it is missing.
+    /// Opens it, and makes it if there is none.
     fn open(root: &StoreRoot) -> Result<Self, StoreError> {
         match rustix::fs::mkdirat(root.top(), RESERVED_NAME, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -191,13 +185,12 @@ impl OpenTemporaryFolder {
         })
     }
 
-    /// Takes the shared lock. Waits while another process cleans up, and keeps others from cleaning
-    /// up.
+    /// Waits while another process cleans up, and keeps others from it.
     fn lock_shared(&self) -> Result<(), StoreError> {
         Ok(rustix::fs::flock(&self.lock, FlockOperation::LockShared)?)
     }
 
-    /// Whether it is still the folder at that path.
+    /// Whether it is the root's room now.
     fn is_current(&self, root: &StoreRoot) -> bool {
         let there = rustix::fs::statat(root.top(), RESERVED_NAME, AtFlags::SYMLINK_NOFOLLOW);
         let this = rustix::fs::fstat(&*self.folder);
@@ -211,15 +204,15 @@ impl OpenTemporaryFolder {
         name: &str,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        scope: OpenScope,
+        reach: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
-        // With `OneMount` the kernel has made sure of the mount already.
-        let is_ours = scope == OpenScope::OneMount || mount_id(&**target) == self.mount;
+        // The kernel may have kept to the one mount already.
+        let is_ours = reach == OpenScope::OneMount || mount_id(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
         if !is_ours {
             self.record_stray(key)?;
         }
-        // If the name exists, which is unlikely, the file belongs to another process.
+        // What has that name, if anything has, is somebody else's.
         let file = rustix::fs::openat(&**folder, name, CREATE_FLAGS, FILE_MODE)?;
         Ok(TemporaryFile {
             folder: Arc::clone(folder),
@@ -229,7 +222,7 @@ impl OpenTemporaryFolder {
         })
     }
 
-    /// Records the folder of a key as one that holds temporary files.
+    /// Notes the folder of a key as one with uploads in it.
     fn record_stray(&self, key: &ObjectKey) -> Result<(), StoreError> {
         let (folder, _) = key.split_parent().ok_or(StoreError::IsFolder)?;
         let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,7 +241,7 @@ impl OpenTemporaryFolder {
 }
 
 impl TemporaryFile {
-    /// The folder it is in: on the same mount, and open as long as this is.
+    /// The folder it is in: on its mount, and open for as long as it is.
     pub(super) fn folder(&self) -> &OwnedFd {
         &self.folder
     }
@@ -258,10 +251,10 @@ impl TemporaryFile {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Renames it into a folder on its mount. `replacing` allows replacing an existing file.
+    /// Gives it a name in a folder of its mount. `replacing`: also where something has that name.
     ///
     /// # Errors
-    /// `EXIST` if the name exists and must not be replaced.
+    /// `EXIST` where something has it and is not to be replaced.
     pub(super) fn rename(
         &self,
         folder: &OwnedFd,
@@ -277,7 +270,7 @@ impl TemporaryFile {
         rustix::fs::renameat_with(&*self.folder, self.name.as_str(), folder, name, flags)
     }
 
-    /// Keeps the file, which has its final name now.
+    /// It has a name of its own now.
     pub(super) fn keep(mut self) {
         self.name.clear();
     }
@@ -289,13 +282,12 @@ impl Drop for TemporaryFile {
             && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, name = self.name, "a temporary file could not be removed");
+            tracing::warn!(%error, name = self.name, "a temporary file is left");
         }
     }
 }
 
-/// The mount that a folder is on: a file system may be mounted twice, and no rename goes from one
-/// mount to the other.
+/// Which mount something is on: a file system may be mounted twice, and no rename goes from one to the other.
 #[cfg(target_os = "linux")]
 fn mount_id(folder: impl AsFd) -> Option<u64> {
     use rustix::fs::StatxFlags;

@@ -1,9 +1,8 @@
-//! The certificates in use, and their replacement.
+//! The certificates in use, and how they are exchanged for newer ones.
 //!
-//! Each handshake takes the current certificates under a lock that is held for the clone of an
-//! `Arc`. [`CertificateStore::reload`] reads and checks everything first, and changes nothing
-//! unless all of it is valid: while a tool has written a new certificate but not its key, they do
-//! not match, and the old pair stays until the next check.
+//! Each handshake takes what is current under a lock that is held for the clone of an `Arc`. [`CertificateStore::reload`] reads and
+//! checks everything first and changes nothing unless all of it is good: between the two writes of a certificate and of its key
+//! they do not match, and then the old pair goes on until the next look.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -20,28 +19,27 @@ use super::certificate_files::{FileStamp, load_pair};
 use super::validity::{self, CertificateNotValid};
 use super::{CertificateError, CertificatePair};
 
-/// The certificates for handshakes; at least one.
+/// What clients are shown. One at least.
 type CurrentCertificates = Arc<[Arc<CertifiedKey>]>;
 
 /// The certificates in use.
 pub struct CertificateStore {
-    /// Their files; empty for a certificate that exists in memory alone.
+    /// Where they come from; none for those that live in memory alone.
     pairs: Vec<CertificatePair>,
-    /// The state of the files when they were last read, whether that failed or not: a mistake is
-    /// reported once, and not at every check.
+    /// What was seen when they were last read, well or not: a mistake is reported once and not at every look.
     stamps: Mutex<Vec<FileStamp>>,
-    /// The certificates for handshakes.
+    /// What handshakes take.
     current: RwLock<CurrentCertificates>,
-    /// Parses keys.
+    /// Understands keys.
     provider: Arc<CryptoProvider>,
 }
 
-/// The result of reading the certificates again.
+/// What came of reading certificates again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateReload {
-    /// They are the same, or there are no files to read.
+    /// The same ones, or there are no files to read.
     Unchanged,
-    /// New handshakes use other certificates.
+    /// New handshakes are met with others.
     Replaced,
 }
 
@@ -67,7 +65,7 @@ impl CertificateStore {
         })
     }
 
-    /// A store with one certificate that is not in a file and never changes.
+    /// One that is not in a file, and never changes.
     pub(super) fn fixed(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Self {
         Self {
             pairs: Vec::new(),
@@ -77,54 +75,52 @@ impl CertificateStore {
         }
     }
 
-    /// Whether a file has changed since it was last read. Two system calls for each pair, which a
-    /// network file system may delay.
+    /// Whether a file is another than when it was last read. Two system calls for each pair, which a network's disk may hold up.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) != stamps(&self.pairs)
     }
 
-    /// Reads all files again. Blocks.
+    /// Reads the files again, all of them. It blocks as reading does.
     ///
     /// # Errors
-    /// When one of them cannot be used. Then all certificates stay.
+    /// When one of them cannot be used. Then all stay as they were.
     pub fn reload(&self) -> Result<CertificateReload, CertificateError> {
-        // Held to the end, so that of two reloads the later one does not restore what the earlier
-        // one read.
+        // Held to the end, so that of two at once the later does not put back what the earlier read.
         let mut seen = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before the files are read: what is written meanwhile counts as a change.
+        // Before they are read: what is written meanwhile is a change.
         *seen = stamps(&self.pairs);
         if self.pairs.is_empty() {
             return Ok(CertificateReload::Unchanged);
         }
-        let loaded = load_pairs(&self.pairs, &self.provider)?;
-        let previous = self.current();
-        if chains(&loaded).eq(chains(&previous)) {
+        let new = load_pairs(&self.pairs, &self.provider)?;
+        let old = self.current();
+        if chains(&new).eq(chains(&old)) {
             return Ok(CertificateReload::Unchanged);
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(CertificateReload::Replaced)
     }
 
-    /// The fingerprint of each certificate in use, the default first.
+    /// Of each certificate in use, the default first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<CertificateFingerprint> {
         let current = self.current();
-        let leaf = current
+        let own = current
             .iter()
             .filter_map(|certified| certified.cert.first());
-        leaf.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
+        own.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
             .collect()
     }
 
-    /// The certificates in use that have expired, or are not valid yet.
+    /// Those in use whose time is over by now, or has not come.
     #[must_use]
     pub fn not_valid_at(&self, now: SystemTime) -> Vec<CertificateNotValid> {
         let current = self.current();
-        let pairs = self.pairs.iter().zip(&*current);
-        let found = pairs.filter_map(|(pair, certified)| {
-            let leaf = certified.cert.first()?;
-            validity::check_validity(&pair.certificate, leaf, &self.provider, now)
+        let both = self.pairs.iter().zip(&*current);
+        let found = both.filter_map(|(pair, certified)| {
+            let own = certified.cert.first()?;
+            validity::check_validity(&pair.certificate, own, &self.provider, now)
         });
         found.collect()
     }
@@ -155,7 +151,7 @@ fn chains(
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.current();
-        // Most servers have one certificate: nothing to choose, nothing to parse.
+        // Of most servers the only one: nothing to choose, nothing to parse.
         if let [only] = &*current {
             return Some(Arc::clone(only));
         }
@@ -165,15 +161,14 @@ impl ResolvesServerCert for CertificateStore {
     }
 }
 
-/// The first certificate that has the name and whose key the client supports (one name may have an
-/// RSA and an ECDSA certificate); failing that, the first that has the name, the first that is
-/// supported, the first.
+/// The first that has the name and a key that the client understands (RSA and ECDSA may be had for one name); failing that, the
+/// first that has the name, the first that is understood, the first.
 fn choose_certificate<'a>(
     certificates: &'a [Arc<CertifiedKey>],
     name: Option<&ServerName<'_>>,
     schemes: &[SignatureScheme],
 ) -> Option<&'a Arc<CertifiedKey>> {
-    // Of equals, `min_by_key` takes the first.
+    // Of equals it is the first that `min_by_key` takes.
     certificates.iter().min_by_key(|certified| {
         let named = name.is_some_and(|name| is_for(certified, name));
         let understood = certified.key.choose_scheme(schemes).is_some();
@@ -182,8 +177,8 @@ fn choose_certificate<'a>(
 }
 
 fn is_for(certified: &CertifiedKey, name: &ServerName<'_>) -> bool {
-    let leaf = certified.end_entity_cert();
-    leaf.and_then(ParsedCertificate::try_from)
+    let own = certified.end_entity_cert();
+    own.and_then(ParsedCertificate::try_from)
         .and_then(|parsed| verify_server_name(&parsed, name))
         .is_ok()
 }
@@ -232,27 +227,27 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_chosen_by_name_and_then_by_signature_scheme() {
+    fn the_name_counts_first_and_then_what_the_client_understands() {
         let certificates = [
             certified("a.test", &PKCS_ED25519),
             certified("b.test", &PKCS_ED25519),
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
         ];
-        let previous = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
-        let loaded = &[
+        let old = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
+        let new = &[
             SignatureScheme::ECDSA_NISTP256_SHA256,
             SignatureScheme::ED25519,
         ][..];
         for (name, schemes, at) in [
-            (Some("a.test"), loaded, 0),
-            (Some("a.test"), previous, 0),
-            (Some("b.test"), loaded, 1),
-            (Some("b.test"), previous, 2),
-            (Some("c.test"), loaded, 0),
-            (Some("c.test"), previous, 2),
-            (None, loaded, 0),
-            (None, previous, 2),
+            (Some("a.test"), new, 0),
+            (Some("a.test"), old, 0),
+            (Some("b.test"), new, 1),
+            (Some("b.test"), old, 2),
+            (Some("c.test"), new, 0),
+            (Some("c.test"), old, 2),
+            (None, new, 0),
+            (None, old, 2),
         ] {
             let name = name.map(|name| ServerName::try_from(name).unwrap());
             let chosen = choose_certificate(&certificates, name.as_ref(), schemes).unwrap();

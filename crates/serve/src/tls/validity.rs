@@ -1,8 +1,7 @@
-//! Finds certificates that have expired or are not valid yet, so that the operator learns of it
-//! from the server and not from its clients.
+//! Certificates whose time is over, or has not come: whoever runs a server learns of it from the server, and not from its clients.
 //!
-//! Such a certificate is used all the same. Some clients do not check, others can be told not to,
-//! and a server that does not start helps neither.
+//! Such a certificate is shown all the same. Some clients do not look, others can be told not to, and a server that does not start
+//! helps neither.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,16 +18,16 @@ use rustls::{CertificateError, Error, RootCertStore};
 pub struct CertificateNotValid {
     /// Its file.
     pub path: PathBuf,
-    /// Which end of its validity is violated.
+    /// Since when, or until when.
     pub bound: ValidityBound,
 }
 
-/// An end of a certificate's validity.
+/// Which end of its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidityBound {
-    /// It was valid until then.
+    /// It was good until then.
     Expired(SystemTime),
-    /// It is valid from then on.
+    /// It is good from then on.
     NotBefore(SystemTime),
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for CertificateNotValid {
     }
 }
 
-/// Checks the validity of a certificate at some time.
+/// What is the matter with a certificate at some time, if anything is.
 pub(super) fn check_validity(
     path: &Path,
     certificate: &CertificateDer<'_>,
@@ -60,7 +59,7 @@ pub(super) fn check_validity(
 ) -> Option<CertificateNotValid> {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
-    // No authority is trusted here: the time is checked before the signature.
+    // Nobody is trusted: its time is looked at before who has signed it.
     let verified = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),

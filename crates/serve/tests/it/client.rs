@@ -1,14 +1,13 @@
-//! An HTTP/1.1 client that sends exactly the given bytes, and parses responses strictly (RFC 9112).
+//! A client that sends what it is told to, byte by byte if need be, and reads answers by the letter of RFC 9112.
 //!
-//! It blocks, and every read has a deadline. A malformed response is a panic: a field without a
-//! colon, a length beside chunks, a body that ends early unless the test asked for that.
+//! It blocks, since its tests do nothing else meanwhile, and every read ends at a deadline. What is wrong with an answer is a panic:
+//! a field without a colon, a length beside chunks, a body that ends too early unless that was what was asked about.
 //!
-//! `response` parses responses, `socket` wraps sockets and TLS, and `transport` sends single
-//! requests over every transport.
+//! `answer` is what it reads, `socket` what it reads from, and `roads` are the ways to ask once, of both versions of HTTP.
 
-mod response;
+mod answer;
+mod roads;
 mod socket;
-mod transport;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -19,11 +18,11 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use tokio::time::Instant;
 
-use response::parse;
-pub(crate) use response::{TestResponse, find};
-pub(crate) use socket::client_config;
+use answer::parse;
+pub(crate) use answer::{TestResponse, find};
+pub(crate) use roads::{RequestPathway, request};
+pub(crate) use socket::trusting;
 use socket::{TestSocket, TestStream};
-pub(crate) use transport::{TestTransport, request_head};
 
 use crate::harness::{LIMIT, NAME, TestServer};
 
@@ -31,35 +30,35 @@ use crate::harness::{LIMIT, NAME, TestServer};
 pub(crate) struct TestClient {
     stream: Box<dyn TestStream>,
     socket: TestSocket,
-    /// Bytes received and not consumed.
-    received: Vec<u8>,
+    /// What came and was not taken.
+    came: Vec<u8>,
     deadline: Instant,
 }
 
 impl TestClient {
-    /// Connects over a transport.
-    pub(crate) fn connect(server: &TestServer, transport: TestTransport) -> Self {
-        match transport {
-            TestTransport::Plain => Self::from_tcp(TcpStream::connect(server.plain).unwrap()),
-            TestTransport::Unix => {
-                let socket = UnixStream::connect(&server.unix).unwrap();
+    /// Connects.
+    pub(crate) fn on(served: &TestServer, road: RequestPathway) -> Self {
+        match road {
+            RequestPathway::Plain => Self::tcp(TcpStream::connect(served.plain).unwrap()),
+            RequestPathway::Unix => {
+                let socket = UnixStream::connect(&served.unix).unwrap();
                 let stream = Box::new(socket.try_clone().unwrap());
                 Self::new(stream, TestSocket::Unix(socket))
             }
-            TestTransport::Tls => Self::tls(server.tls),
-            TestTransport::Http2 | TestTransport::Http2Tls => {
+            RequestPathway::Tls => Self::tls(served.tls),
+            RequestPathway::Http2 | RequestPathway::Http2Tls => {
                 panic!("that is no connection of HTTP/1.1")
             }
         }
     }
 
-    /// Connects over TCP.
-    pub(crate) fn connect_plain(server: &TestServer) -> Self {
-        Self::connect(server, TestTransport::Plain)
+    /// Over TCP.
+    pub(crate) fn plain(served: &TestServer) -> Self {
+        Self::on(served, RequestPathway::Plain)
     }
 
-    /// Wraps a connected socket.
-    pub(crate) fn from_tcp(socket: TcpStream) -> Self {
+    /// On a socket that is connected.
+    pub(crate) fn tcp(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         let stream = Box::new(socket.try_clone().unwrap());
         Self::new(stream, TestSocket::Tcp(socket))
@@ -69,23 +68,23 @@ impl TestClient {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         let name = ServerName::try_from(NAME).unwrap();
-        let connection = ClientConnection::new(client_config(&[b"http/1.1"]), name).unwrap();
+        let connection = ClientConnection::new(trusting(&[b"http/1.1"]), name).unwrap();
         let stream = StreamOwned::new(connection, socket.try_clone().unwrap());
         Self::new(Box::new(stream), TestSocket::Tcp(socket))
     }
 
     fn new(stream: Box<dyn TestStream>, socket: TestSocket) -> Self {
-        socket.set_timeout(LIMIT).unwrap();
+        socket.wait(LIMIT).unwrap();
         Self {
             stream,
             socket,
-            received: Vec::new(),
+            came: Vec::new(),
             deadline: Instant::now() + LIMIT,
         }
     }
 
-    /// Sets the deadline to `limit` from now.
-    pub(crate) fn set_deadline(&mut self, limit: Duration) {
+    /// Waits that much longer, from now.
+    pub(crate) fn patient(&mut self, limit: Duration) {
         self.deadline = Instant::now() + limit;
     }
 
@@ -95,76 +94,76 @@ impl TestClient {
         self
     }
 
-    /// Sends bytes to a server that may have closed the connection.
+    /// Sends bytes to somebody who may have gone.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
-    /// Closes the sending half.
+    /// Says that nothing more will be sent.
     pub(crate) fn finish(&mut self) {
         self.stream.finish();
         self.socket.shutdown();
     }
 
-    /// Reads more bytes. `Ok(0)`: the server has closed its sending half.
+    /// Reads some more. `Ok(0)`: the server sends no more.
     pub(crate) fn read(&mut self) -> io::Result<usize> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.socket.set_timeout(left)?;
+        self.socket.wait(left)?;
         let mut buffer = [0; 64 << 10];
         let read = self.stream.read(&mut buffer)?;
-        self.received.extend_from_slice(&buffer[..read]);
+        self.came.extend_from_slice(&buffer[..read]);
         Ok(read)
     }
 
-    /// Sends a request without a body and reads its response.
+    /// Sends a request without a body and reads its answer.
     #[track_caller]
-    pub(crate) fn request(
+    pub(crate) fn ask(
         &mut self,
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
     ) -> TestResponse {
-        self.send(request_head(method, path, fields));
-        self.read_response_to(method)
+        self.send(request(method, path, fields));
+        self.answer_to(method)
     }
 
-    /// Reads the response to a GET, or to a method that is answered like one.
+    /// Reads the answer to a GET, or to what is answered like one.
     #[track_caller]
-    pub(crate) fn read_response(&mut self) -> TestResponse {
-        self.read_response_to("GET")
+    pub(crate) fn answer(&mut self) -> TestResponse {
+        self.answer_to("GET")
     }
 
-    /// Reads a whole response.
+    /// Reads an answer, whole.
     #[track_caller]
-    pub(crate) fn read_response_to(&mut self, method: &str) -> TestResponse {
-        let mut response = self.read_head();
-        match self.read_body(&response, method) {
-            Ok(body) => response.body = body,
-            Err((body, error)) => panic!("{} bytes, and then {error}: {response:?}", body.len()),
+    pub(crate) fn answer_to(&mut self, method: &str) -> TestResponse {
+        let mut answer = self.head();
+        match self.body(&answer, method) {
+            Ok(body) => answer.body = body,
+            Err((body, error)) => panic!("{} bytes, and then {error}: {answer:?}", body.len()),
         }
-        response
+        answer
     }
 
-    /// Reads the head of a response.
+    /// Reads an answer's head.
     #[track_caller]
-    pub(crate) fn read_head(&mut self) -> TestResponse {
-        match self.read_head_or_end() {
+    pub(crate) fn head(&mut self) -> TestResponse {
+        match self.head_or_end() {
             Some(head) => head,
             None => panic!(
                 "no answer, but {:?} and the end",
-                self.received.escape_ascii().to_string()
+                self.came.escape_ascii().to_string()
             ),
         }
     }
 
-    /// Reads the head of a response, if there is one before the end.
-    pub(crate) fn read_head_or_end(&mut self) -> Option<TestResponse> {
+    /// Reads an answer's head, if there is one before the end.
+    pub(crate) fn head_or_end(&mut self) -> Option<TestResponse> {
         let end = loop {
-            if let Some(at) = find(&self.received, b"\r\n\r\n") {
+            if let Some(at) = find(&self.came, b"\r\n\r\n") {
                 break at;
             }
             if !matches!(self.read(), Ok(1..)) {
@@ -172,12 +171,12 @@ impl TestClient {
                 return None;
             }
         };
-        let head: Vec<u8> = self.received.drain(..end + 4).collect();
+        let head: Vec<u8> = self.came.drain(..end + 4).collect();
         Some(parse(&head[..end]))
     }
 
-    /// Reads the body of a response; if it ends early, the error has what there was.
-    pub(crate) fn read_body(
+    /// Reads an answer's body; of one that breaks off, what there was.
+    pub(crate) fn body(
         &mut self,
         head: &TestResponse,
         method: &str,
@@ -192,33 +191,33 @@ impl TestClient {
         }
         match length {
             Some(length) => self.take(length),
-            None if is_chunked => self.read_chunks(),
-            None => Ok(self.read_to_end()),
+            None if is_chunked => self.chunks(),
+            None => Ok(self.rest()),
         }
     }
 
-    /// Takes this many bytes.
+    /// Takes so many bytes.
     pub(crate) fn take(&mut self, length: usize) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
-        while self.received.len() < length {
+        while self.came.len() < length {
             match self.read() {
                 Ok(0) => {
                     return Err((
-                        std::mem::take(&mut self.received),
+                        std::mem::take(&mut self.came),
                         io::ErrorKind::UnexpectedEof.into(),
                     ));
                 }
                 Ok(_) => {}
-                Err(error) => return Err((std::mem::take(&mut self.received), error)),
+                Err(error) => return Err((std::mem::take(&mut self.came), error)),
             }
         }
-        Ok(self.received.drain(..length).collect())
+        Ok(self.came.drain(..length).collect())
     }
 
-    fn read_chunks(&mut self) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
+    fn chunks(&mut self) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         let mut body = Vec::new();
         loop {
             let line = loop {
-                if let Some(at) = find(&self.received, b"\r\n") {
+                if let Some(at) = find(&self.came, b"\r\n") {
                     break at;
                 }
                 match self.read() {
@@ -227,7 +226,7 @@ impl TestClient {
                     Err(error) => return Err((body, error)),
                 }
             };
-            let line: Vec<u8> = self.received.drain(..line + 2).collect();
+            let line: Vec<u8> = self.came.drain(..line + 2).collect();
             let digits = std::str::from_utf8(line.trim_ascii_end()).unwrap();
             let length = usize::from_str_radix(digits, 16).expect("a chunk's length");
             match self.take(length + 2) {
@@ -243,8 +242,8 @@ impl TestClient {
         }
     }
 
-    /// Reads everything until the end of the connection, even by a reset.
-    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
+    /// Everything until the end, however that comes.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         loop {
             match self.read() {
                 Ok(0) => break,
@@ -252,42 +251,41 @@ impl TestClient {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(error) => panic!(
                     "{:?} and then {error}",
-                    self.received.escape_ascii().to_string()
+                    self.came.escape_ascii().to_string()
                 ),
             }
         }
-        std::mem::take(&mut self.received)
+        std::mem::take(&mut self.came)
     }
 
-    /// Whether nothing has been received, not even the end.
+    /// Nothing has come by now, not even the end.
     pub(crate) fn has_nothing(&mut self) -> bool {
-        self.socket.set_timeout(Duration::from_millis(5)).unwrap();
+        self.socket.wait(Duration::from_millis(5)).unwrap();
         let read = self.stream.read(&mut [0]);
-        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
-            && self.received.is_empty()
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && self.came.is_empty()
     }
 
-    /// Whether the server has closed the connection. Reads what has been received.
+    /// Whether the server has gone, or says that it does. Takes what has come by now.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.socket.set_timeout(Duration::from_millis(5)).unwrap();
+        self.socket.wait(Duration::from_millis(5)).unwrap();
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
             Ok(read) => {
-                self.received.extend_from_slice(&buffer[..read]);
+                self.came.extend_from_slice(&buffer[..read]);
                 read == 0
             }
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
 
-    /// Reads until the connection has ended, in whatever way.
-    pub(crate) fn read_until_closed(&mut self) -> Vec<u8> {
+    /// Everything until the server has gone, in whatever way.
+    pub(crate) fn until_gone(&mut self) -> Vec<u8> {
         while let Ok(1..) = self.read() {}
         assert!(Instant::now() < self.deadline, "the server never went");
-        std::mem::take(&mut self.received)
+        std::mem::take(&mut self.came)
     }
 
-    /// Resets the connection: what the server has sent is lost.
+    /// Goes with a reset: what the server has sent is not taken.
     pub(crate) fn reset(self) {
         if let TestSocket::Tcp(socket) = &self.socket {
             let socket = socket2::SockRef::from(socket);
@@ -295,10 +293,10 @@ impl TestClient {
         }
     }
 
-    /// Asserts that nothing more is received and the connection ends.
+    /// Nothing more comes, and the connection ends.
     #[track_caller]
-    pub(crate) fn assert_closed(&mut self) {
-        let rest = self.read_to_end();
+    pub(crate) fn ends(&mut self) {
+        let rest = self.rest();
         assert!(rest.is_empty(), "{:?}", rest.escape_ascii().to_string());
     }
 }

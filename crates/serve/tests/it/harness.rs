@@ -1,9 +1,7 @@
-//! A server of its own directory: on a port, on another with TLS, and on a Unix socket, all at
-//! once.
+//! A server of a directory of its own: on a port, on another with TLS, and on a unix socket, all at once.
 //!
-//! Beside the root is a file that no client may ever see. The server stops when its [`TestServer`]
-//! is dropped. A panic on one of its threads, even in a task that nobody joins, fails the test that
-//! drops it.
+//! Beside the root lies a file that nobody may ever see. The server ends with its [`TestServer`], and a panic on one of its threads, also
+//! in a task whose end nobody waits for, fails whoever drops it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,10 +24,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// The longest that any test waits.
+/// What no test waits longer for.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Content of the file beside the root.
+/// What the file beside the root says.
 pub(crate) const SECRET: &str = "beside the root and nobody's affair";
 
 /// The name in the certificate.
@@ -37,18 +35,18 @@ pub(crate) const NAME: &str = "store.test";
 
 /// How a server is started.
 pub(crate) struct ServerSetup {
-    /// The store's options.
+    /// How its store is opened.
     pub(crate) store: FileStoreOptions,
-    /// The server's options.
+    /// How it answers.
     pub(crate) server: FileServerOptions,
-    /// The options of the worker threads.
-    pub(crate) workers: WorkerThreadsOptions,
-    /// The directory in which the root is created; the system's temporary directory by default.
-    pub(crate) parent: Option<PathBuf>,
+    /// How it works.
+    pub(crate) crew: WorkerThreadsOptions,
+    /// Where the root and what is beside it are made; anywhere if not given.
+    pub(crate) within: Option<PathBuf>,
 }
 
 impl Default for ServerSetup {
-    /// Two threads, writable, without limits.
+    /// Two threads, writable, as fast as it goes.
     fn default() -> Self {
         Self {
             store: FileStoreOptions {
@@ -57,47 +55,47 @@ impl Default for ServerSetup {
                 ..FileStoreOptions::default()
             },
             server: FileServerOptions::default(),
-            workers: WorkerThreadsOptions {
+            crew: WorkerThreadsOptions {
                 threads: 2,
                 ..WorkerThreadsOptions::default()
             },
-            parent: None,
+            within: None,
         }
     }
 }
 
-/// A running server.
+/// A server that runs.
 pub(crate) struct TestServer {
     /// The root, and the secret beside it.
     folder: TempDir,
-    /// `None` once the server has stopped.
-    workers: Option<WorkerThreads>,
-    /// Runs its disk threads.
+    /// Gone once the server has ended.
+    crew: Option<WorkerThreads>,
+    /// Where its disk work is done.
     disk: Option<Runtime>,
-    /// Its TCP address.
+    /// Its port.
     pub(crate) plain: SocketAddr,
-    /// Its TLS address.
+    /// Its port with TLS.
     pub(crate) tls: SocketAddr,
-    /// The path of its Unix socket.
+    /// Its socket's file.
     pub(crate) unix: PathBuf,
-    /// The server. It holds the store's lock; `None` once it has stopped.
+    /// What answers. It holds the store's lock, and is gone once the server has ended.
     server: Option<Arc<FileServer>>,
-    /// Dropping these removes the socket's file.
+    /// Sockets' files, which go with these.
     _bound: Vec<BoundListener>,
 }
 
 impl ServerSetup {
-    /// With this accept strategy.
-    pub(crate) fn with_strategy(accept: AcceptStrategy) -> Self {
+    /// With this way of accepting.
+    pub(crate) fn accept(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
-        setup.workers.strategy = accept;
+        setup.crew.strategy = accept;
         setup
     }
 
-    /// Starts the server.
+    /// Starts it.
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
-        let folder = match &self.parent {
+        let folder = match &self.within {
             Some(within) => tempfile::tempdir_in(within),
             None => tempfile::tempdir(),
         }
@@ -108,13 +106,13 @@ impl ServerSetup {
         self.start_in(folder, &root)
     }
 
-    /// Starts the server, and returns its metrics too.
-    pub(crate) fn start_with_metrics(self) -> (TestServer, Arc<ServeMetrics>) {
+    /// Starts it; also what it counts.
+    pub(crate) fn counted(self) -> (TestServer, Arc<ServeMetrics>) {
         let metrics = Arc::clone(&self.server.metrics);
         (self.start(), metrics)
     }
 
-    /// Starts the server with an existing root.
+    /// Starts it over a root that is there.
     pub(crate) fn start_in(self, folder: TempDir, root: &Path) -> TestServer {
         let disk = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -127,7 +125,7 @@ impl ServerSetup {
         let server = Arc::new(FileServer::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
-            sockets: NonZeroUsize::new(self.workers.sockets_per_address()).unwrap(),
+            sockets: NonZeroUsize::new(self.crew.sockets_per_address()).unwrap(),
             ..BindOptions::default()
         };
         let addresses = [
@@ -144,14 +142,14 @@ impl ServerSetup {
             BoundAddress::Tcp(address) => address,
             BoundAddress::Unix(_) => panic!("not a port"),
         });
-        let listeners = all.iter_mut().enumerate().map(|(index, bound)| {
-            let tls = (index == 1).then(|| Arc::clone(&authority_and_tls().1.config));
+        let doors = all.iter_mut().enumerate().map(|(index, bound)| {
+            let tls = (index == 1).then(|| Arc::clone(&certified().1.config));
             (std::mem::take(&mut bound.listeners), tls)
         });
-        let workers = WorkerThreads::start(listeners.collect(), &server, &self.workers).unwrap();
+        let crew = WorkerThreads::start(doors.collect(), &server, &self.crew).unwrap();
         TestServer {
             folder,
-            workers: Some(workers),
+            crew: Some(crew),
             disk: Some(disk),
             plain,
             tls,
@@ -163,43 +161,43 @@ impl ServerSetup {
 }
 
 impl TestServer {
-    /// How often an idle connection has released its buffers.
-    pub(crate) fn idle_releases(&self) -> u64 {
+    /// How often a connection came to rest.
+    pub(crate) fn rests(&self) -> u64 {
         self.server
             .as_ref()
             .map_or(0, |server| server.idle_releases())
     }
 
-    /// Starts a server with default options.
+    /// With what is said nothing about.
     pub(crate) fn start() -> Self {
         ServerSetup::default().start()
     }
 
-    /// The served directory.
+    /// What is served.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// The file beside it, which must stay secret.
-    pub(crate) fn secret_path(&self) -> PathBuf {
+    /// What is beside it, and must not be.
+    pub(crate) fn secret(&self) -> PathBuf {
         self.folder.path().join("secret")
     }
 
-    /// Writes a file without the server.
-    pub(crate) fn write_file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    /// Puts a file there behind the server's back.
+    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    /// The content of a file; `None` if there is none.
-    pub(crate) fn read_file(&self, name: &str) -> Option<Vec<u8>> {
+    /// What a file there holds; `None` if there is none.
+    pub(crate) fn holds(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.root().join(name)).ok()
     }
 
-    /// How many temporary files of uploads there are.
-    pub(crate) fn temporary_files(&self) -> usize {
+    /// How many uploads are under way, or were forgotten.
+    pub(crate) fn temporaries(&self) -> usize {
         fs::read_dir(self.root().join(".haul")).map_or(0, |entries| {
             let files = entries.map(|entry| entry.unwrap());
             files
@@ -213,15 +211,15 @@ impl TestServer {
         })
     }
 
-    /// Begins the shutdown without waiting for it.
-    pub(crate) fn stop_token(&self) -> tokio_util::sync::CancellationToken {
-        self.workers.as_ref().unwrap().stop_token()
+    /// Begins the end without waiting for it.
+    pub(crate) fn stopper(&self) -> tokio_util::sync::CancellationToken {
+        self.crew.as_ref().unwrap().stop_token()
     }
 
-    /// Shuts the server down.
-    pub(crate) fn shut_down(&mut self, grace: Duration) -> ShutdownOutcome {
+    /// Ends it.
+    pub(crate) fn end(&mut self, grace: Duration) -> ShutdownOutcome {
         self.server = None;
-        let ending = self.workers.take().unwrap().shut_down(grace).unwrap();
+        let ending = self.crew.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);
         }
@@ -231,8 +229,8 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        if self.workers.is_some() {
-            self.shut_down(Duration::ZERO);
+        if self.crew.is_some() {
+            self.end(Duration::ZERO);
         }
         let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(panic) = panics.first()
@@ -243,11 +241,10 @@ impl Drop for TestServer {
     }
 }
 
-/// Panics on threads of servers.
+/// What panicked on threads of servers.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Tokio keeps the panic of a task for whoever joins it. Nobody joins a connection, so a hook
-/// records panics.
+/// Tokio keeps the panics of tasks for whoever joins them. Nobody joins a connection, so they are heard of here.
 fn watch_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
@@ -264,7 +261,7 @@ fn watch_panics() {
 }
 
 /// One authority and one certificate are enough for all tests of a process.
-pub(crate) fn authority_and_tls() -> &'static (CertificateAuthority, ServerTls) {
+pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
     static CERTIFIED: OnceLock<(CertificateAuthority, ServerTls)> = OnceLock::new();
     CERTIFIED.get_or_init(|| {
         let authority = CertificateAuthority::new();
@@ -278,8 +275,7 @@ pub(crate) fn authority_and_tls() -> &'static (CertificateAuthority, ServerTls) 
     })
 }
 
-/// Sets the flag when it is dropped, also by a panic: a loop that waits for the flag must not keep
-/// a failing test alive.
+/// Says that something is over when it is dropped, also by a panic: who loops until then must not keep the test from failing.
 pub(crate) struct DoneOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for DoneOnDrop<'_> {
@@ -288,20 +284,20 @@ impl Drop for DoneOnDrop<'_> {
     }
 }
 
-/// The value of a metric: the first sample whose line begins so.
-pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
+/// What a counter says; the first of its lines that begins so.
+pub(crate) fn sample(metrics: &ServeMetrics, name: &str) -> u64 {
     let text = metrics.render();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// Waits until a condition holds.
+/// Waits until something is so.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let incomplete = Instant::now();
+    let begun = Instant::now();
     while !holds() {
-        assert!(incomplete.elapsed() < LIMIT, "it never came about: {what}");
+        assert!(begun.elapsed() < LIMIT, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

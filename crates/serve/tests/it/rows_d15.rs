@@ -1,4 +1,4 @@
-//! D15: clients without permission are refused first, over every transport.
+//! D15: who may not is told so, on every road, before anything else is.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use haul_serve::access::{
 };
 use haul_serve::{FileServerOptions, ObjectKey};
 
-use crate::client::{TestClient, TestTransport, request_head};
+use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{ServerSetup, TestServer};
 
 fn basic(login: &str) -> String {
@@ -20,9 +20,8 @@ fn key() -> SigningKey {
     SigningKey::new(b"0123456789abcdef").unwrap()
 }
 
-/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and
-/// everybody may read below `/open`.
-fn start_server() -> TestServer {
+/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and strangers may read below `/open`.
+fn served() -> TestServer {
     let access = AccessControl::new(AccessOptions {
         users: vec![
             "ann:secret:rw".parse().unwrap(),
@@ -42,17 +41,17 @@ fn start_server() -> TestServer {
         },
         ..ServerSetup::default()
     };
-    let server = setup.start();
+    let served = setup.start();
     for name in ["ann", "bob/f", "in/f", "open/f"] {
-        server.write_file(name, "content");
+        served.file(name, "content");
     }
-    server
+    served
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d15_users_may_do_exactly_what_their_scopes_permit() {
-    let server = start_server();
+fn d15_everybody_may_do_what_they_may() {
+    let served = served();
     let [ann, bob] = ["ann:secret", "bob:pass"].map(basic);
     let token = "Bearer t0ken".to_owned();
     let wrong = [
@@ -93,43 +92,43 @@ fn d15_users_may_do_exactly_what_their_scopes_permit() {
     ];
     for wrong in &wrong {
         cases.push(("GET", "/ann", Some(wrong), &[401]));
-        // A mistyped login is refused even where none is needed.
+        // Who mistypes is told, also where strangers may go.
         cases.push(("GET", "/open/f", Some(wrong), &[401]));
     }
-    for transport in TestTransport::ALL {
+    for road in RequestPathway::ALL {
         for (method, path, login, expected) in &cases {
             let fields: Vec<_> = login
                 .iter()
                 .map(|login| ("Authorization", *login))
                 .collect();
-            let response = match *method {
-                "PUT" => server.put(transport, path, &fields, b"content"),
-                _ => server.request(transport, method, path, &fields),
+            let answer = match *method {
+                "PUT" => served.put(road, path, &fields, b"content"),
+                _ => served.ask(road, method, path, &fields),
             };
             assert!(
-                expected.contains(&response.status),
-                "{transport:?} {method} {path} {login:?}: {response:?}"
+                expected.contains(&answer.status),
+                "{road:?} {method} {path} {login:?}: {answer:?}"
             );
-            let challenges = response
+            let challenges = answer
                 .fields
                 .iter()
                 .filter(|(name, _)| name == "www-authenticate");
             assert_eq!(
                 challenges.count() > 0,
-                response.status == 401,
-                "{transport:?} {method} {path}"
+                answer.status == 401,
+                "{road:?} {method} {path}"
             );
-            assert!(response.status == 200 || !response.text().contains("content"));
+            assert!(answer.status == 200 || !answer.text().contains("content"));
         }
         for name in ["ann", "bob/f", "in/f", "open/f"] {
-            assert_eq!(server.read_file(name).unwrap(), b"content", "{transport:?}");
+            assert_eq!(served.holds(name).unwrap(), b"content", "{road:?}");
         }
     }
 }
 
 #[test]
-fn d15_a_signed_url_permits_only_what_was_signed() {
-    let server = start_server();
+fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
+    let served = served();
     let named = ObjectKey::parse("/ann").unwrap();
     let soon = SystemTime::now() + Duration::from_secs(600);
     let past = SystemTime::now() - Duration::from_secs(600);
@@ -141,16 +140,15 @@ fn d15_a_signed_url_permits_only_what_was_signed() {
     let file = ObjectKey::parse("/bob").unwrap();
     let file = key().sign(SignableMethod::Get, &file, None, soon);
     let put = sign(SignableMethod::Put, soon);
-    for transport in TestTransport::ALL {
-        let ask =
-            |method: &str, target: &str| server.request(transport, method, target, &[]).status;
-        assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{transport:?}");
-        assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{transport:?}");
+    for road in RequestPathway::ALL {
+        let ask = |method: &str, target: &str| served.ask(road, method, target, &[]).status;
+        assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{road:?}");
+        assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{road:?}");
         for (method, target) in [
             ("GET", format!("/ann?{late}")),
             ("GET", format!("/ann?{put}")),
             ("GET", format!("/bob/f?{good}")),
-            // A folder's listing is not the file of that name.
+            // A folder's names are not the file of its name.
             ("GET", format!("/bob/?{file}")),
             ("GET", format!("/ann?{good}x")),
             ("GET", format!("/ann?x=y&{good}")),
@@ -159,38 +157,34 @@ fn d15_a_signed_url_permits_only_what_was_signed() {
         ] {
             assert!(
                 [401, 403].contains(&ask(method, &target)),
-                "{transport:?} {method} {target}"
+                "{road:?} {method} {target}"
             );
         }
         assert_eq!(
-            server
-                .put(transport, &format!("/ann?{put}"), &[], b"content")
+            served
+                .put(road, &format!("/ann?{put}"), &[], b"content")
                 .status,
             204,
-            "{transport:?}"
+            "{road:?}"
         );
     }
 }
 
-/// A refused client learns so before it sends the body, and also if it sends the body all the same.
+/// Who is refused hears so before the body is sent, and whoever sends it all the same.
 #[test]
-fn d15_the_body_of_a_refused_client_is_not_asked_for() {
-    let server = start_server();
-    for transport in TestTransport::HTTP1 {
-        let mut client = TestClient::connect(&server, transport);
-        client.send(request_head(
+fn d15_a_body_of_somebody_who_may_not_is_not_asked_for() {
+    let served = served();
+    for road in RequestPathway::FIRST {
+        let mut client = TestClient::on(&served, road);
+        client.send(request(
             "PUT",
             "/ann",
             &[("Content-Length", "5"), ("Expect", "100-continue")],
         ));
-        assert_eq!(client.read_response_to("PUT").status, 401, "{transport:?}");
+        assert_eq!(client.answer_to("PUT").status, 401, "{road:?}");
         let body = vec![b'x'; 4 << 20];
-        assert_eq!(
-            server.put(transport, "/ann", &[], &body).status,
-            401,
-            "{transport:?}"
-        );
-        assert_eq!(server.read_file("ann").unwrap(), b"content");
-        assert_eq!(server.temporary_files(), 0);
+        assert_eq!(served.put(road, "/ann", &[], &body).status, 401, "{road:?}");
+        assert_eq!(served.holds("ann").unwrap(), b"content");
+        assert_eq!(served.temporaries(), 0);
     }
 }

@@ -1,10 +1,9 @@
-//! Upload forms, as browsers without scripts and `curl -F` send them: each file is stored
-//! completely or not at all.
+//! Forms of the page, as browsers without a script and `curl -F` send them: each file whole or not there.
 
-use crate::client::{TestClient, TestResponse, TestTransport, request_head};
+use crate::client::{RequestPathway, TestClient, TestResponse, request};
 use crate::harness::{TestServer, eventually};
 
-/// A form with these files and the boundary `zz`.
+/// A form of these files, with the boundary `zz`.
 fn form(files: &[(&str, &str)]) -> String {
     let part = |(name, text): &(&str, &str)| {
         format!(
@@ -14,76 +13,69 @@ fn form(files: &[(&str, &str)]) -> String {
     files.iter().map(part).collect::<String>() + "--zz--\r\n"
 }
 
-fn send(server: &TestServer, transport: TestTransport, path: &str, body: &str) -> TestResponse {
-    let mut client = TestClient::connect(server, transport);
+fn send(served: &TestServer, road: RequestPathway, path: &str, body: &str) -> TestResponse {
+    let mut client = TestClient::on(served, road);
     let kind = ("Content-Type", "multipart/form-data; boundary=zz");
     let length = body.len().to_string();
-    client.send(request_head(
-        "POST",
-        path,
-        &[kind, ("Content-Length", &length)],
-    ));
+    client.send(request("POST", path, &[kind, ("Content-Length", &length)]));
     client.send(body);
-    client.read_response_to("POST")
+    client.answer_to("POST")
 }
 
 #[test]
-fn d3_a_form_file_ends_at_its_delimiter() {
-    let server = TestServer::start();
+fn d3_a_file_ends_where_its_delimiter_does() {
+    let served = TestServer::start();
     let head = "--zz\r\nContent-Disposition: form-data; name=\"f\"; filename=\"doc\"\r\n\r\n";
-    for transport in TestTransport::HTTP1 {
+    for road in RequestPathway::FIRST {
         for body in [
             "half\r\n--zzz half\r\n--zz--\r\n",
             "half\r\n--zz",
             "half\r\n--zz-",
             "half",
         ] {
-            server.write_file("doc", "precious");
+            served.file("doc", "precious");
             for path in ["/", "/?replace=yes"] {
-                let response = send(&server, transport, path, &format!("{head}{body}"));
-                assert_eq!(response.status, 400, "{transport:?} {body:?}");
+                let answer = send(&served, road, path, &format!("{head}{body}"));
+                assert_eq!(answer.status, 400, "{road:?} {body:?}");
             }
             assert_eq!(
-                server.read_file("doc").unwrap(),
+                served.holds("doc").unwrap(),
                 b"precious",
-                "{transport:?} {body:?}"
+                "{road:?} {body:?}"
             );
         }
-        eventually("nothing is left", || server.temporary_files() == 0);
+        eventually("nothing is left", || served.temporaries() == 0);
     }
 }
 
 #[test]
-fn d5_a_form_replaces_existing_files_only_on_request() {
-    let server = TestServer::start();
-    for transport in TestTransport::HTTP1 {
-        server.write_file("a", "old");
+fn d5_a_form_replaces_what_is_there_if_that_is_asked_for() {
+    let served = TestServer::start();
+    for road in RequestPathway::FIRST {
+        served.file("a", "old");
         for name in ["b", "c"] {
-            let _ = std::fs::remove_file(server.root().join(name));
+            let _ = std::fs::remove_file(served.root().join(name));
         }
         let files = form(&[("b", "new"), ("a", "new"), ("c", "new")]);
-        let response = send(&server, transport, "/", &files);
-        assert_eq!(response.status, 409, "{transport:?}");
-        let text = response.text();
+        let answer = send(&served, road, "/", &files);
+        assert_eq!(answer.status, 409, "{road:?}");
+        let text = answer.text();
         assert!(
             text.contains("  /a\n") && text.contains("stored: 2\n"),
             "{text}"
         );
         assert!(text.contains("replace=yes"), "{text}");
-        let held = |name| String::from_utf8(server.read_file(name).unwrap()).unwrap();
+        let held = |name| String::from_utf8(served.holds(name).unwrap()).unwrap();
         assert_eq!([held("a"), held("b"), held("c")], ["old", "new", "new"]);
-        assert_eq!(
-            send(&server, transport, "/?replace=yes", &files).status,
-            303
-        );
+        assert_eq!(send(&served, road, "/?replace=yes", &files).status, 303);
         assert_eq!(held("a"), "new");
     }
 }
 
 #[test]
-fn the_response_to_a_form_says_which_files_were_stored() {
-    let server = TestServer::start();
-    for (files, status, received) in [
+fn what_became_of_a_form_is_told() {
+    let served = TestServer::start();
+    for (files, status, said) in [
         (&[][..], 400, "no file was chosen"),
         (&[("", "")], 400, "no file was chosen"),
         (
@@ -92,21 +84,21 @@ fn the_response_to_a_form_says_which_files_were_stored() {
             "the file before it was stored",
         ),
     ] {
-        let response = send(&server, TestTransport::Plain, "/", &form(files));
-        assert_eq!(response.status, status, "{files:?}");
-        assert!(response.text().contains(received), "{}", response.text());
+        let answer = send(&served, RequestPathway::Plain, "/", &form(files));
+        assert_eq!(answer.status, status, "{files:?}");
+        assert!(answer.text().contains(said), "{}", answer.text());
     }
-    assert!(server.read_file("one").is_some() && server.read_file("three").is_none());
-    server.write_file("folder/x", "");
-    let response = send(
-        &server,
-        TestTransport::Plain,
+    assert!(served.holds("one").is_some() && served.holds("three").is_none());
+    served.file("folder/x", "");
+    let answer = send(
+        &served,
+        RequestPathway::Plain,
         "/",
         &form(&[("folder", "1")]),
     );
     assert!(
-        response.status >= 400 && response.text().starts_with("/folder: "),
+        answer.status >= 400 && answer.text().starts_with("/folder: "),
         "{}",
-        response.text()
+        answer.text()
     );
 }

@@ -202,7 +202,7 @@ fn c2_a_bad_option_makes_its_entry_an_error() {
             problem(
                 14,
                 "out=a.haul-part",
-                "the path has a name that is kept for temporary files",
+                "the path has a suffix that is reserved for temporary files",
             ),
             problem(16, "header=", "haul sets this header field itself"),
             problem(20, "out=", "the path is empty"),

@@ -7,7 +7,7 @@
 mod setback;
 #[cfg(test)]
 mod tests;
-mod unchallenged;
+mod unasked;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use setback::setback;
-use unchallenged::UnchallengedProxies;
+use unasked::UnchallengedProxies;
 
 /// The most ways that alternatives may come to: each of one place with each of the next.
 const MOST: usize = 16;
@@ -72,7 +72,7 @@ pub struct Upstream {
     /// What a log calls the way without proxies.
     straight: Arc<str>,
     /// Proxies that need not be asked what they want to see.
-    unchallenged: UnchallengedProxies,
+    unasked: UnchallengedProxies,
 }
 
 /// Proxies in a row.
@@ -127,7 +127,7 @@ impl Upstream {
             target_tls: options.target_tls,
             limit,
             straight: "direct".into(),
-            unchallenged: UnchallengedProxies::default(),
+            unasked: UnchallengedProxies::default(),
         })
     }
 
@@ -171,7 +171,7 @@ impl Upstream {
 
     /// The ways to a target.
     fn order(&self, target: &Target) -> Vec<UpstreamRoute> {
-        match self.bypasses_proxies(target) {
+        match self.no_proxy.matches(&target.host, target.port) {
             true => vec![UpstreamRoute::Direct],
             false => self.state().order(self.epoch.elapsed()),
         }
@@ -260,18 +260,13 @@ impl Upstream {
     }
 
     /// Proxies that need not be asked what they want to see.
-    pub(crate) fn unchallenged(&self) -> &UnchallengedProxies {
-        &self.unchallenged
+    pub(crate) fn unasked(&self) -> &UnchallengedProxies {
+        &self.unasked
     }
 
-    /// How long a connection may take.
-    pub(crate) fn connect_timeout(&self) -> Duration {
+    /// For a connection to be there.
+    pub(crate) fn limit(&self) -> Duration {
         self.limit
-    }
-
-    /// Whether a target is reached without the proxies.
-    pub(crate) fn bypasses_proxies(&self, target: &Target) -> bool {
-        self.no_proxy.matches(&target.host, target.port)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, UpstreamRoutes> {

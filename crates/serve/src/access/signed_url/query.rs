@@ -1,60 +1,61 @@
-//! Splits the query of a signed URL into the signature and the signed rest.
+//! The query of a signed URL: what of it is the signature's, and what is signed.
 
 use std::borrow::Cow;
 
 use super::{EXPIRES_PARAMETER, SIGNATURE_PARAMETER};
 
-/// A query with its signature replaced, for the log: a reader of the log could use the link.
+/// A query with its signature taken out, for a log: who reads the log could use the link.
 #[must_use]
 pub fn redact_signature(query: &str) -> Cow<'_, str> {
     if !query.contains(SIGNATURE_PARAMETER) {
         return Cow::Borrowed(query);
     }
-    let parameters =
+    let shown =
         query.split('&').map(
             |parameter| match parameter_value(parameter, SIGNATURE_PARAMETER) {
                 Some(_) => format!("{SIGNATURE_PARAMETER}=***"),
                 None => parameter.to_owned(),
             },
         );
-    Cow::Owned(parameters.collect::<Vec<_>>().join("&"))
+    Cow::Owned(shown.collect::<Vec<_>>().join("&"))
 }
 
-/// The parameters of a query. Only the unescaped parameter names are recognised as ours.
+/// A query, taken apart into what is ours and what is not. Names are ours as they are written here; escaped they are others'.
 pub(super) struct SignedQuery<'a> {
-    /// Values of the expiry; exactly one is valid.
+    /// Each that says until when; one is right.
     pub(super) expires: Vec<&'a str>,
-    /// Values of the signature; exactly one is valid.
+    /// Each that is a signature; one is right.
     pub(super) signatures: Vec<&'a str>,
-    /// The other parameters in order, each followed by an ampersand.
+    /// The other parameters in their order, each with an ampersand behind it.
     pub(super) other_parameters: String,
 }
 
 impl<'a> SignedQuery<'a> {
+    /// Takes a query apart.
     pub(super) fn parse(query: &'a str) -> Self {
-        let mut parsed = Self {
+        let mut read = Self {
             expires: Vec::new(),
             signatures: Vec::new(),
             other_parameters: String::new(),
         };
         if query.is_empty() {
-            return parsed;
+            return read;
         }
         for parameter in query.split('&') {
             if let Some(value) = parameter_value(parameter, EXPIRES_PARAMETER) {
-                parsed.expires.push(value);
+                read.expires.push(value);
             } else if let Some(value) = parameter_value(parameter, SIGNATURE_PARAMETER) {
-                parsed.signatures.push(value);
+                read.signatures.push(value);
             } else {
-                parsed.other_parameters.push_str(parameter);
-                parsed.other_parameters.push('&');
+                read.other_parameters.push_str(parameter);
+                read.other_parameters.push('&');
             }
         }
-        parsed
+        read
     }
 }
 
-/// The value of the parameter `name`, if this is it.
+/// The value of a parameter of that name.
 fn parameter_value<'a>(parameter: &'a str, name: &str) -> Option<&'a str> {
     let rest = parameter.strip_prefix(name)?;
     if rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Reads the body of an upload in portions.
+//! An upload's bytes as they come in, gathered into loads.
 
 use std::future::Future;
 
@@ -10,60 +10,60 @@ use crate::http::request_body::RequestBody;
 
 /// Where an upload's bytes come from.
 pub(crate) trait UploadSource: Send {
-    /// The next chunk; `None` at the end.
-    fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
+    /// The next of them; `None` when all have come.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 
-    /// Whether the source is known to have ended.
-    fn is_finished(&self) -> bool;
+    /// Whether it is known that none will come.
+    fn is_over(&self) -> bool;
 }
 
 impl UploadSource for RequestBody {
-    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
+    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
         let next = futures_util::StreamExt::next(self).await;
         next.transpose()
             .map_err(|error| UploadError::Broken(error.into()))
     }
 
-    fn is_finished(&self) -> bool {
-        self.is_end_stream()
+    fn is_over(&self) -> bool {
+        self.is_end()
     }
 }
 
-/// The body of an upload.
+/// An upload's bytes as they come in.
 pub(super) struct UploadBody<S> {
     source: S,
-    /// Bytes that the body may still have.
-    remaining: u64,
-    /// Whether the whole body has been read.
-    pub(super) is_finished: bool,
+    /// Bytes that may still come.
+    left: u64,
+    /// Whether all of it has come.
+    pub(super) is_over: bool,
 }
 
 impl<S: UploadSource> UploadBody<S> {
-    /// Reads at most `max_bytes`.
-    pub(super) fn new(source: S, max_bytes: u64) -> Self {
+    /// Takes at most `most` bytes.
+    pub(super) fn new(source: S, most: u64) -> Self {
         Self {
             source,
-            remaining: max_bytes,
-            is_finished: false,
+            left: most,
+            is_over: false,
         }
     }
 
-    /// Reads at least `len` bytes, or up to the end.
-    pub(super) async fn read(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
-        let mut chunks = CoalescedChunks::default();
-        while chunks.bytes() < room && !self.is_finished {
-            let Some(data) = self.source.next_chunk().await? else {
-                self.is_finished = true;
+    /// Gathers `room` bytes, or what there is.
+    pub(super) async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
+        let mut load = CoalescedChunks::default();
+        while load.bytes() < room && !self.is_over {
+            let Some(data) = self.source.next().await? else {
+                self.is_over = true;
                 break;
             };
-            self.remaining = self
-                .remaining
+            self.left = self
+                .left
                 .checked_sub(data.len() as u64)
                 .ok_or(UploadError::TooLong)?;
-            chunks.push(data);
-            self.is_finished = self.source.is_finished();
+            load.push(data);
+            self.is_over = self.source.is_over();
         }
-        Ok(chunks.into_chunks())
+        Ok(load.into_pieces())
     }
 }
 
@@ -71,30 +71,30 @@ impl<S: UploadSource> UploadBody<S> {
 mod tests {
     use super::*;
 
-    /// A body of chunks of one size, without end.
+    /// A body in pieces of this many bytes, without end.
     struct EndlessSmallChunks(Bytes);
 
     impl UploadSource for EndlessSmallChunks {
-        async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
+        async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
             Ok(Some(self.0.clone()))
         }
 
-        fn is_finished(&self) -> bool {
+        fn is_over(&self) -> bool {
             false
         }
     }
 
-    /// The client's chunk size must not decide how much memory an upload takes.
+    /// What an upload holds is not of its peer's making.
     #[tokio::test]
-    async fn many_small_chunks_are_copied_together() {
+    async fn a_load_of_many_small_pieces_is_few() {
         const LOAD: usize = 512 << 10;
-        for chunk in [1, 2, 100] {
-            let mut body =
-                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; chunk])), u64::MAX);
-            let chunks = body.read(LOAD).await.expect("a load");
-            let bytes: usize = chunks.iter().map(Bytes::len).sum();
-            assert!((LOAD..LOAD + chunk).contains(&bytes), "{bytes}");
-            assert_eq!(chunks.len(), 1);
+        for piece in [1, 2, 100] {
+            let mut intake =
+                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; piece])), u64::MAX);
+            let load = intake.load(LOAD).await.expect("a load");
+            let bytes: usize = load.iter().map(Bytes::len).sum();
+            assert!((LOAD..LOAD + piece).contains(&bytes), "{bytes}");
+            assert_eq!(load.len(), 1);
         }
     }
 }

@@ -1,16 +1,16 @@
-//! An upload in a request's future, which may be dropped at any moment.
+//! An upload in the hands of a request, which may be dropped at any moment.
 
 use crate::store::{CommittedUpload, DiskThreads, StoreError, Upload};
 
-/// Discards an unfinished upload on a thread that may block, wherever the guard is dropped.
+/// An upload that ends, whoever drops it, where waiting is allowed.
 pub(super) struct UploadGuard {
-    /// `None` once the upload was taken.
+    /// `None` when it was given away.
     upload: Option<Box<Upload>>,
     disk: DiskThreads,
 }
 
 impl UploadGuard {
-    /// Guards an upload.
+    /// Of one that has begun.
     pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
         Self {
             upload: Some(Box::new(upload)),
@@ -18,6 +18,7 @@ impl UploadGuard {
         }
     }
 
+    /// It.
     #[expect(
         clippy::expect_used,
         reason = "it is given away by what consumes the holder's use of it"
@@ -26,15 +27,15 @@ impl UploadGuard {
         self.upload.as_mut().expect("it is held")
     }
 
-    /// Takes the upload to commit it.
+    /// For whoever commits it.
     #[expect(clippy::expect_used, reason = "the same")]
-    pub(super) fn take(&mut self) -> Upload {
+    pub(super) fn give(&mut self) -> Upload {
         *self.upload.take().expect("it is held")
     }
 
-    /// Commits the upload if that needs no waiting.
-    pub(super) fn try_commit(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
-        match self.take().try_commit() {
+    /// Commits it, if that can be done without waiting.
+    pub(super) fn commit_now(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
+        match self.give().try_commit() {
             Ok(done) => Some(done),
             Err(upload) => {
                 self.upload = Some(upload);
@@ -47,7 +48,7 @@ impl UploadGuard {
 impl Drop for UploadGuard {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take() {
-            // The task starts at once; nothing needs to wait for it.
+            // It is begun at once; nobody needs to wait for it.
             drop(self.disk.run(move || drop(upload)));
         }
     }

@@ -1,4 +1,4 @@
-//! What an upload's head asks for, and what can be checked before its body is received.
+//! What an upload's head asks for, and what can be said to it before its body comes.
 
 use std::sync::Arc;
 
@@ -7,67 +7,63 @@ use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::{FIRST_READ, body_too_long_response, conditions_hold};
+use super::{SMALL, holds, too_long};
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::http::FileServer;
-use crate::http::error_response::{ErrorResponse, text_response};
+use crate::http::error_response::{ErrorResponse, plain};
 use crate::observe::BodyRefusal;
 use crate::store::{CachedLookup, FileMetadata, StoreError};
 
-/// The server checks the free space beforehand for uploads of at least this many bytes: the check
-/// costs little in comparison.
-const SPACE_CHECK_MIN: u64 = 4 << 20;
+/// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
+const MANY: u64 = 4 << 20;
 
-/// What is checked before the body is asked for. A small body that has been sent is read rather
-/// than refused, since refusing it would end the connection.
+/// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UploadPrecheck {
     /// Nothing.
-    Skip,
-    /// What needs no disk: a task on a blocking thread is expensive for each upload, and few
-    /// uploads name a folder.
-    CachedOnly,
-    /// Everything: there is a condition, there may be no space, or the client waits for 100
-    /// Continue.
-    Full,
+    Nothing,
+    /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
+    WhatIsKnown,
+    /// Everything: a condition is to be kept, there may be no room, or whoever sends it waits for a word (100-continue).
+    Everything,
 }
 
-/// A parsed upload request.
+/// What is asked for.
 #[derive(Debug)]
 pub(crate) struct UploadRequest {
-    /// The key to store it under.
+    /// Where it goes.
     pub(crate) key: ObjectKey,
-    /// The conditions of the request.
+    /// What must hold.
     pub(super) conditions: RequestConditions,
-    /// The expected digests of the body.
+    /// What the bytes must hash to.
     pub(super) digests: Vec<Checksum>,
-    /// Maximum bytes of the body.
-    pub(crate) max_bytes: u64,
-    /// The body's length, if the head declares it.
+    /// Bytes that may come.
+    pub(crate) most: u64,
+    /// Bytes that will come, if its head says how many.
     pub(super) length: Option<u64>,
-    /// The body's length, if the free space must be checked: it is large, or larger than the
-    /// quota's unused rest.
-    check_space_for: Option<u64>,
-    /// What is checked before the body is asked for.
-    precheck: UploadPrecheck,
+    /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
+    /// there.
+    many: Option<u64>,
+    /// What is found out before the body is asked for.
+    first: UploadPrecheck,
 }
 
 impl UploadRequest {
-    /// An upload without conditions or digests.
-    pub(crate) fn unconditional(server: &FileServer, key: ObjectKey) -> Self {
+    /// A key and nothing else.
+    pub(crate) fn plainly(server: &FileServer, key: ObjectKey) -> Self {
         Self {
             key,
             conditions: RequestConditions::default(),
             digests: Vec::new(),
-            max_bytes: server.options.max_body.unwrap_or(u64::MAX),
+            most: server.options.max_body.unwrap_or(u64::MAX),
             length: None,
-            check_space_for: None,
-            precheck: UploadPrecheck::Skip,
+            many: None,
+            first: UploadPrecheck::Nothing,
         }
     }
 
-    /// The same upload, if the key has no file yet.
+    /// The same, if nothing has the key.
     pub(crate) fn if_new(self) -> Self {
         Self {
             conditions: RequestConditions::if_absent(),
@@ -75,113 +71,102 @@ impl UploadRequest {
         }
     }
 
-    /// Parses a request's header fields.
+    /// Reads a request's fields.
     ///
     /// # Errors
-    /// The response to a request that cannot succeed, before any of its body is asked for.
+    /// The answer to one that cannot be done, before any of its body is asked for.
     pub(crate) fn new(
-        connection: &ConnectionState,
+        line: &ConnectionState,
         key: ObjectKey,
         headers: &HeaderMap,
     ) -> Result<Self, ErrorResponse> {
-        let server = &connection.server;
+        let server = &line.server;
         if headers.contains_key(CONTENT_RANGE) {
-            let text = "a part of a file cannot be uploaded: PUT does not support Content-Range";
-            return Err(text_response(StatusCode::BAD_REQUEST, text).into());
+            let text = "a part of a file cannot be put: Content-Range is of no use here";
+            return Err(plain(StatusCode::BAD_REQUEST, text).into());
         }
-        if has_content_coding(headers) {
-            let text = "files are stored as they are sent, without a record of their encoding: \
-                send it without Content-Encoding";
-            return Err(text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+        if is_encoded(headers) {
+            let text = "a file is kept as it is sent, and nothing beside it would say how it is encoded: \
+                put it without Content-Encoding";
+            return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let digests = request_digests(headers)
-            .map_err(|error| text_response(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let max_bytes = server.options.max_body.unwrap_or(u64::MAX);
+            .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let most = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers
             .get(CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if length.is_some_and(|length| length > max_bytes) {
+        if length.is_some_and(|length| length > most) {
             server
                 .options
                 .metrics
                 .count_refused_body(BodyRefusal::TooLarge);
-            return Err(body_too_long_response(max_bytes).into());
+            return Err(too_long(most).into());
         }
-        let check_space_for =
-            length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
+        let many = length.filter(|length| *length >= MANY || !server.store.fits_quota(*length));
         let conditions = RequestConditions::parse(headers);
-        let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
-        let precheck = match (
-            headers.contains_key(EXPECT) || check_space_for.is_some(),
-            is_large,
-        ) {
-            (true, _) => UploadPrecheck::Full,
-            (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
-            (false, true) => UploadPrecheck::CachedOnly,
-            (false, false) => UploadPrecheck::Skip,
+        let is_large = length.is_none_or(|length| length > SMALL as u64);
+        let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
+            (true, _) => UploadPrecheck::Everything,
+            (false, true) if !conditions.is_empty() => UploadPrecheck::Everything,
+            (false, true) => UploadPrecheck::WhatIsKnown,
+            (false, false) => UploadPrecheck::Nothing,
         };
         Ok(Self {
             key,
             conditions,
-            digests: digests.into_iter().map(to_checksum).collect(),
-            max_bytes,
+            digests: digests.into_iter().map(checksum).collect(),
+            most,
             length,
-            check_space_for,
-            precheck,
+            many,
+            first,
         })
     }
 
-    /// Checks before the body is asked for whether the upload can succeed, so that no client sends
-    /// a gigabyte in vain. The check at the commit is the one that counts.
+    /// Looks whether the upload can come to anything before its body is asked for: nobody sends a gigabyte to learn that it was not wanted. What
+    /// counts is the look at the end.
     ///
     /// # Errors
-    /// When the upload cannot succeed.
-    pub(super) async fn run_precheck(
-        &self,
-        connection: &Arc<ConnectionState>,
-    ) -> Result<(), StoreError> {
-        let store = Arc::clone(&connection.server.store);
-        match self.precheck {
-            UploadPrecheck::Skip => return Ok(()),
-            UploadPrecheck::CachedOnly => {
+    /// When it cannot.
+    pub(super) async fn look(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
+        let store = Arc::clone(&line.server.store);
+        match self.first {
+            UploadPrecheck::Nothing => return Ok(()),
+            UploadPrecheck::WhatIsKnown => {
                 return match store.try_open_file(&self.key) {
-                    CachedLookup::Ready(result) => is_creatable(result.map(drop)),
+                    CachedLookup::Ready(found) => is_possible(found.map(drop)),
                     CachedLookup::WouldBlock => Ok(()),
                 };
             }
-            UploadPrecheck::Full => {}
+            UploadPrecheck::Everything => {}
         }
-        let (key, conditions, check_space_for) = (
-            self.key.clone(),
-            self.conditions.clone(),
-            self.check_space_for,
-        );
-        let _pause = connection.pause();
+        let (key, conditions, many) = (self.key.clone(), self.conditions.clone(), self.many);
+        let _pause = line.pause();
         let check = move || {
             if conditions.is_empty() {
-                is_creatable(store.open_file(&key).map(drop))?;
+                is_possible(store.open_file(&key).map(drop))?;
             } else {
                 store.check(&key, &|meta: Option<&FileMetadata>| {
-                    conditions_hold(&conditions, meta)
+                    holds(&conditions, meta)
                 })?;
             }
-            check_space_for.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
+            many.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
         };
-        connection.server.disk.run(check).await
+        line.server.disk.run(check).await
     }
 }
 
-/// Whether a file can be created where this was found.
-fn is_creatable(result: Result<(), StoreError>) -> Result<(), StoreError> {
-    match result {
+/// Whether a file can come to where this was found.
+fn is_possible(found: Result<(), StoreError>) -> Result<(), StoreError> {
+    match found {
         Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
-        // A file that cannot be read can be replaced nevertheless.
+        // What cannot be read can be replaced nevertheless.
         _ => Ok(()),
     }
 }
 
-/// Whether the body has a content coding (RFC 9110 8.4).
-fn has_content_coding(headers: &HeaderMap) -> bool {
+/// Whether what is sent is to be decoded by whoever gets it (RFC 9110 8.4).
+fn is_encoded(headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or("?");
         let mut codings = text.split(',').map(str::trim);
@@ -190,8 +175,8 @@ fn has_content_coding(headers: &HeaderMap) -> bool {
     !headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
-/// Converts an expected digest to the store's type.
-fn to_checksum(expected: ExpectedDigest) -> Checksum {
+/// What is expected, as what the store compares with.
+fn checksum(expected: ExpectedDigest) -> Checksum {
     Checksum {
         algorithm: expected.algorithm,
         digest: Some(expected.digest),

@@ -1,40 +1,40 @@
-//! Faults and refusals, as the fixed label values of metrics.
+//! What goes wrong, by kinds that an operator would tell apart: the values of labels, and so a fixed few.
 
 /// What went wrong with a connection or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionFault {
     /// A TLS handshake took too long.
     TlsTimeout,
-    /// A head was not complete in time.
+    /// A head did not come whole in time.
     HeadTimeout,
-    /// A body was too slow, or stalled.
+    /// A body came too slowly, or stopped.
     BodyTimeout,
-    /// The client did not read the response.
+    /// The peer did not take its answer.
     SendTimeout,
-    /// A connection was idle for too long: the usual end of a kept connection, and harmless.
+    /// Nothing was asked for too long. The usual end of a kept connection, and no harm.
     IdleTimeout,
-    /// A request was dropped at shutdown when the grace period was over.
+    /// A running request was cut off at shutdown, when the grace time was over.
     GraceTimeout,
     /// A TLS handshake failed.
     TlsHandshake,
-    /// The client did not speak HTTP.
+    /// What came was not HTTP.
     Protocol,
-    /// The client went away during a request or its response.
+    /// The peer went away within a request or its answer.
     Aborted,
     /// Reading from or writing to a connection failed otherwise.
     Io,
     /// Reading from or writing to the disk failed.
     Disk,
-    /// A file shrank while it was sent.
+    /// A file became shorter while it was sent.
     ShortFile,
-    /// A connection could not be accepted: mostly because descriptors ran out.
+    /// A connection could not be accepted: descriptors ran out, mostly.
     Accept,
-    /// A file could not be opened because descriptors ran out.
+    /// A file could not be opened, for descriptors ran out.
     Descriptors,
 }
 
 impl ConnectionFault {
-    /// All faults, in numeric order.
+    /// All of them, in the order of their numbers.
     pub const ALL: [Self; 14] = [
         Self::TlsTimeout,
         Self::HeadTimeout,
@@ -52,7 +52,7 @@ impl ConnectionFault {
         Self::Descriptors,
     ];
 
-    /// The label value.
+    /// As a label's value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,23 +74,23 @@ impl ConnectionFault {
     }
 }
 
-/// Why a request's body was refused.
+/// Why a request's body was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BodyRefusal {
-    /// Longer than a body may be.
+    /// More than one body may have.
     TooLarge,
-    /// The quota is used up.
+    /// More than all files may have.
     Quota,
     /// The disk is full.
     DiskFull,
-    /// The digest does not match.
+    /// Another digest than its request said.
     Digest,
-    /// Fewer bytes than declared.
+    /// Fewer bytes than its request said.
     Short,
 }
 
 impl BodyRefusal {
-    /// All refusals, in numeric order.
+    /// All of them, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::TooLarge,
         Self::Quota,
@@ -99,7 +99,7 @@ impl BodyRefusal {
         Self::Short,
     ];
 
-    /// The label value.
+    /// As a label's value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -118,12 +118,12 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_kind_has_its_index_and_a_unique_name() {
-        for (index, fault) in ConnectionFault::ALL.into_iter().enumerate() {
-            assert_eq!(fault as usize, index);
+    fn each_kind_stands_at_its_number_and_has_a_name_of_its_own() {
+        for (at, fault) in ConnectionFault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, at);
         }
-        for (index, reason) in BodyRefusal::ALL.into_iter().enumerate() {
-            assert_eq!(reason as usize, index);
+        for (at, why) in BodyRefusal::ALL.into_iter().enumerate() {
+            assert_eq!(why as usize, at);
         }
         let names: HashSet<_> = ConnectionFault::ALL
             .into_iter()

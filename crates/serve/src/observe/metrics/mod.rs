@@ -1,9 +1,8 @@
-//! The metrics of a server: requests, bytes, durations, connections, faults.
+//! The numbers of a server: requests, bytes, times, connections, what went wrong.
 //!
-//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two
-//! more; each is relaxed and on a cache line of the thread. Only `tell` knows names, units and
-//! labels. No label has a value that a client could choose: methods and status codes are grouped in
-//! classes, so the number of series is fixed.
+//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two more; each is relaxed and on a line that
+//! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
+//! and codes are classes, so the number of series is fixed.
 
 mod faults;
 
@@ -17,34 +16,34 @@ use http::{Method, StatusCode};
 
 pub use faults::{BodyRefusal, ConnectionFault};
 
-/// Methods that are counted apart, and all others.
+/// The methods that are told apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
 
-/// Classes of status codes, and codes in no class.
+/// The classes of status codes, and what is in none.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// Indices of the byte counters.
+/// Counters of bytes.
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Indices of start and end counters. The difference is in progress.
+/// Counters of what lasts: begun and ended. What lies between is under way.
 const STARTED: usize = 0;
 const ENDED: usize = 1;
 
-/// All metrics of one server. Its threads share it in an `Arc`.
+/// All numbers of one server. Shared by its threads behind an `Arc`.
 #[derive(Debug, Default)]
 pub struct ServeMetrics {
-    /// A row of status classes for each method.
+    /// A row of codes for each method.
     requests: ShardedCounters<{ METHODS.len() * CODES.len() }>,
-    /// From a request's head to the last byte of its response.
+    /// From a request's first line to the last byte of its answer.
     durations: DurationHistogram,
-    /// Bytes of bodies, without heads and framing.
+    /// Of bodies, without heads and framing.
     bytes: ShardedCounters<2>,
-    /// Accepted and closed connections.
+    /// Accepted and closed.
     connections: ShardedCounters<2>,
-    /// Connections that were dropped because every thread's queue was full.
+    /// Closed at once, for there were too many.
     refused_connections: ShardedCounters<1>,
-    /// Started and ended uploads.
+    /// Bodies of requests being taken in.
     uploads: ShardedCounters<2>,
     /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
@@ -52,71 +51,69 @@ pub struct ServeMetrics {
     refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
-/// A connection or an upload that is in progress until this is dropped.
+/// A connection or an upload that is under way until this is dropped.
 #[derive(Debug)]
 #[must_use = "what it counts ends when it is dropped"]
 pub struct GaugeGuard {
     /// Where its end is counted.
     metrics: Arc<ServeMetrics>,
-    /// The counters of its kind.
+    /// Which of them it is.
     counters: fn(&ServeMetrics) -> &ShardedCounters<2>,
 }
 
 impl ServeMetrics {
-    /// All zero.
+    /// All at zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts a request whose response has ended, complete or not. Its bytes are counted
-    /// separately.
+    /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
     #[inline]
-    pub fn count_request(&self, method: &Method, status: StatusCode, duration: Duration) {
+    pub fn count_request(&self, method: &Method, status: StatusCode, took: Duration) {
         let cell = method_class(method) * CODES.len() + code_class(status);
         self.requests.add(cell, 1);
-        self.durations.observe(duration);
+        self.durations.observe(took);
     }
 
-    /// Counts bytes of response bodies: chunk by chunk, so that large ones show while they are
-    /// sent, or all at the end.
+    /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
     #[inline]
     pub fn count_sent(&self, bytes: u64) {
         self.bytes.add(SENT, bytes);
     }
 
-    /// Counts bytes of request bodies.
+    /// Counts bytes of requests' bodies.
     #[inline]
     pub fn count_received(&self, bytes: u64) {
         self.bytes.add(RECEIVED, bytes);
     }
 
-    /// Counts an accepted connection, open until the guard is dropped.
+    /// Counts a connection that was accepted, and is open until what this returns is dropped.
     pub fn track_connection(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.connections)
     }
 
-    /// Counts a connection that was dropped because every thread's queue was full.
+    /// Counts a connection that was closed at once, for there were too many.
     pub fn count_refused_connection(&self) {
         self.refused_connections.add(0, 1);
     }
 
-    /// Counts an upload, in progress until the guard is dropped.
+    /// Counts an upload, which is under way until what this returns is dropped.
     pub fn track_upload(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.uploads)
     }
 
-    /// Counts a fault of a connection or a request.
+    /// Counts what went wrong with a connection or a request.
     pub fn count_fault(&self, fault: ConnectionFault) {
         self.faults.add(fault as usize, 1);
     }
 
-    /// Counts a refused request body.
-    pub fn count_refused_body(&self, reason: BodyRefusal) {
-        self.refused_bodies.add(reason as usize, 1);
+    /// Counts a request's body that was not taken.
+    pub fn count_refused_body(&self, why: BodyRefusal) {
+        self.refused_bodies.add(why as usize, 1);
     }
 
-    /// These metrics alone, in Prometheus' text format.
+    /// These numbers alone, in Prometheus' text format.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = MetricsText::default();
@@ -138,25 +135,25 @@ impl ServeMetrics {
         for (row, method) in METHODS.into_iter().enumerate() {
             for (column, code) in CODES.into_iter().enumerate() {
                 let count = self.requests.sum(row * CODES.len() + column);
-                // Samples of zero are left out, except the one that every dashboard shows first.
+                // What never happened is left out, but for the one that every dashboard begins with.
                 if count > 0 || (method, code) == ("GET", "2xx") {
                     family.sample(&[("method", method), ("code", code)], count);
                 }
             }
         }
-        let help = "Time from a request's head to the end of its response.";
+        let help = "Time from a request's head to the end of its answer.";
         self.durations
             .tell("haul_http_request_duration_seconds", help, out);
         let bytes = [
             (
                 "haul_http_response_body_bytes_total",
                 SENT,
-                "Bytes of response bodies sent.",
+                "Bytes of answers' bodies sent.",
             ),
             (
                 "haul_http_request_body_bytes_total",
                 RECEIVED,
-                "Bytes of request bodies received.",
+                "Bytes of requests' bodies received.",
             ),
         ];
         for (name, counter, help) in bytes {
@@ -179,7 +176,7 @@ impl ServeMetrics {
             help,
             accepted,
         );
-        let help = "Connections closed at once because every thread was busy.";
+        let help = "Connections closed at once, for there were too many.";
         let refused = self.refused_connections.sum(0);
         out.single(
             "haul_connections_refused_total",
@@ -187,33 +184,33 @@ impl ServeMetrics {
             help,
             refused,
         );
-        let (uploads, started) = in_progress_and_total(&self.uploads);
+        let (uploads, begun) = in_progress_and_total(&self.uploads);
         out.single(
             "haul_uploads_in_flight",
             MetricKind::Gauge,
-            "Uploads in progress now.",
+            "Uploads under way now.",
             uploads,
         );
         out.single(
             "haul_uploads_total",
             MetricKind::Counter,
-            "Uploads started.",
-            started,
+            "Uploads begun.",
+            begun,
         );
     }
 
     fn write_faults(&self, out: &mut MetricsText) {
-        let help = "Faults of connections and requests, by kind.";
+        let help = "What went wrong with connections and requests, by kind.";
         let mut family = out.family("haul_errors_total", MetricKind::Counter, help);
         for fault in ConnectionFault::ALL {
             family.sample(&[("kind", fault.name())], self.faults.sum(fault as usize));
         }
-        let help = "Request bodies refused, by reason.";
+        let help = "Bodies of requests that were not taken, by reason.";
         let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
-        for reason in BodyRefusal::ALL {
+        for why in BodyRefusal::ALL {
             family.sample(
-                &[("reason", reason.name())],
-                self.refused_bodies.sum(reason as usize),
+                &[("reason", why.name())],
+                self.refused_bodies.sum(why as usize),
             );
         }
     }
@@ -233,15 +230,14 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// How many are in progress, and how many were ever started. The ends are read first, so that no
-/// end is counted without its start.
+/// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
 fn in_progress_and_total(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
-    let started = counters.sum(STARTED);
-    (started.saturating_sub(ended), started)
+    let begun = counters.sum(STARTED);
+    (begun.saturating_sub(ended), begun)
 }
 
-/// Index of a method in [`METHODS`].
+/// The place of a method in [`METHODS`].
 fn method_class(method: &Method) -> usize {
     let name = method.as_str();
     let other = METHODS.len() - 1;
@@ -251,7 +247,7 @@ fn method_class(method: &Method) -> usize {
         .unwrap_or(other)
 }
 
-/// Index of a status code in [`CODES`].
+/// The place of a code in [`CODES`].
 fn code_class(status: StatusCode) -> usize {
     match status.as_u16() / 100 {
         class @ 1..=5 => usize::from(class) - 1,

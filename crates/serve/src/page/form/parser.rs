@@ -1,34 +1,33 @@
-//! Splits a multipart body into its parts (RFC 2046 5.1). No I/O: bytes go in, events come out.
+//! Where the parts of a multipart body begin and end (RFC 2046 5.1). No I/O: bytes go in, events come out.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memmem::{self, Finder};
 
 use super::{FormError, MAX_PART_HEAD, MAX_PREAMBLE};
 
-/// What the parser finds, in this order: heads, each followed by data and an end, and the end of
-/// the form.
+/// What is found in a body, in this order: heads, each with data and an end behind it, and the end of all.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum MultipartEvent {
-    /// A part begins. Its head, with all line ends.
+    /// A part begins. Its head, each line with its end.
     Part(Bytes),
-    /// Some of its bytes; never empty.
+    /// Some of its bytes; never none.
     Data(Bytes),
     /// The part is complete.
     PartEnd,
-    /// The form is complete. Bytes after it are ignored.
+    /// The form is complete. What may follow is not looked at.
     End,
 }
 
-/// Finds the parts of a body, however it is divided into chunks.
+/// Finds the parts of a body that is pushed in, however it is cut.
 ///
-/// Call [`poll`](Self::poll) until it returns no event, then [`push`](Self::push).
+/// [`poll`](Self::poll) until it has no event, then [`push`](Self::push).
 #[derive(Debug)]
 pub(super) struct MultipartParser {
-    /// Bytes that were pushed and not returned.
-    buffer: BytesMut,
-    /// A line end, two hyphens and the boundary.
+    /// What was pushed and not given out.
+    held: BytesMut,
+    /// A line's end, two hyphens and the boundary.
     delimiter: Finder<'static>,
-    state: MultipartParserState,
+    stage: MultipartParserState,
     /// Bytes before the first delimiter, so far.
     preamble: usize,
 }
@@ -37,10 +36,9 @@ pub(super) struct MultipartParser {
 enum MultipartParserState {
     /// Before the first delimiter.
     Preamble,
-    /// After a delimiter: a head follows, or two hyphens.
+    /// Behind a delimiter: a head follows, or two hyphens.
     Delimiter,
-    /// At a head. The line end before it is still in the buffer, so that an empty head ends like
-    /// any other.
+    /// At a head. Its line's end before it is still held, so that an empty head ends like any other.
     Head,
     /// In a part.
     Data,
@@ -51,27 +49,27 @@ impl MultipartParser {
     pub(super) fn new(boundary: &[u8]) -> Self {
         let delimiter = [b"\r\n--", boundary].concat();
         Self {
-            // If nothing precedes the first delimiter, it has no line end before it.
-            buffer: BytesMut::from(&b"\r\n"[..]),
+            // The first delimiter has no line's end before it if nothing is before it.
+            held: BytesMut::from(&b"\r\n"[..]),
             delimiter: Finder::new(&delimiter).into_owned(),
-            state: MultipartParserState::Preamble,
+            stage: MultipartParserState::Preamble,
             preamble: 0,
         }
     }
 
-    /// Adds bytes of the body.
+    /// Takes more of the body.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
+        self.held.extend_from_slice(bytes);
     }
 
-    /// The next event; `None` if it needs more bytes.
+    /// What is next; `None` when it needs more to know.
     pub(super) fn poll(&mut self) -> Result<Option<MultipartEvent>, FormError> {
         loop {
-            match self.state {
+            match self.stage {
                 MultipartParserState::Preamble => match self.until_delimiter() {
                     (skipped, true) => {
                         self.count_preamble(skipped.len())?;
-                        self.state = MultipartParserState::Delimiter;
+                        self.stage = MultipartParserState::Delimiter;
                     }
                     (skipped, false) => {
                         self.count_preamble(skipped.len())?;
@@ -79,24 +77,22 @@ impl MultipartParser {
                     }
                 },
                 MultipartParserState::Delimiter => match self.after_delimiter(0)? {
-                    Some(state) => self.state = state,
+                    Some(stage) => self.stage = stage,
                     None => return Ok(None),
                 },
-                MultipartParserState::Head => return self.take_head(),
+                MultipartParserState::Head => return self.head(),
                 MultipartParserState::Data => {
-                    // The delimiter is taken only when no data precedes it, so that one call
-                    // returns one event.
+                    // Only where nothing is before it is the delimiter taken, so that an event is never two.
                     let needle = self.delimiter.needle();
-                    if self.buffer.starts_with(needle) {
-                        // Only when its line is complete: a line that merely begins like a
-                        // delimiter would end a file in the middle.
-                        let Some(state) = self.after_delimiter(needle.len())? else {
+                    if self.held.starts_with(needle) {
+                        // Not before its line is whole: what only begins like a delimiter would end a file in the middle.
+                        let Some(stage) = self.after_delimiter(needle.len())? else {
                             return Ok(None);
                         };
-                        self.state = state;
+                        self.stage = stage;
                         return Ok(Some(MultipartEvent::PartEnd));
                     }
-                    let data = self.take_data();
+                    let data = self.data();
                     return Ok((!data.is_empty()).then_some(MultipartEvent::Data(data)));
                 }
                 MultipartParserState::End => return Ok(Some(MultipartEvent::End)),
@@ -112,47 +108,45 @@ impl MultipartParser {
         }
     }
 
-    /// Takes the bytes before the next delimiter with the delimiter; or those that cannot be part
-    /// of one.
+    /// Takes what is before the next delimiter, and that too; or what certainly is before one.
     fn until_delimiter(&mut self) -> (Bytes, bool) {
-        let data = self.take_data();
-        let found = self.buffer.starts_with(self.delimiter.needle());
+        let data = self.data();
+        let found = self.held.starts_with(self.delimiter.needle());
         if found {
-            let _ = self.buffer.split_to(self.delimiter.needle().len());
+            let _ = self.held.split_to(self.delimiter.needle().len());
         }
         (data, found)
     }
 
-    /// Takes the bytes before the next delimiter, or before a possible beginning of one.
-    fn take_data(&mut self) -> Bytes {
-        let at = self.delimiter.find(&self.buffer).unwrap_or_else(|| {
+    /// Takes what is before the next delimiter, or before where one may have begun.
+    fn data(&mut self) -> Bytes {
+        let at = self.delimiter.find(&self.held).unwrap_or_else(|| {
             let longest = self.delimiter.needle().len() - 1;
-            let tail = self.buffer.len().saturating_sub(longest);
-            // A delimiter begins with a carriage return, which most tails do not contain.
-            let starts = memchr::memchr_iter(b'\r', &self.buffer[tail..]).map(|at| tail + at);
-            let mut starts =
-                starts.filter(|at| self.delimiter.needle().starts_with(&self.buffer[*at..]));
-            starts.next().unwrap_or(self.buffer.len())
+            let tail = self.held.len().saturating_sub(longest);
+            // A delimiter begins with a carriage return, of which most tails have none.
+            let begins = memchr::memchr_iter(b'\r', &self.held[tail..]).map(|at| tail + at);
+            let mut begins =
+                begins.filter(|at| self.delimiter.needle().starts_with(&self.held[*at..]));
+            begins.next().unwrap_or(self.held.len())
         });
-        self.buffer.split_to(at).freeze()
+        self.held.split_to(at).freeze()
     }
 
-    /// Takes a delimiter of `len` bytes and returns the next state; takes nothing if that is not
-    /// known yet. Blanks may follow the delimiter.
+    /// Takes so many bytes, a delimiter, and says what it leads to; nothing is taken if that is not known yet. Spaces may stand behind it.
     fn after_delimiter(&mut self, len: usize) -> Result<Option<MultipartParserState>, FormError> {
-        let rest = &self.buffer[len..];
-        if rest.starts_with(b"--") {
-            self.buffer.clear();
+        let behind = &self.held[len..];
+        if behind.starts_with(b"--") {
+            self.held.clear();
             return Ok(Some(MultipartParserState::End));
         }
         let blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-        let blanks = rest.iter().take_while(blank).count();
+        let blanks = behind.iter().take_while(blank).count();
         if blanks > 64 {
             return Err(FormError::Malformed("more than a boundary is in its line"));
         }
-        match &rest[blanks..] {
+        match &behind[blanks..] {
             [b'\r', b'\n', ..] => {
-                let _ = self.buffer.split_to(len + blanks);
+                let _ = self.held.split_to(len + blanks);
                 Ok(Some(MultipartParserState::Head))
             }
             [] | [b'\r'] => Ok(None),
@@ -161,17 +155,17 @@ impl MultipartParser {
         }
     }
 
-    fn take_head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
-        let searched = &self.buffer[..self.buffer.len().min(MAX_PART_HEAD)];
+    fn head(&mut self) -> Result<Option<MultipartEvent>, FormError> {
+        let searched = &self.held[..self.held.len().min(MAX_PART_HEAD)];
         let Some(end) = memmem::find(searched, b"\r\n\r\n") else {
-            return match self.buffer.len() >= MAX_PART_HEAD {
+            return match self.held.len() >= MAX_PART_HEAD {
                 true => Err(FormError::Malformed("a part's head is too long")),
                 false => Ok(None),
             };
         };
-        let mut head = self.buffer.split_to(end + 4).freeze();
-        self.state = MultipartParserState::Data;
-        // Without the line end before it.
+        let mut head = self.held.split_to(end + 4).freeze();
+        self.stage = MultipartParserState::Data;
+        // Without the line's end before it.
         let _ = head.split_to(2);
         Ok(Some(MultipartEvent::Part(head)))
     }
@@ -183,17 +177,17 @@ mod tests {
 
     use super::*;
 
-    /// Heads and bodies, and whether the end was found.
+    /// Heads and bodies, and whether the end was seen.
     type Found = (Vec<(Bytes, Vec<u8>)>, bool);
 
-    /// Parses a body that is pushed in chunks of these lengths.
-    fn parse_parts(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
-        let mut parser = MultipartParser::new(b"b");
+    /// Parts as heads and bodies, from a body that is pushed in pieces of such lengths.
+    fn split(body: &[u8], lengths: &[usize]) -> Result<Found, FormError> {
+        let mut splitter = MultipartParser::new(b"b");
         let mut parts: Vec<(Bytes, Vec<u8>)> = Vec::new();
         let mut lengths = lengths.iter().copied().cycle();
         let mut rest = body;
         loop {
-            match parser.poll()? {
+            match splitter.poll()? {
                 Some(MultipartEvent::Part(head)) => parts.push((head, Vec::new())),
                 Some(MultipartEvent::Data(data)) => {
                     let (_, bytes) = parts.last_mut().expect("a part");
@@ -205,17 +199,17 @@ mod tests {
                 None if rest.is_empty() => return Ok((parts, false)),
                 None => {
                     let len = lengths.next().unwrap_or(1).clamp(1, rest.len());
-                    parser.push(&rest[..len]);
+                    splitter.push(&rest[..len]);
                     rest = &rest[len..];
-                    assert!(parser.buffer.len() < MAX_PART_HEAD + len);
+                    assert!(splitter.held.len() < MAX_PART_HEAD + len);
                 }
             }
         }
     }
 
-    /// Bytes that are often nearly a delimiter.
+    /// Bytes that often are nearly a delimiter.
     fn arb_content() -> impl Strategy<Value = Vec<u8>> {
-        let chunks: Vec<&[u8]> = vec![
+        let pieces: Vec<&[u8]> = vec![
             b"\r\n--",
             b"\r",
             b"\n",
@@ -225,10 +219,10 @@ mod tests {
             b"\r\n\r\n",
             b"\0\xff",
         ];
-        let content = prop::collection::vec(prop::sample::select(chunks), 0..12);
-        let content = content.prop_map(|chunks| chunks.concat());
+        let content = prop::collection::vec(prop::sample::select(pieces), 0..12);
+        let content = content.prop_map(|pieces| pieces.concat());
         content.prop_filter("it has no delimiter", |content| {
-            // Not even one that is completed by the line end before it.
+            // Not even one that the line's end before it completes.
             let all = [b"\r\n", &content[..], b"\r\n--b"].concat();
             memmem::find(&all[2..], b"\r\n--b") == Some(content.len())
         })
@@ -236,7 +230,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parts_are_parsed_whatever_the_chunk_size(
+        fn parts_come_out_as_they_went_in_however_they_are_cut(
             contents in prop::collection::vec(arb_content(), 0..5),
             lengths in prop::collection::vec(1..12_usize, 1..8),
         ) {
@@ -247,7 +241,7 @@ mod tests {
                 body.extend_from_slice(b"\r\n");
             }
             body.extend_from_slice(b"--b--\r\n");
-            let (parts, is_whole) = parse_parts(&body, &lengths).expect("a form");
+            let (parts, is_whole) = split(&body, &lengths).expect("a form");
             prop_assert!(is_whole);
             let bodies: Vec<Vec<u8>> = parts.iter().map(|(_, bytes)| bytes.clone()).collect();
             prop_assert_eq!(bodies, contents);
@@ -255,23 +249,23 @@ mod tests {
                 let expected = format!("Part: {index}\r\n\r\n");
                 prop_assert_eq!(&head[..], expected.as_bytes());
             }
-            // Truncated anywhere, it is incomplete.
+            // Cut off anywhere, it is not whole.
             let cut = body.len() - 3;
             for end in 0..cut {
-                let (_, is_whole) = parse_parts(&body[..end], &lengths).expect("so far it is one");
+                let (_, is_whole) = split(&body[..end], &lengths).expect("so far it is one");
                 prop_assert!(!is_whole);
             }
         }
 
         #[test]
         fn no_body_panics(body in prop::collection::vec(prop::sample::select(b"\r\n-b x:".to_vec()), 0..60), len in 1..9_usize) {
-            let _ = parse_parts(&body, &[len]);
+            let _ = split(&body, &[len]);
         }
     }
 
     #[test]
-    fn empty_heads_and_blanks_are_accepted() {
-        let (parts, is_whole) = parse_parts(
+    fn empty_heads_and_blanks_are_read() {
+        let (parts, is_whole) = split(
             b"ignored\r\n--b \t\r\n\r\nx\r\n--b\r\n\r\n\r\n--b--rest",
             &[99],
         )
@@ -285,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_forms_are_refused_with_bounded_memory() {
+    fn what_is_no_form_is_refused_before_it_is_held() {
         let long = [b"--b\r\nA: ".to_vec(), vec![b'x'; MAX_PART_HEAD]].concat();
         let cases = [
             (vec![b'x'; MAX_PREAMBLE + 100], "no part begins"),
@@ -299,7 +293,7 @@ mod tests {
         ];
         for (body, why) in cases {
             for lengths in [[1], [100_000]] {
-                let refused = parse_parts(&body, &lengths);
+                let refused = split(&body, &lengths);
                 assert!(
                     matches!(refused, Err(FormError::Malformed(said)) if said == why),
                     "{why}: {refused:?}"

@@ -1,4 +1,4 @@
-//! Commits a complete upload: compares its digests, makes it durable, and renames it to its key.
+//! The end of an upload that is whole: its digests are compared, it is made durable, and it gets its key.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::store::version::{FileMetadata, FileVersionId};
 use crate::store::{FileStore, StoreError, VersionCheck, stored_digest};
 
 impl Upload {
-    /// Commits the upload if `check` accepts the version that has the key now.
+    /// Gives it its key, if `check` likes what has it now.
     ///
     /// # Errors
-    /// When the bytes do not match their digests, a condition does not hold, or the disk fails; then the key keeps its old version.
+    /// When the bytes are not what they should be, a condition does not hold, or the disk fails; then the key has what it had.
     pub fn commit(
         mut self,
         check: Option<VersionCheck<'_>>,
     ) -> Result<CommittedUpload, StoreError> {
         let hashers = std::mem::take(&mut self.hashers);
         let digest = compare_digests(&self.expected_digests, hashers)?;
-        let Some(mut location) = self.location.take() else {
+        let Some(mut place) = self.location.take() else {
             return discarded(&self.store, self.len, digest);
         };
-        let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
+        let (store, file) = (Arc::clone(&self.store), &place.temporary.file);
         let mark = match digest {
             Some(_) => DigestMark::Present,
             None => DigestMark::Absent,
         };
-        // A file system in memory reuses no inode number.
+        // A file system in memory gives no number twice.
         if !self.in_memory || mark == DigestMark::Present {
             set_modified(file, store.timestamps.next(mark))?;
         }
@@ -48,157 +48,151 @@ impl Upload {
         self.unsynced.release();
         match store.options.durability {
             UploadDurability::None => {}
-            // A group sync flushes one mount.
-            UploadDurability::File if location.temporary.is_in_temporary_folder => {
-                let mount = location.temporary.folder();
+            // One flush is of one mount.
+            UploadDurability::File if place.temporary.is_in_temporary_folder => {
+                let mount = place.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
             }
             UploadDurability::File => rustix::fs::fdatasync(file)?,
             UploadDurability::Full => rustix::fs::fsync(file)?,
         }
-        let replaced_bytes = {
+        let gone = {
             let _lock = store.locks.lock(&self.key);
-            let mut attempts = MAX_ATTEMPTS;
+            let mut tries = MAX_ATTEMPTS;
             loop {
-                match self.rename_to_key(&location, check) {
-                    // The folder is gone: another upload had created it and failed, or somebody
-                    // removed it.
-                    Err(StoreError::NotFound) if attempts > 0 => {
-                        attempts -= 1;
-                        location.reopen_folder(&store, &self.key)?;
+                match self.rename_to_key(&place, check) {
+                    // Its folder is gone: another upload that came to nothing had made it, or somebody removed it.
+                    Err(StoreError::NotFound) if tries > 0 => {
+                        tries -= 1;
+                        place.reopen_folder(&store, &self.key)?;
                     }
                     other => break other?,
                 }
             }
         };
-        self.finish(location, replaced_bytes, digest)
+        self.finish(place, gone, digest)
     }
 
-    /// Commits without conditions, if nothing waits or takes long; otherwise returns the upload.
+    /// Commits without conditions, if nothing of that waits or takes long; else gives the upload back.
     ///
     /// # Errors
-    /// The upload, to be committed on a thread that may wait.
+    /// The upload, to be committed where waiting is allowed.
     pub fn try_commit(mut self) -> Result<Result<CommittedUpload, StoreError>, Box<Self>> {
         if !self.in_memory || !self.hashers.is_empty() {
             return Err(Box::new(self));
         }
-        let Some(location) = self.location.take() else {
+        let Some(place) = self.location.take() else {
             return Ok(discarded(&self.store, self.len, None));
         };
-        // The holder of the lock may be waiting for a disk.
+        // Whoever has it may be waiting for a disk.
         let store = Arc::clone(&self.store);
         let Some(lock) = store.locks.try_lock(&self.key) else {
-            self.location = Some(location);
+            self.location = Some(place);
             return Err(Box::new(self));
         };
-        let path = self.try_rename_to_key(&location);
+        let named = self.try_rename_to_key(&place);
         drop(lock);
-        match path.transpose() {
+        match named.transpose() {
             None | Some(Err(StoreError::NotFound)) => {
-                self.location = Some(location);
+                self.location = Some(place);
                 Err(Box::new(self))
             }
-            Some(path) => {
-                Ok(path.and_then(|replaced_bytes| self.finish(location, replaced_bytes, None)))
-            }
+            Some(named) => Ok(named.and_then(|gone| self.finish(place, gone, None))),
         }
     }
 
-    /// Renames the file to its key, under the key's lock. Returns how many bytes a replaced file
-    /// had.
+    /// Gives it its name under the key's lock. Says how many bytes the file had that it replaced, if it did.
     fn rename_to_key(
         &mut self,
-        location: &UploadLocation,
+        place: &UploadLocation,
         check: Option<VersionCheck<'_>>,
     ) -> Result<Option<u64>, StoreError> {
-        let exists = check
+        let is_there = check
             .map(|check| self.store.check(&self.key, check))
             .transpose()?;
-        self.prepare_quota(location)?;
-        match (location.rename_if_absent(&self.key)?, exists) {
+        self.prepare_quota(place)?;
+        match (place.rename_if_absent(&self.key)?, is_there) {
             (true, _) => Ok(None),
-            // The check found no file, but there is one now: another program's, which was not
-            // checked.
+            // What was looked at and not there is there by now: another program's, which nobody has looked at.
             (false, Some(false)) => Err(StoreError::ConditionFailed),
-            (false, _) => Ok(Some(location.rename_over(&self.key)?)),
+            (false, _) => Ok(Some(place.rename_over(&self.key)?)),
         }
     }
 
-    /// Does the same without conditions. The outer `None`: the file to be replaced is so large that
-    /// freeing it takes long.
+    /// The same without conditions. `None`: what it would replace is not soon forgotten by its file system.
     #[expect(
         clippy::option_option,
         reason = "nothing was replaced, or nothing was done"
     )]
     fn try_rename_to_key(
         &mut self,
-        location: &UploadLocation,
+        place: &UploadLocation,
     ) -> Result<Option<Option<u64>>, StoreError> {
-        self.prepare_quota(location)?;
-        if location.rename_if_absent(&self.key)? {
+        self.prepare_quota(place)?;
+        if place.rename_if_absent(&self.key)? {
             return Ok(Some(None));
         }
-        if location.existing_bytes(&self.key) > SMALL_FILE {
+        if place.existing_bytes(&self.key) > SMALL_FILE {
             return Ok(None);
         }
-        Ok(Some(Some(location.rename_over(&self.key)?)))
+        Ok(Some(Some(place.rename_over(&self.key)?)))
     }
 
-    /// The file to be replaced may have changed, so the reservation must be adjusted.
-    fn prepare_quota(&mut self, location: &UploadLocation) -> Result<(), StoreError> {
+    /// What it counted on may have gone.
+    fn prepare_quota(&mut self, place: &UploadLocation) -> Result<(), StoreError> {
         match self.store.quota.is_limited() {
-            true => self.reservation.change(location.existing_bytes(&self.key)),
+            true => self.reservation.change(place.existing_bytes(&self.key)),
             false => Ok(()),
         }
     }
 
-    /// Finishes after the rename. `replaced_bytes` is the bytes of the replaced file, if any.
+    /// It has its key. `gone`: how many bytes the file had that it replaced.
     fn finish(
         self,
-        location: UploadLocation,
-        replaced_bytes: Option<u64>,
+        place: UploadLocation,
+        gone: Option<u64>,
         digest: Option<Checksum>,
     ) -> Result<CommittedUpload, StoreError> {
         let store = &self.store;
         store.open_files.remove(&self.key);
-        // The bytes are in the file, even if syncing its name fails.
-        self.reservation.commit(replaced_bytes.unwrap_or(0));
-        let found = rustix::fs::fstat(&location.temporary.file);
-        let folder = location.keep();
-        let metadata = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
+        // The bytes are the file's, whatever is said of its name from here on.
+        self.reservation.commit(gone.unwrap_or(0));
+        let found = rustix::fs::fstat(&place.temporary.file);
+        let folder = place.keep();
+        let meta = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
         if store.options.durability == UploadDurability::Full {
             store.folders.sync(&parent(&self.key)?, &folder)?;
         }
         Ok(CommittedUpload {
-            metadata,
-            replaced: replaced_bytes.is_some(),
+            metadata: meta,
+            replaced: gone.is_some(),
         })
     }
 }
 
-/// The result of an upload that is discarded.
+/// What is said of an upload that was thrown away.
 fn discarded(
     store: &FileStore,
     len: u64,
     digest: Option<Checksum>,
 ) -> Result<CommittedUpload, StoreError> {
-    let metadata = FileMetadata::new(
+    let meta = FileMetadata::new(
         &FileVersionId::from_stat(&rustix::fs::fstat(store.root.top())?),
         digest,
     );
     Ok(CommittedUpload {
-        metadata: FileMetadata { len, ..metadata },
+        metadata: FileMetadata { len, ..meta },
         replaced: false,
     })
 }
 
-/// Compares the digests. Returns the strongest, to be stored.
+/// Compares the digests. The strongest is worth keeping.
 fn compare_digests(
-    expected: &[Checksum],
+    wanted: &[Checksum],
     hashers: DigestSet,
 ) -> Result<Option<Checksum>, StoreError> {
     let found = hashers.finish();
-    for checksum in expected {
+    for checksum in wanted {
         let is_same = found.iter().any(|digested| {
             digested.algorithm == checksum.algorithm
                 && Some(&digested.digest) == checksum.digest.as_ref()
@@ -207,16 +201,16 @@ fn compare_digests(
             return Err(StoreError::DigestMismatch(checksum.algorithm.name()));
         }
     }
-    let strongest = expected
+    let strongest = wanted
         .iter()
         .max_by_key(|checksum| checksum.algorithm.digest_len());
-    // Short digests only protect against accidents: no tag is derived from them.
+    // Eight bytes and fewer are against accidents alone: no tag is made of them.
     Ok(strongest
         .filter(|checksum| checksum.algorithm.digest_len() > 16)
         .cloned())
 }
 
-/// Sets a file's modification time.
+/// Sets a file's time of modification.
 fn set_modified(file: &File, modified: Timespec) -> Result<(), StoreError> {
     let times = Timestamps {
         last_access: Timespec {

@@ -1,15 +1,14 @@
-//! D5: conditional uploads and deletions, also concurrent ones.
+//! D5: uploads and deletions under conditions, also where many want the same.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::client::{TestClient, TestTransport, request_head};
+use crate::client::{RequestPathway, TestClient, request};
 use crate::harness::{TestServer, eventually};
 
 const LONG_AGO: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// The field, with `TAG` for the version's tag; whether it allows replacing a file, and whether it
-/// allows creating one.
+/// What is asked, in which `TAG` stands for the version's; whether it lets a file be replaced, and whether it lets one be made.
 const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-None-Match", "*", false, true),
     ("If-None-Match", "TAG", false, true),
@@ -22,79 +21,74 @@ const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-Match", "\"x\"", false, false),
     ("If-Unmodified-Since", LATER, true, true),
     ("If-Unmodified-Since", LONG_AGO, false, true),
-    // An invalid date is ignored (RFC 9110 13.1.4).
+    // No date is no condition (RFC 9110 13.1.4).
     ("If-Unmodified-Since", "yesterday", true, true),
 ];
 
 #[test]
-fn d5_conditions_decide_uploads_and_deletions() {
-    let server = TestServer::start();
-    for transport in TestTransport::ALL {
+fn d5_conditions_decide_what_is_put_and_removed() {
+    let served = TestServer::start();
+    for road in RequestPathway::ALL {
         for (field, value, replaces, makes) in CONDITIONS {
             let put = |path| {
-                let tag = server.get("/key").etag().to_owned();
-                server
-                    .put(
-                        transport,
-                        path,
-                        &[(field, &value.replace("TAG", &tag))],
-                        b"new",
-                    )
+                let tag = served.get("/key").tag().to_owned();
+                served
+                    .put(road, path, &[(field, &value.replace("TAG", &tag))], b"new")
                     .status
             };
-            server.write_file("key", "old");
+            served.file("key", "old");
             let (replaced, made) = (
                 if replaces { 204 } else { 412 },
                 if makes { 201 } else { 412 },
             );
-            assert_eq!(put("/key"), replaced, "{transport:?} {field}: {value}");
+            assert_eq!(put("/key"), replaced, "{road:?} {field}: {value}");
             let now: &[u8] = if replaces { b"new" } else { b"old" };
             assert_eq!(
-                server.read_file("key").unwrap(),
+                served.holds("key").unwrap(),
                 now,
-                "{transport:?} {field}: {value}"
+                "{road:?} {field}: {value}"
             );
-            assert_eq!(put("/fresh"), made, "{transport:?} {field}: {value}");
+            assert_eq!(put("/fresh"), made, "{road:?} {field}: {value}");
             assert_eq!(
-                server.read_file("fresh").is_some(),
+                served.holds("fresh").is_some(),
                 makes,
-                "{transport:?} {field}: {value}"
+                "{road:?} {field}: {value}"
             );
-            let _ = std::fs::remove_file(server.root().join("fresh"));
-            let tag = server.get("/key").etag().to_owned();
-            let removed = server.request(
-                transport,
+            let _ = std::fs::remove_file(served.root().join("fresh"));
+            let tag = served.get("/key").tag().to_owned();
+            let removed = served.ask(
+                road,
                 "DELETE",
                 "/key",
                 &[(field, &value.replace("TAG", &tag))],
             );
-            assert_eq!(removed.status, replaced, "{transport:?} {field}: {value}");
+            assert_eq!(removed.status, replaced, "{road:?} {field}: {value}");
             assert_eq!(
-                server.read_file("key").is_none(),
+                served.holds("key").is_none(),
                 replaces,
-                "{transport:?} {field}: {value}"
+                "{road:?} {field}: {value}"
             );
         }
     }
 }
 
 #[test]
-fn d5_only_one_of_many_creates_a_file() {
-    let server = TestServer::start();
+fn d5_of_many_that_make_a_file_one_does() {
+    let served = TestServer::start();
     for round in 0..20 {
         let path = format!("/{round}");
         let made = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for transport in [
-                TestTransport::Plain,
-                TestTransport::Tls,
-                TestTransport::Http2,
-                TestTransport::Plain,
+            for road in [
+                RequestPathway::Plain,
+                RequestPathway::Tls,
+                RequestPathway::Http2,
+                RequestPathway::Plain,
             ] {
-                let (server, path, made) = (&server, &path, &made);
+                let (served, path, made) = (&served, &path, &made);
                 scope.spawn(move || {
-                    match server
-                        .put(transport, path, &[("If-None-Match", "*")], b"x")
+                    match served
+                        .put(road, path, &[("If-None-Match", "*")], b"x")
                         .status
                     {
                         201 => drop(made.fetch_add(1, Ordering::Relaxed)),
@@ -107,26 +101,24 @@ fn d5_only_one_of_many_creates_a_file() {
     }
 }
 
-/// Compare and swap: no update is lost.
+/// Compare and swap: no count is lost.
 #[test]
 fn d5_no_update_is_lost() {
-    let server = TestServer::start();
-    server.write_file("count", "0");
+    let served = TestServer::start();
+    served.file("count", "0");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let mut client = TestClient::connect_plain(&server);
+                let mut client = TestClient::plain(&served);
                 let mut done = 0;
                 while done < 25 {
-                    let before = client.request("GET", "/count", &[]);
+                    let before = client.ask("GET", "/count", &[]);
                     let count: usize = before.text().parse().unwrap();
                     let after = (count + 1).to_string();
                     let length = after.len().to_string();
-                    let fields = [("If-Match", before.etag()), ("Content-Length", &length)];
-                    client
-                        .send(request_head("PUT", "/count", &fields))
-                        .send(&after);
-                    match client.read_response_to("PUT").status {
+                    let fields = [("If-Match", before.tag()), ("Content-Length", &length)];
+                    client.send(request("PUT", "/count", &fields)).send(&after);
+                    match client.answer_to("PUT").status {
                         204 => done += 1,
                         other => assert_eq!(other, 412),
                     }
@@ -134,52 +126,46 @@ fn d5_no_update_is_lost() {
             });
         }
     });
-    assert_eq!(server.get("/count").text(), "100");
+    assert_eq!(served.get("/count").text(), "100");
 }
 
 #[test]
-fn d5_a_condition_must_hold_at_the_commit() {
-    let server = TestServer::start();
-    server.write_file("key", "old");
-    let tag = server.get("/key").etag().to_owned();
-    let mut client = TestClient::connect_plain(&server);
-    client.send(request_head(
+fn d5_a_condition_must_hold_when_all_has_come() {
+    let served = TestServer::start();
+    served.file("key", "old");
+    let tag = served.get("/key").tag().to_owned();
+    let mut client = TestClient::plain(&served);
+    client.send(request(
         "PUT",
         "/key",
         &[("If-Match", &tag), ("Content-Length", "200000")],
     ));
     client.send(vec![b'x'; 100_000]);
-    eventually("it is being written", || server.temporary_files() == 1);
+    eventually("it is being written", || served.temporaries() == 1);
     assert_eq!(
-        server
-            .put(TestTransport::Plain, "/key", &[], b"newer")
+        served
+            .put(RequestPathway::Plain, "/key", &[], b"newer")
             .status,
         204
     );
     client.send(vec![b'x'; 100_000]);
-    assert_eq!(client.read_response_to("PUT").status, 412);
-    assert_eq!(server.get("/key").text(), "newer");
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    assert_eq!(client.answer_to("PUT").status, 412);
+    assert_eq!(served.get("/key").text(), "newer");
+    eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
 #[test]
 fn d5_tags_tell_versions_apart() {
-    let server = TestServer::start();
+    let served = TestServer::start();
     let mut tags = std::collections::HashSet::new();
-    for transport in TestTransport::ALL {
+    for road in RequestPathway::ALL {
         for _ in 0..10 {
-            let put = server.put(transport, "/key", &[], b"same length");
+            let put = served.put(road, "/key", &[], b"same length");
             assert!(put.field("last-modified").is_some());
-            assert!(put.etag().starts_with('"'), "it is strong");
-            assert_eq!(
-                server.request(transport, "GET", "/key", &[]).etag(),
-                put.etag()
-            );
-            assert_eq!(
-                server.request(transport, "HEAD", "/key", &[]).etag(),
-                put.etag()
-            );
-            assert!(tags.insert(put.etag().to_owned()), "{transport:?}");
+            assert!(put.tag().starts_with('"'), "it is strong");
+            assert_eq!(served.ask(road, "GET", "/key", &[]).tag(), put.tag());
+            assert_eq!(served.ask(road, "HEAD", "/key", &[]).tag(), put.tag());
+            assert!(tags.insert(put.tag().to_owned()), "{road:?}");
         }
     }
 }

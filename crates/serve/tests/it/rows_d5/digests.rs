@@ -1,15 +1,15 @@
-//! D5: digests of an upload are compared, and stored.
+//! D5: digests that come with an upload are compared, and kept.
 
 use super::MD5;
-use crate::client::TestTransport;
+use crate::client::RequestPathway;
 use crate::harness::{TestServer, eventually};
 
-/// The SHA-256 of "hello", in base64.
+/// A digest of "hello", in base64.
 const SHA_256: &str = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
 
 #[test]
 fn d5_digests_are_compared() {
-    let server = TestServer::start();
+    let served = TestServer::start();
     let (right, wrong) = (
         format!("sha-256=:{SHA_256}:"),
         format!("sha-256=:{}:", SHA_256.replace('L', "M")),
@@ -27,67 +27,67 @@ fn d5_digests_are_compared() {
         ("Repr-Digest", &right, true),
         ("Repr-Digest", &wrong, false),
     ];
-    for transport in TestTransport::ALL {
+    for road in RequestPathway::ALL {
         for (field, value, is_right) in cases {
-            server.write_file("key", "old");
-            let response = server.put(transport, "/key", &[(field, value)], b"hello");
+            served.file("key", "old");
+            let answer = served.put(road, "/key", &[(field, value)], b"hello");
             assert_eq!(
-                response.status,
+                answer.status,
                 if *is_right { 204 } else { 400 },
-                "{transport:?} {field}: {value}"
+                "{road:?} {field}: {value}"
             );
             let now: &[u8] = if *is_right { b"hello" } else { b"old" };
             assert_eq!(
-                server.read_file("key").unwrap(),
+                served.holds("key").unwrap(),
                 now,
-                "{transport:?} {field}: {value}"
+                "{road:?} {field}: {value}"
             );
         }
     }
-    // Two digests, one of which is wrong.
+    // Two of which one is wrong.
     let fields = [("Content-MD5", MD5), ("Content-Digest", &wrong)];
     assert_eq!(
-        server
-            .put(TestTransport::Plain, "/fresh", &fields, b"hello")
+        served
+            .put(RequestPathway::Plain, "/fresh", &fields, b"hello")
             .status,
         400
     );
-    assert!(server.read_file("fresh").is_none());
-    // A large body is hashed chunk by chunk.
+    assert!(served.holds("fresh").is_none());
+    // A large body is hashed piece by piece.
     let zeros = "sha-256=:MOFJVevOHSv34R7+Trk9RpoMM51xyuEWLjSwdBwyCKg=:";
-    let response = server.put(
-        TestTransport::Plain,
+    let answer = served.put(
+        RequestPathway::Plain,
         "/fresh",
         &[("Content-Digest", zeros)],
         &vec![0; 1 << 20],
     );
-    assert_eq!(response.status, 400);
-    assert!(server.read_file("fresh").is_none());
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    assert_eq!(answer.status, 400);
+    assert!(served.holds("fresh").is_none());
+    eventually("temporaries are gone", || served.temporaries() == 0);
 }
 
 #[test]
-fn d5_a_matching_digest_is_stored_and_sent() {
-    let server = TestServer::start();
+fn d5_a_digest_that_was_compared_is_kept_and_told() {
+    let served = TestServer::start();
     let digest = format!("sha-256=:{SHA_256}:");
-    let put = server.put(
-        TestTransport::Plain,
+    let put = served.put(
+        RequestPathway::Plain,
         "/key",
         &[("Content-Digest", &digest)],
         b"hello",
     );
-    for transport in TestTransport::ALL {
-        let response = server.request(transport, "GET", "/key", &[]);
-        assert_eq!(response.field("etag"), put.field("etag"), "{transport:?}");
+    for road in RequestPathway::ALL {
+        let answer = served.ask(road, "GET", "/key", &[]);
+        assert_eq!(answer.field("etag"), put.field("etag"), "{road:?}");
         assert_eq!(
-            response.field("repr-digest"),
+            answer.field("repr-digest"),
             put.field("repr-digest"),
-            "{transport:?}"
+            "{road:?}"
         );
     }
-    // Only where files can have extended attributes.
+    // Where files can have attributes, and only there.
     let keeps = rustix::fs::setxattr(
-        server.write_file("other", ""),
+        served.file("other", ""),
         "user.haul-test",
         b"x",
         rustix::fs::XattrFlags::empty(),
@@ -95,17 +95,17 @@ fn d5_a_matching_digest_is_stored_and_sent() {
     let kept = put.field("repr-digest");
     assert_eq!(kept, keeps.is_ok().then_some(&*digest));
     if kept.is_some() {
-        let again = server.put(
-            TestTransport::Tls,
+        let again = served.put(
+            RequestPathway::Tls,
             "/key",
             &[("Content-Digest", &digest)],
             b"hello",
         );
-        assert_eq!((again.status, again.etag()), (204, put.etag()));
-        // Another program writes to the file: the digest is no longer valid.
-        server.write_file("key", "HELLO");
-        let changed = server.get("/key");
+        assert_eq!((again.status, again.tag()), (204, put.tag()));
+        // Somebody else writes to it: it is of those bytes no longer.
+        served.file("key", "HELLO");
+        let changed = served.get("/key");
         assert_eq!(changed.field("repr-digest"), None);
-        assert_ne!(changed.etag(), put.etag());
+        assert_ne!(changed.tag(), put.tag());
     }
 }

@@ -1,15 +1,14 @@
-//! D10: chunks are parsed strictly, nothing after them is read, and a body is never taken for a
-//! request.
+//! D10: chunks are read by the letter, what follows them is none of them, and a body stays one, whatever it says.
 
 use std::io::Write as _;
 
-use super::ExpectedResponse::{Refused, ResponseOrClose};
-use super::{LAST, SECOND, check_all, chunks};
+use super::ExpectedResponse::{Either, Refused};
+use super::{LAST, SECOND, chunks, judge};
 use crate::client::{TestClient, find};
 use crate::harness::TestServer;
 
 #[test]
-fn d10_chunks_are_parsed_strictly() {
+fn d10_chunks_are_read_by_the_letter() {
     let end = "0\r\n\r\n";
     let bodies = [
         ("0x", format!("0x3\r\nabc\r\n{end}")),
@@ -52,11 +51,11 @@ fn d10_chunks_are_parsed_strictly() {
         ),
     ];
     let cases = bodies.map(|(name, body)| (name, chunks(&body), Refused(400)));
-    check_all(&cases);
+    judge(&cases);
 }
 
 #[test]
-fn d10_trailers_are_ignored() {
+fn d10_trailers_are_no_fields() {
     let trailers = [
         "Content-Length: 99",
         "Transfer-Encoding: chunked",
@@ -68,15 +67,15 @@ fn d10_trailers_are_ignored() {
         (
             "a trailer",
             chunks(&format!("3\r\nabc\r\n0\r\n{line}\r\n\r\n")),
-            ResponseOrClose(201),
+            Either(201),
         )
     });
-    check_all(&cases);
+    judge(&cases);
 }
 
-/// Only a program that has parsed the chunks knows where the next head begins.
+/// Where the next head begins, only whoever has read the chunks knows.
 #[test]
-fn d10_nothing_is_accepted_after_a_chunked_body() {
+fn d10_after_chunks_nothing_is_taken() {
     for (name, second) in [
         ("sound", SECOND.to_owned()),
         (
@@ -86,24 +85,24 @@ fn d10_nothing_is_accepted_after_a_chunked_body() {
         ),
         ("bare LF", SECOND.replace("\r\n", "\n")),
     ] {
-        let server = TestServer::start();
-        let mut client = TestClient::connect_plain(&server);
+        let served = TestServer::start();
+        let mut client = TestClient::plain(&served);
         client.send(chunks("3\r\nabc\r\n0\r\n\r\n") + &second);
         assert_eq!(
-            client.read_response_to("PUT").field("connection"),
+            client.answer_to("PUT").field("connection"),
             Some("close"),
             "{name}"
         );
-        client.assert_closed();
-        assert!(server.read_file("smuggled").is_none(), "{name}");
+        client.ends();
+        assert!(served.holds("smuggled").is_none(), "{name}");
     }
 }
 
-/// A body that looks like a request stays a body.
+/// A body that says that it is a request stays a body.
 #[test]
-fn d10_a_body_is_not_taken_for_a_request() {
-    let server = TestServer::start();
-    let mut client = TestClient::connect_plain(&server);
+fn d10_a_body_is_no_request() {
+    let served = TestServer::start();
+    let mut client = TestClient::plain(&served);
     let mut all = Vec::new();
     for index in 0..50 {
         write!(
@@ -115,18 +114,18 @@ fn d10_a_body_is_not_taken_for_a_request() {
     }
     client.send(&all);
     for _ in 0..50 {
-        assert_eq!(client.read_response_to("PUT").status, 201);
+        assert_eq!(client.answer_to("PUT").status, 201);
     }
-    assert!(server.read_file("smuggled").is_none());
+    assert!(served.holds("smuggled").is_none());
     for index in 0..50 {
-        let held = server.read_file(&index.to_string()).unwrap();
+        let held = served.holds(&index.to_string()).unwrap();
         assert!(find(&held, SECOND.as_bytes()) == Some(0) && held.len() == SECOND.len());
     }
 }
 
-/// The body of a GET is skipped, not executed (RFC 9110 9.3.1).
+/// A GET's body is read past, not answered (RFC 9110 9.3.1).
 #[test]
-fn d10_the_body_of_a_get_is_not_taken_for_a_request() {
+fn d10_a_body_that_nobody_asked_for_is_no_request() {
     for (method, path, fine) in [
         ("GET", "/there", 200),
         ("HEAD", "/there", 200),
@@ -134,26 +133,26 @@ fn d10_the_body_of_a_get_is_not_taken_for_a_request() {
         ("OPTIONS", "/", 204),
         ("POST", "/x", 405),
     ] {
-        let server = TestServer::start();
-        server.write_file("there", "there");
-        let mut client = TestClient::connect_plain(&server);
+        let served = TestServer::start();
+        served.file("there", "there");
+        let mut client = TestClient::plain(&served);
         client.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{SECOND}",
             SECOND.len()
         ));
-        let response = client.read_response_to(method);
+        let answer = client.answer_to(method);
         assert!(
-            response.status == fine || method == "POST" && response.status >= 400,
-            "{method}: {response:?}"
+            answer.status == fine || method == "POST" && answer.status >= 400,
+            "{method}: {answer:?}"
         );
-        // It is skipped, or the connection ends.
+        // It is read past, or the connection ends.
         if client.try_send(LAST).is_ok() {
-            let rest = client.read_to_end();
+            let rest = client.rest();
             assert!(
                 rest.is_empty() || rest.starts_with(b"HTTP/1.1 404"),
                 "{method}"
             );
         }
-        assert!(server.read_file("smuggled").is_none(), "{method}");
+        assert!(served.holds("smuggled").is_none(), "{method}");
     }
 }

@@ -1,0 +1,141 @@
+//! Downloads over links whose rate scatters, as radio links do: they never stay at too few connections or too
+//! many.
+//!
+//! The bounds are for four seeds: one for their mean, and one for the worst of them. Of 24 seeds a few do
+//! worse, where noise ends the ramp early and hides the gain of the first probes, too; the worst one has a
+//! test of its own.
+
+use std::time::Duration;
+
+use crate::race::{mib, race};
+use crate::simulated_link::{CappedLink, MIB, NoisyLink, SimulatedLink};
+
+/// How many seeds each link is tried with.
+const SEEDS: u64 = 4;
+
+/// The length of slices, from one window of a ramp to one of a hold, and their scatter.
+const NOISES: [(u64, f64); 9] = [
+    (50, 0.1),
+    (50, 0.3),
+    (50, 0.5),
+    (300, 0.1),
+    (300, 0.3),
+    (300, 0.5),
+    (1000, 0.1),
+    (1000, 0.3),
+    (1000, 0.5),
+];
+
+fn noisy(link: &CappedLink, seed: u64, (slice, scatter): (u64, f64)) -> NoisyLink<CappedLink> {
+    NoisyLink {
+        link: link.clone(),
+        seed,
+        slice: Duration::from_millis(slice),
+        scatter,
+    }
+}
+
+/// Fast fading on top of slow fading.
+fn radio(link: &CappedLink, seed: u64) -> NoisyLink<NoisyLink<CappedLink>> {
+    NoisyLink {
+        link: noisy(link, seed + 100, (3000, 0.3)),
+        seed,
+        slice: Duration::from_millis(100),
+        scatter: 0.5,
+    }
+}
+
+/// The worst seed must need at most `worst` times as long as the best of some fixed numbers, and all on
+/// average `mean` times.
+#[track_caller]
+fn assert_bounds(
+    what: &str,
+    links: impl Iterator<Item = Box<dyn SimulatedLink>>,
+    (length, numbers): (f64, &[usize]),
+    (mean, worst): (f64, f64),
+) {
+    let ratios: Vec<f64> = links
+        .map(|link| race(&*link, mib(length), numbers.iter().copied()).0)
+        .collect();
+    let average = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    assert!(
+        average <= mean && most <= worst,
+        "{what}: {average:.3} on average, at most {most:.3}"
+    );
+}
+
+/// The same for all kinds of noise, given bounds for each scatter, and one for radio.
+#[track_caller]
+fn assert_bounds_in_any_noise(link: &CappedLink, job: (f64, &[usize]), bounds: [(f64, f64); 4]) {
+    for noise in NOISES {
+        let links =
+            (1..=SEEDS).map(|seed| Box::new(noisy(link, seed, noise)) as Box<dyn SimulatedLink>);
+        let bound = match noise.1 {
+            scatter if scatter < 0.2 => bounds[0],
+            scatter if scatter < 0.4 => bounds[1],
+            _ => bounds[2],
+        };
+        assert_bounds(&format!("{noise:?}"), links, job, bound);
+    }
+    let links = (1..=SEEDS).map(|seed| Box::new(radio(link, seed)) as Box<dyn SimulatedLink>);
+    assert_bounds("radio", links, job, bounds[3]);
+}
+
+#[test]
+fn a_limit_on_each_connection() {
+    let link = CappedLink {
+        rate: 8.0 * MIB,
+        ..CappedLink::default()
+    };
+    let bounds = [(1.045, 1.05), (1.06, 1.08), (1.08, 1.10), (1.08, 1.17)];
+    assert_bounds_in_any_noise(&link, (1024.0, &[16]), bounds);
+}
+
+#[test]
+fn a_limit_shared_by_all() {
+    let link = CappedLink {
+        total: 12.0 * MIB,
+        loss_per_connection: 0.01,
+        ..CappedLink::default()
+    };
+    let bounds = [(1.02, 1.02), (1.03, 1.06), (1.04, 1.06), (1.05, 1.13)];
+    assert_bounds_in_any_noise(&link, (240.0, &[1, 2]), bounds);
+}
+
+#[test]
+fn a_limit_on_each_and_one_on_all() {
+    let link = CappedLink {
+        rate: 5.0 * MIB,
+        total: 20.0 * MIB,
+        loss_per_connection: 0.01,
+        ..CappedLink::default()
+    };
+    let bounds = [(1.05, 1.08), (1.06, 1.09), (1.07, 1.11), (1.08, 1.11)];
+    assert_bounds_in_any_noise(&link, (400.0, &[4, 5]), bounds);
+}
+
+#[test]
+fn a_link_where_sixteen_are_worse_than_four() {
+    let link = CappedLink {
+        rate: 10.0 * MIB,
+        total: 40.0 * MIB,
+        loss_per_connection: 0.2 / 12.0,
+        ..CappedLink::default()
+    };
+    let bounds = [(1.075, 1.125), (1.085, 1.145), (1.085, 1.14), (1.125, 1.18)];
+    assert_bounds_in_any_noise(&link, (800.0, &[4]), bounds);
+}
+
+/// Noise halves the rate just when eight connections are tried, and again in the probes after it: half of
+/// this short job is over before all sixteen are there. But they are reached.
+#[test]
+fn the_worst_of_24_seeds_reaches_sixteen_connections() {
+    let link = CappedLink {
+        rate: 8.0 * MIB,
+        ..CappedLink::default()
+    };
+    let (ratio, settled) = race(&noisy(&link, 22, (300, 0.5)), mib(1024.0), [16]);
+    assert!(ratio <= 2.0, "{ratio:.3}");
+    assert_eq!(settled, 16);
+}

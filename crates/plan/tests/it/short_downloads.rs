@@ -1,0 +1,105 @@
+//! Downloads where finding the number costs most: fast links, short jobs, slow responses, connections that
+//! hurt.
+
+use std::time::Duration;
+
+use haul_plan::ConnectionControlOptions;
+
+use crate::download::SimulatedDownload;
+use crate::race::{mib, within};
+use crate::simulated_link::{BurstyLink, CappedLink, MIB};
+
+/// A loopback: 2 GB/s, and a round trip of a quarter of a millisecond.
+fn loopback() -> CappedLink {
+    CappedLink {
+        latency: Duration::from_micros(250),
+        step: Duration::from_micros(250),
+        total: 2000.0 * MIB,
+        loss_per_connection: 0.01,
+        ..CappedLink::default()
+    }
+}
+
+#[test]
+fn probing_does_not_slow_a_loopback() {
+    for seconds in [1.0, 4.0] {
+        assert_eq!(within(1.05, &loopback(), mib(2000.0 * seconds)), 1);
+    }
+}
+
+#[test]
+fn a_loopback_that_two_connections_fill_gets_two() {
+    let link = CappedLink {
+        rate: 1300.0 * MIB,
+        ..loopback()
+    };
+    let settled = within(1.05, &link, mib(8000.0));
+    assert!((2..=3).contains(&settled), "settled on {settled}");
+}
+
+/// A link that the processors of both ends limit: each doubling of the connections loses a fifth.
+#[test]
+fn connections_that_only_cost_are_closed() {
+    let link = CappedLink {
+        total: 500.0 * MIB,
+        loss_per_connection: 0.0,
+        loss_per_doubling: 0.2,
+        ..loopback()
+    };
+    assert_eq!(within(1.07, &link, mib(2000.0)), 1);
+    assert_eq!(within(1.05, &link, mib(8000.0)), 1);
+    // The ramp ends as soon as it has seen that two bring less.
+    let outcome =
+        SimulatedDownload::new(&link, mib(2000.0), ConnectionControlOptions::default()).run();
+    assert!(outcome.connections <= 5, "{outcome:?}");
+}
+
+#[test]
+fn a_link_where_sixteen_are_worse_than_four_gets_four() {
+    let link = CappedLink {
+        rate: 10.0 * MIB,
+        total: 40.0 * MIB,
+        loss_per_connection: 0.2 / 12.0,
+        ..CappedLink::default()
+    };
+    for seconds in [10.0, 30.0] {
+        let settled = within(1.05, &link, mib(40.0 * seconds));
+        assert!((4..=5).contains(&settled), "settled on {settled}");
+    }
+}
+
+/// Two and a half windows before the second connection delivers, and as many for each doubling: that much is
+/// lost.
+#[test]
+fn a_file_that_ends_during_the_ramp_loses_no_more_than_the_ramp() {
+    let link = CappedLink {
+        rate: 8.0 * MIB,
+        ..CappedLink::default()
+    };
+    within(1.9, &link, mib(16.0));
+    within(1.5, &link, mib(64.0));
+    within(1.1, &link, mib(512.0));
+    within(1.4, &BurstyLink, mib(64.0));
+}
+
+/// Each doubling waits for its responses, so on a link that limits each connection the ramp takes four times
+/// two seconds.
+#[test]
+fn an_origin_that_responds_after_two_seconds() {
+    let late = CappedLink {
+        response_latency: Duration::from_secs(2),
+        ..CappedLink::default()
+    };
+    let each = CappedLink {
+        rate: 8.0 * MIB,
+        ..late.clone()
+    };
+    within(1.55, &each, mib(1000.0));
+    within(1.25, &each, mib(4000.0));
+    let shared = CappedLink {
+        total: 12.0 * MIB,
+        loss_per_connection: 0.01,
+        ..late
+    };
+    within(1.10, &shared, mib(1000.0));
+}
