@@ -27,46 +27,26 @@ pub struct ExpectedDigest {
 #[must_use]
 pub fn expected_digests(headers: &HeaderMap, is_whole: bool) -> Vec<ExpectedDigest> {
     let mut found = Vec::new();
-    read_list(headers, "repr-digest", "Repr-Digest", &mut found);
-    read_list(headers, "digest", "Digest", &mut found);
+    for field in ["Repr-Digest", "Digest"] {
+        read_list(headers, field, &mut found);
+    }
     if is_whole {
-        read_list(headers, "content-digest", "Content-Digest", &mut found);
-        read_single(
-            headers,
-            "content-md5",
+        read_list(headers, "Content-Digest", &mut found);
+        for (field, algorithm) in [
             ("Content-MD5", DigestAlgorithm::Md5),
-            &mut found,
-        );
-        read_single(
-            headers,
-            "x-amz-checksum-sha256",
             ("x-amz-checksum-sha256", DigestAlgorithm::Sha256),
-            &mut found,
-        );
-        read_single(
-            headers,
-            "x-amz-checksum-sha1",
             ("x-amz-checksum-sha1", DigestAlgorithm::Sha1),
-            &mut found,
-        );
-        read_single(
-            headers,
-            "x-amz-checksum-crc32c",
             ("x-amz-checksum-crc32c", DigestAlgorithm::Crc32c),
-            &mut found,
-        );
+        ] {
+            read_single(headers, field, algorithm, &mut found);
+        }
     }
     found
 }
 
 /// Reads a list of `name=value`; the newer fields write the value between colons.
-fn read_list(
-    headers: &HeaderMap,
-    name: &str,
-    field: &'static str,
-    found: &mut Vec<ExpectedDigest>,
-) {
-    for value in headers.get_all(name) {
+fn read_list(headers: &HeaderMap, field: &'static str, found: &mut Vec<ExpectedDigest>) {
+    for value in headers.get_all(field) {
         for item in value.to_str().unwrap_or_default().split(',') {
             let Some((name, value)) = item.split_once('=') else {
                 continue;
@@ -79,7 +59,7 @@ fn read_list(
                 .strip_prefix(':')
                 .and_then(|v| v.strip_suffix(':'))
                 .unwrap_or(value);
-            push(value, (field, algorithm), found);
+            push(value, field, algorithm, found);
         }
     }
 }
@@ -88,18 +68,19 @@ fn read_list(
 /// about the file.
 fn read_single(
     headers: &HeaderMap,
-    name: &str,
-    what: (&'static str, DigestAlgorithm),
+    field: &'static str,
+    algorithm: DigestAlgorithm,
     found: &mut Vec<ExpectedDigest>,
 ) {
-    if let Some(value) = headers.get(name).and_then(|value| value.to_str().ok()) {
-        push(value.trim(), what, found);
+    if let Some(value) = headers.get(field).and_then(|value| value.to_str().ok()) {
+        push(value.trim(), field, algorithm, found);
     }
 }
 
 fn push(
     value: &str,
-    (field, algorithm): (&'static str, DigestAlgorithm),
+    field: &'static str,
+    algorithm: DigestAlgorithm,
     found: &mut Vec<ExpectedDigest>,
 ) {
     let digest = STANDARD

@@ -97,11 +97,11 @@ impl HostHealth {
         if self.failures >= max_failures || self.times_opened > 0 {
             self.is_open = true;
             self.last_failure_or_open_until =
-                now.saturating_add(doubled(OPEN_TIME, self.times_opened));
+                now.saturating_add(doubled(OPEN_TIME.0, OPEN_TIME.1, self.times_opened));
             self.times_opened = self.times_opened.saturating_add(1);
             return HostFailureEffect::CircuitOpened;
         }
-        HostFailureEffect::RetryAfter(doubled(RETRY_PAUSE, self.failures - 1))
+        HostFailureEffect::RetryAfter(doubled(RETRY_PAUSE.0, RETRY_PAUSE.1, self.failures - 1))
     }
 
     /// Lets one job through when the breaker has been open long enough. Returns whether it has just become half-open.
@@ -116,7 +116,7 @@ impl HostHealth {
     }
 }
 
-fn doubled((first, longest): (Duration, Duration), times: u8) -> Duration {
+fn doubled(first: Duration, longest: Duration, times: u8) -> Duration {
     first
         .saturating_mul(1 << u32::from(times).min(20))
         .min(longest)

@@ -2,7 +2,7 @@
 //!
 //! A [`PathLayout`] gives each URL a path, whatever the URL, always inside the directory. If two URLs want
 //! the same path, one gets it: [`AssignedPaths`] remembers the assigned paths and finds another name for the
-//! second URL, the same one on every run of the same list. [`relative_path`] checks a path that the list
+//! second URL, the same one on every run of the same list. [`relative_path()`] checks a path that the list
 //! itself names.
 
 mod assigned_paths;

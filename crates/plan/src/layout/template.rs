@@ -89,7 +89,7 @@ pub enum PathTemplateProblem {
     /// No text.
     #[error("the path would be empty")]
     Empty,
-    /// More than [`MAX_TEMPLATE_BYTES`].
+    /// More than 1024 bytes.
     #[error("a template has at most {MAX_TEMPLATE_BYTES} bytes")]
     TooLong,
 }

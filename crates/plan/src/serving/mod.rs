@@ -3,7 +3,7 @@
 //! The server asks in this order. [`Timeouts`] says, from the first byte of a connection to its last, whether
 //! to wait for the peer any longer. [`RequestConditions`] say whether the request proceeds, once the current
 //! representation is known. For a GET, [`RequestConditions::range_applies`] says whether to obey its Range,
-//! and [`select_ranges`] which bytes to send. For a PUT, [`request_digests`] says which digests the body must
+//! and [`select_ranges`] which bytes to send. For a PUT, [`request_digests()`] says which digests the body must
 //! have.
 //!
 //! [`SmugglingGuard`] reads each head a second time, for what other programs could read otherwise.
@@ -15,13 +15,10 @@
 mod byte_ranges;
 mod cache_control;
 mod conditions;
-mod entity_tag_list;
 mod flush;
-mod minimum_rate;
 mod request_digests;
 mod request_head;
 mod smuggling_guard;
-mod timeout_options;
 mod timeouts;
 
 pub use byte_ranges::{RangeLimits, RangeSelection, select_ranges, select_ranges_of_value};
@@ -31,5 +28,4 @@ pub use flush::FlushMethod;
 pub use request_digests::{DigestFieldError, digest_field_value, request_digests};
 pub use request_head::{AmbiguousHead, RequestBodyFraming};
 pub use smuggling_guard::SmugglingGuard;
-pub use timeout_options::{TimeoutKind, TimeoutOptions};
-pub use timeouts::Timeouts;
+pub use timeouts::{TimeoutKind, TimeoutOptions, Timeouts};

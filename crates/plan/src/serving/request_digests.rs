@@ -52,8 +52,8 @@ pub enum DigestFieldError {
 /// One of the three fields is malformed.
 pub fn request_digests(headers: &HeaderMap) -> Result<Vec<ExpectedDigest>, DigestFieldError> {
     let mut found = Vec::new();
-    read_dictionary(headers, ("content-digest", "Content-Digest"), &mut found)?;
-    read_dictionary(headers, ("repr-digest", "Repr-Digest"), &mut found)?;
+    read_dictionary(headers, "Content-Digest", &mut found)?;
+    read_dictionary(headers, "Repr-Digest", &mut found)?;
     read_content_md5(headers, &mut found)?;
     Ok(found)
 }
@@ -73,7 +73,7 @@ fn read_content_md5(
     found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {
     let field = "Content-MD5";
-    let mut lines = headers.get_all("content-md5").iter();
+    let mut lines = headers.get_all(field).iter();
     let Some(line) = lines.next() else {
         return Ok(());
     };
@@ -81,23 +81,23 @@ fn read_content_md5(
     let (Ok(digest), None) = (digest, lines.next()) else {
         return Err(DigestFieldError::Malformed { field });
     };
-    push((field, DigestAlgorithm::Md5), digest, found)
+    push(field, DigestAlgorithm::Md5, digest, found)
 }
 
 /// Reads a dictionary of byte sequences (RFC 9651 3.2). Each line must be one by itself; together they are
 /// one.
 fn read_dictionary(
     headers: &HeaderMap,
-    (name, field): (&str, &'static str),
+    field: &'static str,
     found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {
-    for line in headers.get_all(name) {
+    for line in headers.get_all(field) {
         let members = members(line.as_bytes().trim_ascii());
         for (name, digest) in members.ok_or(DigestFieldError::Malformed { field })? {
             if let Some(algorithm) = registered_algorithm(name) {
                 // The last of two members with one name counts (RFC 9651 4.2.2).
                 found.retain(|other| other.field != field || other.algorithm != algorithm);
-                push((field, algorithm), digest, found)?;
+                push(field, algorithm, digest, found)?;
             }
         }
     }
@@ -105,7 +105,8 @@ fn read_dictionary(
 }
 
 fn push(
-    (field, algorithm): (&'static str, DigestAlgorithm),
+    field: &'static str,
+    algorithm: DigestAlgorithm,
     digest: Vec<u8>,
     found: &mut Vec<ExpectedDigest>,
 ) -> Result<(), DigestFieldError> {

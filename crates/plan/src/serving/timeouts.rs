@@ -46,8 +46,68 @@
 
 use std::time::Duration;
 
-use super::minimum_rate::MinimumRate;
-use super::timeout_options::{TimeoutKind, TimeoutOptions};
+/// Limits of a [`Timeouts`]. A time of zero is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeoutOptions {
+    /// From the connection to the end of the TLS handshake.
+    pub handshake: Duration,
+    /// From the first byte of a request's head to its last.
+    pub request_head: Duration,
+    /// Without a request: before the first one, and between two.
+    pub idle: Duration,
+    /// How long the peer may send a body, or read a response, more slowly than the least rate, or not at all,
+    /// before that counts; and the time over which the rate is averaged after that.
+    pub grace: Duration,
+    /// The least rate of request bodies, in bytes a second. With 0 any byte within the grace suffices.
+    pub min_body_rate: u64,
+    /// The least rate at which the peer reads responses, the same way.
+    pub min_reader_rate: u64,
+}
+
+impl Default for TimeoutOptions {
+    fn default() -> Self {
+        Self {
+            // Two round trips, on a link of seconds with a packet or two lost and sent again after one
+            // second, two, four.
+            handshake: Duration::from_secs(10),
+            // A head is a packet or a few. One loss more than above, since a large cookie is several windows
+            // on a new connection.
+            request_head: Duration::from_secs(15),
+            // People read as long as this before the next click. And it is longer than the 60 s after which
+            // load balancers close idle connections: the side that sends requests must close first, or a
+            // request meets a closed connection.
+            idle: Duration::from_secs(75),
+            // A train's tunnel, a phone that changes cells, TCP's sixth retransmission.
+            grace: Duration::from_secs(30),
+            // A mobile plan throttled to 64 kbit/s, shared by a browser's six connections, leaves 1.3 KB/s to
+            // each; this is less than half of that, and 500 times the trickle of one byte a second. Other
+            // servers ask for 240 to 500.
+            min_body_rate: 512,
+            // The same link in the other direction.
+            min_reader_rate: 512,
+        }
+    }
+}
+
+/// Which limit a peer exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum TimeoutKind {
+    /// The TLS handshake.
+    #[error("the handshake took too long")]
+    Handshake,
+    /// The head of a request.
+    #[error("the request's head took too long")]
+    RequestHead,
+    /// The wait for a request: the ordinary end of a connection.
+    #[error("no request came")]
+    Idle,
+    /// The body of a request.
+    #[error("the request's body came too slowly")]
+    SlowBody,
+    /// Reading a response.
+    #[error("the response was read too slowly")]
+    SlowReader,
+}
 
 /// What the server waits for while no request is under way.
 #[derive(Debug, Clone, Copy)]
@@ -286,6 +346,64 @@ impl Timeouts {
         };
         now.saturating_sub(self.total_paused)
     }
+}
+
+/// Whether bytes come fast enough, without looking at the clock when they come.
+///
+/// A peer has a credit of time, at first the grace. Time uses the credit up; each byte gives back the time
+/// that it may take at the least rate; and there is never more credit than the grace, so that a fast
+/// beginning does not pay for a long silence. This is a leaky bucket turned round. A pause shorter than the
+/// grace is forgiven to a peer that keeps the average.
+///
+/// Bytes are only counted when they come. They are credited with the next check, as if they had all come at
+/// that moment, which errs in favour of the peer: never by more than one grace, since no check needs to be
+/// later than the credit lasts.
+#[derive(Debug, Clone, Copy, Default)]
+struct MinimumRate {
+    /// When the credit is used up if nothing more comes.
+    exhausted_at: Duration,
+    /// Bytes that are not credited yet.
+    uncredited_bytes: u64,
+}
+
+impl MinimumRate {
+    /// Starts with a full credit.
+    fn start(&mut self, now: Duration, grace: Duration) {
+        *self = Self {
+            exhausted_at: now.saturating_add(grace),
+            uncredited_bytes: 0,
+        };
+    }
+
+    /// Counts bytes that came.
+    fn add(&mut self, bytes: u64) {
+        self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes);
+    }
+
+    /// Credits the counted bytes. `rate` is in bytes a second; with 0, any byte restores the full credit.
+    fn credit(&mut self, now: Duration, rate: u64, grace: Duration) {
+        let bytes = std::mem::take(&mut self.uncredited_bytes);
+        if bytes > 0 {
+            self.exhausted_at = self
+                .exhausted_at
+                .saturating_add(time_for(bytes, rate))
+                .min(now.saturating_add(grace));
+        }
+    }
+
+    /// When the credit is used up.
+    fn exhausted_at(&self) -> Duration {
+        self.exhausted_at
+    }
+}
+
+/// The longest time for these bytes. Rounded up, in favour of the peer.
+fn time_for(bytes: u64, rate: u64) -> Duration {
+    if rate == 0 {
+        return Duration::MAX;
+    }
+    let nanos = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(rate));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// The deadline of a limit; none if the limit is zero.

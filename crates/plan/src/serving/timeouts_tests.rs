@@ -103,7 +103,8 @@ impl TimeoutDriver {
     fn every(
         &mut self,
         step: Duration,
-        (from, until): (Duration, Duration),
+        from: Duration,
+        until: Duration,
         event: TimeoutEvent,
     ) -> Option<(Duration, TimeoutKind)> {
         let mut now = from;
@@ -143,7 +144,7 @@ fn d9_an_idle_peer_times_out_before_the_first_request_and_after_the_last() {
 #[test]
 fn d9_slowloris_gains_nothing_by_a_byte_now_and_then() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
-    let end = driver.every(s(1.0), (s(70.0), HOUR), HeadStarted);
+    let end = driver.every(s(1.0), s(70.0), HOUR, HeadStarted);
     assert_eq!(end, Some((s(85.0), TimeoutKind::RequestHead)));
 }
 
@@ -151,9 +152,7 @@ fn d9_slowloris_gains_nothing_by_a_byte_now_and_then() {
 fn d9_one_byte_a_second_of_body_is_cut_soon_after_the_grace() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(5.0), &[HeadStarted, HeadDone, BodyStarted]);
-    let (at, tired) = driver
-        .every(s(1.0), (s(5.5), HOUR), BodyReceived(1))
-        .unwrap();
+    let (at, tired) = driver.every(s(1.0), s(5.5), HOUR, BodyReceived(1)).unwrap();
     assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at >= s(35.0) && at < s(36.0), "{at:?}");
 }
@@ -327,10 +326,7 @@ fn without_a_least_rate_only_standing_still_counts() {
     };
     let mut driver = TimeoutDriver::plain(options);
     driver.all(s(0.0), &[HeadStarted, HeadDone, BodyStarted]);
-    assert_eq!(
-        driver.every(s(29.0), (s(29.0), HOUR), BodyReceived(1)),
-        None
-    );
+    assert_eq!(driver.every(s(29.0), s(29.0), HOUR, BodyReceived(1)), None);
     let (at, tired) = driver.pass(HOUR * 2).unwrap();
     assert_eq!(tired, TimeoutKind::SlowBody);
     assert!(at <= HOUR + s(60.0));
