@@ -1,8 +1,10 @@
-//! The library in use, without a command line around it: shares a folder until it is killed.
+//! Uses the library without the command line: shares a folder until the process is killed.
 //!
-//! `cargo run --release -p haul-serve --example share -- DIR ADDRESS [work-stealing|reuseport|round-robin|single]`
+//! `cargo run --release -p haul-serve --example share -- DIR ADDRESS
+//! [work-stealing|reuseport|round-robin|single]`
 //!
-//! Files may be put and deleted, and nothing of that is synced: it is for trying and measuring.
+//! Clients may put and delete files. Uploads are not synced, so this is for trying and measuring
+//! only.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -23,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let Some(way) = arguments.next() {
         options.strategy = way.parse()?;
     }
-    // Its threads are where disks are waited for; connections live on the crew's own.
+    // This runtime is for disk operations; connections live on the runtimes of the worker threads.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

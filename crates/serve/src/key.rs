@@ -1,8 +1,10 @@
-//! Keys: the paths of files beneath the root, as bytes, checked once.
+//! Object keys: the paths of files beneath the root, as bytes, validated once.
 //!
-//! A key is made of a request's path and of nothing else. It has no empty segment, no `.`, no `..`, no NUL and no slash that was
-//! hidden in an escape, so that joining it to a directory names something beneath that directory; that it *is* beneath it (links
-//! may lie) is the kernel's affair, in [`StoreRoot`](crate::store::StoreRoot). No name that the store keeps for itself is in it.
+//! A key is made from a request's path and nothing else. It has no empty segment, no `.`, no `..`,
+//! no NUL and no escaped slash, so joining it to a directory names something beneath that
+//! directory. Symbolic links may still lead out: the kernel checks those in
+//! [`StoreRoot`](crate::store::StoreRoot). A key contains no name that the store reserves for
+//! itself.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,19 +12,20 @@ use std::path::Path;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
-/// The directory beneath the root that is the store's own: uploads under way. No key leads there.
+/// The directory beneath the root where the store keeps unfinished uploads. No key leads into it.
 pub const RESERVED_NAME: &str = ".haul";
 
-/// Names that begin with this are the store's own wherever they are: uploads onto file systems that are mounted beneath the root.
+/// Prefix of the temporary files for uploads onto file systems that are mounted beneath the root.
+/// The store reserves such names in every folder.
 pub const RESERVED_PREFIX: &str = ".haul-put-";
 
-/// Bytes of the longest key; `PATH_MAX` less what the kernel needs.
+/// Maximum bytes of a key: `PATH_MAX` less what the kernel needs.
 const MAX_KEY_BYTES: usize = 4000;
 
-/// Bytes of the longest segment (`NAME_MAX`).
+/// Maximum bytes of a segment (`NAME_MAX`).
 const MAX_SEGMENT_BYTES: usize = 255;
 
-/// What stands in a path as it is (RFC 3986 3.3), of what a name may have.
+/// The characters of a file name that need no escape in a URL path (RFC 3986 3.3).
 const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -42,23 +45,23 @@ const UNESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 /// The path of a file or folder beneath the root. The root itself is the empty key.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ObjectKey {
-    /// Segments joined by slashes; none before the first or after the last.
+    /// Segments joined by slashes, with no slash at either end.
     path: Box<[u8]>,
 }
 
-/// What a request's path names.
+/// A request's path, parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestPath {
-    /// Where it is.
+    /// The file or folder that the path names.
     pub key: ObjectKey,
     /// Whether the path ended in a slash, as the paths of folders do.
     pub is_folder: bool,
 }
 
-/// Why a path is no key.
+/// Why a path is not a valid key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectKeyError {
-    /// It does not begin with a slash.
+    /// The path does not begin with a slash.
     #[error("the path does not begin with a slash")]
     Relative,
     /// A segment is `.` or `..`, escaped or not.
@@ -67,31 +70,32 @@ pub enum ObjectKeyError {
     /// Two slashes in a row.
     #[error("a segment of the path is empty")]
     EmptySegment,
-    /// An escape that no file name can hold: a slash or a NUL.
-    #[error("the path hides a slash or a NUL in an escape")]
+    /// An escape for a byte that no file name can hold: a slash or a NUL.
+    #[error("the path contains an escaped slash or NUL")]
     EscapedSeparator,
-    /// A percent sign without two digits after it.
-    #[error("the path has a percent sign that begins no escape")]
+    /// A percent sign without two hexadecimal digits after it.
+    #[error("the path contains a percent sign that is not an escape")]
     BadEscape,
-    /// More bytes than a path or a name may have.
-    #[error("the path is longer than a file's may be")]
+    /// The path or a segment has too many bytes.
+    #[error("the path is too long")]
     TooLong,
-    /// It leads to what the store keeps for itself.
-    #[error("that name is the store's own")]
+    /// The store reserves this name for itself.
+    #[error("the store reserves that name")]
     Reserved,
 }
 
 impl ObjectKey {
-    /// The root.
+    /// The key of the root.
     #[must_use]
     pub fn root() -> Self {
         Self::default()
     }
 
-    /// Reads the path of a request's target, as it was sent: escaped, with its first slash, without a query.
+    /// Parses the path of a request's target as it was sent: escaped, with its first slash, without
+    /// a query.
     ///
     /// # Errors
-    /// See [`ObjectKeyError`]. Each segment is decoded once, and is looked at after that.
+    /// See [`ObjectKeyError`]. Each segment is decoded once and checked after that.
     pub fn parse(path: &str) -> Result<RequestPath, ObjectKeyError> {
         let rest = path.strip_prefix('/').ok_or(ObjectKeyError::Relative)?;
         let (rest, is_folder) = match rest.strip_suffix('/') {
@@ -99,7 +103,7 @@ impl ObjectKey {
             None => (rest, rest.is_empty()),
         };
         if rest.is_empty() {
-            // `//` is no other name of the root.
+            // `//` is not another name of the root.
             let key = Self::root();
             return match path.len() {
                 1 => Ok(RequestPath { key, is_folder }),
@@ -116,10 +120,10 @@ impl ObjectKey {
         Ok(RequestPath { key, is_folder })
     }
 
-    /// The key of what is called `name` in this folder.
+    /// The key of the entry called `name` in this folder.
     ///
     /// # Errors
-    /// When it is no name of a file.
+    /// When `name` is not a valid file name.
     pub fn child(&self, name: &[u8]) -> Result<Self, ObjectKeyError> {
         let mut bytes = self.path.to_vec();
         push_name(&mut bytes, name)?;
@@ -128,19 +132,19 @@ impl ObjectKey {
         })
     }
 
-    /// Whether it is the root.
+    /// Whether this is the root.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.path.is_empty()
     }
 
-    /// Its bytes: segments joined by slashes.
+    /// The segments, joined by slashes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.path
     }
 
-    /// Relative to the root. The root itself is `.`, as system calls want it.
+    /// The path relative to the root. The root itself is `.`, as system calls want it.
     #[must_use]
     pub fn as_path(&self) -> &Path {
         use std::os::unix::ffi::OsStrExt;
@@ -148,7 +152,7 @@ impl ObjectKey {
         Path::new(OsStr::from_bytes(bytes))
     }
 
-    /// The folder it is in and its name there; `None` for the root.
+    /// The parent folder and the name in it; `None` for the root.
     #[must_use]
     pub fn split_parent(&self) -> Option<(Self, &[u8])> {
         let (folder, name) = self.split_parent_ref()?;
@@ -160,7 +164,7 @@ impl ObjectKey {
         ))
     }
 
-    /// The same without a copy: the folder's bytes, and the name.
+    /// The same without a copy: the parent's bytes and the name.
     pub(crate) fn split_parent_ref(&self) -> Option<(&[u8], &[u8])> {
         if self.is_root() {
             return None;
@@ -171,13 +175,13 @@ impl ObjectKey {
         }
     }
 
-    /// Its segments.
+    /// Iterates over the segments.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         let all = self.path.split(|byte| *byte == b'/');
         all.filter(|segment| !segment.is_empty())
     }
 
-    /// Whether it is `folder`, or lies beneath it.
+    /// Whether this key is `folder` or beneath it.
     #[must_use]
     pub fn is_within(&self, folder: &Self) -> bool {
         folder.is_root()
@@ -187,7 +191,7 @@ impl ObjectKey {
                 .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
     }
 
-    /// As it stands in a URL: escaped, with its first slash.
+    /// The key as a URL path: escaped, with its first slash.
     #[must_use]
     pub fn escaped(&self) -> String {
         let mut text = String::with_capacity(self.path.len() + 1);
@@ -215,19 +219,20 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// A name, as it stands in a URL.
+/// A file name, escaped for a URL path.
 #[must_use]
 pub fn escaped_name(name: &[u8]) -> String {
     percent_encode(name, UNESCAPED).to_string()
 }
 
-/// Whether a name in a folder, perhaps the topmost, is the store's own.
+/// Whether the store reserves this name for itself. `at_top` says that the name is directly beneath
+/// the root.
 #[must_use]
 pub fn is_reserved(at_top: bool, name: &[u8]) -> bool {
     (at_top && name == RESERVED_NAME.as_bytes()) || name.starts_with(RESERVED_PREFIX.as_bytes())
 }
 
-/// Decodes a segment and adds it.
+/// Decodes a segment and appends it.
 fn push_escaped(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError> {
     if !segment.contains('%') {
         return push_name(bytes, segment.as_bytes());
@@ -244,7 +249,7 @@ fn push_escaped(bytes: &mut Vec<u8>, segment: &str) -> Result<(), ObjectKeyError
     push_name(bytes, &name)
 }
 
-/// Adds a segment.
+/// Appends a decoded segment.
 fn push_name(bytes: &mut Vec<u8>, name: &[u8]) -> Result<(), ObjectKeyError> {
     match name {
         b"" => return Err(ObjectKeyError::EmptySegment),
@@ -278,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_paths_that_climb_or_hide_are_no_keys() {
+    fn d1_paths_that_climb_or_hide_are_refused() {
         use ObjectKeyError::{
             BadEscape, DotSegment, EmptySegment, EscapedSeparator, Relative, Reserved, TooLong,
         };
@@ -314,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_what_only_looks_odd_is_a_name() {
+    fn d1_odd_but_valid_paths_are_keys() {
         let cases: [(&str, &[u8]); 7] = [
             ("/a%20b", b"a b"),
             ("/%252e%252e/x", b"%2e%2e/x"),
@@ -330,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slash_at_the_end_is_a_folders() {
+    fn a_path_with_a_final_slash_is_a_folders() {
         let is_folder = |path| ObjectKey::parse(path).map(|named| named.is_folder);
         assert_eq!(is_folder("/"), Ok(true));
         assert_eq!(is_folder("/a/"), Ok(true));
@@ -339,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_know_where_they_are() {
+    fn keys_know_their_parents() {
         let deep = key("/a/b/c");
         assert_eq!(deep.split_parent(), Some((key("/a/b"), &b"c"[..])));
         assert_eq!(
@@ -357,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back_from_urls(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
+        fn names_survive_a_url_round_trip(names in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..20), 1..5)) {
             let made = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name));
             if let Ok(made) = made {
                 let escaped = made.escaped();

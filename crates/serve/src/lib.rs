@@ -1,22 +1,26 @@
-//! A file store over HTTP: files beneath a directory, read, put, deleted and listed by their paths.
+//! A file store over HTTP: serves, takes, deletes and lists the files beneath a directory.
 //!
-//! A request's way, from the outside in:
+//! A request passes these modules, from the socket to the disk:
 //!
-//! - [`accept`]: a [`WorkerThreads`](accept::WorkerThreads) of threads accepts on listening sockets, in one of four ways; with [`tls`], certificates are
-//!   read, and read again.
-//! - `conn`: one connection: hyper between a wire that counts, watches and paces, and a driver that knows how long to wait.
-//! - `http`: a [`FileServer`]'s service: who asks ([`access`]), what for, and the answer: a file, a folder ([`page`]), an upload's fate.
-//! - [`store`]: the files. A library on its own, which knows nothing of HTTP.
-//! - `body`, `sendfile`: the way back for a file's bytes: read, or sent by the kernel.
-//! - [`observe`]: what is told of all that: numbers, and a line for each request.
+//! - [`accept`]: [`WorkerThreads`](accept::WorkerThreads) accept connections on listening sockets,
+//!   by one of four strategies. [`tls`] reads the certificates, and reads them again when they
+//!   change.
+//! - `connection`: one connection. hyper parses HTTP over an I/O wrapper that counts bytes, watches
+//!   request heads and limits rates; a driver enforces the timeouts.
+//! - `http`: the service of a [`FileServer`]: it checks the permissions ([`access`]) and builds the
+//!   response, be it a file, a folder ([`page`]) or the outcome of an upload.
+//! - [`store`]: the files. It knows nothing of HTTP and can be used alone.
+//! - `body`, `sendfile`: the bytes of a response, read by this process or sent by the kernel.
+//! - [`observe`]: metrics and the access log.
 //!
-//! What any server needs that runs for long, whatever it serves, is in [`haul_service`]: addresses and listening sockets, the log that is
-//! written by a thread of its own, the endpoint for whoever watches. What can be decided without a socket or a clock (ranges, conditions,
-//! patience) is in `haul_plan::serving`.
+//! [`haul_service`] holds what every long-running server needs: addresses, listening sockets, the
+//! log with a thread of its own, the admin endpoint. `haul_plan::serving` decides all that needs
+//! neither a socket nor a clock: ranges, conditions, timeouts.
 //!
-//! **No reactor waits for a disk.** Whatever may wait runs on [`store::DiskThreads`]'s threads. What the kernel has in its caches is read at
-//! once, in ways that fail rather than wait (`RESOLVE_CACHED`, `RWF_NOWAIT`), since that is most of what is asked for and a hand-over to
-//! another thread costs more than reading it.
+//! **No reactor waits for a disk.** An operation that may block runs on the threads of
+//! [`store::DiskThreads`]. Data in the kernel's caches is read at once, by calls that fail instead
+//! of blocking (`RESOLVE_CACHED`, `RWF_NOWAIT`): most requests are for such data, and handing a
+//! request to another thread costs more than the read.
 
 pub mod accept;
 pub mod access;

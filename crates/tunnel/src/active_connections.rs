@@ -1,130 +1,207 @@
-//! The connections that there are now.
+//! The connections that are open now.
+//!
+//! A connection has a line in the log, and a client of an HTTP listener one for each of its requests. [`ActiveConnection`] holds what the
+//! next line will say, and counts bytes over all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use haul_net::Target;
 use tokio::time::Instant;
 
+use crate::config::{ClientAddress, TunnelConfig};
+use crate::log_record::TunnelRecord;
 use crate::relay::RelayedBytes;
-use crate::session::{ClientAddress, TunnelConfig};
+use crate::status::ConnectionStatus;
 
-/// A connection that is there.
+/// One open connection of a client.
 #[derive(Debug)]
 pub(crate) struct ActiveConnection {
-    pub(crate) tunnel: Arc<TunnelConfig>,
-    pub(crate) peer: ClientAddress,
-    /// When it came, for people.
-    pub(crate) when: SystemTime,
-    /// When it came, for what is counted.
-    pub(crate) since: Instant,
-    /// Where it wants to go, once it has said so.
-    target: OnceLock<Target>,
-    /// By which way it is there.
-    via: OnceLock<Arc<str>>,
-    /// What has gone which way.
-    moved: RelayedBytes,
+    pub(crate) config: Arc<TunnelConfig>,
+    client: ClientAddress,
+    /// Bytes of its whole life.
+    bytes: RelayedBytes,
+    next_record: Mutex<NextRecord>,
+}
+
+/// What the next line of the log will say.
+#[derive(Debug)]
+struct NextRecord {
+    /// Whether there is to be one. Between two requests there is nothing to say.
+    is_wanted: bool,
+    /// For people.
+    started_at: SystemTime,
+    /// For durations.
+    started: Instant,
+    target: Option<Target>,
+    via: Option<Arc<str>>,
+    /// Bytes that earlier lines have told.
+    bytes_told: (u64, u64),
 }
 
 impl ActiveConnection {
-    pub(crate) fn new(tunnel: Arc<TunnelConfig>, peer: ClientAddress) -> Self {
+    pub(crate) fn new(config: Arc<TunnelConfig>, client: ClientAddress) -> Self {
         Self {
-            tunnel,
-            peer,
-            when: SystemTime::now(),
-            since: Instant::now(),
-            target: OnceLock::new(),
-            via: OnceLock::new(),
-            moved: RelayedBytes::default(),
+            config,
+            client,
+            bytes: RelayedBytes::default(),
+            next_record: Mutex::new(NextRecord {
+                is_wanted: true,
+                started_at: SystemTime::now(),
+                started: Instant::now(),
+                target: None,
+                via: None,
+                bytes_told: (0, 0),
+            }),
         }
     }
 
-    /// It has said where to.
-    pub(crate) fn asked(&self, target: &Target) {
-        let _ = self.target.set(target.clone());
+    /// A request of an HTTP client begins: what was known of the one before no longer holds.
+    pub(crate) fn begin_request(&self) {
+        let mut record = self.lock();
+        *record = NextRecord {
+            is_wanted: true,
+            started_at: SystemTime::now(),
+            started: Instant::now(),
+            target: None,
+            via: None,
+            bytes_told: record.bytes_told,
+        };
     }
 
-    /// It is there.
-    pub(crate) fn reached(&self, via: &Arc<str>) {
-        let _ = self.via.set(Arc::clone(via));
+    /// The client has named its target.
+    pub(crate) fn set_target(&self, target: &Target) {
+        self.lock().target = Some(target.clone());
     }
 
-    pub(crate) fn target(&self) -> Option<&Target> {
-        self.target.get()
+    /// The target was reached through these proxies.
+    pub(crate) fn set_via(&self, via: &Arc<str>) {
+        self.lock().via = Some(Arc::clone(via));
     }
 
-    pub(crate) fn via(&self) -> Option<&str> {
-        self.via.get().map(AsRef::as_ref)
+    pub(crate) fn bytes(&self) -> &RelayedBytes {
+        &self.bytes
     }
 
-    pub(crate) fn moved(&self) -> &RelayedBytes {
-        &self.moved
+    /// Bytes to the target and to the client that no line of the log has told.
+    pub(crate) fn untold_bytes(&self) -> (u64, u64) {
+        self.lock().untold(&self.bytes)
+    }
+
+    /// Takes what the next line says, and whether it is wanted. The bytes count as told from here on.
+    pub(crate) fn take_record(&self) -> (TunnelRecord, bool) {
+        let mut next = self.lock();
+        let (up, down) = next.untold(&self.bytes);
+        let record = TunnelRecord {
+            started_at: next.started_at,
+            listener: Arc::clone(&self.config.name),
+            client: self.client,
+            target: next.target.as_ref().map(ToString::to_string),
+            via: next.via.clone(),
+            up,
+            down,
+            duration: next.started.elapsed(),
+        };
+        next.bytes_told = (next.bytes_told.0 + up, next.bytes_told.1 + down);
+        (record, std::mem::take(&mut next.is_wanted))
+    }
+
+    /// As `haul tunnel status` shows it.
+    pub(crate) fn status(&self, id: u64) -> ConnectionStatus {
+        let next = self.lock();
+        let (up, down) = next.untold(&self.bytes);
+        ConnectionStatus {
+            id,
+            listen: self.config.name.to_string(),
+            client: self.client.to_string(),
+            target: next.target.as_ref().map(ToString::to_string),
+            via: next.via.as_deref().map(str::to_owned),
+            up,
+            down,
+            ms: u64::try_from(next.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, NextRecord> {
+        self.next_record
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// All of them, by a number each.
+impl NextRecord {
+    fn untold(&self, bytes: &RelayedBytes) -> (u64, u64) {
+        let (up, down) = self.bytes_told;
+        (
+            bytes.up().saturating_sub(up),
+            bytes.down().saturating_sub(down),
+        )
+    }
+}
+
+/// All open connections, each with a number of its own.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveConnections(Mutex<ActiveConnectionsTable>);
 
 #[derive(Debug, Default)]
 struct ActiveConnectionsTable {
-    /// Numbers are given once.
-    next: u64,
-    entries: HashMap<u64, Arc<ActiveConnection>>,
+    /// Numbers are never given twice.
+    next_id: u64,
+    connections: HashMap<u64, Arc<ActiveConnection>>,
 }
 
-/// A connection's place in the table, which it leaves when this is dropped.
+/// Removes a connection from the table when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveConnectionGuard {
-    live: Arc<ActiveConnections>,
-    number: u64,
+    table: Arc<ActiveConnections>,
+    id: u64,
 }
 
 impl ActiveConnections {
-    /// Enters a connection, unless there are so many already.
-    pub(crate) fn enter(
+    /// Adds a connection, unless there are `limit` already.
+    pub(crate) fn insert(
         self: &Arc<Self>,
-        entry: &Arc<ActiveConnection>,
-        most: usize,
+        connection: &Arc<ActiveConnection>,
+        limit: usize,
     ) -> Option<ActiveConnectionGuard> {
         let mut table = self.lock();
-        if table.entries.len() >= most {
+        if table.connections.len() >= limit {
             return None;
         }
-        let number = table.next;
-        table.next += 1;
-        table.entries.insert(number, Arc::clone(entry));
+        let id = table.next_id;
+        table.next_id += 1;
+        table.connections.insert(id, Arc::clone(connection));
         Some(ActiveConnectionGuard {
-            live: Arc::clone(self),
-            number,
+            table: Arc::clone(self),
+            id,
         })
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.lock().entries.len()
+        self.lock().connections.len()
     }
 
-    /// Looks at all of them while none comes or goes.
-    pub(crate) fn standing<T>(
+    /// Calls `f` with all connections while the table is locked.
+    pub(crate) fn with_all<T>(
         &self,
-        look: impl FnOnce(&mut dyn Iterator<Item = &Arc<ActiveConnection>>) -> T,
+        f: impl FnOnce(&mut dyn Iterator<Item = &Arc<ActiveConnection>>) -> T,
     ) -> T {
-        look(&mut self.lock().entries.values())
+        f(&mut self.lock().connections.values())
     }
 
-    /// All that are there now, the oldest first, each with its number.
-    pub(crate) fn all(&self) -> Vec<(u64, Arc<ActiveConnection>)> {
+    /// As `haul tunnel status` shows them, the oldest first.
+    pub(crate) fn statuses(&self) -> Vec<ConnectionStatus> {
         let table = self.lock();
-        let mut all: Vec<_> = table
-            .entries
-            .iter()
-            .map(|(number, entry)| (*number, Arc::clone(entry)))
+        let connections = table.connections.iter();
+        let mut all: Vec<_> = connections
+            .map(|(id, connection)| (*id, Arc::clone(connection)))
             .collect();
         drop(table);
-        all.sort_unstable_by_key(|(number, _)| *number);
-        all
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all.into_iter()
+            .map(|(id, connection)| connection.status(id))
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, ActiveConnectionsTable> {
@@ -132,33 +209,14 @@ impl ActiveConnections {
     }
 }
 
-impl ActiveConnectionGuard {
-    /// Leaves the table, and does what has to be seen together with that.
-    pub(crate) fn leave(self, and: impl FnOnce()) {
-        let live = Arc::clone(&self.live);
-        let mut table = live.lock();
-        table.remove(self.number);
-        and();
-        drop(table);
-        // It has left.
-        drop(self);
-    }
-}
-
 impl Drop for ActiveConnectionGuard {
     fn drop(&mut self) {
-        self.live.lock().remove(self.number);
-    }
-}
-
-impl ActiveConnectionsTable {
-    fn remove(&mut self, number: u64) {
-        let table = self;
-        table.entries.remove(&number);
-        // What many at once have needed is not kept for ever.
-        let (count, room) = (table.entries.len(), table.entries.capacity());
-        if room > 1024 && count < room / 8 {
-            table.entries.shrink_to(count * 2);
+        let connections = &mut self.table.lock().connections;
+        connections.remove(&self.id);
+        // What many connections at once have needed is not kept for ever.
+        let (count, capacity) = (connections.len(), connections.capacity());
+        if capacity > 1024 && count < capacity / 8 {
+            connections.shrink_to(count * 2);
         }
     }
 }

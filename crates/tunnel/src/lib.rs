@@ -9,30 +9,29 @@
 //! it before), and the [`relay`]. What is decided - which way is tried first, when a pipe is worth it, how many connections stand
 //! ready - is in [`haul_plan::tunnel`]; how a proxy is spoken to is in `haul_net`, where all of the program's CONNECTs are.
 //!
-//! What is told of it goes three ways: a [`TunnelRecord`] of each connection for the log, [`TunnelMetrics`], and the [`TunnelStatus`] of what is live.
+//! What is told of it goes three ways: a line of the log for each connection, metrics, and the [`TunnelStatus`] of what is live.
 
 mod active_connections;
-#[cfg(target_os = "linux")]
-mod diag;
+mod config;
+mod connection_log;
 mod engine;
-mod local;
+mod http_listener;
+mod log_record;
 mod metrics;
-mod record;
+
 pub mod relay;
-mod request;
 mod session;
+mod socks_listener;
 mod spec;
 mod status;
 mod upstream;
-mod waiting;
 mod warm_pool;
 
+pub use config::{ClientAddress, ListenerKind, TunnelConfig, TunnelTimeouts};
 pub use engine::{TunnelEngine, TunnelEngineOptions, TunnelListener};
 pub use haul_plan::tunnel::WarmPoolOptions;
-pub use local::ListenerKind;
-pub use metrics::TunnelMetrics;
-pub use record::{TunnelLogFormat, TunnelLogFormatError, TunnelOutcome, TunnelRecord};
-pub use session::{ClientAddress, TunnelConfig, TunnelTimeouts, relay_to_target};
+pub use log_record::{TunnelLogFormat, TunnelLogFormatError};
+pub use session::relay_to_target;
 pub use spec::{TunnelSpec, TunnelSpecError};
 pub use status::{ConnectionStatus, ListenerStatus, TunnelStatus};
 pub use upstream::{

@@ -7,7 +7,7 @@ use haul_service::observe::{
 };
 
 use crate::active_connections::ActiveConnections;
-use crate::record::{TunnelOutcome, TunnelRecord};
+use crate::log_record::{TunnelOutcome, TunnelRecord};
 
 /// Counters beside those of outcomes: bytes each way, of connections that are over.
 const UP: usize = TunnelOutcome::WORDS.len();
@@ -15,32 +15,36 @@ const DOWN: usize = UP + 1;
 
 /// The numbers of one process.
 #[derive(Debug)]
-pub struct TunnelMetrics {
+pub(crate) struct TunnelMetrics {
     /// One for each outcome, and bytes.
     counters: ShardedCounters<{ DOWN + 1 }>,
     /// How long connections lasted.
     lasted: DurationHistogram,
     /// What has not been counted yet.
-    live: Arc<ActiveConnections>,
+    active: Arc<ActiveConnections>,
 }
 
 impl TunnelMetrics {
-    pub(crate) fn new(live: Arc<ActiveConnections>) -> Self {
+    pub(crate) fn new(active: Arc<ActiveConnections>) -> Self {
         Self {
             counters: ShardedCounters::new(),
             lasted: DurationHistogram::default(),
-            live,
+            active,
         }
     }
 
-    /// A connection is over.
-    pub(crate) fn ended(&self, record: &TunnelRecord<'_>) {
-        let word = record.outcome.word();
+    /// Bytes of a connection that is over, or of a request on it.
+    pub(crate) fn add_bytes(&self, up: u64, down: u64) {
+        self.counters.add(UP, up);
+        self.counters.add(DOWN, down);
+    }
+
+    /// A connection is over, or a request on it, in this way.
+    pub(crate) fn add_record(&self, record: &TunnelRecord, outcome: &TunnelOutcome) {
+        let word = outcome.word();
         if let Some(at) = TunnelOutcome::WORDS.iter().position(|known| *known == word) {
             self.counters.add(at, 1);
         }
-        self.counters.add(UP, record.up);
-        self.counters.add(DOWN, record.down);
         self.lasted.observe(record.duration);
     }
 }
@@ -59,14 +63,15 @@ impl MetricSource for TunnelMetrics {
             "haul_tunnel_connections",
             MetricKind::Gauge,
             "Connections that there are.",
-            self.live.count(),
+            self.active.count(),
         );
         // Of a connection that ends meanwhile the bytes are in one of the two, and not in both or neither: a counter only rises.
-        let (up, down) = self.live.standing(|live| {
-            let ended = (self.counters.sum(UP), self.counters.sum(DOWN));
-            live.map(|entry| entry.moved())
-                .fold(ended, |(up, down), moved| {
-                    (up + moved.up(), down + moved.down())
+        let (up, down) = self.active.with_all(|active| {
+            let counted = (self.counters.sum(UP), self.counters.sum(DOWN));
+            active
+                .map(|connection| connection.untold_bytes())
+                .fold(counted, |(up, down), untold| {
+                    (up + untold.0, down + untold.1)
                 })
         });
         let mut bytes = out.family(

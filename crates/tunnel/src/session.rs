@@ -1,198 +1,106 @@
-//! One connection from its first byte to its last.
+//! One client's connection from its first byte to its last.
 
-use std::fmt;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use haul_net::Target;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::active_connections::ActiveConnection;
-use crate::local::{self, ClientReply, ClientRequest, ForwardRequest, ListenerKind};
-use crate::record::TunnelOutcome;
-use crate::relay::{
-    BodyFraming, EarlyBytes, RelayOutcome, RelayStream, RelayedBytes, ResponseObserver, relay,
-};
-use crate::request::{self, RequestError};
+use crate::config::ListenerKind;
+use crate::connection_log::ConnectionLog;
+use crate::http_listener;
+use crate::log_record::TunnelOutcome;
+use crate::relay::{EarlyBytes, RelayOutcome, RelayStream, RelayedBytes, SocketErrors, relay};
+use crate::socks_listener;
 use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
-use crate::waiting::{ClientLeft, while_it_waits};
-use crate::warm_pool::WarmPool;
 
-/// For a client to say where to, where it has to.
-const SAYING: Duration = Duration::from_secs(30);
+/// How long a SOCKS client may take to name its target.
+const SOCKS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What one listener does with its clients.
-#[derive(Debug)]
-pub struct TunnelConfig {
-    /// What logs and tables call it: its listener, as it was written.
-    pub name: Arc<str>,
-    /// What its clients say first.
-    pub kind: ListenerKind,
-    /// How their targets are reached.
-    pub upstream: Arc<Upstream>,
-    /// Connections that stand ready for them.
-    pub warm_pool: Option<Arc<WarmPool>>,
-    /// Its limits.
-    pub timeouts: TunnelTimeouts,
-}
-
-/// How long anybody is waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TunnelTimeouts {
-    /// A connection on which nothing moves for so long is ended; `None` is never.
-    pub idle: Option<Duration>,
-    /// A client without traffic is probed after this long, so that one that is gone is noticed; `None` is never. The other end has
-    /// that from its connector.
-    pub keepalive: Option<Duration>,
-}
-
-/// Who came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClientAddress {
-    /// By TCP.
-    Tcp(SocketAddr),
-    /// By a socket file, which has no address.
-    Unix,
-    /// Whoever started us, over standard input and output.
-    Stdio,
-}
-
-impl fmt::Display for ClientAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => write!(f, "{address}"),
-            Self::Unix => f.write_str("unix"),
-            Self::Stdio => f.write_str("stdio"),
-        }
-    }
-}
-
-/// An end of a target's, with what is known of it.
-struct ReachedTarget {
-    end: RelayStream,
-    early: Bytes,
-    via: Arc<str>,
-    /// Of a request that was passed on: bytes of its head, and who hears the answer first.
-    request: Option<(usize, ResponseObserver)>,
-}
-
-/// Serves one client to the end.
+/// Serves one client to the end, and returns how that came. `draining` is cancelled when a client that could send another request is to
+/// be left after the current one.
 pub(crate) async fn serve(
     mut client: RelayStream,
-    tunnel: &TunnelConfig,
-    entry: &ActiveConnection,
+    connection: &Arc<ActiveConnection>,
+    log: &Arc<ConnectionLog>,
+    draining: CancellationToken,
 ) -> TunnelOutcome {
-    let asked = match tunnel.kind {
-        // Nothing is said, and so nothing waited for.
-        ListenerKind::Forward(_) => local::ask(&tunnel.kind, &mut client).await,
-        _ => match timeout(SAYING, local::ask(&tunnel.kind, &mut client)).await {
-            Ok(asked) => asked,
-            Err(_) => return TunnelOutcome::Silent,
-        },
-    };
-    let asked = match asked {
-        Ok(asked) => asked,
-        Err(why) => return TunnelOutcome::BadRequest(why.to_string()),
-    };
-    entry.asked(&asked.target);
-    let mut early = EarlyBytes {
-        up: asked.early.clone(),
-        extent: asked
-            .request
-            .as_ref()
-            .map_or(BodyFraming::ALL, ForwardRequest::body),
-        ..EarlyBytes::default()
-    };
-    // Apart, since it needs the most room and is over soon: what lives for hours is the relay.
-    let way = Box::pin(reach(tunnel, &asked));
-    let reached = match while_it_waits(&mut client, &mut early, way).await {
-        Ok(Ok(reached)) => reached,
-        Ok(Err(RequestError::Idle)) => return TunnelOutcome::Relayed(RelayOutcome::IdleTimeout),
-        Ok(Err(RequestError::Unreached(why))) => {
-            asked.answer.unreached(&mut client, &why).await;
-            return TunnelOutcome::Unreached(why);
+    let config = &connection.config;
+    // Futures that are over soon are boxed here: what lives for hours is the relay, and its task is to be small.
+    let (target, from_client, is_socks) = match &config.kind {
+        ListenerKind::Forward(target) => (target.clone(), Bytes::new(), false),
+        ListenerKind::Socks => {
+            let accepting = Box::pin(socks_listener::accept(&mut client));
+            match timeout(SOCKS_TIMEOUT, accepting).await {
+                Ok(Ok(request)) => (request.target, request.early, true),
+                Ok(Err(error)) => return TunnelOutcome::BadRequest(error.to_string()),
+                Err(_) => return TunnelOutcome::Silent,
+            }
         }
-        Err(ClientLeft) => return TunnelOutcome::ClientLeft,
+        ListenerKind::Http => {
+            return Box::pin(http_listener::serve(client, connection, log, draining)).await;
+        }
     };
-    entry.reached(&reached.via);
-    if asked.answer.reached(&mut client).await.is_err() {
+    drop(draining);
+    connection.set_target(&target);
+    let connecting = Box::pin(config.connect(&target));
+    let reached = tokio::select! {
+        biased;
+        reached = connecting => reached,
+        () = client_leaves(&mut client, !from_client.is_empty()) => return TunnelOutcome::ClientLeft,
+    };
+    let reached = match reached {
+        Ok(reached) => reached,
+        Err(error) => {
+            if is_socks {
+                Box::pin(socks_listener::reply_unreached(&mut client, &error)).await;
+            }
+            return TunnelOutcome::Unreached(error);
+        }
+    };
+    connection.set_via(&reached.via);
+    if is_socks && socks_listener::reply_connected(&mut client).await.is_err() {
         return TunnelOutcome::ClientLeft;
     }
-    early.down = reached.early;
-    if let Some((head, listener)) = reached.request {
-        entry.moved().began(head);
-        early.listener = Some(listener);
-    }
-    let idle = tunnel.timeouts.idle;
-    match relay(client, reached.end, early, (entry.moved(), idle)).await {
-        Ok(ended) => TunnelOutcome::Relayed(ended),
-        Err(refused) => {
-            let (mut client, error) = refused.into_parts();
-            let why = UpstreamConnectError::from(error);
-            // Apart, as the way was.
-            Box::pin(asked.answer.unreached(client.end(), &why)).await;
-            TunnelOutcome::Unreached(why)
-        }
+    let early = EarlyBytes {
+        from_client,
+        from_target: reached.early,
+    };
+    let (bytes, idle) = (connection.bytes(), config.timeouts.idle);
+    let relayed = relay(client, reached.stream, early, bytes, idle).await;
+    relayed.into()
+}
+
+/// Waits until a client leaves that is not connected yet: it ends its stream before it has sent a byte, or resets it. A client that has
+/// sent something may have nothing more to send and wait for the target's response, so the end of its stream says nothing.
+async fn client_leaves(client: &mut RelayStream, has_sent: bool) {
+    let (reader, _writer) = client.split();
+    let Some(socket) = reader.socket() else {
+        return std::future::pending().await;
+    };
+    if has_sent || matches!(socket.peek().await, Ok(1..)) {
+        SocketErrors::new(Some(socket)).await;
     }
 }
 
-/// The way to the target, or one that was gone before.
-async fn reach(
-    tunnel: &TunnelConfig,
-    asked: &ClientRequest,
-) -> Result<ReachedTarget, RequestError> {
-    let warm = tunnel.warm_pool.as_ref();
-    let warm = warm.filter(|warm| *warm.target() == asked.target && asked.request.is_none());
-    if let Some(taken) = warm.and_then(|warm| warm.take()) {
-        return Ok(ReachedTarget {
-            end: taken.end,
-            early: taken.early,
-            via: taken.via,
-            request: None,
-        });
-    }
-    if let (ClientReply::Request, Some(request)) = (asked.answer, &asked.request) {
-        let sending = request::send(&tunnel.upstream, request, tunnel.timeouts.idle);
-        let sent = Box::pin(sending).await?;
-        return Ok(ReachedTarget {
-            end: sent.end,
-            early: sent.early,
-            via: sent.via,
-            request: Some((sent.head, sent.listener)),
-        });
-    }
-    let found = tunnel
-        .upstream
-        .connect(&asked.target, StreamPurpose::Tunnel)
-        .await?;
-    let (end, early) = RelayStream::from_transport(found.stream);
-    Ok(ReachedTarget {
-        end,
-        early,
-        via: found.via,
-        request: None,
-    })
-}
-
-/// Joins one client that is no listener's to a target: standard input and output.
+/// Joins a client that is no listener's, as standard input and output are, to a target.
 ///
 /// # Errors
-/// When no way leads to the target.
+/// When the target was not reached.
 pub async fn relay_to_target(
     client: RelayStream,
     target: &Target,
     upstream: &Upstream,
     idle: Option<Duration>,
 ) -> Result<RelayOutcome, UpstreamConnectError> {
-    let found = upstream.connect(target, StreamPurpose::Tunnel).await?;
-    let (end, early) = RelayStream::from_transport(found.stream);
+    let reached = upstream.connect(target, StreamPurpose::Tunnel).await?;
+    let (stream, from_target) = RelayStream::from_transport(reached.stream);
     let early = EarlyBytes {
-        down: early,
+        from_target,
         ..EarlyBytes::default()
     };
-    let relayed = relay(client, end, early, (&RelayedBytes::default(), idle)).await;
-    // Nobody hears the target first, and so refuses what it says.
-    relayed.map_err(|refused| refused.into_parts().1.into())
+    Ok(relay(client, stream, early, &RelayedBytes::default(), idle).await)
 }

@@ -46,12 +46,13 @@ struct WarmConnection {
     since: Instant,
 }
 
-/// One that was handed out.
+/// A connection to a target that a client can be joined to.
 #[derive(Debug)]
-pub(crate) struct LeasedConnection {
-    pub(crate) end: RelayStream,
-    /// What the target has said already.
+pub(crate) struct TargetConnection {
+    pub(crate) stream: RelayStream,
+    /// What the target has sent already.
     pub(crate) early: Bytes,
+    /// The proxies on the way, for the log.
     pub(crate) via: Arc<str>,
 }
 
@@ -80,7 +81,7 @@ impl WarmPool {
     }
 
     /// One that is still there, if any is.
-    pub(crate) fn take(&self) -> Option<LeasedConnection> {
+    pub(crate) fn take(&self) -> Option<TargetConnection> {
         let mut taken = None;
         while taken.is_none() {
             // Not held while a socket is looked at.
@@ -172,7 +173,7 @@ impl WarmPool {
 
 impl WarmConnection {
     /// With what the target has said by now; none if it has ended.
-    fn looked_at(mut self) -> Option<LeasedConnection> {
+    fn looked_at(mut self) -> Option<TargetConnection> {
         let mut room = BytesMut::zeroed(ROOM);
         let mut buffer = ReadBuf::new(&mut room);
         // Nobody waits here: what is not there now comes later.
@@ -190,8 +191,8 @@ impl WarmConnection {
             0 => self.early,
             _ => [&self.early[..], &room].concat().into(),
         };
-        Some(LeasedConnection {
-            end: self.end,
+        Some(TargetConnection {
+            stream: self.end,
             early,
             via: self.via,
         })

@@ -163,9 +163,9 @@ async fn too_many_failures_end_the_batch() {
     let haul = HaulDirectory::new();
     haul.write("list", list_of(&origin, 3000));
     for (flags, most) in [
-        (&["--max-errors", "5"][..], "more than may"),
-        (&["--on-error", "stop"], "more than may"),
-        (&["--max-errors", "50%"], "more than may"),
+        (&["--max-errors", "5"][..], "more than the limit allows"),
+        (&["--on-error", "stop"], "more than the limit allows"),
+        (&["--max-errors", "50%"], "more than the limit allows"),
     ] {
         let before = origin.requests().len();
         let args = [&["get", "-i", "list", "--overwrite"], flags].concat();

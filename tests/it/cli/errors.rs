@@ -66,7 +66,7 @@ async fn exit_2_for_files_that_the_flag_cannot_use() {
     haul.get("https://h.test/f", &["--cacert", &junk])
         .await
         .assert_code(2)
-        .assert_stderr_has("--cacert holds no usable certificate");
+        .assert_stderr_has("--cacert contains no usable certificate");
     haul.get("https://h.test/f", &["--cacert", "nowhere"])
         .await
         .assert_code(2)

@@ -197,17 +197,17 @@ async fn failed_uploads_are_reported() {
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     upload(&mut tab, &files.each_ref().map(PathBuf::as_path)).await;
-    tab.wait_until("document.querySelector('#said').textContent.startsWith('1 uploaded, 2 not')")
+    tab.wait_until("document.querySelector('#status').textContent.startsWith('1 uploaded, 2 not')")
         .await;
     tab.screenshot("errors").await;
     let told = tab.eval_each("#uploads .state", "it.textContent").await;
     assert_eq!(told[0], "larger than this server takes");
-    assert_eq!(told[1], "something else has that name");
+    assert_eq!(told[1], "the name is in use");
     assert_eq!(told[2], "done");
     assert!(!store.path("large.bin").exists());
     assert_same(&store.path("small"), b"small");
     // What the page shows is told as well: the link leads to it.
-    tab.click("#said a").await;
+    tab.click("#status a").await;
     until_listed(&mut tab, 2).await;
 }
 
@@ -228,7 +228,7 @@ async fn deletion_asks_for_confirmation() {
     assert!(asked.contains("b & <c>"), "{asked}");
     tab.click(button).await;
     tab.response(true).await;
-    tab.wait_until("document.querySelector('#said').textContent.includes('was deleted')")
+    tab.wait_until("document.querySelector('#status').textContent.includes('was deleted')")
         .await;
     tab.screenshot("deleted").await;
     assert_eq!(
@@ -254,7 +254,7 @@ async fn deletion_asks_for_confirmation() {
     assert_eq!(tab.console_errors().await, [""; 0]);
     tab.click("tbody tr:first-child button.delete").await;
     tab.response(true).await;
-    tab.wait_until("document.querySelector('#said').className === 'bad'")
+    tab.wait_until("document.querySelector('#status').className === 'bad'")
         .await;
     tab.screenshot("not-deleted").await;
     assert!(store.path("full/inner").exists());

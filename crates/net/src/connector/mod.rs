@@ -27,6 +27,7 @@ use dns::DnsResolver;
 
 use crate::auth::{AuthCache, AuthChallenges, Authorization};
 use crate::error::{Error, Kind};
+use crate::exchange_error::ExchangeError;
 use crate::proxy::Proxy;
 use crate::target::{AddressFamily, Target};
 use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
@@ -142,10 +143,24 @@ impl Connector {
         http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy.name())
     }
 
-    /// What it is when a request that was passed on has no answer: its connection ended before the first byte of one.
+    /// The error of a request that was passed on and has no response, since hyper's connection with the origin or this proxy failed.
     #[must_use]
-    pub fn no_response_error(proxy: Option<&Proxy>, url: &Url) -> Error {
-        let error = Error::new(Kind::Closed, url);
+    pub fn exchange_error(proxy: Option<&Proxy>, url: &Url, error: hyper::Error) -> Error {
+        let error = ExchangeError::Http1(error).into_error(url);
+        match proxy {
+            Some(proxy) => error.with_proxy(proxy.name()),
+            None => error,
+        }
+    }
+
+    /// The error of a request that was passed on and whose response is HTTP, but cannot be passed on for this reason.
+    #[must_use]
+    pub fn protocol_error(
+        proxy: Option<&Proxy>,
+        url: &Url,
+        reason: impl std::error::Error + Send + Sync + 'static,
+    ) -> Error {
+        let error = Error::new(Kind::Protocol, url).with_source(reason);
         match proxy {
             Some(proxy) => error.with_proxy(proxy.name()),
             None => error,

@@ -1,4 +1,4 @@
-//! The loop that accepts, and what is done with a socket before HTTP begins.
+//! The accept loop, and what happens to a socket before HTTP begins.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,41 +26,41 @@ use crate::connection::{
 };
 use crate::observe::ConnectionFault;
 
-/// How long accepting rests when the system can open no more: something else has to end first.
+/// How long the loop pauses when the system has no descriptors left: a connection has to end first.
 const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// What every connection gets.
 #[derive(Debug, Clone)]
 pub(super) struct ConnectionContext {
-    /// What answers.
     pub(super) server: Arc<FileServer>,
-    /// Connections that may be at one time.
+    /// Bounds the number of connections.
     pub(super) permits: Arc<Semaphore>,
-    /// Nothing more is accepted, connections end with their request.
+    /// Cancelled at shutdown: no more connections are accepted, and each ends after its current
+    /// request.
     pub(super) stop: CancellationToken,
-    /// Connections and their streams.
+    /// Tracks the tasks of connections and of their HTTP/2 streams.
     pub(super) tasks: TaskTracker,
 }
 
-/// An accepted socket, tied to no runtime yet.
+/// An accepted socket, not yet registered with a runtime.
 #[derive(Debug)]
 pub(super) enum AcceptedSocket {
-    /// And who is at the other end.
+    /// A TCP connection and its peer's address.
     Tcp(std::net::TcpStream, Option<SocketAddr>),
-    /// Nobody knows who.
+    /// A connection to a Unix socket; its peer has no address.
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// Accepts until the end. Runs on the runtime that it is called on.
+/// Accepts connections until shutdown, on the current runtime.
 pub(super) async fn accept_loop(
     listener: Listener,
     tls: Option<TlsAcceptor>,
     context: ConnectionContext,
-    mut deal: impl ConnectionDispatch,
+    mut dispatch: impl ConnectionDispatch,
 ) -> io::Result<()> {
     let socket = sys::watch(listener)?;
     let mut stopped = pin!(context.stop.cancelled());
-    let mut is_short = false;
+    let mut is_failing = false;
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => return Ok(()),
@@ -68,12 +68,12 @@ pub(super) async fn accept_loop(
         };
         let accepted = match accepted {
             Ok(accepted) => {
-                is_short = false;
+                is_failing = false;
                 accepted
             }
-            // It was gone before it was taken.
+            // The connection was gone before it was accepted.
             Err(error) if is_connection_error(&error) => continue,
-            // Files that are kept open for others leave their descriptors to it.
+            // Closing cached files that nobody reads frees descriptors for the connection.
             Err(error)
                 if is_descriptor_limit(&error) && close_idle_files(&context.server).await =>
             {
@@ -85,9 +85,9 @@ pub(super) async fn accept_loop(
                     .options
                     .metrics
                     .count_fault(ConnectionFault::Accept);
-                // It may go on for long: it is told when it begins.
-                if !std::mem::replace(&mut is_short, true) {
-                    tracing::warn!(%error, "no connection can be accepted just now");
+                // The shortage may last long, so only its beginning is logged.
+                if !std::mem::replace(&mut is_failing, true) {
+                    tracing::warn!(%error, "cannot accept connections at the moment");
                 }
                 tokio::time::sleep(RETRY_DELAY).await;
                 continue;
@@ -95,24 +95,25 @@ pub(super) async fn accept_loop(
         };
         let permit = match Arc::clone(&context.permits).try_acquire_owned() {
             Ok(permit) => permit,
-            // One that is too many waits here, and those behind it in the kernel's queue.
+            // At the limit this connection waits here, and the following ones in the kernel's
+            // queue.
             Err(_) => tokio::select! {
                 () = &mut stopped => return Ok(()),
                 Ok(permit) = Arc::clone(&context.permits).acquire_owned() => permit,
                 else => return Ok(()),
             },
         };
-        deal.dispatch((accepted, tls.clone(), permit));
+        dispatch.dispatch((accepted, tls.clone(), permit));
     }
 }
 
-/// Has files closed that nobody is reading; whether there were any.
+/// Closes cached files that nobody reads. Returns whether there were any.
 async fn close_idle_files(server: &FileServer) -> bool {
     let store = Arc::clone(&server.store);
     server.disk.run(move || store.close_idle_files()).await
 }
 
-/// Accepts a connection without tying it to this runtime: that is for the one that it will live on.
+/// Accepts a connection without registering it with this runtime: it may live on another one.
 async fn accept(socket: &AsyncFd<Listener>) -> io::Result<AcceptedSocket> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     socket
@@ -120,7 +121,6 @@ async fn accept(socket: &AsyncFd<Listener>) -> io::Result<AcceptedSocket> {
             Listener::Tcp(listener) => {
                 let (stream, peer) = acceptfrom_with(listener, flags)?;
                 let stream = std::net::TcpStream::from(stream);
-                // Inherited on Linux alone.
                 #[cfg(not(target_os = "linux"))]
                 stream.set_nodelay(true)?;
                 let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
@@ -133,7 +133,8 @@ async fn accept(socket: &AsyncFd<Listener>) -> io::Result<AcceptedSocket> {
         .await
 }
 
-/// Whether an error is of the one connection that was to be accepted, and the next may be fine (accept(2)).
+/// Whether an error concerns only the connection that was to be accepted, so that the next may be
+/// fine (accept(2)).
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
@@ -150,7 +151,7 @@ fn is_connection_error(error: &io::Error) -> bool {
     )
 }
 
-/// Serves an accepted socket on the runtime that it is called on.
+/// Serves an accepted socket on the current runtime.
 pub(super) async fn serve(
     accepted: AcceptedSocket,
     tls: Option<TlsAcceptor>,
@@ -176,7 +177,7 @@ async fn serve_stream<S: ServerTransport + 'static>(
 ) {
     let _open = context.server.options.metrics.track_connection();
     match tls {
-        // In boxes: each connection takes the room that its own kind needs.
+        // Boxed, so that a plain connection does not reserve the space that a TLS one needs.
         Some(tls) => Box::pin(serve_tls(stream, peer, tls, context)).await,
         None => {
             let ConnectionContext {
@@ -185,13 +186,13 @@ async fn serve_stream<S: ServerTransport + 'static>(
                 tasks,
                 ..
             } = context;
-            let line = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
-            drive(stream, ConnectionProtocol::Open, line, tasks, stop).await;
+            let connection = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
+            drive(stream, ConnectionProtocol::Open, connection, tasks, stop).await;
         }
     }
 }
 
-/// Agrees on TLS, and serves what comes through it.
+/// Performs the TLS handshake, then serves the connection.
 async fn serve_tls<S: ServerTransport + 'static>(
     stream: S,
     peer: Option<SocketAddr>,
@@ -204,7 +205,7 @@ async fn serve_tls<S: ServerTransport + 'static>(
         tasks,
         ..
     } = context;
-    let limit = server.options.timeouts.handshake;
+    let timeout = server.options.timeouts.handshake;
     let metrics = &server.options.metrics;
     let stream = tokio::select! {
         () = stop.cancelled() => return,
@@ -212,16 +213,16 @@ async fn serve_tls<S: ServerTransport + 'static>(
             Ok(Some(stream)) => stream,
             Ok(None) => {
                 metrics.count_fault(ConnectionFault::TlsHandshake);
-                tracing::debug!(?peer, "HTTP was spoken where TLS is");
+                tracing::debug!(?peer, "plain HTTP on a TLS port");
                 return;
             }
             Err(error) => {
                 metrics.count_fault(ConnectionFault::TlsHandshake);
-                tracing::debug!(?peer, %error, "no TLS was agreed on");
+                tracing::debug!(?peer, %error, "the TLS handshake failed");
                 return;
             }
         },
-        () = tokio::time::sleep(limit), if !limit.is_zero() => {
+        () = tokio::time::sleep(timeout), if !timeout.is_zero() => {
             metrics.count_fault(ConnectionFault::TlsTimeout);
             return;
         }
@@ -230,11 +231,12 @@ async fn serve_tls<S: ServerTransport + 'static>(
         Some(b"h2") => ConnectionProtocol::Http2,
         _ => ConnectionProtocol::Open,
     };
-    let line = Arc::new(ConnectionState::new(server, peer, true, false));
-    drive(stream, protocol, line, tasks, stop).await;
+    let connection = Arc::new(ConnectionState::new(server, peer, true, false));
+    drive(stream, protocol, connection, tasks, stop).await;
 }
 
-/// The handshake. `None`: its peer speaks HTTP, and was told.
+/// Performs the TLS handshake. `None` means that the peer spoke plain HTTP and got a response that
+/// says so.
 async fn tls_handshake<S: ServerTransport>(
     mut stream: S,
     tls: TlsAcceptor,
@@ -252,9 +254,10 @@ mod tests {
     use crate::FileServerOptions;
     use crate::store::{DiskThreads, FileStore, FileStoreOptions};
 
-    /// Ten thousand idle connections are to fit into a hundred megabytes; at rest they have no buffers, and little but this (row D11).
+    /// Ten thousand idle connections must fit into a hundred megabytes; while idle they have no
+    /// buffers, and little but this future (row D11).
     #[tokio::test]
-    async fn d11_a_connection_takes_little_room() {
+    async fn d11_an_idle_connection_takes_little_memory() {
         let folder = tempfile::tempdir().expect("a directory");
         let store = FileStore::open(folder.path(), FileStoreOptions::default()).expect("a store");
         let disk = DiskThreads::new(tokio::runtime::Handle::current());

@@ -1,4 +1,5 @@
-//! Where a connection lives after it was accepted: on the same thread, or on each of several in turn.
+//! Which thread serves an accepted connection: the one that accepted it, or each of several in
+//! turn.
 
 use std::sync::Arc;
 
@@ -8,29 +9,28 @@ use tokio_rustls::TlsAcceptor;
 use super::accept_loop::{AcceptedSocket, ConnectionContext, serve};
 use crate::observe::ServeMetrics;
 
-/// Connections that may wait for one thread of those that they are dealt to.
+/// Connections that may queue for one of the threads that are served in turn.
 pub(super) const DISPATCH_QUEUE: usize = 1024;
 
-/// A connection, what it is met with, and its right to be.
+/// An accepted socket with its TLS acceptor and the permit that bounds the number of connections.
 pub(super) type DispatchedConnection = (AcceptedSocket, Option<TlsAcceptor>, OwnedSemaphorePermit);
 
-/// Where a connection goes.
+/// Hands accepted connections to a runtime.
 pub(super) trait ConnectionDispatch {
-    /// Takes a connection.
     fn dispatch(&mut self, dealt: DispatchedConnection);
 }
 
-/// Serves a connection on the runtime that this is called on.
+/// Serves a connection on the current runtime.
 pub(super) fn spawn_connection(
     context: &ConnectionContext,
     (accepted, tls, permit): DispatchedConnection,
 ) {
-    // In a box, as a task's future is moved a few times before it is polled.
-    let serving = Box::pin(serve(accepted, tls, context.clone(), permit));
-    context.tasks.spawn(serving);
+    // Boxed, as a task's future is moved a few times before it is polled.
+    let task = Box::pin(serve(accepted, tls, context.clone(), permit));
+    context.tasks.spawn(task);
 }
 
-/// Connections live where they were accepted.
+/// Connections live on the runtime that accepted them.
 pub(super) struct LocalDispatch(pub(super) ConnectionContext);
 
 impl ConnectionDispatch for LocalDispatch {
@@ -41,16 +41,14 @@ impl ConnectionDispatch for LocalDispatch {
 
 /// Connections go to each thread in turn.
 pub(super) struct RoundRobinDispatch {
-    /// The threads.
     threads: Vec<mpsc::Sender<DispatchedConnection>>,
-    /// Whose turn it is, of as many as there are.
+    /// Index of the next thread, modulo their number.
     next: usize,
-    /// Counts those that nobody had room for.
+    /// Counts connections that every thread was too busy for.
     metrics: Arc<ServeMetrics>,
 }
 
 impl RoundRobinDispatch {
-    /// Deals to these.
     pub(super) fn new(
         threads: Vec<mpsc::Sender<DispatchedConnection>>,
         metrics: Arc<ServeMetrics>,
@@ -65,11 +63,12 @@ impl RoundRobinDispatch {
 
 impl ConnectionDispatch for RoundRobinDispatch {
     fn dispatch(&mut self, mut dealt: DispatchedConnection) {
-        // A thread that has no room is passed over; where none has any, the connection is dropped: its peer tries again.
+        // A thread whose queue is full is skipped. When all are full the connection is dropped, and
+        // its peer tries again.
         for _ in 0..self.threads.len() {
-            let to = &self.threads[self.next % self.threads.len()];
+            let senders = &self.threads[self.next % self.threads.len()];
             self.next = self.next.wrapping_add(1);
-            match to.try_send(dealt) {
+            match senders.try_send(dealt) {
                 Ok(()) => return,
                 Err(
                     mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),

@@ -1,15 +1,20 @@
-//! From listening sockets to connections on threads: who accepts, and where a connection lives after that.
+//! From listening sockets to connections on threads.
 //!
-//! There is more than one way to share a port between threads, and which is fastest has been believed to be many things; so they are
-//! values of [`AcceptStrategy`], and `haul bench` can compare them. All are the same loop (`accepting`) on differently made runtimes ([`WorkerThreads`]), which gives each connection to a `deal`:
+//! There are several ways to share a port between threads, and opinions differ on which is fastest.
+//! So they are values of [`AcceptStrategy`], and `haul bench` can compare them. All run the same
+//! loop (`accept_loop`) on different runtimes ([`WorkerThreads`]) and hand each connection to a
+//! `dispatch`:
 //!
-//! - **work-stealing**: one runtime of several threads, which take tasks from each other.
-//! - **reuseport**: a runtime a thread, each with a socket of its own; the kernel spreads connections by a hash of their addresses.
-//! - **round-robin**: a runtime a thread; one more accepts, and gives each connection to the next of them.
-//! - **single**: one thread does it all.
+//! - **work-stealing**: one runtime with several threads, which take tasks from each other.
+//! - **reuseport**: one runtime and one socket for each thread; the kernel spreads connections by a
+//!   hash of their addresses.
+//! - **round-robin**: one runtime for each thread; one more thread accepts, and gives each
+//!   connection to the next of them.
+//! - **single**: one thread does all the work.
 //!
-//! Ending has two stages. When `stop` is cancelled nothing more is accepted, and each connection ends with the request that is under way;
-//! when the grace time is over, those that are left are dropped.
+//! A shutdown has two stages. When `stop` is cancelled no more connections are accepted, and each
+//! connection ends after its current request. When the grace period is over, the remaining
+//! connections are dropped.
 
 mod accept_loop;
 mod dispatch;

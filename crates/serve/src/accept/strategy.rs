@@ -3,26 +3,26 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Who accepts, and where connections live.
+/// Which threads accept, and where connections live.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptStrategy {
-    /// One runtime; its threads take tasks from each other.
+    /// One runtime whose threads take tasks from each other.
     WorkStealing,
-    /// A runtime and a socket for each thread.
+    /// One runtime and one socket for each thread.
     ReusePort,
-    /// A runtime for each thread; connections are dealt out in turn.
+    /// One runtime for each thread; connections go to each in turn.
     RoundRobin,
-    /// One thread.
+    /// A single thread.
     Single,
 }
 
-/// Not a way of accepting.
+/// The text names no accept strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is work-stealing, reuseport, round-robin or single")]
+#[error("expected work-stealing, reuseport, round-robin or single")]
 pub struct AcceptStrategyError;
 
 impl Default for AcceptStrategy {
-    /// The fastest: nothing is handed from one thread to another. Elsewhere than on Linux, a port's sockets do not share its connections.
+    /// `ReusePort` is the fastest: no connection is handed from one thread to another.
     fn default() -> Self {
         if cfg!(target_os = "linux") {
             Self::ReusePort
@@ -33,7 +33,7 @@ impl Default for AcceptStrategy {
 }
 
 impl AcceptStrategy {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 4] = [
         Self::WorkStealing,
         Self::ReusePort,
@@ -41,7 +41,7 @@ impl AcceptStrategy {
         Self::Single,
     ];
 
-    /// Its name.
+    /// The name as users write it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

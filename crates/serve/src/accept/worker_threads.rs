@@ -1,4 +1,4 @@
-//! The threads of a server.
+//! The worker threads of a server.
 
 use std::io;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use super::dispatch::{
 use crate::FileServer;
 use crate::observe::ConnectionFault;
 
-/// How a crew works.
+/// How the worker threads are started.
 #[derive(Debug, Clone)]
 pub struct WorkerThreadsOptions {
-    /// How its threads share ports.
+    /// How the threads share a port.
     pub strategy: AcceptStrategy,
-    /// Threads; one with [`AcceptStrategy::Single`].
+    /// Number of threads; always one with [`AcceptStrategy::Single`].
     pub threads: usize,
-    /// Connections that may be at one time.
+    /// Maximum number of connections at a time.
     pub max_connections: usize,
 }
 
@@ -42,30 +42,30 @@ impl Default for WorkerThreadsOptions {
     }
 }
 
-/// Threads that accept and serve.
+/// Threads that accept and serve connections.
 #[derive(Debug)]
 pub struct WorkerThreads {
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// Cancelled when the grace time is over.
+    /// Cancelled when the grace period is over.
     abort: CancellationToken,
-    /// Cancelled to begin the end.
+    /// Cancelled when the shutdown begins.
     stop: CancellationToken,
 }
 
-/// How a server ended.
+/// How a shutdown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShutdownOutcome {
-    /// Every request was answered.
+    /// Every request got its response.
     Clean,
-    /// Some were under way when the grace time was over.
+    /// Some requests were still unfinished when the grace period was over, and were dropped.
     Aborted,
 }
 
-/// A socket with what its connections are met with.
+/// A listening socket, with a TLS acceptor if its connections are encrypted.
 type ServingListener = (Listener, Option<TlsAcceptor>);
 
 impl WorkerThreadsOptions {
-    /// Sockets that each address must have.
+    /// How many sockets must be bound for each address.
     #[must_use]
     pub fn sockets_per_address(&self) -> usize {
         match self.strategy {
@@ -76,33 +76,34 @@ impl WorkerThreadsOptions {
 }
 
 impl WorkerThreads {
-    /// Starts threads that serve on the given sockets, each of which was bound for [`WorkerThreadsOptions::sockets_per_address`].
+    /// Starts threads that serve on the given sockets. Each address must have been bound
+    /// [`WorkerThreadsOptions::sockets_per_address`] times.
     ///
     /// # Errors
-    /// When the system gives no threads, or no descriptors for them.
+    /// When the system has no threads, or no descriptors for them.
     pub fn start(
         bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
         server: &Arc<FileServer>,
         options: &WorkerThreadsOptions,
     ) -> io::Result<Self> {
-        let mut crew = Self {
+        let mut workers = Self {
             threads: Vec::new(),
             abort: CancellationToken::new(),
             stop: CancellationToken::new(),
         };
-        let room = Arc::new(Semaphore::new(options.max_connections));
+        let permits = Arc::new(Semaphore::new(options.max_connections));
         let context = ConnectionContext {
             server: Arc::clone(server),
-            permits: room,
-            stop: crew.stop.clone(),
+            permits,
+            stop: workers.stop.clone(),
             tasks: TaskTracker::new(),
         };
         let threads = options.threads.max(1);
-        let mut shares = listeners_per_thread(bound, options.sockets_per_address());
+        let mut per_thread = listeners_per_thread(bound, options.sockets_per_address());
         match options.strategy {
             AcceptStrategy::WorkStealing => {
-                let doors = shares.remove(0);
-                crew.spawn_accepting(
+                let listeners = per_thread.remove(0);
+                workers.spawn_accepting(
                     0,
                     move || {
                         Builder::new_multi_thread()
@@ -111,38 +112,40 @@ impl WorkerThreads {
                             .build()
                     },
                     context,
-                    doors,
+                    listeners,
                 )?;
             }
             AcceptStrategy::Single | AcceptStrategy::ReusePort => {
-                for (index, doors) in shares.into_iter().enumerate() {
+                for (index, listeners) in per_thread.into_iter().enumerate() {
                     let context = ConnectionContext {
                         tasks: TaskTracker::new(),
                         ..context.clone()
                     };
-                    crew.spawn_accepting(index, single_threaded_runtime, context, doors)?;
+                    workers.spawn_accepting(index, single_threaded_runtime, context, listeners)?;
                 }
             }
             AcceptStrategy::RoundRobin => {
-                crew.spawn_round_robin(threads, &context, shares.remove(0))?
+                workers.spawn_round_robin(threads, &context, per_thread.remove(0))?
             }
         }
-        Ok(crew)
+        Ok(workers)
     }
 
-    /// Begins the end: nothing more is accepted.
+    /// Cancel this token to begin the shutdown: no more connections are accepted.
     #[must_use]
     pub fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Drops what is under way, once the end has begun: for those who cannot wait for [`shut_down`](Self::end) any longer.
+    /// Cancel this token, once the shutdown has begun, to drop the requests that are still
+    /// unfinished: for callers that cannot wait for [`shut_down`](Self::shut_down) any longer.
     #[must_use]
     pub fn abort_token(&self) -> CancellationToken {
         self.abort.clone()
     }
 
-    /// Ends: waits for requests that are under way, and drops those that take longer. Blocks.
+    /// Shuts down: waits for unfinished requests and drops those that take longer than `grace`.
+    /// Blocks.
     ///
     /// # Errors
     /// When a thread could not listen.
@@ -176,21 +179,21 @@ impl WorkerThreads {
         })
     }
 
-    /// A thread that accepts and serves.
+    /// Spawns a thread that accepts and serves.
     fn spawn_accepting(
         &mut self,
         index: usize,
         runtime: impl FnOnce() -> io::Result<Runtime>,
         context: ConnectionContext,
-        doors: Vec<ServingListener>,
+        listeners: Vec<ServingListener>,
     ) -> io::Result<()> {
         let abort = self.abort.clone();
-        // Not on the thread: what is missing is told before anybody connects.
+        // Built here and not on the thread, so that a failure is reported before anybody connects.
         let runtime = runtime()?;
         self.spawn_thread(index, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in doors {
+                for (listener, tls) in listeners {
                     let here = LocalDispatch(context.clone());
                     accepts.spawn(accept_loop(listener, tls, context.clone(), here));
                 }
@@ -201,17 +204,17 @@ impl WorkerThreads {
         })
     }
 
-    /// Threads that serve, and one that accepts for them.
+    /// Spawns threads that serve, and one that accepts for them.
     fn spawn_round_robin(
         &mut self,
         threads: usize,
         context: &ConnectionContext,
-        doors: Vec<ServingListener>,
+        listeners: Vec<ServingListener>,
     ) -> io::Result<()> {
-        let mut to = Vec::new();
+        let mut senders = Vec::new();
         for index in 0..threads {
             let (sender, mut receiver) = mpsc::channel::<DispatchedConnection>(DISPATCH_QUEUE);
-            to.push(sender);
+            senders.push(sender);
             let context = ConnectionContext {
                 tasks: TaskTracker::new(),
                 ..context.clone()
@@ -233,12 +236,12 @@ impl WorkerThreads {
         self.spawn_thread(threads, move || {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
-                for (listener, tls) in doors {
+                for (listener, tls) in listeners {
                     let metrics = Arc::clone(&context.server.options.metrics);
-                    let deal = RoundRobinDispatch::new(to.clone(), metrics);
-                    accepts.spawn(accept_loop(listener, tls, context.clone(), deal));
+                    let dispatch = RoundRobinDispatch::new(senders.clone(), metrics);
+                    accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
                 }
-                drop(to);
+                drop(senders);
                 join_accept_loops(accepts, &abort).await
             })
         })
@@ -257,25 +260,25 @@ impl WorkerThreads {
     }
 }
 
-/// The sockets of each thread.
+/// Distributes the sockets of each address over the threads.
 fn listeners_per_thread(
     bound: Vec<(Vec<Listener>, Option<Arc<ServerConfig>>)>,
     threads: usize,
 ) -> Vec<Vec<ServingListener>> {
-    let mut shares: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut per_thread: Vec<Vec<ServingListener>> = (0..threads).map(|_| Vec::new()).collect();
     for (listeners, tls) in bound {
-        for (share, listener) in shares.iter_mut().zip(listeners) {
+        for (share, listener) in per_thread.iter_mut().zip(listeners) {
             share.push((listener, tls.clone().map(TlsAcceptor::from)));
         }
     }
-    shares
+    per_thread
 }
 
 fn single_threaded_runtime() -> io::Result<Runtime> {
     Builder::new_current_thread().enable_all().build()
 }
 
-/// Waits for the ends of all loops.
+/// Waits until all accept loops have ended.
 async fn join_accept_loops(
     mut accepts: tokio::task::JoinSet<io::Result<()>>,
     abort: &CancellationToken,
@@ -297,7 +300,7 @@ async fn join_accept_loops(
     }
 }
 
-/// Waits for connections to end, or counts those that did not.
+/// Waits until all connections have ended; after an abort, counts those that have not.
 async fn drain_connections(context: &ConnectionContext, abort: &CancellationToken) {
     context.tasks.close();
     tokio::select! {

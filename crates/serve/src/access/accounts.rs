@@ -1,4 +1,4 @@
-//! From what was configured to the tables that requests are judged by.
+//! Turns the configuration into the tables against which requests are checked.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -12,10 +12,10 @@ use super::rules::{AuthRule, TokenRule};
 use super::scope::{AccessScope, AnonymousAccess};
 use super::signed_url::SigningKey;
 
-/// Who may do what. With nothing in it everybody may do everything.
+/// Who may do what. If all of it is empty, everybody may do everything.
 #[derive(Debug, Clone, Default)]
 pub struct AccessOptions {
-    /// Users whose passwords are at hand.
+    /// Users whose passwords are known in plain text.
     pub users: Vec<AuthRule>,
     /// Users whose passwords are hashed. A file without a user still closes the store.
     pub auth_files: Vec<AuthFile>,
@@ -23,11 +23,12 @@ pub struct AccessOptions {
     pub tokens: Vec<TokenRule>,
     /// More tokens. A file without a token still closes the store.
     pub token_files: Vec<TokenFile>,
-    /// What those may do who bring none of these.
+    /// What requests without credentials may do.
     pub anonymous: AnonymousAccess,
-    /// Checks URLs that carry their own permission. A key alone closes the store to all others.
+    /// Checks URLs that carry their own permission. A key alone closes the store to all other
+    /// requests.
     pub signing_key: Option<SigningKey>,
-    /// How much the hashing of passwords may cost.
+    /// Bounds the cost of password hashing.
     pub logins: LoginOptions,
 }
 
@@ -36,15 +37,17 @@ pub struct AccessOptions {
 pub struct LoginOptions {
     /// Passwords hashed at a time, each on a thread of its own with the memory that its hash wants.
     pub concurrent_hashes: NonZeroUsize,
-    /// Logins that may wait for their turn; one more is told to come again.
+    /// Logins that may wait for that; further ones get 503 and may try again.
     pub max_waiting: usize,
-    /// Of both together, those of one address (IPv6: of 64 bits of it), so that one client does not shut out the others.
+    /// Waiting and hashing logins of one address (for IPv6: of its /64), so that one client does
+    /// not shut out the others.
     pub max_per_address: NonZeroUsize,
-    /// Right logins that are remembered, and as many wrong ones; a hundred bytes each.
+    /// Successful logins that are cached, and as many failed ones; each takes a hundred bytes.
     pub cache_entries: usize,
-    /// How long a right login is remembered after it was last of use.
+    /// How long a successful login stays cached after its last use.
     pub success_lifetime: Duration,
-    /// How long a wrong one is: a program that repeats itself costs one hash in this time.
+    /// How long a failed login stays cached: a program that repeats itself costs one hash in this
+    /// time.
     pub failure_lifetime: Duration,
 }
 
@@ -52,31 +55,32 @@ impl Default for LoginOptions {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Self {
-            // Half of the machine goes on serving those who are known.
+            // The other half of the cores serves clients that are logged in.
             concurrent_hashes: NonZeroUsize::new(cores / 2).unwrap_or(NonZeroUsize::MIN),
-            // At 50 ms a hash the last of them waits for three seconds on one core.
+            // At 50 ms a hash the last one waits for three seconds on one core.
             max_waiting: 64,
-            // A download with twice the usual connections, which all bring the same new login at once.
+            // A download with twice the usual number of connections, which all send the same new
+            // login at once.
             max_per_address: NonZeroUsize::MIN.saturating_add(31),
-            // More users than this on one machine share the cache by turns.
+            // With more users than this on one machine, entries evict each other.
             cache_entries: 8192,
-            // A browser that pauses between two pages is not asked for another hash.
+            // A browser that pauses between two pages does not cost another hash.
             success_lifetime: Duration::from_secs(600),
-            // Long enough for a loop without a pause, short beside a person who tries again.
+            // Long enough for a loop without a pause, short for a person who tries again.
             failure_lifetime: Duration::from_secs(30),
         }
     }
 }
 
-/// Why the configuration makes no sense.
+/// Why a configuration contradicts itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessError {
-    /// The rules of one user differ in the password, so that one of them is a mistake.
+    /// The rules of one user differ in the password, so one of them is a mistake.
     #[error(
         "user {user:?} has two passwords: give each rule of a user the same password, or the same hash"
     )]
     TwoPasswords {
-        /// Who.
+        /// The user of the rules.
         user: String,
     },
 }
@@ -86,18 +90,17 @@ pub enum AccessError {
 pub(super) struct UserAccount {
     /// For the log.
     pub(super) user: Arc<str>,
-    /// How the password is known.
     pub(super) password: StoredPassword,
-    /// What they may do.
+    /// What the user may do.
     pub(super) scopes: Arc<[AccessScope]>,
 }
 
-/// What a password is held against.
+/// What a password is compared with.
 #[derive(Debug)]
 pub(super) enum StoredPassword {
-    /// The digest of name and password.
+    /// The digest of user name and password.
     Digest(SecretDigest),
-    /// Takes its time.
+    /// A slow hash.
     Hash(Arc<PasswordHash>),
 }
 
@@ -109,14 +112,15 @@ pub(super) struct UserAccounts {
     pub(super) users: HashMap<SecretDigest, UserAccount>,
     /// By the digest of the token.
     pub(super) tokens: HashMap<SecretDigest, Arc<[AccessScope]>>,
-    /// Every hash of a user. Strangers are held against one of these, whichever their name leads to: then a name that nobody has
-    /// takes as long as one that somebody has, whatever hashes are in use.
+    /// Every hash of a user. The password of an unknown user is checked against one of these,
+    /// chosen by the name. So an unknown name takes as long as a known one, whatever hashes are in
+    /// use.
     pub(super) hashes: Vec<Arc<PasswordHash>>,
-    /// What strangers are compared with.
+    /// A random digest that unknown credentials are compared with.
     pub(super) dummy_digest: SecretDigest,
 }
 
-/// A user while the rules are gathered.
+/// A user while the rules are collected.
 struct UserAccountBuilder {
     user: String,
     password: StoredPassword,
@@ -128,7 +132,7 @@ impl UserAccounts {
         let digests = SecretHasher::new();
         let mut users = HashMap::new();
         for rule in &options.users {
-            let proof = digests.digest(
+            let password = digests.digest(
                 SecretDigestKind::Login,
                 &[&rule.user, rule.password.expose()],
             );
@@ -136,17 +140,17 @@ impl UserAccounts {
             add_rule(
                 &mut users,
                 entry,
-                (&rule.user, StoredPassword::Digest(proof), &rule.scope),
+                (&rule.user, StoredPassword::Digest(password), &rule.scope),
             )?;
         }
         for HashedRule { user, hash, scope } in
             options.auth_files.iter().flat_map(|file| &file.rules)
         {
-            let proof = StoredPassword::Hash(Arc::new(hash.clone()));
+            let password = StoredPassword::Hash(Arc::new(hash.clone()));
             add_rule(
                 &mut users,
                 digests.digest(SecretDigestKind::User, &[user]),
-                (user, proof, scope),
+                (user, password, scope),
             )?;
         }
         let mut tokens: HashMap<SecretDigest, Vec<AccessScope>> = HashMap::new();
@@ -182,19 +186,19 @@ impl UserAccounts {
 fn add_rule(
     users: &mut HashMap<SecretDigest, UserAccountBuilder>,
     entry: SecretDigest,
-    (user, proof, scope): (&str, StoredPassword, &AccessScope),
+    (user, password, scope): (&str, StoredPassword, &AccessScope),
 ) -> Result<(), AccessError> {
-    let known = users.entry(entry).or_insert_with(|| UserAccountBuilder {
+    let account = users.entry(entry).or_insert_with(|| UserAccountBuilder {
         user: user.to_owned(),
-        password: proof.clone(),
+        password: password.clone(),
         scopes: Vec::new(),
     });
-    if known.password != proof {
+    if account.password != password {
         return Err(AccessError::TwoPasswords {
             user: user.to_owned(),
         });
     }
-    known.scopes.push(scope.clone());
+    account.scopes.push(scope.clone());
     Ok(())
 }
 
@@ -218,11 +222,11 @@ impl PartialEq for StoredPassword {
 }
 
 impl From<UserAccountBuilder> for UserAccount {
-    fn from(gathered: UserAccountBuilder) -> Self {
+    fn from(builder: UserAccountBuilder) -> Self {
         Self {
-            user: gathered.user.into(),
-            password: gathered.password,
-            scopes: gathered.scopes.into(),
+            user: builder.user.into(),
+            password: builder.password,
+            scopes: builder.scopes.into(),
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Files of logins and of tokens: one to a line, `#` before a comment, blank lines as one likes.
+//! Files of logins and of tokens: one on each line; `#` begins a comment, and blank lines are
+//! ignored.
 //!
-//! A login is `user:HASH:ro|rw[:/prefix]`; a token is written as on the command line. Errors name the file and the line and show
-//! nothing of either, as people put passwords where hashes belong. A file that names nobody lets nobody in: it opens nothing.
+//! A login is `user:HASH:ro|rw[:/prefix]`; a token is written as on the command line. Errors name
+//! the file and the line but show no text of it, as people put passwords where hashes belong. A
+//! file without a login permits nobody anything.
 
 use std::fmt;
 use std::io::Read as _;
@@ -14,42 +16,42 @@ use super::password_hash::{PasswordHash, PasswordHashError};
 use super::rules::{AuthRuleError, TokenRule, check_user};
 use super::scope::{AccessScope, AccessScopeError};
 
-/// Bytes of the longest file; some hundred thousand logins.
+/// Maximum bytes of a file: some hundred thousand logins.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// A user, the password's hash, and one thing that the user may do.
+/// A user, the password's hash, and one scope of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HashedRule {
-    /// Who.
+    /// The user's name.
     pub user: String,
-    /// Of the password.
+    /// The hash of the password.
     pub hash: PasswordHash,
-    /// What they may do.
+    /// What the user may do.
     pub scope: AccessScope,
 }
 
 /// A file of logins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthFile {
-    /// In the order of their lines. Several may name one user, with the same hash.
+    /// In the order of the lines. Several may name one user, with the same hash.
     pub rules: Vec<HashedRule>,
 }
 
 /// A file of tokens.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TokenFile {
-    /// In the order of their lines.
+    /// In the order of the lines.
     pub rules: Vec<TokenRule>,
 }
 
-/// A file that cannot be used.
+/// Why a file of logins or tokens cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub struct AuthFileError {
-    /// Which.
+    /// The file.
     pub path: PathBuf,
-    /// Where in it, from 1.
+    /// The line, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,
-    /// Why.
+    /// What is wrong.
     #[source]
     pub kind: AuthFileErrorKind,
 }
@@ -64,31 +66,31 @@ impl fmt::Display for AuthFileError {
     }
 }
 
-/// What is wrong with a file, or a line of one.
+/// What is wrong with a file or with a line of it.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthFileErrorKind {
-    /// The system says so.
+    /// The system could not read it.
     #[error("it cannot be read")]
     Io(#[from] std::io::Error),
-    /// Some other file.
+    /// Probably not a file of logins or tokens.
     #[error("it is larger than {} MiB", MAX_BYTES >> 20)]
     TooLong,
-    /// Some other file.
+    /// Probably not a file of logins or tokens.
     #[error("it is not text in UTF-8")]
     Encoding,
-    /// A line of three or four parts was expected.
+    /// The line does not have three or four fields.
     #[error(
         "a login is written user:HASH:ro or user:HASH:rw, with :/prefix after it for a part of the store"
     )]
     Format,
-    /// The first part.
-    #[error("this is no login")]
+    /// The user name is invalid.
+    #[error("not a valid login")]
     Rule(#[from] AuthRuleError),
-    /// The second part.
-    #[error("this is no hash of a password")]
+    /// The hash is invalid.
+    #[error("not a password hash")]
     Hash(#[from] PasswordHashError),
-    /// The rest.
-    #[error("what may be done is written ro|rw[:/prefix]")]
+    /// The scope is invalid.
+    #[error("the rights are written ro|rw[:/prefix]")]
     Scope(#[from] AccessScopeError),
 }
 
@@ -96,15 +98,15 @@ impl AuthFile {
     /// Reads a file. Blocks.
     ///
     /// # Errors
-    /// When it cannot be read, or a line is no login.
+    /// When it cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, AuthFileError> {
         Self::parse(path, &read_text(path)?)
     }
 
-    /// The same with the text at hand; the path is for errors.
+    /// Parses a text; `path` is for errors.
     ///
     /// # Errors
-    /// When a line is no login.
+    /// When a line is invalid.
     pub fn parse(path: &Path, text: &str) -> Result<Self, AuthFileError> {
         let rules = parse_lines(path, text, parse_login)?;
         Ok(Self { rules })
@@ -115,15 +117,15 @@ impl TokenFile {
     /// Reads a file. Blocks.
     ///
     /// # Errors
-    /// When it cannot be read, or a line is no token.
+    /// When it cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, AuthFileError> {
         Self::parse(path, &read_text(path)?)
     }
 
-    /// The same with the text at hand; the path is for errors.
+    /// Parses a text; `path` is for errors.
     ///
     /// # Errors
-    /// When a line is no token.
+    /// When a line is invalid.
     pub fn parse(path: &Path, text: &str) -> Result<Self, AuthFileError> {
         let rules = parse_lines(path, text, |line| Ok(TokenRule::from_str(line)?))?;
         Ok(Self { rules })
@@ -143,20 +145,20 @@ fn parse_login(line: &str) -> Result<HashedRule, AuthFileErrorKind> {
     })
 }
 
-/// Says so when every user of the machine can read a file of secrets. It is used all the same: in a container there may be no other
-/// user.
+/// Warns when every user of the machine can read a file of secrets. The file is used nevertheless:
+/// in a container there may be no other user.
 pub(super) fn warn_if_exposed(path: &Path, file: &std::fs::File) {
     use std::os::unix::fs::PermissionsExt as _;
     let meta = file.metadata();
     if meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o004 != 0) {
         let path = path.display();
         tracing::warn!(
-            "{path} can be read by every user of this machine; `chmod o= {path}` mends that"
+            "{path} can be read by every user of this machine; `chmod o= {path}` fixes that"
         );
     }
 }
 
-/// What stands on each line that says something.
+/// Parses each line that is neither blank nor a comment.
 fn parse_lines<T>(
     path: &Path,
     text: &str,
@@ -164,8 +166,8 @@ fn parse_lines<T>(
 ) -> Result<Vec<T>, AuthFileError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let numbered = text.lines().map(str::trim).zip(1..);
-    let said = numbered.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
-    let rules = said.map(|(line, number)| {
+    let rules = numbered.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let rules = rules.map(|(line, number)| {
         read(line).map_err(|kind| AuthFileError {
             path: path.to_owned(),
             line: Some(number),
@@ -175,7 +177,7 @@ fn parse_lines<T>(
     rules.collect()
 }
 
-/// A file as text, with a bound: `/dev/zero` has no end.
+/// Reads a file of bounded size as text: `/dev/zero` has no end.
 fn read_text(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
     let read = || {
         let file = std::fs::File::open(path)?;
@@ -233,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_line_and_show_nothing_of_it() {
+    fn errors_name_the_line_and_hide_its_text() {
         let hash = bcrypt_of("x");
         let cases = [
             ("alice".to_owned(), "a login is written"),
             ("alice:hunter2".to_owned(), "a login is written"),
-            ("alice:hunter2:ro".to_owned(), "no hash"),
-            (format!(":{hash}:ro"), "no login"),
-            (format!("alice:{hash}:hunter2"), "what may be done"),
-            (format!("alice:{hash}:ro:hunter2"), "what may be done"),
+            ("alice:hunter2:ro".to_owned(), "not a password hash"),
+            (format!(":{hash}:ro"), "not a valid login"),
+            (format!("alice:{hash}:hunter2"), "the rights are written"),
+            (format!("alice:{hash}:ro:hunter2"), "the rights are written"),
         ];
         for (line, wanted) in cases {
             let error =
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_text_is_refused() {
+    fn unreadable_and_endless_files_are_refused() {
         let error = AuthFile::read(Path::new("/nonexistent")).expect_err("none");
         assert!(matches!(error.kind, AuthFileErrorKind::Io(_)) && error.line.is_none());
         let error = AuthFile::read(Path::new("/dev/zero")).expect_err("no end");

@@ -1,18 +1,22 @@
-//! The judgement of a request. Runs on a reactor, for each request: no disk, no waiting, and no hash of a password.
+//! Authorizes requests. Runs on a reactor for each request: no disk, no waiting, and no password
+//! hash.
 //!
-//! What a request brings is looked at in this order, and the first thing that is there decides:
+//! These are checked in order, and the first that applies decides:
 //!
-//! 1. nothing is configured: everybody may do everything;
-//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none): granted, with the rights of
-//!    strangers. Its answer must therefore not depend on what is in the store;
-//! 3. a signature in the query, when there is a key to check it;
-//! 4. the Authorization field. A wrong one is refused even where strangers may go, so that who mistypes a password is told;
-//! 5. none of these: what strangers may do.
+//! 1. No access is configured: everybody may do everything.
+//! 2. OPTIONS asks about the server, often without credentials (a browser's preflight has none):
+//!    granted, with the permissions of requests without credentials. Its response must therefore
+//!    not depend on the files in the store.
+//! 3. A signature in the query, if there is a key to check it with.
+//! 4. The Authorization field. Wrong credentials are refused even where none are needed, so that a
+//!    user who mistypes a password learns of it.
+//! 5. None of these: what requests without credentials may do.
 //!
-//! How long an answer takes must not say which names exist. A name is looked up by its digest, and one comparison of digests is
-//! made for each login, with a random digest when there is nobody to compare with. If any user has a hashed password, every login
-//! that is not right at first sight costs one hash: the user's own, or for others the hash of a user that the name leads to, whose
-//! outcome counts for nothing. In tests both are counted (`tally`).
+//! The time that a response takes must not reveal which user names exist. A name is looked up by
+//! its digest, and each login costs one comparison of digests, with a random digest for unknown
+//! users. If any user has a hashed password, every login that does not match at once costs one
+//! hash: the user's own, or for unknown users the hash of some user, whose outcome is ignored.
+//! Tests count both (`counters`).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -33,7 +37,7 @@ use super::scope::{AccessRight, AccessScope, AnonymousAccess};
 use super::secret::ZeroizedSecret;
 use super::signed_url::{SignatureCheck, SigningKey};
 
-/// Who may do what. Cheap to clone; it never changes, so what was configured anew is a new one.
+/// Who may do what. Cheap to clone, and immutable: a reload makes a new one.
 #[derive(Debug, Clone)]
 pub struct AccessControl {
     /// `None` when everybody may do everything.
@@ -44,32 +48,32 @@ pub struct AccessControl {
 struct AccessRules {
     accounts: UserAccounts,
     logins: Arc<LoginQueue>,
-    /// What strangers may do.
+    /// What requests without credentials may do.
     anonymous: Arc<[AccessScope]>,
     signing_key: Option<SigningKey>,
-    /// What a 401 says.
+    /// The `WWW-Authenticate` fields of a 401.
     challenges: Arc<[HeaderValue]>,
 }
 
-/// What is known of a request when it is judged.
+/// The parts of a request that matter for its permissions.
 #[derive(Clone, Copy)]
 pub struct AccessRequest<'a> {
-    /// Its method.
+    /// The request method.
     pub method: &'a Method,
-    /// Its path.
+    /// The path, parsed.
     pub path: &'a RequestPath,
-    /// Its query, as it was sent, without the question mark.
+    /// The query as it was sent, without the question mark.
     pub query: Option<&'a str>,
-    /// Its header fields, of which Authorization is looked at.
+    /// The header fields; only Authorization is used.
     pub headers: &'a HeaderMap,
-    /// The time.
+    /// The current time.
     pub now: SystemTime,
-    /// Where it comes from, so that one client's guesses do not keep the others from logging in. `None` when that is not known:
-    /// for a Unix socket, or a proxy that all come through.
+    /// The client's address, so that one client's guesses do not keep the others from logging in.
+    /// `None` when it is unknown: for a Unix socket, or a proxy that all clients come through.
     pub peer: Option<IpAddr>,
 }
 
-/// Without the fields and the query, which hold secrets.
+/// Leaves out the header fields and the query, which hold secrets.
 impl fmt::Debug for AccessRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Ask({} {})", self.method, self.path.key)
@@ -77,7 +81,7 @@ impl fmt::Debug for AccessRequest<'_> {
 }
 
 impl AccessControl {
-    /// Gathers what was configured. Blocks for no disk and hashes nothing.
+    /// Builds the tables. Neither blocks nor hashes.
     ///
     /// # Errors
     /// When the rules contradict each other.
@@ -119,83 +123,88 @@ impl AccessControl {
         self.rules.is_none()
     }
 
-    /// Whether somebody without a login, a token or a signature may do anything.
+    /// Whether requests without credentials may do anything.
     #[must_use]
     pub fn allows_anonymous(&self) -> bool {
         let rules = self.rules.as_ref();
         rules.is_none_or(|rules| !rules.anonymous.is_empty())
     }
 
-    /// What is to be done with a request.
+    /// Decides what is to be done with a request.
     #[must_use]
-    pub fn authorize(&self, ask: &AccessRequest<'_>) -> AccessDecision {
-        self.decide(ask, None)
+    pub fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {
+        self.decide(request, None)
     }
 
-    /// The same after its password was hashed; never [`AccessDecision::NeedsHashing`] for the request that it was hashed for. To be asked
-    /// of the one that wanted it hashed, also if there is a newer one by now.
+    /// Decides again after the password was hashed; never [`AccessDecision::NeedsHashing`] for the
+    /// request that it was hashed for. Call it on the instance that returned the [`PendingLogin`],
+    /// even if a reload has made a newer one.
     #[must_use]
     pub fn authorize_with_result(
         &self,
-        ask: &AccessRequest<'_>,
-        checked: &LoginResult,
+        request: &AccessRequest<'_>,
+        login_result: &LoginResult,
     ) -> AccessDecision {
-        self.decide(ask, Some(checked))
+        self.decide(request, Some(login_result))
     }
 
-    fn decide(&self, ask: &AccessRequest<'_>, checked: Option<&LoginResult>) -> AccessDecision {
+    fn decide(
+        &self,
+        request: &AccessRequest<'_>,
+        login_result: Option<&LoginResult>,
+    ) -> AccessDecision {
         let Some(rules) = &self.rules else {
             return AccessDecision::Granted(Permissions::open());
         };
-        if *ask.method == Method::OPTIONS {
+        if *request.method == Method::OPTIONS {
             return AccessDecision::Granted(Permissions::anonymous(&rules.anonymous));
         }
-        if let Some(verdict) = rules.check_signature(ask) {
+        if let Some(verdict) = rules.check_signature(request) {
             return rules.granted_or_refused(verdict);
         }
-        match RequestCredentials::parse(ask.headers) {
+        match RequestCredentials::parse(request.headers) {
             RequestCredentials::None => {
-                rules.check_permissions(ask, Permissions::anonymous(&rules.anonymous))
+                rules.check_permissions(request, Permissions::anonymous(&rules.anonymous))
             }
             RequestCredentials::Malformed => {
                 rules.refuse(AccessRefusalReason::MalformedAuthorization)
             }
-            RequestCredentials::Token(token) => rules.check_token(ask, &token),
+            RequestCredentials::Token(token) => rules.check_token(request, &token),
             RequestCredentials::Login { user, password } => {
-                rules.check_login(ask, (&user, password), checked)
+                rules.check_login(request, (&user, password), login_result)
             }
         }
     }
 }
 
 impl AccessRules {
-    /// What the query says of itself; `None` if it has no signature, or there is no key.
+    /// The outcome of the signature in the query; `None` if there is no signature or no key.
     fn check_signature(
         &self,
-        ask: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
     ) -> Option<Result<Permissions, AccessRefusalReason>> {
         let key = self.signing_key.as_ref()?;
-        match key.verify(ask.method, ask.path, ask.query, ask.now) {
+        match key.verify(request.method, request.path, request.query, request.now) {
             SignatureCheck::Unsigned => None,
-            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, ask.path))),
+            SignatureCheck::Valid(method) => Some(Ok(Permissions::signed(method, request.path))),
             SignatureCheck::Expired => Some(Err(AccessRefusalReason::LinkExpired)),
             SignatureCheck::Invalid => Some(Err(AccessRefusalReason::BadSignature)),
         }
     }
 
-    fn check_token(&self, ask: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
-        let came = self
+    fn check_token(&self, request: &AccessRequest<'_>, token: &ZeroizedSecret) -> AccessDecision {
+        let digest = self
             .accounts
             .hasher
             .digest(SecretDigestKind::Token, &[token.expose()]);
-        let known = self.accounts.tokens.get_key_value(&came);
-        let held = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
-        let is_right = came.matches(held);
+        let known = self.accounts.tokens.get_key_value(&digest);
+        let expected = known.map_or(&self.accounts.dummy_digest, |(digest, _)| digest);
+        let is_correct = digest.matches(expected);
         match known {
-            Some((_, scopes)) if is_right => {
-                let grant =
+            Some((_, scopes)) if is_correct => {
+                let permissions =
                     Permissions::scoped((PermissionSource::Token, None), scopes, &self.anonymous);
-                self.check_permissions(ask, grant)
+                self.check_permissions(request, permissions)
             }
             _ => self.refuse(AccessRefusalReason::WrongCredentials),
         }
@@ -203,75 +212,81 @@ impl AccessRules {
 
     fn check_login(
         &self,
-        ask: &AccessRequest<'_>,
+        request: &AccessRequest<'_>,
         (user, password): (&str, ZeroizedSecret),
-        checked: Option<&LoginResult>,
+        login_result: Option<&LoginResult>,
     ) -> AccessDecision {
         let digests = &self.accounts.hasher;
-        let name = digests.digest(SecretDigestKind::User, &[user]);
-        let came = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
-        let account = self.accounts.users.get(&name);
-        let (held, own_hash) = match account.map(|account| &account.password) {
+        let user_digest = digests.digest(SecretDigestKind::User, &[user]);
+        let digest = digests.digest(SecretDigestKind::Login, &[user, password.expose()]);
+        let account = self.accounts.users.get(&user_digest);
+        let (expected, own_hash) = match account.map(|account| &account.password) {
             Some(StoredPassword::Digest(digest)) => (digest, None),
             Some(StoredPassword::Hash(hash)) => (&self.accounts.dummy_digest, Some(hash)),
             None => (&self.accounts.dummy_digest, None),
         };
         let hashes = &self.accounts.hashes;
-        let outcome = match came.matches(held) {
+        let outcome = match digest.matches(expected) {
             true => Some(true),
             false if hashes.is_empty() => Some(false),
-            false => self.cached_result(&came, ask.now, checked),
+            false => self.cached_result(&digest, request.now, login_result),
         };
         match (outcome, account) {
             (Some(true), Some(account)) => {
-                let who = (PermissionSource::Login, Some(Arc::clone(&account.user)));
+                let source = (PermissionSource::Login, Some(Arc::clone(&account.user)));
                 return self.check_permissions(
-                    ask,
-                    Permissions::scoped(who, &account.scopes, &self.anonymous),
+                    request,
+                    Permissions::scoped(source, &account.scopes, &self.anonymous),
                 );
             }
             (Some(_), _) => return self.refuse(AccessRefusalReason::WrongCredentials),
             (None, _) => {}
         }
-        let Some(place) = self.logins.slots.try_acquire(ask.peer) else {
+        let Some(slot) = self.logins.slots.try_acquire(request.peer) else {
             return self.refuse(AccessRefusalReason::Busy);
         };
-        let anothers = &hashes[name.index(hashes.len())];
+        let decoy = &hashes[user_digest.index(hashes.len())];
         AccessDecision::NeedsHashing(PendingLogin {
             queue: Arc::clone(&self.logins),
             attempt: LoginAttempt {
-                digest: came,
+                digest,
                 password,
-                hash: Arc::clone(own_hash.unwrap_or(anothers)),
+                hash: Arc::clone(own_hash.unwrap_or(decoy)),
                 user_exists: own_hash.is_some(),
             },
-            slot: place,
+            slot,
         })
     }
 
-    /// What hashing said of this login, now or a while ago.
+    /// Whether this login is correct, if that is known from hashing it now or earlier.
     fn cached_result(
         &self,
-        came: &SecretDigest,
+        digest: &SecretDigest,
         now: SystemTime,
-        checked: Option<&LoginResult>,
+        login_result: Option<&LoginResult>,
     ) -> Option<bool> {
-        if let Some(checked) = checked.filter(|checked| checked.digest.matches(came)) {
-            return Some(checked.is_correct);
+        if let Some(login_result) =
+            login_result.filter(|login_result| login_result.digest.matches(digest))
+        {
+            return Some(login_result.is_correct);
         }
-        if self.logins.successes.contains(came, now) {
+        if self.logins.successes.contains(digest, now) {
             return Some(true);
         }
-        self.logins.failures.contains(came, now).then_some(false)
+        self.logins.failures.contains(digest, now).then_some(false)
     }
 
-    /// Grants a request what it asks for, if the grant reaches that far.
-    fn check_permissions(&self, ask: &AccessRequest<'_>, grant: Permissions) -> AccessDecision {
-        let needed = AccessRight::required_for(ask.method).unwrap_or(AccessRight::Write);
-        if grant.allows(needed, &ask.path.key) {
-            return AccessDecision::Granted(grant);
+    /// Grants the request if the permissions allow its method and path.
+    fn check_permissions(
+        &self,
+        request: &AccessRequest<'_>,
+        permissions: Permissions,
+    ) -> AccessDecision {
+        let needed = AccessRight::required_for(request.method).unwrap_or(AccessRight::Write);
+        if permissions.allows(needed, &request.path.key) {
+            return AccessDecision::Granted(permissions);
         }
-        self.refuse(match grant.source {
+        self.refuse(match permissions.source {
             PermissionSource::Anonymous if !self.challenges.is_empty() => {
                 AccessRefusalReason::LoginRequired
             }
@@ -287,26 +302,23 @@ impl AccessRules {
         outcome: Result<Permissions, AccessRefusalReason>,
     ) -> AccessDecision {
         match outcome {
-            Ok(grant) => AccessDecision::Granted(grant),
-            Err(why) => self.refuse(why),
+            Ok(permissions) => AccessDecision::Granted(permissions),
+            Err(reason) => self.refuse(reason),
         }
     }
 
-    fn refuse(&self, why: AccessRefusalReason) -> AccessDecision {
-        let challenges = match why {
+    fn refuse(&self, reason: AccessRefusalReason) -> AccessDecision {
+        let challenges = match reason {
             AccessRefusalReason::LoginRequired
             | AccessRefusalReason::MalformedAuthorization
             | AccessRefusalReason::WrongCredentials => Arc::clone(&self.challenges),
             _ => Arc::from([]),
         };
-        AccessDecision::Refused(AccessRefusal {
-            reason: why,
-            challenges,
-        })
+        AccessDecision::Refused(AccessRefusal { reason, challenges })
     }
 }
 
-/// How one may log in. Basic comes first: browsers that know one scheme alone know that.
+/// The challenges of a 401. Basic comes first: browsers that support one scheme only support that.
 fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
     let basic = HeaderValue::from_static(r#"Basic realm="haul", charset="UTF-8""#);
     let bearer = HeaderValue::from_static(r#"Bearer realm="haul""#);

@@ -1,8 +1,9 @@
-//! CORS: which other pages may use the store from a browser (the Fetch standard, 3.2).
+//! CORS: which pages of other sites may use the store from a browser (Fetch standard, 3.2).
 //!
-//! Browsers keep a page from reading what another origin answers unless that answer names the page's origin, and ask beforehand, by
-//! OPTIONS, when a page wants more than a form could send. Both are answered here from what was configured, without a word on the
-//! files: a preflight has no credentials, and its answer is the same for every key.
+//! A browser keeps a page from reading the response of another origin unless that response names
+//! the page's origin. When a page wants more than a form could send, the browser asks beforehand by
+//! OPTIONS (a preflight). Both responses follow from the configuration alone and reveal nothing
+//! about files: a preflight has no credentials, and its response is the same for every key.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -19,66 +20,69 @@ use http::{HeaderMap, HeaderValue, Method};
 use super::permissions::{PermissionSource, Permissions};
 use super::web_origin::{WebOrigin, WebOriginError, request_origin};
 
-/// Digests of what is sent (RFC 9530).
+/// Digests of the transferred bytes (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 
-/// Digests of what is held (RFC 9530).
+/// Digests of the stored file (RFC 9530).
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// The oldest of them.
+/// The oldest digest field.
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 
-/// Whose pages.
+/// Whose pages may use the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AllowedOrigins {
-    /// These; none of them is no CORS at all.
+    /// These origins. An empty list turns CORS off.
     List(Vec<WebOrigin>),
-    /// All pages there are. They get what strangers get, and what a script brings a token for, and no login that a browser stored.
+    /// The pages of every site. They may do what requests without credentials may, and what a
+    /// script sends a token for, but cannot use logins that a browser stored.
     Any,
 }
 
-/// What other pages may do.
+/// What pages of other sites may do.
 #[derive(Debug, Clone)]
 pub struct CorsOptions {
-    /// Whose pages. None by default.
+    /// Whose pages; none by default.
     pub origins: AllowedOrigins,
-    /// What they may do: by default read.
+    /// The methods they may use; by default those that read.
     pub allowed_methods: Vec<Method>,
-    /// What they may say: by default what this store understands.
+    /// The header fields they may send; by default all that this store understands.
     pub allowed_headers: Vec<HeaderName>,
-    /// What they may read of an answer besides the body: by default what this store says.
+    /// The response header fields they may read; by default all that this store sends.
     pub exposed_headers: Vec<HeaderName>,
-    /// Whether browsers add the logins they have stored to what these pages ask. Also wanted by pages that bring a login (not a
-    /// token) themselves and write with it, since the one cannot be told from the other here.
+    /// Whether browsers add their stored logins to the requests of these pages. Pages that send a
+    /// login (not a token) themselves and write with it need this too, since the server cannot tell
+    /// the two apart.
     pub credentials: bool,
-    /// How long browsers keep the answer to a preflight.
+    /// How long browsers cache the response to a preflight.
     pub max_age: Duration,
 }
 
 /// Whether a page of another site may write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrossSiteWrite {
-    /// It may.
+    /// The page may write.
     Allowed,
-    /// It might with this login if it were let use those that browsers store ([`CorsOptions::credentials`]): which of the two it
-    /// is cannot be seen. A token it may use.
+    /// Denied with this login unless pages may use the logins that browsers store
+    /// ([`CorsOptions::credentials`]): the server cannot see whether the browser stored it. The
+    /// page may use a token.
     NeedsCredentials,
-    /// It may not.
+    /// The page may not write.
     Denied,
 }
 
-/// Why it makes no sense.
+/// Why a CORS configuration is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CorsError {
-    /// Browsers refuse that too.
-    #[error("the pages of every origin cannot be let use stored logins: name the origins")]
+    /// Browsers refuse this combination too.
+    #[error("pages of every origin cannot be allowed to use stored logins: name the origins")]
     AnyWithCredentials,
-    /// A method that no header can hold, or more headers than fit.
+    /// A method is not valid in a header, or the header is too long.
     #[error("the methods or headers for other pages do not fit into a header field")]
     HeaderField,
 }
 
-/// The answers, made once.
+/// The response fields, formatted once.
 #[derive(Debug, Clone)]
 pub struct CorsPolicy {
     origins: AllowedOrigins,
@@ -125,7 +129,7 @@ impl Default for CorsOptions {
                 RETRY_AFTER,
             ],
             credentials: false,
-            // An hour: what was configured anew is seen within it. Browsers cap it at two.
+            // An hour: a new configuration takes effect within it. Browsers cap it at two.
             max_age: Duration::from_secs(3600),
         }
     }
@@ -134,7 +138,7 @@ impl Default for CorsOptions {
 impl FromStr for AllowedOrigins {
     type Err = WebOriginError;
 
-    /// `*`, or origins with commas between them.
+    /// Parses `*`, or origins separated by commas.
     fn from_str(text: &str) -> Result<Self, WebOriginError> {
         if text.trim() == "*" {
             return Ok(Self::Any);
@@ -145,7 +149,7 @@ impl FromStr for AllowedOrigins {
 }
 
 impl CorsPolicy {
-    /// Writes down what will be answered.
+    /// Formats the response fields.
     ///
     /// # Errors
     /// See [`CorsError`].
@@ -165,51 +169,51 @@ impl CorsPolicy {
         })
     }
 
-    /// Whether there is none.
+    /// Whether no other site has any permission.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         matches!(&self.origins, AllowedOrigins::List(list) if list.is_empty())
     }
 
-    /// The header fields of the answer (204) to a preflight; `None` for what is none. Only for OPTIONS. A page that is not let gets
-    /// an answer without permission in it.
+    /// The header fields of the response (204) to a preflight; `None` if this is no preflight. Only
+    /// for OPTIONS. A page without permission gets a response without the permitting fields.
     #[must_use]
     pub fn preflight_headers(&self, request: &HeaderMap) -> Option<HeaderMap> {
         if self.is_disabled() || !request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             return None;
         }
         request_origin(request)?;
-        let mut answer = HeaderMap::new();
-        if self.add_allowed_origin(request, &mut answer) {
-            answer.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
-            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
-            answer.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
+        let mut response = HeaderMap::new();
+        if self.add_allowed_origin(request, &mut response) {
+            response.insert(ACCESS_CONTROL_ALLOW_METHODS, self.methods.clone());
+            response.insert(ACCESS_CONTROL_ALLOW_HEADERS, self.headers.clone());
+            response.insert(ACCESS_CONTROL_MAX_AGE, self.max_age.clone());
         }
-        Some(answer)
+        Some(response)
     }
 
-    /// Adds to an answer of whatever status what lets the page read it. Fields that are there stay.
-    pub fn add_headers(&self, request: &HeaderMap, answer: &mut HeaderMap) {
-        if !self.is_disabled() && self.add_allowed_origin(request, answer) {
-            answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
+    /// Adds the fields that let a page read the response, whatever its status. Other fields stay.
+    pub fn add_headers(&self, request: &HeaderMap, response: &mut HeaderMap) {
+        if !self.is_disabled() && self.add_allowed_origin(request, response) {
+            response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
         }
     }
 
-    /// Whether a request that [`is_cross_site`](super::is_cross_site) may write nevertheless: because its page was configured to,
-    /// or because it was granted by what no browser adds by itself. Every page is no page in particular, so `*` does not let
-    /// pages use the logins that browsers have stored.
+    /// Whether a request that is [cross-site](super::is_cross_site) may write nevertheless: because
+    /// its page is configured to, or because its credentials are of a kind that no browser adds by
+    /// itself. `*` does not let pages use the logins that browsers store.
     #[must_use]
     pub fn cross_site_write(
         &self,
         request: &HeaderMap,
         method: &Method,
-        grant: &Permissions,
+        permissions: &Permissions,
     ) -> CrossSiteWrite {
         let is_named = self.origins == AllowedOrigins::Any || self.listed_origin(request).is_some();
-        match grant.source {
+        match permissions.source {
             PermissionSource::Token | PermissionSource::Signature => CrossSiteWrite::Allowed,
             _ if !is_named || !self.write_methods.contains(method) => CrossSiteWrite::Denied,
-            // Without leave to use stored logins a page could still send a form with one.
+            // If stored logins were allowed, a page could send a form with one.
             PermissionSource::Login if !self.credentials => CrossSiteWrite::NeedsCredentials,
             PermissionSource::Open | PermissionSource::Anonymous | PermissionSource::Login => {
                 CrossSiteWrite::Allowed
@@ -225,23 +229,23 @@ impl CorsPolicy {
         request_origin(request).filter(|stated| list.iter().any(|origin| origin.matches(stated)))
     }
 
-    /// Names the origin in the answer, if it may be.
-    fn add_allowed_origin(&self, request: &HeaderMap, answer: &mut HeaderMap) -> bool {
+    /// Adds the origin to the response if it is allowed. Returns whether it is.
+    fn add_allowed_origin(&self, request: &HeaderMap, response: &mut HeaderMap) -> bool {
         if self.origins == AllowedOrigins::Any {
-            answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
             return true;
         }
-        // Whatever is answered: a cache must not give one origin's answer to another, nor that of a program to a page.
-        // A preflight's is told both what is allowed and what any answer is told.
-        if !answer.get_all(VARY).iter().any(|vary| vary == "Origin") {
-            answer.append(VARY, HeaderValue::from_static("Origin"));
+        // Always added: a cache must not give one origin's response to another, nor that of a
+        // program to a page. A preflight's response passes here twice.
+        if !response.get_all(VARY).iter().any(|vary| vary == "Origin") {
+            response.append(VARY, HeaderValue::from_static("Origin"));
         }
         let Some(origin) = self.listed_origin(request) else {
             return false;
         };
-        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         if self.credentials {
-            answer.insert(
+            response.insert(
                 ACCESS_CONTROL_ALLOW_CREDENTIALS,
                 HeaderValue::from_static("true"),
             );

@@ -1,5 +1,3 @@
-//! What pages are told.
-
 use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN};
@@ -19,12 +17,12 @@ fn cors(origins: &str, credentials: bool) -> CorsPolicy {
     CorsPolicy::new(options).expect("sense")
 }
 
-fn from(origin: &'static str) -> HeaderMap {
+fn request_from(origin: &'static str) -> HeaderMap {
     HeaderMap::from_iter([(ORIGIN, HeaderValue::from_static(origin))])
 }
 
 fn preflight_from(origin: &'static str) -> HeaderMap {
-    let mut headers = from(origin);
+    let mut headers = request_from(origin);
     headers.insert(
         ACCESS_CONTROL_REQUEST_METHOD,
         HeaderValue::from_static("PUT"),
@@ -36,16 +34,16 @@ fn preflight_from(origin: &'static str) -> HeaderMap {
     headers
 }
 
-fn answer(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
-    let mut answer = HeaderMap::new();
-    answer.insert(VARY, HeaderValue::from_static("Accept"));
-    cors.add_headers(request, &mut answer);
-    answer
+fn response_headers(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
+    let mut response = HeaderMap::new();
+    response.insert(VARY, HeaderValue::from_static("Accept"));
+    cors.add_headers(request, &mut response);
+    response
 }
 
-fn by(how: PermissionSource) -> Permissions {
+fn permissions_from(source: PermissionSource) -> Permissions {
     let scopes: Arc<[AccessScope]> = Arc::from([AccessScope::everywhere(AccessRight::Write)]);
-    Permissions::scoped((how, None), &scopes, &scopes)
+    Permissions::scoped((source, None), &scopes, &scopes)
 }
 
 #[test]
@@ -61,50 +59,58 @@ fn origins_are_read() {
 }
 
 #[test]
-fn by_default_there_is_none() {
+fn cors_is_off_by_default() {
     let cors = CorsPolicy::new(CorsOptions::default()).expect("sense");
     assert!(cors.is_disabled());
     assert!(cors.preflight_headers(&preflight_from(PAGE)).is_none());
-    assert_eq!(answer(&cors, &from(PAGE)).len(), 1);
-    let admitted = cors.cross_site_write(&from(PAGE), &Method::PUT, &by(PermissionSource::Open));
-    assert_eq!(admitted, CrossSiteWrite::Denied);
+    assert_eq!(response_headers(&cors, &request_from(PAGE)).len(), 1);
+    let outcome = cors.cross_site_write(
+        &request_from(PAGE),
+        &Method::PUT,
+        &permissions_from(PermissionSource::Open),
+    );
+    assert_eq!(outcome, CrossSiteWrite::Denied);
 }
 
 #[test]
-fn pages_on_the_list_are_let() {
+fn listed_pages_get_cors_fields() {
     let cors = cors("https://app.example,https://b.example", true);
-    let told = cors
+    let headers = cors
         .preflight_headers(&preflight_from(PAGE))
         .expect("a preflight");
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
-    assert_eq!(told[ACCESS_CONTROL_MAX_AGE], "3600");
-    assert_eq!(told[VARY], "Origin");
-    // What any answer is told is told to this one, too.
-    let mut both = told.clone();
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_CREDENTIALS], "true");
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
+    assert_eq!(headers[ACCESS_CONTROL_MAX_AGE], "3600");
+    assert_eq!(headers[VARY], "Origin");
+    // Every response passes `add_headers`, that of a preflight too.
+    let mut both = headers.clone();
     cors.add_headers(&preflight_from(PAGE), &mut both);
     assert_eq!(both.get_all(VARY).iter().collect::<Vec<_>>(), ["Origin"]);
-    let headers = told[ACCESS_CONTROL_ALLOW_HEADERS].to_str().expect("text");
+    let headers = headers[ACCESS_CONTROL_ALLOW_HEADERS]
+        .to_str()
+        .expect("text");
     assert!(
         headers.contains("authorization")
             && headers.contains("range")
             && !headers.contains("x-evil")
     );
-    let told = answer(&cors, &from(PAGE));
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
-    let exposed = told[ACCESS_CONTROL_EXPOSE_HEADERS].to_str().expect("text");
+    let headers = response_headers(&cors, &request_from(PAGE));
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], PAGE);
+    let exposed = headers[ACCESS_CONTROL_EXPOSE_HEADERS]
+        .to_str()
+        .expect("text");
     assert!(
         ["etag", "content-range", "repr-digest"]
             .iter()
             .all(|name| exposed.contains(name))
     );
-    let vary: Vec<_> = told.get_all(VARY).iter().collect();
+    let vary: Vec<_> = headers.get_all(VARY).iter().collect();
     assert_eq!(vary, ["Accept", "Origin"]);
 }
 
 #[test]
-fn others_are_told_nothing() {
+fn other_pages_get_no_cors_fields() {
     let cors = cors(PAGE, true);
     for other in [
         "https://evil.example",
@@ -113,19 +119,19 @@ fn others_are_told_nothing() {
         "http://app.example",
         "HTTPS://APP.EXAMPLE",
     ] {
-        let told = cors
+        let headers = cors
             .preflight_headers(&preflight_from(other))
             .expect("a preflight");
-        assert_eq!(told.len(), 1, "{other}: {told:?}");
-        let told = answer(&cors, &from(other));
+        assert_eq!(headers.len(), 1, "{other}: {headers:?}");
+        let headers = response_headers(&cors, &request_from(other));
         assert!(
-            !told.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
-                && told.get_all(VARY).iter().count() == 2
+            !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
+                && headers.get_all(VARY).iter().count() == 2
         );
     }
-    // A cache must know that it matters even when nobody asked.
+    // A cache must know that the response varies even if no page asked.
     assert_eq!(
-        answer(&cors, &HeaderMap::new())
+        response_headers(&cors, &HeaderMap::new())
             .get_all(VARY)
             .iter()
             .count(),
@@ -135,18 +141,18 @@ fn others_are_told_nothing() {
     two.append(ORIGIN, HeaderValue::from_static(PAGE));
     assert!(cors.preflight_headers(&two).is_none());
     assert!(
-        cors.preflight_headers(&from(PAGE)).is_none(),
+        cors.preflight_headers(&request_from(PAGE)).is_none(),
         "without a method it is no preflight"
     );
 }
 
 #[test]
-fn every_page_is_let_without_logins() {
+fn every_page_is_allowed_without_stored_logins() {
     let cors = cors("*", false);
-    let told = answer(&cors, &from("null"));
-    assert_eq!(told[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
-    assert!(!told.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
-    assert_eq!(told.get_all(VARY).iter().count(), 1);
+    let headers = response_headers(&cors, &request_from("null"));
+    assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+    assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_CREDENTIALS));
+    assert_eq!(headers.get_all(VARY).iter().count(), 1);
     let both = CorsOptions {
         origins: AllowedOrigins::Any,
         credentials: true,
@@ -159,16 +165,17 @@ fn every_page_is_let_without_logins() {
 }
 
 #[test]
-fn writes_of_other_pages_need_leave() {
+fn cross_site_writes_need_permission() {
     use CrossSiteWrite::{Allowed, Denied, NeedsCredentials};
     use PermissionSource::{Anonymous, Login, Open, Signature, Token};
     let (listed, trusted, any) = (cors(PAGE, false), cors(PAGE, true), cors("*", false));
     let (put, delete, evil) = (Method::PUT, Method::DELETE, "https://evil.example");
-    for (cors, page, method, how, wanted) in [
+    for (cors, page, method, source, wanted) in [
         (&trusted, PAGE, &put, Login, Allowed),
         (&trusted, PAGE, &delete, Login, Denied),
         (&trusted, evil, &put, Login, Denied),
-        // The browser would add a stored login to a form of that page, which was not allowed.
+        // The browser would add a stored login to a form of that page, which the configuration does
+        // not allow.
         (&listed, PAGE, &put, Login, NeedsCredentials),
         (&listed, PAGE, &put, Anonymous, Allowed),
         (&listed, evil, &put, Open, Denied),
@@ -180,9 +187,9 @@ fn writes_of_other_pages_need_leave() {
         (&listed, evil, &delete, Signature, Allowed),
     ] {
         assert_eq!(
-            cors.cross_site_write(&from(page), method, &by(how)),
+            cors.cross_site_write(&request_from(page), method, &permissions_from(source)),
             wanted,
-            "{page} {method} {how:?}"
+            "{page} {method} {source:?}"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Counts, in tests, what a login costs: how much work is done for a stranger is a matter of counting, not of clocks.
+//! Counts, in tests, the work of a login: equal work for unknown users can be counted, and need not
+//! be timed.
 
 use std::cell::Cell;
 
@@ -7,17 +8,17 @@ thread_local! {
     static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// A password was hashed.
+/// Counts a password hash.
 pub(super) fn count_hash() {
     HASHED.set(HASHED.get() + 1);
 }
 
-/// Two digests were compared.
+/// Counts a comparison of two digests.
 pub(super) fn count_comparison() {
     COMPARED.set(COMPARED.get() + 1);
 }
 
-/// Hashes and comparisons on this thread since it was last asked.
+/// Hashes and comparisons on this thread since the last call.
 pub(super) fn take_counts() -> (usize, usize) {
     (HASHED.take(), COMPARED.take())
 }

@@ -1,4 +1,5 @@
-//! What a request says about who sends it: the Authorization field (RFC 9110 11.6.2), as Basic (RFC 7617) or Bearer (RFC 6750).
+//! The Authorization field (RFC 9110 11.6.2) of a request, as Basic (RFC 7617) or Bearer (RFC
+//! 6750).
 
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -10,23 +11,23 @@ use zeroize::Zeroizing;
 use super::rules::is_token;
 use super::secret::ZeroizedSecret;
 
-/// Bytes of the longest field that is read. Tokens that carry claims are long.
+/// Maximum bytes of the field. Tokens that carry claims are long.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 
-/// Clients leave the padding out, or do not.
+/// Some clients leave out the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Credentials that came with a request; nothing is known yet of whether they are right.
+/// Credentials of a request, not yet checked.
 #[derive(Debug)]
 pub(super) enum RequestCredentials {
-    /// No field.
+    /// There is no Authorization field.
     None,
-    /// A field that cannot be read, or two.
+    /// The field cannot be parsed, or there are two.
     Malformed,
-    /// A name and a password.
+    /// A user name and a password.
     Login {
         user: String,
         password: ZeroizedSecret,
@@ -41,7 +42,7 @@ impl RequestCredentials {
         let Some(field) = fields.next() else {
             return Self::None;
         };
-        // Of two, a proxy before us may have looked at the other one.
+        // Of two fields a proxy in front may have checked the other one.
         if fields.next().is_some() || field.len() > MAX_FIELD_BYTES {
             return Self::Malformed;
         }
@@ -63,7 +64,8 @@ fn parse_field(field: &[u8]) -> Option<RequestCredentials> {
     None
 }
 
-/// UTF-8, as the challenge asks for; control characters are none that a name or a password may have.
+/// Parses a Basic login. The text is UTF-8, as the challenge asks for; a name or password has no
+/// control characters.
 fn parse_basic(coded: &[u8]) -> Option<RequestCredentials> {
     let bytes = Zeroizing::new(BASE64.decode(coded).ok()?);
     let text = std::str::from_utf8(&bytes).ok()?;
@@ -85,7 +87,7 @@ mod tests {
 
     use super::*;
 
-    fn of(field: &[u8]) -> RequestCredentials {
+    fn parse_value(field: &[u8]) -> RequestCredentials {
         let value = HeaderValue::from_bytes(field).expect("a value");
         RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
     }
@@ -96,7 +98,7 @@ mod tests {
             "Basic QWxhZGRpbjpvcGVuIHNlc2FtZTp4",
             "bASIC   QWxhZGRpbjpvcGVuIHNlc2FtZTp4 ",
         ] {
-            let RequestCredentials::Login { user, password } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user, password } = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(user, "Aladdin");
@@ -104,7 +106,7 @@ mod tests {
         }
         // RFC 7617 2.1, and the same without padding.
         for field in ["Basic dGVzdDoxMjPCow==", "Basic dGVzdDoxMjPCow"] {
-            let RequestCredentials::Login { password, .. } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { password, .. } = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(password.expose(), "123\u{a3}");
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn tokens_are_read() {
         for field in ["Bearer abc.DEF_123==", "BEARER  abc.DEF_123=="] {
-            let RequestCredentials::Token(token) = of(field.as_bytes()) else {
+            let RequestCredentials::Token(token) = parse_value(field.as_bytes()) else {
                 panic!("{field}");
             };
             assert_eq!(token.expose(), "abc.DEF_123==");
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn d15_what_cannot_be_read_is_nobodys() {
+    fn d15_malformed_credentials_are_refused() {
         let latin = STANDARD.encode(b"user:\xe9");
         let null = STANDARD.encode(b"user:pass\0word");
         let long = format!("Bearer {}", "x".repeat(9000));
@@ -145,7 +147,7 @@ mod tests {
             &long,
         ];
         for field in cases {
-            let malformed = matches!(of(field.as_bytes()), RequestCredentials::Malformed);
+            let malformed = matches!(parse_value(field.as_bytes()), RequestCredentials::Malformed);
             assert!(malformed, "{field:.40}");
         }
         let one = HeaderValue::from_static("Bearer x");
@@ -163,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn what_came_is_not_shown() {
-        let shown = format!("{:?}", of(b"Basic dGVzdDpodW50ZXIy"));
+    fn debug_output_hides_the_password() {
+        let shown = format!("{:?}", parse_value(b"Basic dGVzdDpodW50ZXIy"));
         assert!(
             shown.contains("test") && !shown.contains("hunter2"),
             "{shown}"
@@ -173,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_is_a_panic(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn no_field_panics(scheme in "(Basic|Bearer|basic|\\PC{0,3})[ \t]{0,3}", rest in prop::collection::vec(any::<u8>(), 0..80)) {
             let bytes = [scheme.as_bytes(), &rest].concat();
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {
                 let _ = RequestCredentials::parse(&HeaderMap::from_iter([(AUTHORIZATION, value)]));
@@ -181,13 +183,13 @@ mod tests {
         }
 
         #[test]
-        fn logins_come_back(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
+        fn logins_survive_a_round_trip(user in "[^:\\p{Cc}]{0,20}", password in "\\PC{0,40}") {
             let field = format!("Basic {}", STANDARD.encode(format!("{user}:{password}")));
-            let RequestCredentials::Login { user: came, password: with } = of(field.as_bytes()) else {
+            let RequestCredentials::Login { user: parsed_user, password: parsed_password } = parse_value(field.as_bytes()) else {
                 return Err(TestCaseError::fail("not read"));
             };
-            prop_assert_eq!(came, user);
-            prop_assert_eq!(with.expose(), password);
+            prop_assert_eq!(parsed_user, user);
+            prop_assert_eq!(parsed_password.expose(), password);
         }
     }
 }

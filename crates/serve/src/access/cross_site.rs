@@ -1,34 +1,40 @@
-//! Writes that another page makes a browser send.
+//! Recognises writes that a page of another site makes a browser send.
 //!
-//! A page anywhere can make a visitor's browser send a form to this store, and the browser adds the login that it has stored, or
-//! reaches a store that only its own network reaches. CORS hinders such a page from reading the answer, not from having asked. What
-//! helps is that browsers say where a request comes from: in Sec-Fetch-Site to origins they trust (TLS, or the own machine), and in
-//! Origin for all that is no plain GET. Programs say neither and are let through: nobody makes them ask.
+//! Any page can make a visitor's browser send a form to this store. The browser adds the login that
+//! it has stored, or reaches a store that only its own network reaches. CORS keeps such a page from
+//! reading the response, but not from sending the request. Browsers, however, say where a request
+//! comes from: in Sec-Fetch-Site to origins they trust (TLS, or their own machine), and in Origin
+//! for everything but a plain GET. Programs send neither field and are let through: no page
+//! controls them.
 //!
-//! A page of this store that forbids referrers altogether (`Referrer-Policy: no-referrer`) has its forms come from `null`, and
-//! would be refused; `same-origin` does as well and is not.
+//! A page of this store that forbids referrers altogether (`Referrer-Policy: no-referrer`) sends
+//! its forms from the origin `null`, which is refused; with `same-origin` they are accepted.
 //!
-//! A host by another name is not found out here: a page at a name that its owner points at this machine is, to a browser, of the
-//! same site. That is what [`ServerNames`](haul_service::ServerNames) are for.
+//! DNS rebinding is not recognised here: if a page's owner points the page's host name at this
+//! machine, the browser takes both for the same site. [`ServerNames`](haul_service::ServerNames)
+//! guard against that.
 
 use http::{HeaderMap, HeaderName};
 
 use super::web_origin::{WebOrigin, request_origin};
 
-/// Which site made a browser ask (W3C Fetch Metadata).
+/// The relation of the page to this server (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Whether a browser sends this for a page that is not of this store. Requests that change something are then refused with 403,
-/// unless [`CorsPolicy::admits`](super::CorsPolicy::admits) them. Requests that only read need not be asked about.
+/// Whether a browser sends this request for a page that is not of this store. A request that
+/// changes something is then refused with 403, unless
+/// [`CorsPolicy::cross_site_write`](super::CorsPolicy::cross_site_write) allows it. Requests that
+/// only read need no check.
 ///
-/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `tls` whether the connection is encrypted
-/// here. Without that a proxy may have done it, so https is then as good as http. Another origin of the same site, a neighbouring
-/// subdomain say, is another site here.
+/// `host` is the request's authority (`Host`, or `:authority`), as the client wrote it; `is_tls`
+/// says whether the connection is encrypted here. If it is not, a proxy may have ended TLS, so an
+/// https origin is as good as an http one. Another origin of the same site, such as a neighbouring
+/// subdomain, counts as another site.
 #[must_use]
-pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
+pub fn is_cross_site(headers: &HeaderMap, host: &str, is_tls: bool) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter().peekable();
     if sites.peek().is_some() {
-        // `none` is a person who typed it.
+        // `none` means that a person typed the URL.
         return !sites.all(|site| matches!(site.as_bytes(), b"same-origin" | b"none"));
     }
     if !headers.contains_key(http::header::ORIGIN) {
@@ -37,9 +43,10 @@ pub fn is_cross_site(headers: &HeaderMap, host: &str, tls: bool) -> bool {
     let Some(origin) = request_origin(headers) else {
         return true;
     };
-    let own = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
-    let is_own = |scheme| own(scheme).is_ok_and(|own| own.matches(origin));
-    !(is_own("https") || !tls && is_own("http"))
+    let own_origin = |scheme: &str| format!("{scheme}://{host}").parse::<WebOrigin>();
+    let matches_own =
+        |scheme| own_origin(scheme).is_ok_and(|own_origin| own_origin.matches(origin));
+    !(matches_own("https") || !is_tls && matches_own("http"))
 }
 
 #[cfg(test)]
@@ -57,14 +64,18 @@ mod tests {
         headers
     }
 
-    fn crosses(fields: &[(&'static str, &'static str)], host: &str, tls: bool) -> bool {
-        is_cross_site(&headers(fields), host, tls)
+    fn is_cross_site_write(
+        fields: &[(&'static str, &'static str)],
+        host: &str,
+        is_tls: bool,
+    ) -> bool {
+        is_cross_site(&headers(fields), host, is_tls)
     }
 
     #[test]
     fn programs_are_let_through() {
-        assert!(!crosses(&[], "a.example", true));
-        assert!(!crosses(
+        assert!(!is_cross_site_write(&[], "a.example", true));
+        assert!(!is_cross_site_write(
             &[("referer", "https://evil.example/")],
             "a.example",
             false
@@ -72,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn browsers_say_where_it_comes_from() {
+    fn sec_fetch_site_decides() {
         for (site, is_cross) in [
             ("same-origin", false),
             ("none", false),
@@ -81,27 +92,28 @@ mod tests {
             ("x", true),
         ] {
             assert_eq!(
-                crosses(&[("sec-fetch-site", site)], "a.example", true),
+                is_cross_site_write(&[("sec-fetch-site", site)], "a.example", true),
                 is_cross,
                 "{site}"
             );
         }
-        // It goes before Origin, which a proxy that rewrites Host would make wrong.
+        // Sec-Fetch-Site takes precedence over Origin, which a proxy that rewrites Host would make
+        // wrong.
         let fields = [
             ("sec-fetch-site", "same-origin"),
             ("origin", "https://outside.example"),
         ];
-        assert!(!crosses(&fields, "inside:8080", false));
+        assert!(!is_cross_site_write(&fields, "inside:8080", false));
         let fields = [
             ("sec-fetch-site", "same-origin"),
             ("sec-fetch-site", "cross-site"),
         ];
-        assert!(crosses(&fields, "a.example", true));
+        assert!(is_cross_site_write(&fields, "a.example", true));
     }
 
     #[test]
-    fn the_origin_is_the_host() {
-        for (origin, host, tls, is_cross) in [
+    fn the_origin_must_match_the_host() {
+        for (origin, host, is_tls, is_cross) in [
             ("https://a.example", "a.example", true, false),
             ("https://a.example", "A.Example:443", true, false),
             ("https://a.example:8443", "a.example:8443", true, false),
@@ -119,7 +131,7 @@ mod tests {
             ("https://evil.example", "evil.example/a.example", true, true),
         ] {
             assert_eq!(
-                crosses(&[("origin", origin)], host, tls),
+                is_cross_site_write(&[("origin", origin)], host, is_tls),
                 is_cross,
                 "{origin} {host}"
             );
@@ -128,15 +140,15 @@ mod tests {
             ("origin", "https://a.example"),
             ("origin", "https://a.example"),
         ];
-        assert!(crosses(&two, "a.example", true));
+        assert!(is_cross_site_write(&two, "a.example", true));
     }
 
     proptest! {
         #[test]
-        fn no_field_is_a_panic(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", tls: bool) {
+        fn no_field_panics(origin in prop::collection::vec(any::<u8>(), 0..40), host in "\\PC{0,20}", is_tls: bool) {
             if let Ok(value) = HeaderValue::from_bytes(&origin) {
                 let headers = HeaderMap::from_iter([(http::header::ORIGIN, value)]);
-                let _ = is_cross_site(&headers, &host, tls);
+                let _ = is_cross_site(&headers, &host, is_tls);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What a judgement comes to.
+//! The outcome of authorizing a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,52 +11,53 @@ use super::permissions::Permissions;
 /// What is to be done with a request.
 #[derive(Debug)]
 pub enum AccessDecision {
-    /// Serve it.
+    /// Serve it with these permissions.
     Granted(Permissions),
-    /// Answer this.
+    /// Respond with this refusal.
     Refused(AccessRefusal),
-    /// A password must be hashed before this can be said.
+    /// Undecided until a password has been hashed.
     NeedsHashing(PendingLogin),
 }
 
-/// An answer that serves nothing. Its text (`Display`) is for the body; it says nothing that the request did not know.
+/// A refusal. Its text (`Display`) is the response body; it reveals nothing that the client did not
+/// know.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{reason}")]
 pub struct AccessRefusal {
-    /// Why.
+    /// Decides the status and the text.
     pub reason: AccessRefusalReason,
-    /// The fields `WWW-Authenticate`, one for each way to log in; empty unless the status is 401.
+    /// The `WWW-Authenticate` fields, one for each scheme; empty unless the status is 401.
     pub challenges: Arc<[HeaderValue]>,
 }
 
 /// Why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AccessRefusalReason {
-    /// It needs more than strangers may do.
+    /// Requests without credentials may not do this.
     #[error("this needs a login")]
     LoginRequired,
-    /// The same where nobody can log in, and links are signed.
+    /// The same where there are no logins, only signed links.
     #[error("this needs a signed link")]
     SignatureRequired,
-    /// The Authorization field cannot be read, or there are two.
-    #[error("the Authorization field cannot be understood")]
+    /// The Authorization field cannot be parsed, or there are two.
+    #[error("the Authorization field is malformed")]
     MalformedAuthorization,
-    /// Nobody has these. The same is said of names that do not exist.
+    /// Nobody has these credentials. The same is said for unknown names.
     #[error("the user name or password, or the token, is wrong")]
     WrongCredentials,
-    /// Somebody who is known, but not for this.
+    /// The user is known but lacks this permission.
     #[error("you may not do this here")]
     NotAllowed,
-    /// The signature was right once.
+    /// The signature is valid, but expired.
     #[error("this link has expired: ask for a new one")]
     LinkExpired,
-    /// The signature is not of this request, or not of this server's key.
+    /// The signature does not fit this request or this server's key.
     #[error(
-        "the signature of this link is wrong: it holds for one method and one address, which must be kept as they are"
+        "the signature of this link is wrong: it is valid for one method and one URL, neither of which may be changed"
     )]
     BadSignature,
-    /// Too many wait for their passwords to be looked at.
-    #[error("too many logins are under way: try again in a moment")]
+    /// Too many logins wait for their passwords to be checked.
+    #[error("too many logins at once: try again in a moment")]
     Busy,
 }
 
@@ -68,11 +69,12 @@ impl AccessRefusal {
         }
     }
 
-    /// The status of the answer: 401, 403 or 503.
+    /// The status of the response: 401, 403 or 503.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self.reason {
-            // Where nobody can log in there is nothing to challenge for, which a 401 must (RFC 9110 15.5.2).
+            // Without logins there is nothing to challenge for, and a 401 must carry a challenge
+            // (RFC 9110 15.5.2).
             AccessRefusalReason::LoginRequired
             | AccessRefusalReason::MalformedAuthorization
             | AccessRefusalReason::WrongCredentials
@@ -91,7 +93,7 @@ impl AccessRefusal {
         }
     }
 
-    /// For `Retry-After`.
+    /// The value of `Retry-After`, if the response has one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         (self.reason == AccessRefusalReason::Busy).then_some(Duration::from_secs(2))

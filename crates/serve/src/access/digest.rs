@@ -1,37 +1,39 @@
-//! Secrets as digests of one length, under a key that lives as long as the process.
+//! Secrets as digests of equal length, under a key that lives as long as the process.
 //!
-//! What was configured and what a request brings are compared as digests, so that neither the length of a secret nor how much of a
-//! guess was right shows in how long it takes. Digests also stand in tables: whoever times a look-up learns something of a
-//! digest whose key they do not have, and thus nothing.
+//! Configured secrets and those of requests are compared as digests, so the time of a comparison
+//! reveals neither the length of a secret nor how much of a guess was right. Digests are also keys
+//! of hash tables: timing a look-up reveals something about a digest, which is worthless without
+//! the key.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq as _;
 
-/// What a digest is of. No two kinds have a digest in common.
+/// What a digest is of. Digests of different kinds never agree.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SecretDigestKind {
     /// A user's name.
     User = 1,
-    /// A name with its password.
+    /// A user's name with the password.
     Login = 2,
     /// A token.
     Token = 3,
 }
 
-/// A digest of a secret.
+/// A keyed digest of a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct SecretDigest([u8; 32]);
 
 impl SecretDigest {
-    /// Whether both are the same, in the same time whatever they are.
+    /// Compares in constant time.
     pub(super) fn matches(&self, other: &Self) -> bool {
         #[cfg(test)]
         super::counters::count_comparison();
         self.0.ct_eq(&other.0).into()
     }
 
-    /// One of `count` places, which is always the same for this digest and says nothing of it. `count` is not 0.
+    /// An index below `count`, always the same for this digest, that reveals nothing about the
+    /// secret. `count` must not be 0.
     pub(super) fn index(&self, count: usize) -> usize {
         let mut first = [0; 8];
         first.copy_from_slice(&self.0[..8]);
@@ -40,7 +42,7 @@ impl SecretDigest {
     }
 }
 
-/// Shows nothing: with the key at hand a digest could be tried against guesses.
+/// Shows nothing: with the key at hand, guesses could be tried against a digest.
 impl fmt::Debug for SecretDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Digest")
@@ -60,7 +62,8 @@ impl SecretHasher {
         }
     }
 
-    /// The digest of some parts, which are told apart by their lengths.
+    /// The digest of several strings. Their lengths are part of it, so `["ab", "c"]` and `["a",
+    /// "bc"]` differ.
     pub(super) fn digest(&self, kind: SecretDigestKind, parts: &[&str]) -> SecretDigest {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
         hasher.update(&[kind as u8]);
@@ -71,7 +74,7 @@ impl SecretHasher {
         SecretDigest(*hasher.finalize().as_bytes())
     }
 
-    /// A digest of nothing, which nothing has: what a stranger is compared with.
+    /// A random digest that no secret has: unknown credentials are compared with it.
     pub(super) fn random_digest() -> SecretDigest {
         SecretDigest(rand::random())
     }
@@ -88,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_and_kinds_are_told_apart() {
+    fn parts_and_kinds_have_different_digests() {
         let digests = SecretHasher::new();
         let all = [
             digests.digest(SecretDigestKind::Login, &["ab", "c"]),
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_within_bounds() {
+    fn indices_are_within_bounds() {
         let digest = SecretHasher::random_digest();
         assert!((1..50).all(|count| digest.index(count) < count));
     }

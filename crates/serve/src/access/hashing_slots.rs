@@ -1,8 +1,9 @@
-//! Places for those who wait for their password to be hashed.
+//! Slots for logins that wait for their passwords to be hashed.
 //!
-//! There is a bounded number of places, and one address gets a part of them at most: whoever fills their part with guesses keeps
-//! their own others out, and not everybody. An address is a network where that is what a client has (IPv6, 64 bits). Clients of
-//! a proxy on this machine all come from the own address, which is therefore not counted.
+//! The number of slots is bounded, and so is the share of one address: a client that fills its
+//! share with guesses shuts out its own users only. IPv6 addresses are counted by /64, as a client
+//! has a whole one. Loopback addresses are not counted: all clients of a proxy on this machine have
+//! them.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,23 +11,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The places.
+/// The slots.
 #[derive(Debug)]
 pub(super) struct HashingQueue {
     slots: Arc<Semaphore>,
-    /// Places of one address.
+    /// Maximum slots of one address.
     max_per_address: usize,
-    /// Who holds how many; has no zeros, so it is no longer than there are places.
+    /// Slots in use by address. Holds no zeros, so it has no more entries than there are slots.
     per_address: Mutex<HashMap<IpAddr, usize>>,
 }
 
-/// A place, given back when it is dropped.
+/// A slot, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct HashingQueueSlot {
     queue: Arc<HashingQueue>,
-    /// Whose part it counts for.
+    /// The address that it counts for.
     address: Option<IpAddr>,
-    /// Given back after the count is.
+    /// Dropped after the count has been updated.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -39,24 +40,24 @@ impl HashingQueue {
         }
     }
 
-    /// A place, if there is one for that peer.
+    /// Takes a slot, if the peer may have one.
     pub(super) fn try_acquire(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<HashingQueueSlot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
-        let counted = peer.and_then(client_network);
-        if let Some(network) = counted {
-            let mut held = self
+        let address = peer.and_then(client_network);
+        if let Some(network) = address {
+            let mut per_address = self
                 .per_address
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
-            let count = held.get(&network).copied().unwrap_or_default();
+            let count = per_address.get(&network).copied().unwrap_or_default();
             if count >= self.max_per_address {
                 return None;
             }
-            held.insert(network, count + 1);
+            per_address.insert(network, count + 1);
         }
         Some(HashingQueueSlot {
             queue: Arc::clone(self),
-            address: counted,
+            address,
             _permit: permit,
         })
     }
@@ -67,22 +68,22 @@ impl Drop for HashingQueueSlot {
         let Some(network) = self.address else {
             return;
         };
-        let mut held = self
+        let mut per_address = self
             .queue
             .per_address
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        match held.get_mut(&network) {
+        match per_address.get_mut(&network) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => drop(held.remove(&network)),
+            _ => drop(per_address.remove(&network)),
         }
     }
 }
 
-/// What counts as one client; `None` for the own machine.
+/// The network that counts as one client; `None` for loopback.
 fn client_network(address: IpAddr) -> Option<IpAddr> {
     match address.to_canonical() {
-        own if own.is_loopback() => None,
+        loopback if loopback.is_loopback() => None,
         IpAddr::V4(address) => Some(IpAddr::V4(address)),
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_does_not_fill_it() {
+    fn one_address_does_not_fill_the_queue() {
         let queue = Arc::new(HashingQueue::new(4, 2));
         let one = queue.try_acquire(peer("192.0.2.1")).expect("a place");
         let mapped = queue
@@ -121,15 +122,15 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_one_address_and_the_own_machine_is_none() {
+    fn an_ipv6_network_counts_as_one_address_and_loopback_does_not_count() {
         let queue = Arc::new(HashingQueue::new(8, 1));
         let _one = queue.try_acquire(peer("2001:db8::1")).expect("a place");
         assert!(queue.try_acquire(peer("2001:db8::ffff:2")).is_none());
         let _next = queue.try_acquire(peer("2001:db8:0:1::1")).expect("a place");
-        let own: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1"]
-            .map(|own| queue.try_acquire(peer(own)))
+        let loopback: Vec<_> = ["127.0.0.1", "::1", "127.0.0.1"]
+            .map(|loopback| queue.try_acquire(peer(loopback)))
             .into();
-        assert!(own.iter().all(Option::is_some));
+        assert!(loopback.iter().all(Option::is_some));
         let unknown = [queue.try_acquire(None), queue.try_acquire(None)];
         assert!(unknown.iter().all(Option::is_some));
     }

@@ -1,9 +1,11 @@
-//! What hashing found out, remembered for a while, so that each request does not cost a hash.
+//! The results of password hashing, cached for a while so that not every request costs a hash.
 //!
-//! Two generations of digests, the younger of which becomes the elder when it is full or has its age; the eldest is forgotten
-//! whole. That bounds the memory and the time with nothing to keep in order: what is asked for again is written anew, so an
-//! entry lives for one to two generations after it was last of use. The time is an argument. What is remembered stays true for
-//! as long as the configuration, since that never changes; forgetting bounds the memory, and how long a digest lies about.
+//! The cache has two generations of digests. When the younger one is full or too old it becomes the
+//! elder, and the former elder is dropped as a whole. That bounds memory and age without an order
+//! of entries: a digest that is looked up is inserted again, so an entry lives for one to two
+//! generations after its last use. The time is an argument. A cached result stays true for as long
+//! as the configuration, since that never changes; expiry only bounds the memory and how long a
+//! digest is kept.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
@@ -11,14 +13,14 @@ use std::time::{Duration, SystemTime};
 
 use super::digest::SecretDigest;
 
-/// A bounded set that forgets.
+/// A bounded set of digests that expire.
 #[derive(Debug)]
 pub(super) struct LoginCache {
-    /// Entries of a generation.
-    most: usize,
+    /// Maximum entries of a generation.
+    max_entries: usize,
     /// How long a generation lasts.
-    age: Duration,
-    /// Read for every login; written for new ones, and when a generation ends.
+    max_age: Duration,
+    /// Locked for reading on every login, for writing on new ones and when a generation ends.
     generations: RwLock<LoginCacheGenerations>,
 }
 
@@ -26,32 +28,32 @@ pub(super) struct LoginCache {
 struct LoginCacheGenerations {
     young: HashSet<SecretDigest>,
     old: HashSet<SecretDigest>,
-    /// When the young one began.
-    since: SystemTime,
+    /// When the younger generation began.
+    started: SystemTime,
 }
 
 impl LoginCache {
-    /// Remembers at most `bound` digests, each for at most `lifetime` after it was last of use.
-    pub(super) fn new(bound: usize, lifetime: Duration) -> Self {
+    /// Keeps at most `max_entries` digests, each for at most `lifetime` after its last use.
+    pub(super) fn new(max_entries: usize, lifetime: Duration) -> Self {
         Self {
-            most: bound.div_ceil(2).max(1),
-            age: lifetime / 2,
+            max_entries: max_entries.div_ceil(2).max(1),
+            max_age: lifetime / 2,
             generations: RwLock::new(LoginCacheGenerations {
                 young: HashSet::new(),
                 old: HashSet::new(),
-                since: SystemTime::UNIX_EPOCH,
+                started: SystemTime::UNIX_EPOCH,
             }),
         }
     }
 
-    /// Whether it is remembered; it is then remembered longer.
+    /// Whether a digest is cached; if so, its lifetime begins again.
     pub(super) fn contains(&self, digest: &SecretDigest, now: SystemTime) -> bool {
         {
             let generations = self
                 .generations
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
-            if generations.lasts(self.age, now) {
+            if generations.is_current(self.max_age, now) {
                 if generations.young.contains(digest) {
                     return true;
                 }
@@ -64,15 +66,16 @@ impl LoginCache {
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.turn(self.age, now);
-        let has = generations.young.contains(digest) || generations.old.contains(digest);
-        if has {
-            generations.add(*digest, self.most);
+        generations.rotate(self.max_age, now);
+        let is_present = generations.young.contains(digest) || generations.old.contains(digest);
+        if is_present {
+            generations.add(*digest, self.max_entries);
         }
-        has
+        is_present
     }
 
-    /// Whether it is remembered, by one who has no clock: true a little longer than [`contains`](Self::has) says it.
+    /// Whether a digest is cached, without a clock: true a little longer than
+    /// [`contains`](Self::contains) is.
     pub(super) fn contains_at_any_age(&self, digest: &SecretDigest) -> bool {
         let generations = self
             .generations
@@ -81,39 +84,39 @@ impl LoginCache {
         generations.young.contains(digest) || generations.old.contains(digest)
     }
 
-    /// Remembers it.
+    /// Adds a digest.
     pub(super) fn insert(&self, digest: SecretDigest) {
         let mut generations = self
             .generations
             .write()
             .unwrap_or_else(PoisonError::into_inner);
-        generations.add(digest, self.most);
+        generations.add(digest, self.max_entries);
     }
 }
 
 impl LoginCacheGenerations {
-    /// Whether the young generation is not over. It is when the clock was set back.
-    fn lasts(&self, age: Duration, now: SystemTime) -> bool {
-        now.duration_since(self.since)
-            .is_ok_and(|since| since < age)
+    /// Whether the younger generation still lasts. It ends when the clock is set back.
+    fn is_current(&self, max_age: Duration, now: SystemTime) -> bool {
+        now.duration_since(self.started)
+            .is_ok_and(|started| started < max_age)
     }
 
-    fn turn(&mut self, age: Duration, now: SystemTime) {
-        if self.lasts(age, now) {
+    fn rotate(&mut self, max_age: Duration, now: SystemTime) {
+        if self.is_current(max_age, now) {
             return;
         }
         let is_next = now
-            .duration_since(self.since)
-            .is_ok_and(|since| since < age * 2);
+            .duration_since(self.started)
+            .is_ok_and(|started| started < max_age * 2);
         self.old = std::mem::take(&mut self.young);
         if !is_next {
             self.old.clear();
         }
-        self.since = now;
+        self.started = now;
     }
 
-    fn add(&mut self, digest: SecretDigest, most: usize) {
-        if self.young.len() >= most && !self.young.contains(&digest) {
+    fn add(&mut self, digest: SecretDigest, max_entries: usize) {
+        if self.young.len() >= max_entries && !self.young.contains(&digest) {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(digest);
@@ -131,9 +134,9 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
     }
 
-    /// A set that was asked at 0, so that its generation begins there.
-    fn begun(bound: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
-        let set = LoginCache::new(bound, LIFETIME);
+    /// A cache that was used at second 0, so that its generation begins there.
+    fn new_cache(max_entries: usize) -> (LoginCache, impl Fn(u32) -> SecretDigest) {
+        let set = LoginCache::new(max_entries, LIFETIME);
         let digests = SecretHasher::new();
         let digest =
             move |number: u32| digests.digest(SecretDigestKind::Login, &[&number.to_string()]);
@@ -142,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn entries_live_while_they_are_of_use_and_not_longer() {
-        let (set, digest) = begun(10);
+    fn entries_live_while_they_are_used() {
+        let (set, digest) = new_cache(10);
         set.insert(digest(1));
         set.insert(digest(2));
         for seconds in [0, 29, 50, 80, 130] {
@@ -154,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_forgets() {
-        let (set, digest) = begun(10);
+    fn a_clock_that_is_set_back_empties_the_cache() {
+        let (set, digest) = new_cache(10);
         assert!(!set.contains(&digest(1), at(10)));
         set.insert(digest(1));
         assert!(set.contains(&digest(1), at(10)));
@@ -163,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_costs_a_bounded_memory() {
-        let (set, digest) = begun(10);
+    fn the_cache_is_bounded() {
+        let (set, digest) = new_cache(10);
         (0..1000).for_each(|number| set.insert(digest(number)));
         let kept = (0..1000).filter(|number| {
             let generations = set.generations.read().expect("no panic");

@@ -1,11 +1,12 @@
-//! A login whose password must be hashed, and the bounds within which that happens.
+//! Logins whose passwords must be hashed, and the bounds of that work.
 //!
-//! Hashing takes tens of milliseconds of a core and tens of megabytes, and anybody can make a server do it. So there are two
-//! counts: how many are hashed at a time, and how many may wait for that. A place in the queue is taken when the request is judged
-//! and given back when the login is dropped, wherever that happens. Those who are remembered pass by all of this.
+//! Hashing takes tens of milliseconds of a core and tens of megabytes, and any client can make a
+//! server do it. So two numbers are bounded: passwords hashed at a time, and logins that wait for
+//! that. A login takes a slot when the request is authorized and gives it back when it is dropped,
+//! wherever that happens. Cached logins need no slot.
 //!
-//! A program that opens many connections at once brings the same login with each. They wait in the same queue, and all but the
-//! first find it remembered when their turn comes.
+//! A program that opens many connections at once sends the same login on each. They wait in the
+//! same queue, and all but the first find the result in the cache.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,47 +21,50 @@ use super::login_cache::LoginCache;
 use super::password_hash::PasswordHash;
 use super::secret::ZeroizedSecret;
 
-/// What logins share.
+/// What all logins share.
 #[derive(Debug)]
 pub(super) struct LoginQueue {
-    /// Places of those that wait or are hashed.
+    /// Slots of the logins that wait or are being hashed.
     pub(super) slots: Arc<HashingQueue>,
-    /// Places of those that are hashed.
+    /// Permits of the logins that are being hashed.
     hash_permits: Arc<Semaphore>,
-    /// Logins that were found right. Only who has a password gets in here, so a crowd without one displaces nobody.
+    /// Successful logins. Only clients with a valid password add to it, so a crowd without one
+    /// evicts nothing.
     pub(super) successes: LoginCache,
-    /// Logins that were found wrong.
+    /// Failed logins.
     pub(super) failures: LoginCache,
 }
 
-/// A password to be hashed: [`permit`](Self::turn), then [`verify`](ReadyLogin::run) on a thread that may block, then
-/// [`AccessControl::judge_again`](super::AccessControl::judge_again). Dropping it gives up its place in the queue.
+/// A login whose password must be hashed: call [`acquire_permit`](Self::acquire_permit), then
+/// [`verify`](ReadyLogin::verify) on a thread that may block, then
+/// [`AccessControl::authorize_with_result`](super::AccessControl::authorize_with_result). Dropping
+/// it gives its slot back.
 pub struct PendingLogin {
     pub(super) queue: Arc<LoginQueue>,
     pub(super) attempt: LoginAttempt,
-    /// Its place.
     pub(super) slot: HashingQueueSlot,
 }
 
-/// A password whose turn it is. Dropping it lets the next one go ahead.
+/// A login whose password may be hashed now. Dropping it lets the next one proceed.
 pub struct ReadyLogin {
     pending: PendingLogin,
-    /// Held while it is hashed.
+    /// Held during the hashing.
     permit: OwnedSemaphorePermit,
 }
 
-/// What is to be found out.
+/// A login to check.
 pub(super) struct LoginAttempt {
-    /// Of name and password.
+    /// Of user name and password.
     pub(super) digest: SecretDigest,
     pub(super) password: ZeroizedSecret,
-    /// The user's, or another's if there is no such user.
+    /// The user's hash, or another user's if there is no such user.
     pub(super) hash: Arc<PasswordHash>,
-    /// Whether there is such a user, with this hash. If not, the outcome is wrong whatever the hash says.
+    /// Whether the user exists and has this hash. If not, the login has failed whatever the hash
+    /// says.
     pub(super) user_exists: bool,
 }
 
-/// What hashing found out. Says something of one name with one password alone.
+/// The result of hashing. Valid for one user name with one password only.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginResult {
     pub(super) digest: SecretDigest,
@@ -69,11 +73,11 @@ pub struct LoginResult {
 
 impl LoginQueue {
     pub(super) fn new(options: &LoginOptions) -> Self {
-        let hashing = options.concurrent_hashes.get().min(Semaphore::MAX_PERMITS);
-        let places = hashing.saturating_add(options.max_waiting);
+        let concurrent = options.concurrent_hashes.get().min(Semaphore::MAX_PERMITS);
+        let slots = concurrent.saturating_add(options.max_waiting);
         Self {
-            slots: Arc::new(HashingQueue::new(places, options.max_per_address.get())),
-            hash_permits: Arc::new(Semaphore::new(hashing)),
+            slots: Arc::new(HashingQueue::new(slots, options.max_per_address.get())),
+            hash_permits: Arc::new(Semaphore::new(concurrent)),
             successes: LoginCache::new(options.cache_entries, options.success_lifetime),
             failures: LoginCache::new(options.cache_entries, options.failure_lifetime),
         }
@@ -81,60 +85,57 @@ impl LoginQueue {
 }
 
 impl PendingLogin {
-    /// Waits until a password may be hashed. Cancel safe: the place in the queue is given up.
+    /// Waits until the password may be hashed. Cancel safe: the slot is given back.
     ///
     /// # Errors
-    /// Does not happen while the [`AccessControl`](super::AccessControl) is there; [`AccessRefusalReason::Busy`] otherwise.
+    /// [`AccessRefusalReason::Busy`], which cannot happen while the [`AccessControl`](super::AccessControl) exists.
     pub async fn acquire_permit(self) -> Result<ReadyLogin, AccessRefusal> {
-        let turn = Arc::clone(&self.queue.hash_permits).acquire_owned().await;
-        let turn = turn.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;
+        let permit = Arc::clone(&self.queue.hash_permits).acquire_owned().await;
+        let permit = permit.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;
         Ok(ReadyLogin {
             pending: self,
-            permit: turn,
+            permit,
         })
     }
 }
 
 impl ReadyLogin {
-    /// Hashes the password, unless another connection did so meanwhile. Blocks, for as long as the hash wants. The outcome is
-    /// remembered also when nobody waits for it any more.
+    /// Hashes the password, unless another connection has done so meanwhile. Blocks for as long as
+    /// the hash takes. The result is cached even if the client has gone.
     #[must_use]
     pub fn verify(self) -> LoginResult {
-        let Self {
-            pending,
-            permit: turn,
-        } = self;
+        let Self { pending, permit } = self;
         let PendingLogin {
-            queue: logins,
-            attempt: login,
-            slot: place,
+            queue,
+            attempt,
+            slot,
         } = pending;
-        let is_right = login.verify(&logins);
-        drop((turn, place));
+        let is_correct = attempt.verify(&queue);
+        drop((permit, slot));
         LoginResult {
-            digest: login.digest,
-            is_correct: is_right,
+            digest: attempt.digest,
+            is_correct,
         }
     }
 }
 
 impl LoginAttempt {
-    fn verify(&self, logins: &LoginQueue) -> bool {
-        if logins.successes.contains_at_any_age(&self.digest) {
+    fn verify(&self, queue: &LoginQueue) -> bool {
+        if queue.successes.contains_at_any_age(&self.digest) {
             return true;
         }
-        if logins.failures.contains_at_any_age(&self.digest) {
+        if queue.failures.contains_at_any_age(&self.digest) {
             return false;
         }
-        let fits = self.hash.verify(self.password.expose());
-        let is_right = fits & self.user_exists;
-        let outcome = if is_right {
-            &logins.successes
+        let matches = self.hash.verify(self.password.expose());
+        let is_correct = matches & self.user_exists;
+        let cache = if is_correct {
+            &queue.successes
         } else {
-            &logins.failures
+            &queue.failures
         };
-        outcome.insert(self.digest);
-        is_right
+        cache.insert(self.digest);
+        is_correct
     }
 }
 

@@ -1,25 +1,34 @@
-//! Who may do what: users, tokens, signed URLs, and what browsers are let do for other pages.
+//! Permissions: users, tokens, signed URLs, and what browsers may do for pages of other sites.
 //!
-//! Everything here is decided without a socket and, but for reading its files at start-up, without a disk. What was configured
-//! becomes an [`AccessControl`]; each request is put to [`AccessControl::judge`] before anything is looked up in the store, so that who may not
-//! read learns of no name whether it exists. An answer is one of three: granted, refused, or "a password must be hashed first",
-//! which takes tens of milliseconds of a core and is therefore handed back for a thread that may block.
+//! Decisions here need no socket and, apart from reading the files at start-up, no disk. The
+//! configuration becomes an [`AccessControl`]. Each request goes through
+//! [`AccessControl::authorize`] before anything is looked up in the store, so a client without
+//! permission does not learn which names exist. The decision is one of three: granted, refused, or
+//! "a password must be hashed first". Hashing takes tens of milliseconds of a core, so it is left
+//! to a thread that may block.
 //!
-//! - [`AccessScope`] is a right beneath a prefix; [`AuthRule`], [`TokenRule`], [`AuthFile`] and [`TokenFile`] say who has which.
+//! - [`AccessScope`] is a right beneath a prefix; [`AuthRule`], [`TokenRule`], [`AuthFile`] and
+//!   [`TokenFile`] say who has which.
 //! - [`SigningKey`] makes and checks URLs that carry their own permission and expire.
-//! - [`CorsPolicy`] says which other pages may use the store from a browser, and [`is_cross_site`] finds out those who were not asked.
-//! - [`ServerNames`](haul_service::ServerNames) are the names that a server without logins goes by, against pages whose name was led here.
+//! - [`CorsPolicy`] says which pages of other sites may use the store from a browser;
+//!   [`is_cross_site`] recognises the requests of all other pages.
+//! - [`ServerNames`](haul_service::ServerNames) are the host names that a server without logins
+//!   accepts, against DNS rebinding.
 //!
-//! The order of calls, for one request:
+//! The order of calls for one request:
 //!
 //! ```text
-//! judge(ask) -> Granted(grant)  -> if it writes: is_cross_site? then Cors::admits, or 403 -> serve; grant.may, grant.may_list
-//!            -> Refused(refusal) -> its status, challenges, Retry-After, text
-//!            -> NeedsHashing(pending) -> pending.turn().await -> on a blocking thread: run() -> judge_again(ask, checked)
+//! authorize(request) -> Granted(permissions) -> if it writes: is_cross_site? then cross_site_write, or 403
+//!                                            -> serve; ask permissions.allows, .allows_listing
+//!                    -> Refused(refusal)     -> its status, challenges, Retry-After, text
+//!                    -> NeedsHashing(pending) -> pending.acquire_permit().await
+//!                                            -> on a blocking thread: verify()
+//!                                            -> authorize_with_result(request, result)
 //! ```
 //!
-//! Rights belong to keys, which are names. Where a link inside the root leads is not asked here: who may read `/a` may read what a
-//! link in `/a` leads to, as far as the root lets it be followed. Links are made by those who have the disk, not by requests.
+//! Rights belong to keys, which are names. Where a link inside the root leads is not checked here:
+//! who may read `/a` may read what a link in `/a` leads to, as far as the root follows it. Links
+//! are made by users of the disk, not by requests.
 
 mod accounts;
 mod auth_files;

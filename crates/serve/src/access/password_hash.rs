@@ -1,7 +1,8 @@
-//! Hashes of passwords: argon2 as a PHC string, bcrypt as `htpasswd -B` makes it.
+//! Password hashes: argon2 as a PHC string, bcrypt as `htpasswd -B` makes it.
 //!
-//! What a hash costs is written in it. A cost that no request could wait for is refused when the hash is read, and not when
-//! somebody logs in. Older kinds (`$apr1$`, `{SHA}`, crypt) are not taken: they are cheap to guess.
+//! A hash states its own cost. A cost that no request could wait for is refused when the hash is
+//! parsed, and not when somebody logs in. Older kinds (`$apr1$`, `{SHA}`, crypt) are refused: they
+//! are cheap to guess.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,44 +11,45 @@ use argon2::password_hash::{PasswordHashString, PasswordVerifier as _};
 use argon2::{Algorithm, Argon2, Params};
 use base64::Engine as _;
 
-/// The dearest bcrypt: 2^16 rounds, some four seconds.
+/// Maximum bcrypt cost: 2^16 rounds, some four seconds.
 const MAX_BCRYPT_COST: u32 = 16;
 
-/// The most memory of an argon2, in KiB: the first choice of RFC 9106 4.
+/// Maximum memory of argon2, in KiB: the first choice of RFC 9106 4.
 const MAX_ARGON2_MEMORY: u32 = 2 << 20;
 
-/// The most passes of an argon2.
+/// Maximum passes of argon2.
 const MAX_ARGON2_PASSES: u32 = 64;
 
-/// The hash of a password. Printing it prints its kind alone.
+/// The hash of a password. `Debug` shows its kind alone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PasswordHash(PasswordHashKind);
 
 #[derive(Clone, PartialEq, Eq)]
 enum PasswordHashKind {
-    /// Knows its parameters and its salt.
+    /// Contains its parameters and its salt.
     Argon2(PasswordHashString),
-    /// As it was written; it was seen to be well-formed.
+    /// The text as it was written; its format has been checked.
     Bcrypt(String),
 }
 
-/// Why a text is no hash that can be used. Says nothing of the text: people write the password itself there.
+/// Why a text is not a usable hash. Contains nothing of the text: people write the password itself
+/// there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordHashError {
-    /// A plain password, or a kind that is not taken.
+    /// A plain password, or a kind that is not supported.
     #[error(
         "the hash is neither argon2 ($argon2id$...) nor bcrypt ($2b$... or $2y$..., as `htpasswd -nB user` makes it)"
     )]
     Unsupported,
-    /// The older kinds of htpasswd.
+    /// One of the older kinds of htpasswd.
     #[error(
-        "the hash is of a kind that is easily guessed: make one of bcrypt with `htpasswd -nB user`"
+        "the hash is of an old kind that is easily cracked: make a bcrypt hash with `htpasswd -nB user`"
     )]
     Weak,
-    /// Begins well.
+    /// The prefix is right, the rest is not.
     #[error("the hash is damaged: a character is missing or was added")]
     Damaged,
-    /// Beyond what a request could wait for.
+    /// It would cost more than a request could wait for.
     #[error(
         "the hash takes more time or memory than a login may (bcrypt: cost {MAX_BCRYPT_COST}; argon2: 2 GiB, {MAX_ARGON2_PASSES} passes)"
     )]
@@ -55,9 +57,10 @@ pub enum PasswordHashError {
 }
 
 impl PasswordHash {
-    /// Whether it is the hash of that password. Blocks for as long as the hash wants, which is long.
+    /// Whether this is the hash of that password. Blocks for as long as the hash takes, which is
+    /// long.
     ///
-    /// Bcrypt looks at the first 72 bytes alone; that is so wherever it is used.
+    /// Bcrypt uses the first 72 bytes of a password alone, in every implementation.
     #[must_use]
     pub fn verify(&self, password: &str) -> bool {
         #[cfg(test)]
@@ -112,7 +115,7 @@ fn parse_argon2(text: &str) -> Result<PasswordHash, PasswordHashError> {
     let parsed = hash.password_hash();
     Algorithm::try_from(parsed.algorithm).map_err(|_| PasswordHashError::Unsupported)?;
     let params = Params::try_from(&parsed).map_err(|_| PasswordHashError::Damaged)?;
-    // Without these the hash is a wish for one, which no password fits.
+    // Without these the text is only a set of parameters, which no password fits.
     if parsed.salt.is_none() || parsed.hash.is_none() {
         return Err(PasswordHashError::Damaged);
     }
@@ -151,7 +154,7 @@ mod tests {
     use crate::access::tests::{argon2_of, bcrypt_of};
 
     #[test]
-    fn hashes_know_their_password() {
+    fn hashes_match_their_password() {
         for text in [argon2_of("haul"), bcrypt_of("haul")] {
             let hash: PasswordHash = text.parse().expect("a hash");
             assert!(
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_of_others_are_understood() {
+    fn hashes_of_other_programs_are_accepted() {
         // By libxcrypt's crypt(3), of `haul`; Apache's htpasswd writes the same kind.
         let theirs = "$2y$04$abcdefghijklmnopqrstuuV4PAoyTbxuUxMiNeHY.fGF9c3cFQbT6";
         let hash: PasswordHash = theirs.parse().expect("a hash");
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hash_is_refused() {
+    fn malformed_hashes_are_refused() {
         let bcrypt = bcrypt_of("x");
         let argon2 = argon2_of("x");
         let short = &bcrypt[..59];
@@ -213,14 +216,14 @@ mod tests {
                 PasswordHashError::Unsupported,
             ),
         ];
-        for (text, why) in cases {
-            assert_eq!(text.parse::<PasswordHash>(), Err(why), "{text}");
+        for (text, reason) in cases {
+            assert_eq!(text.parse::<PasswordHash>(), Err(reason), "{text}");
         }
     }
 
     proptest! {
         #[test]
-        fn no_text_is_a_panic(text in "(\\$2[bxy]\\$|\\$argon2(id|i|d)?\\$|v=19\\$|m=[0-9]{1,11},t=1,p=1\\$|[./A-Za-z0-9]{0,60}|\\PC){0,6}") {
+        fn no_text_panics(text in "(\\$2[bxy]\\$|\\$argon2(id|i|d)?\\$|v=19\\$|m=[0-9]{1,11},t=1,p=1\\$|[./A-Za-z0-9]{0,60}|\\PC){0,6}") {
             let _ = text.parse::<PasswordHash>();
         }
     }

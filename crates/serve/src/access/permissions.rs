@@ -1,4 +1,4 @@
-//! What a request was granted.
+//! What a request may do.
 
 use std::sync::Arc;
 
@@ -7,28 +7,30 @@ use crate::{ObjectKey, RequestPath};
 use super::scope::{AccessRight, AccessScope};
 use super::signed_url::SignableMethod;
 
-/// By what a request was granted something.
+/// How a request got its permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionSource {
-    /// Nothing is configured: everybody may do everything.
+    /// No access is configured: everybody may do everything.
     Open,
-    /// By what is granted to those who do not say who they are.
+    /// The permissions of requests without credentials.
     Anonymous,
-    /// By a name and a password. Browsers send these along with requests that another page made, see
+    /// A user name and a password. Browsers add these to requests that another page made, see
     /// [`is_cross_site`](super::is_cross_site).
     Login,
-    /// By a token.
+    /// A token.
     Token,
-    /// By the URL itself.
+    /// A signed URL.
     Signature,
 }
 
 /// What a request may do. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Permissions {
-    /// Who it is, for the log. It is a name from the configuration and never one that a stranger made up.
+    /// The user name, for the log: always one from the configuration, never one that a client made
+    /// up.
     pub user: Option<Arc<str>>,
-    /// By what. Answers to what was not granted to all alike ([`Permissions::is_personal`]) do not belong into shared caches.
+    /// How the request got them. A response that depends on personal permissions
+    /// ([`Permissions::is_personal`]) must not enter shared caches.
     pub source: PermissionSource,
     scope: PermissionScope,
 }
@@ -36,7 +38,7 @@ pub struct Permissions {
 #[derive(Debug, Clone)]
 enum PermissionScope {
     All,
-    /// Of one's own, and those that all have.
+    /// Scopes of the user or token, and the scopes that every request has.
     Scopes(Arc<[AccessScope]>, Arc<[AccessScope]>),
     /// One method for one path.
     Signed(SignableMethod, Arc<RequestPath>),
@@ -51,60 +53,66 @@ impl Permissions {
         }
     }
 
-    pub(super) fn anonymous(common: &Arc<[AccessScope]>) -> Self {
-        Self::scoped((PermissionSource::Anonymous, None), &Arc::from([]), common)
+    pub(super) fn anonymous(anonymous: &Arc<[AccessScope]>) -> Self {
+        Self::scoped(
+            (PermissionSource::Anonymous, None),
+            &Arc::from([]),
+            anonymous,
+        )
     }
 
     pub(super) fn scoped(
         (source, user): (PermissionSource, Option<Arc<str>>),
         own: &Arc<[AccessScope]>,
-        common: &Arc<[AccessScope]>,
+        anonymous: &Arc<[AccessScope]>,
     ) -> Self {
         Self {
             user,
             source,
-            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(common)),
+            scope: PermissionScope::Scopes(Arc::clone(own), Arc::clone(anonymous)),
         }
     }
 
-    pub(super) fn signed(method: SignableMethod, named: &RequestPath) -> Self {
+    pub(super) fn signed(method: SignableMethod, path: &RequestPath) -> Self {
         Self {
             user: None,
             source: PermissionSource::Signature,
-            scope: PermissionScope::Signed(method, Arc::new(named.clone())),
+            scope: PermissionScope::Signed(method, Arc::new(path.clone())),
         }
     }
 
-    /// Whether it reaches that far. [`AccessControl::judge`](super::AccessControl::judge) asked this for the request's own method and key;
-    /// whoever touches another key, or shows on a page what could be done, asks again.
+    /// Whether `right` on `key` is permitted.
+    /// [`AccessControl::authorize`](super::AccessControl::authorize) has checked this for the
+    /// request's own method and key; code that touches another key, or shows on a page what the
+    /// user may do, must ask again.
     ///
-    /// A signed URL reaches its own key, and nothing beneath it.
+    /// A signed URL permits its own key and nothing beneath it.
     #[must_use]
     pub fn allows(&self, right: AccessRight, key: &ObjectKey) -> bool {
         let covered = |scopes: &[AccessScope]| scopes.iter().any(|scope| scope.covers(right, key));
         match &self.scope {
             PermissionScope::All => true,
-            PermissionScope::Scopes(own, common) => covered(own) || covered(common),
-            PermissionScope::Signed(method, named) => {
-                method.required_right() == right && named.key == *key
+            PermissionScope::Scopes(own, anonymous) => covered(own) || covered(anonymous),
+            PermissionScope::Signed(method, path) => {
+                method.required_right() == right && path.key == *key
             }
         }
     }
 
-    /// Whether it may see the names in that folder, and all that is beneath it. To be asked before a listing or a tar file is made
-    /// of a key, however the request was written.
+    /// Whether the names in that folder, and all beneath it, may be listed. To be asked before a
+    /// listing or a tar file is made of a key.
     ///
-    /// A signed URL lists the folder that it was made for, with its slash at the end.
+    /// A signed URL permits listing the folder that it was made for, if its path ends in a slash.
     #[must_use]
     pub fn allows_listing(&self, folder: &ObjectKey) -> bool {
         let is_listable = match &self.scope {
-            PermissionScope::Signed(_, named) => named.is_folder,
+            PermissionScope::Signed(_, path) => path.is_folder,
             PermissionScope::All | PermissionScope::Scopes(..) => true,
         };
         is_listable && self.allows(AccessRight::Read, folder)
     }
 
-    /// Whether it came from something that not everybody has.
+    /// Whether the permissions depend on credentials.
     #[must_use]
     pub fn is_personal(&self) -> bool {
         !matches!(

@@ -1,7 +1,8 @@
 //! Users and tokens as they are written on a command line.
 //!
-//! A rule's parts stand between colons, and none of them may hold one: a rule that could be read in two ways might hand out
-//! another password than the one that was meant. No error shows any of the text, since all of it may be a password.
+//! The fields of a rule are separated by colons, and none may contain one: a rule that could be
+//! read in two ways might set another password than its author meant. Errors show nothing of the
+//! text, since all of it may be a password.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,28 +10,28 @@ use std::str::FromStr;
 use super::scope::{AccessScope, AccessScopeError};
 use super::secret::ZeroizedSecret;
 
-/// A user, the password in plain, and one thing that the user may do: `user:password:ro|rw[:/prefix]`. Several rules may name one
-/// user, with the same password.
+/// A user, the password in plain text, and one scope: `user:password:ro|rw[:/prefix]`. Several
+/// rules may name one user, with the same password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthRule {
-    /// Who; has no colon and no control character, and is not empty.
+    /// The name: not empty, without a colon or control character.
     pub user: String,
-    /// As the user types it.
+    /// The password as the user types it.
     pub password: ZeroizedSecret,
-    /// What they may do.
+    /// What the user may do.
     pub scope: AccessScope,
 }
 
-/// A token and one thing that its bearer may do: `TOKEN:ro|rw[:/prefix]`. Several rules may have one token.
+/// A token and one scope: `TOKEN:ro|rw[:/prefix]`. Several rules may have the same token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRule {
-    /// As it stands after `Bearer` (RFC 6750 2.1).
+    /// The token as it follows `Bearer` (RFC 6750 2.1).
     pub token: ZeroizedSecret,
-    /// What the bearer may do.
+    /// What a request with this token may do.
     pub scope: AccessScope,
 }
 
-/// Why a text is no rule.
+/// Why a text is not a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AuthRuleError {
     /// Too few colons.
@@ -38,7 +39,7 @@ pub enum AuthRuleError {
         "a login is written user:password:ro or user:password:rw, with :/prefix after it for a part of the store"
     )]
     Login,
-    /// Too many, or they are not where they should be.
+    /// Too many colons, or they are misplaced.
     #[error(
         "a login is written user:password:ro|rw[:/prefix]; a password that holds a colon cannot be written so: put its hash into \
          a file of logins"
@@ -49,22 +50,22 @@ pub enum AuthRuleError {
         "a token is written TOKEN:ro or TOKEN:rw, with :/prefix after it for a part of the store"
     )]
     Token,
-    /// The end of a rule, where nothing can be mistaken.
-    #[error("what may be done is written ro|rw[:/prefix]")]
+    /// The right at the end is wrong, and the rest cannot be misread.
+    #[error("the rights are written ro|rw[:/prefix]")]
     Scope(#[source] AccessScopeError),
-    /// Nobody.
-    #[error("the user has no name")]
+    /// The user name is empty.
+    #[error("the user name is empty")]
     NoUser,
-    /// What no header can carry.
-    #[error("the name of the user holds a control character")]
+    /// No header can carry a control character.
+    #[error("the user name contains a control character")]
     UserControl,
-    /// Likely a variable that was not set.
+    /// Probably a variable that was not set.
     #[error("the password is empty")]
     NoPassword,
-    /// What no client can send (RFC 7617 2).
-    #[error("the password holds a control character")]
+    /// No client can send a control character (RFC 7617 2).
+    #[error("the password contains a control character")]
     PasswordControl,
-    /// What no header can carry.
+    /// No header can carry these characters.
     #[error("a token is made of letters, digits and -._~+/ (and = at its end)")]
     TokenCharacters,
 }
@@ -90,7 +91,7 @@ impl FromStr for AuthRule {
             user: user.to_owned(),
             password: ZeroizedSecret::new(password),
             scope: scope.parse().map_err(|error| match error {
-                // Nothing but the last word can be wrong.
+                // The rest of the rule cannot be misread.
                 AccessScopeError::Right if !scope.contains(':') => AuthRuleError::Scope(error),
                 _ => AuthRuleError::Colons(error),
             })?,
@@ -113,14 +114,14 @@ impl FromStr for TokenRule {
     }
 }
 
-/// Shows who and what, and not the password.
+/// Shows the user and the scope, and not the password.
 impl fmt::Display for AuthRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:***:{}", self.user, self.scope)
     }
 }
 
-/// What a name may be, in a rule and in a file.
+/// Checks a user name, of a rule or of a file.
 pub(super) fn check_user(user: &str) -> Result<(), AuthRuleError> {
     match user {
         "" => Err(AuthRuleError::NoUser),
@@ -129,7 +130,7 @@ pub(super) fn check_user(user: &str) -> Result<(), AuthRuleError> {
     }
 }
 
-/// RFC 6750 2.1, `b64token`.
+/// Whether a text is a `b64token` (RFC 6750 2.1).
 pub(super) fn is_token(text: &[u8]) -> bool {
     let end = text.iter().rposition(|byte| *byte != b'=');
     let body = end.map_or(&[][..], |end| &text[..=end]);
@@ -145,10 +146,10 @@ mod tests {
     use crate::ObjectKey;
     use crate::access::AccessRight;
 
-    /// The whole chain of an error.
-    fn said(error: &dyn std::error::Error) -> String {
+    /// The messages of an error and its sources.
+    fn error_chain(error: &dyn std::error::Error) -> String {
         match error.source() {
-            Some(source) => format!("{error}: {}", said(source)),
+            Some(source) => format!("{error}: {}", error_chain(source)),
             None => error.to_string(),
         }
     }
@@ -166,9 +167,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused_and_never_shown() {
+    fn malformed_rules_are_refused_and_never_shown() {
         use AuthRuleError::{Login, NoPassword, NoUser, PasswordControl, UserControl};
-        let colons = |why| AuthRuleError::Colons(why);
+        let colons = |reason| AuthRuleError::Colons(reason);
         let relative = AccessScopeError::Prefix(crate::ObjectKeyError::Relative);
         let cases = [
             ("", Login),
@@ -198,10 +199,10 @@ mod tests {
             ),
             ("alice:hunter2:ro:hunter2", colons(relative)),
         ];
-        for (text, why) in cases {
+        for (text, reason) in cases {
             let error = text.parse::<AuthRule>().expect_err(text);
-            assert_eq!(error, why, "{text}");
-            let shown = format!("{}{error:?}", said(&error));
+            assert_eq!(error, reason, "{text}");
+            let shown = format!("{}{error:?}", error_chain(&error));
             assert!(
                 !shown.contains("hunter2") && !shown.contains("alice"),
                 "{shown}"
@@ -221,7 +222,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rules_come_back(
+        fn rules_survive_a_round_trip(
             user in "[^:\\p{Cc}]{1,12}",
             password in "[^:\\p{Cc}]{1,20}",
             is_write: bool,
@@ -237,7 +238,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_a_panic(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
+        fn no_text_panics(text in "(:|/|ro|rw|%|\\PC|\\p{Cc}){0,12}") {
             let _ = text.parse::<AuthRule>();
             let _ = text.parse::<TokenRule>();
             let _ = text.parse::<AccessScope>();

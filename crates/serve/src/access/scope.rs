@@ -1,9 +1,10 @@
-//! Rights, and the part of the store for which somebody has them.
+//! Rights, and the part of the store that they cover.
 //!
-//! A scope holds a prefix as a whole: who may read `/a/b` may read, and list, that key and all beneath it, and nothing beside or
-//! above it. So a user of `/a/b` may not list `/` or `/a`, not even to see the way to what is theirs: a listing shows names, and
-//! the names beside the way are others'. They begin at `/a/b/`. In return a folder that may be listed may be listed to its
-//! depths, and nobody has to look at each entry of a listing or a tar file whether it may be shown.
+//! A scope covers a prefix as a whole: a user who may read `/a/b` may read and list that key and
+//! all beneath it, and nothing beside or above it. So that user may not list `/` or `/a`, not even
+//! to find `/a/b/`: a listing shows names, and the other names there belong to other users. In
+//! return, a folder that may be listed may be listed to any depth, and a listing or tar file needs
+//! no check for each entry.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,15 +16,15 @@ use crate::{ObjectKey, ObjectKeyError};
 /// What may be done with a key. The later implies the earlier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccessRight {
-    /// Read it, and list it when it is a folder.
+    /// Read it, and list it if it is a folder.
     Read,
     /// Read, replace and delete it.
     Write,
 }
 
 impl AccessRight {
-    /// What a method needs; `None` for OPTIONS, which is about the server and not about what it holds. Methods that are not known
-    /// need the most.
+    /// The right that a method needs; `None` for OPTIONS, which concerns the server and not its
+    /// files. Unknown methods need the highest.
     #[must_use]
     pub fn required_for(method: &Method) -> Option<Self> {
         match *method {
@@ -55,31 +56,32 @@ impl fmt::Display for AccessRight {
     }
 }
 
-/// A right to a key and all that lies beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
+/// A right to a key and all beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AccessScope {
-    /// The most that may be done there.
+    /// The highest right.
     pub right: AccessRight,
-    /// Where. The root is everything.
+    /// The key. The root covers everything.
     pub prefix: ObjectKey,
 }
 
-/// Why a text is no scope. Says nothing of the text: it may be the end of a password with a colon in it.
+/// Why a text is not a scope. Contains nothing of the text: it may be the end of a password with a
+/// colon in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AccessScopeError {
-    /// Another word than the two.
+    /// A word other than `ro` and `rw`.
     #[error("the right is neither `ro` (read) nor `rw` (read and write)")]
     Right,
-    /// A colon in the prefix, or in what came before.
+    /// A colon in the prefix, or in the password before it.
     #[error("there are too many colons: in a prefix a colon is written %3A")]
     Colons,
-    /// The prefix is no key.
+    /// The prefix is not a valid key.
     #[error("the prefix is written as in a URL, like `/team/my%20files`")]
     Prefix(#[source] ObjectKeyError),
 }
 
 impl AccessScope {
-    /// A right to everything.
+    /// A right to the whole store.
     #[must_use]
     pub fn everywhere(right: AccessRight) -> Self {
         Self {
@@ -88,7 +90,7 @@ impl AccessScope {
         }
     }
 
-    /// Whether it covers that.
+    /// Whether this scope permits `right` on `key`.
     #[must_use]
     pub fn covers(&self, right: AccessRight, key: &ObjectKey) -> bool {
         right <= self.right && key.is_within(&self.prefix)
@@ -98,7 +100,7 @@ impl AccessScope {
 impl FromStr for AccessScope {
     type Err = AccessScopeError;
 
-    /// A slash at the end of the prefix makes no difference.
+    /// Ignores a slash at the end of the prefix.
     fn from_str(text: &str) -> Result<Self, AccessScopeError> {
         let Some((right, prefix)) = text.split_once(':') else {
             return Ok(Self::everywhere(text.parse()?));
@@ -107,10 +109,10 @@ impl FromStr for AccessScope {
         if prefix.contains(':') {
             return Err(AccessScopeError::Colons);
         }
-        let named = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
+        let path = ObjectKey::parse(prefix).map_err(AccessScopeError::Prefix)?;
         Ok(Self {
             right,
-            prefix: named.key,
+            prefix: path.key,
         })
     }
 }
@@ -124,12 +126,13 @@ impl fmt::Display for AccessScope {
     }
 }
 
-/// What those may do who do not say who they are. Those who do may do the same, besides what is theirs.
+/// What requests without credentials may do. Requests with credentials may do the same, besides
+/// what their own scopes permit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AnonymousAccess {
-    /// Nothing, unless nothing at all is configured: then there is nobody else, and they may do everything.
+    /// Nothing; but if no access is configured at all, everything.
     #[default]
     None,
-    /// This much and no more, whatever else is configured.
+    /// What these scopes permit, whatever else is configured.
     Some(Vec<AccessScope>),
 }

@@ -1,11 +1,11 @@
-//! Text that must not be seen: passwords, tokens.
+//! Text that must not be shown: passwords, tokens.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq as _;
 use zeroize::Zeroizing;
 
-/// A secret. Printing it prints nothing of it, and its memory is overwritten when it is dropped.
+/// A secret. `Debug` shows nothing of it, and its memory is overwritten when it is dropped.
 #[derive(Clone)]
 pub struct ZeroizedSecret(Zeroizing<Box<str>>);
 
@@ -13,7 +13,8 @@ impl ZeroizedSecret {
     /// Wraps a secret.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        // A box of the exact length: a string that grows leaves copies behind that nobody overwrites.
+        // A box of the exact length: a string that grows leaves copies behind, which nothing
+        // overwrites.
         Self(Zeroizing::new(text.into()))
     }
 

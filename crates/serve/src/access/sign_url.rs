@@ -1,4 +1,4 @@
-//! Signs a URL as a whole, for those who give links away.
+//! Signs whole URLs.
 
 use std::time::SystemTime;
 
@@ -11,19 +11,20 @@ use super::signed_url::{SignableMethod, SigningKey};
 /// Why a URL cannot be signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
-    /// Nothing that a store serves.
+    /// The scheme is neither http nor https.
     #[error("only http and https URLs are signed")]
     Scheme,
-    /// No store has such a path.
-    #[error("the path of the URL names nothing that a store can hold")]
+    /// The path is not a valid key.
+    #[error("the path of the URL is not a valid path of a store")]
     Path(#[source] ObjectKeyError),
 }
 
-/// The URL with what lets anybody use it, for this method, until `expires`. A signature that it has is replaced; a query is signed
-/// with it; a user name, a password and a fragment are left out, since it is made to be given away.
+/// Signs a URL, so that anybody may use it with this method until `expires`. An existing signature
+/// is replaced, and the query becomes part of what is signed. The user name, password and fragment
+/// are removed, since the URL is made to be given away.
 ///
-/// The path is signed as it stands. When a proxy in front of the store serves it under another path, sign the path that the store
-/// sees, and put the host and path of the proxy around what comes of it.
+/// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
+/// the path that the store sees, then replace host and path by those of the proxy.
 ///
 /// # Errors
 /// See [`SignError`].
@@ -36,13 +37,13 @@ pub fn sign_url(
     if !matches!(url.scheme(), "http" | "https") {
         return Err(SignError::Scheme);
     }
-    let named = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
+    let path = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
     let mut signed = url.clone();
     signed.set_fragment(None);
-    // Neither fails for a URL with a host, which those of http have.
+    // Neither fails for a URL with a host, and http URLs have one.
     let _ = signed.set_username("");
     let _ = signed.set_password(None);
-    signed.set_query(Some(&key.sign(method, &named, url.query(), expires)));
+    signed.set_query(Some(&key.sign(method, &path, url.query(), expires)));
     Ok(signed)
 }
 
@@ -56,24 +57,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signed_url_is_one_that_holds() {
+    fn a_signed_url_is_valid() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
         let expires = now + Duration::from_secs(60);
         let given = "https://me:hunter2@files.example/a%20b/c d;x/?format=tar&q=a'b \u{e9}#top";
         let url: Url = given.parse().expect("a URL");
         let signed = sign_url(&key, SignableMethod::Get, &url, expires).expect("signed");
-        let shown = signed.as_str();
+        let text = signed.as_str();
         assert!(
-            shown.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
-            "{shown}"
+            text.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
+            "{text}"
         );
         assert!(signed.fragment().is_none());
-        let named = ObjectKey::parse(signed.path()).expect("a key");
-        let verify = |url: &Url| key.verify(&Method::GET, &named, url.query(), now);
+        let path = ObjectKey::parse(signed.path()).expect("a key");
+        let verify = |url: &Url| key.verify(&Method::GET, &path, url.query(), now);
         assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
         assert_eq!(verify(&url), SignatureCheck::Unsigned);
-        // Again, with what it has already.
+        // Signing again replaces the signature.
         assert_eq!(
             sign_url(&key, SignableMethod::Get, &signed, expires),
             Ok(signed)
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_store_serves_is_not_signed() {
+    fn urls_that_no_store_serves_are_not_signed() {
         let key = SigningKey::new(b"0123456789abcdef").expect("a key");
         let sign = |url: &str| {
             sign_url(

@@ -1,4 +1,4 @@
-//! Signatures, and what is done to them.
+//! Tests that forge, move and change signatures.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-fn named(path: &str) -> RequestPath {
+fn request_path(path: &str) -> RequestPath {
     ObjectKey::parse(path).expect("a key")
 }
 
@@ -21,18 +21,19 @@ fn key() -> SigningKey {
 }
 
 fn verdict(method: &Method, path: &str, query: &str) -> SignatureCheck {
-    key().verify(method, &named(path), Some(query), at(1000))
+    key().verify(method, &request_path(path), Some(query), at(1000))
 }
 
 #[test]
-fn the_signature_is_what_the_page_says() {
+fn the_signature_matches_openssls() {
     let query = key().sign(
         SignableMethod::Get,
-        &named("/a%20b/c"),
+        &request_path("/a%20b/c"),
         Some("x=1"),
         at(2000),
     );
-    // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text at the head of the file.
+    // By `openssl dgst -sha256 -hmac 0123456789abcdef -binary | basenc --base64url`, of the text
+    // described at the head of the file.
     let theirs = "zmSDW8reV7qOafoxp74naKPwDAkr1WSkRi-gepVgqlY";
     assert_eq!(
         query,
@@ -41,7 +42,7 @@ fn the_signature_is_what_the_page_says() {
 }
 
 #[test]
-fn keys_are_long_enough_and_end_where_they_end() {
+fn keys_have_a_minimum_length_and_no_final_line_feed() {
     for short in [
         &b""[..],
         b"0123456789abcde",
@@ -54,9 +55,12 @@ fn keys_are_long_enough_and_end_where_they_end() {
         ));
     }
     let sign = |key: &[u8]| {
-        SigningKey::new(key)
-            .expect("a key")
-            .sign(SignableMethod::Get, &named("/"), None, at(1))
+        SigningKey::new(key).expect("a key").sign(
+            SignableMethod::Get,
+            &request_path("/"),
+            None,
+            at(1),
+        )
     };
     assert_eq!(sign(b"0123456789abcdef\r\n"), sign(b"0123456789abcdef"));
     let folder = tempfile::tempdir().expect("a folder");
@@ -64,7 +68,7 @@ fn keys_are_long_enough_and_end_where_they_end() {
     std::fs::write(&path, b"0123456789abcdef\n").expect("written");
     let read = SigningKey::read(&path).expect("a key");
     assert_eq!(
-        read.sign(SignableMethod::Get, &named("/"), None, at(1)),
+        read.sign(SignableMethod::Get, &request_path("/"), None, at(1)),
         sign(b"0123456789abcdef")
     );
     assert!(matches!(
@@ -78,20 +82,20 @@ fn keys_are_long_enough_and_end_where_they_end() {
 
 #[test]
 fn a_signature_ends() {
-    let query = key().sign(SignableMethod::Get, &named("/a"), None, at(1000));
-    let verdict = |now| key().verify(&Method::GET, &named("/a"), Some(&query), now);
+    let query = key().sign(SignableMethod::Get, &request_path("/a"), None, at(1000));
+    let verdict = |now| key().verify(&Method::GET, &request_path("/a"), Some(&query), now);
     assert_eq!(verdict(at(999)), SignatureCheck::Valid(SignableMethod::Get));
     assert_eq!(verdict(at(1000)), SignatureCheck::Expired);
     assert_eq!(verdict(at(u32::MAX.into())), SignatureCheck::Expired);
-    // A clock that knows nothing lets nobody in.
+    // A clock that is wrong permits nothing.
     assert_eq!(
         verdict(UNIX_EPOCH - Duration::from_secs(1)),
         SignatureCheck::Expired
     );
-    // Of a wrong signature it is not said whether it would have expired.
+    // An invalid signature never counts as expired.
     let wrong = query.replace("signature=", "signature=A");
     assert_eq!(
-        key().verify(&Method::GET, &named("/a"), Some(&wrong), at(1000)),
+        key().verify(&Method::GET, &request_path("/a"), Some(&wrong), at(1000)),
         SignatureCheck::Invalid
     );
 }
@@ -112,7 +116,7 @@ fn head_goes_with_get_and_nothing_else_does() {
         SignableMethod::Put,
         SignableMethod::Delete,
     ] {
-        let query = key().sign(signable, &named("/a"), None, at(2000));
+        let query = key().sign(signable, &request_path("/a"), None, at(2000));
         for method in &methods {
             let is_right = verdict(method, "/a", &query) == SignatureCheck::Valid(signable);
             let is_meant = method.as_str() == signable.to_string()
@@ -126,7 +130,7 @@ fn head_goes_with_get_and_nothing_else_does() {
 
 #[test]
 fn one_path_has_one_signature() {
-    let query = key().sign(SignableMethod::Get, &named("/a/b"), None, at(2000));
+    let query = key().sign(SignableMethod::Get, &request_path("/a/b"), None, at(2000));
     let right = SignatureCheck::Valid(SignableMethod::Get);
     // The same key in another spelling.
     assert_eq!(verdict(&Method::GET, "/%61/b", &query), right);
@@ -137,16 +141,28 @@ fn one_path_has_one_signature() {
             "{other}"
         );
     }
-    let root = key().sign(SignableMethod::Get, &named("/"), None, at(2000));
+    let root = key().sign(SignableMethod::Get, &request_path("/"), None, at(2000));
     assert_eq!(verdict(&Method::GET, "/", &root), right);
     // A line feed in a name does not move the fields.
-    let odd = key().sign(SignableMethod::Get, &named("/a%0A2000"), None, at(2000));
+    let odd = key().sign(
+        SignableMethod::Get,
+        &request_path("/a%0A2000"),
+        None,
+        at(2000),
+    );
     assert_eq!(verdict(&Method::GET, "/a%0A2000", &odd), right);
 }
 
 #[test]
-fn a_query_is_signed_as_it_stands() {
-    let sign = |query| key().sign(SignableMethod::Get, &named("/a"), Some(query), at(2000));
+fn a_query_is_signed_byte_by_byte() {
+    let sign = |query| {
+        key().sign(
+            SignableMethod::Get,
+            &request_path("/a"),
+            Some(query),
+            at(2000),
+        )
+    };
     let ours = sign("");
     for changed in [
         format!("{ours}&format=tar"),
@@ -173,7 +189,7 @@ fn a_query_is_signed_as_it_stands() {
             "{changed}"
         );
     }
-    // What is ours may stand anywhere; what is not keeps its order.
+    // Our parameters may be anywhere; the others keep their order.
     let more = sign("a=1&b=2");
     assert!(matches!(
         verdict(&Method::GET, "/a", &more),
@@ -195,15 +211,22 @@ fn a_query_is_signed_as_it_stands() {
         verdict(&Method::GET, "/a", "haul-signatures=1"),
         SignatureCheck::Unsigned
     );
-    // Signed again, it has one signature.
+    // A URL that is signed again has one signature.
     assert_eq!(sign(&more), more);
 }
 
 #[test]
-fn fields_of_what_is_signed_do_not_run_into_each_other() {
-    let sign = |path, query| key().sign(SignableMethod::Get, &named(path), Some(query), at(2000));
+fn signed_fields_are_unambiguous() {
+    let sign = |path, query| {
+        key().sign(
+            SignableMethod::Get,
+            &request_path(path),
+            Some(query),
+            at(2000),
+        )
+    };
     let signature = |query: &str| query.rsplit_once('=').expect("a signature").1.to_owned();
-    // No request has a line feed in its query; nothing depends on that.
+    // No request has a line feed in its query, but nothing depends on that.
     let odd = signature(&sign("/a", "x\ny"));
     let moved = format!("y&haul-expires=2000\nx&haul-signature={odd}");
     assert_eq!(verdict(&Method::GET, "/a", &moved), SignatureCheck::Invalid);
@@ -222,7 +245,12 @@ fn fields_of_what_is_signed_do_not_run_into_each_other() {
 
 #[test]
 fn logs_show_no_signature() {
-    let query = key().sign(SignableMethod::Get, &named("/a"), Some("x=1"), at(2000));
+    let query = key().sign(
+        SignableMethod::Get,
+        &request_path("/a"),
+        Some("x=1"),
+        at(2000),
+    );
     assert_eq!(
         redact_signature(&query),
         "x=1&haul-expires=2000&haul-signature=***"
@@ -231,9 +259,9 @@ fn logs_show_no_signature() {
 }
 
 proptest! {
-    /// Whatever one byte is changed, taken out or put in, it does not hold.
+    /// A signature fails if any byte is changed, removed or added.
     #[test]
-    fn any_change_is_refused(
+    fn any_changed_signed_url_is_refused(
         names in prop::collection::vec("[a-z \\n%]{1,4}", 1..4),
         query in "([a-z=%+]{1,4}&?){0,3}",
         expires in 1001u64..1_000_000,
@@ -243,9 +271,9 @@ proptest! {
     ) {
         let made = names.iter().try_fold(ObjectKey::root(), |key, name| key.child(name.as_bytes()));
         prop_assume!(made.is_ok());
-        let named = RequestPath { key: made.expect("checked"), is_folder: false };
-        let signed = key().sign(SignableMethod::Get, &named, Some(&query), at(expires));
-        let verify = |query: &str| key().verify(&Method::GET, &named, Some(query), at(1000));
+        let path = RequestPath { key: made.expect("checked"), is_folder: false };
+        let signed = key().sign(SignableMethod::Get, &path, Some(&query), at(expires));
+        let verify = |query: &str| key().verify(&Method::GET, &path, Some(query), at(1000));
         prop_assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
         let at = place.index(signed.len());
         let changed = match kind {
@@ -256,11 +284,11 @@ proptest! {
         prop_assume!(changed != signed);
         prop_assert!(!matches!(verify(&changed), SignatureCheck::Valid(_)), "{}", changed);
         let other = SigningKey::new(b"0123456789abcdeg").expect("a key");
-        prop_assert_eq!(other.verify(&Method::GET, &named, Some(&signed), self::at(1000)), SignatureCheck::Invalid);
+        prop_assert_eq!(other.verify(&Method::GET, &path, Some(&signed), self::at(1000)), SignatureCheck::Invalid);
     }
 
     #[test]
-    fn no_query_is_a_panic(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
+    fn no_query_panics(query in "(haul-expires=|haul-signature=|&|=|[0-9]{1,22}|\\PC){0,12}") {
         prop_assert!(!matches!(verdict(&Method::GET, "/a", &query), SignatureCheck::Valid(_)));
         let _ = redact_signature(&query);
     }

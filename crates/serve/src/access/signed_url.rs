@@ -1,21 +1,23 @@
 //! URLs that carry their own permission and expire.
 //!
-//! A signature is for one request: one method (HEAD goes with GET), one path (a folder's ends in its slash) and one query, until a
-//! moment. The query is part of it as it stands, byte by byte and in its order: a parameter like `format=tar` changes what an
-//! answer holds, others may do so one day, and who signed a link to a picture has not signed all that can be asked about it. So a
-//! link breaks when something is added to it, as with other stores. A folder is listed, or taken as a tar file, by a link that was
-//! signed for just that.
+//! A signature is valid for one request until a moment: one method (HEAD goes with GET), one path
+//! (a folder's ends in its slash) and one query. The query is signed byte by byte and in order,
+//! since a parameter like `format=tar` changes the response, and other parameters may be added some
+//! day: who signs a link to a picture has not signed all that can be asked about it. So adding
+//! anything to a link breaks it, as with other stores. To list a folder, or to take it as a tar
+//! file, a link must be signed for exactly that.
 //!
-//! What is signed is this, with the key, by HMAC-SHA256 (RFC 2104); each field ends where it must, since no field but the last can
-//! hold a line feed:
+//! This text is signed with HMAC-SHA256 (RFC 2104). The fields are unambiguous, since none but the
+//! last can contain a line feed:
 //!
 //! ```text
-//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each parameter that is not ours, followed by &
+//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each other parameter, followed by &
 //! ```
 //!
-//! The host is not in it: a key that two servers share makes links for both, and a store does not know by which names it is
-//! reached. The signature stands in the query as `haul-signature`, in base64 for URLs, and is compared as that text, so that no
-//! other spelling of it holds. A request that carries one is judged by it alone.
+//! The host is not signed: two servers that share a key can make links for both, and a store does
+//! not know its own host names. The signature is the parameter `haul-signature`, in base64 for
+//! URLs, and is compared as text, so no other spelling of it is valid. The signature alone decides
+//! about a request that carries one.
 
 mod query;
 
@@ -39,74 +41,74 @@ use crate::RequestPath;
 use query::SignedQuery;
 pub use query::redact_signature;
 
-/// The parameter that says until when.
+/// The parameter with the expiry.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
 
-/// The parameter that proves it.
+/// The parameter with the signature.
 pub const SIGNATURE_PARAMETER: &str = "haul-signature";
 
-/// Says what the signature is of, and of which kind: no other use of the same key makes the same text.
+/// First line of the signed text: no other use of the same key signs a text that begins so.
 const VERSION: &str = "haul-url-v1";
 
-/// Bytes of the shortest key: fewer can be guessed at home, with one link at hand.
+/// Minimum bytes of a key: a shorter one could be guessed with one link at hand.
 const MIN_KEY_BYTES: usize = 16;
 
-/// Bytes of the longest.
+/// Maximum bytes of a key.
 const MAX_KEY_BYTES: usize = 4096;
 
 /// A method that a URL can be signed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SignableMethod {
-    /// And HEAD.
+    /// GET, and HEAD.
     Get,
     /// Replaces the file.
     Put,
-    /// Removes it.
+    /// Deletes the file.
     Delete,
 }
 
-/// Another method.
+/// The text names another method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a URL is signed for GET, PUT or DELETE")]
 pub struct SignableMethodError;
 
-/// The key that signs, at least 16 bytes of whatever kind. Printing it prints nothing of it.
+/// The key that signs: any bytes, at least 16. `Debug` shows nothing of it.
 #[derive(Clone)]
 pub struct SigningKey(Zeroizing<Vec<u8>>);
 
-/// Why something is no key.
+/// Why a signing key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningKeyError {
-    /// Too few bytes.
+    /// Too few bytes, or too many.
     #[error(
         "a signing key has at least {MIN_KEY_BYTES} bytes, and up to {MAX_KEY_BYTES}; `openssl rand -base64 32` makes one"
     )]
     Length,
-    /// The file that it is in.
+    /// Its file cannot be read.
     #[error("the signing key cannot be read from {path}")]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What a query says.
+/// The result of checking a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignatureCheck {
-    /// Nothing of a signature.
+    /// The query has no signature.
     Unsigned,
-    /// That it may, as far as this method goes.
+    /// The signature is valid, for this method.
     Valid(SignableMethod),
-    /// That it might have.
+    /// The signature is valid, but expired.
     Expired,
-    /// Nothing that holds.
+    /// The signature is not valid.
     Invalid,
 }
 
 impl SignableMethod {
-    /// The signature that a method wants.
+    /// The method that a request's method must be signed as.
     fn for_method(method: &Method) -> Option<Self> {
         match *method {
             Method::GET | Method::HEAD => Some(Self::Get),
@@ -147,8 +149,8 @@ impl FromStr for SignableMethod {
 }
 
 impl SigningKey {
-    /// A key of these bytes. A line feed at their end is not part of it, so that a file made with a text editor and a variable
-    /// hold the same key.
+    /// A key of these bytes. A line feed at their end is not part of it, so that a file made with a
+    /// text editor holds the same key as a variable.
     ///
     /// # Errors
     /// When there are too few or too many.
@@ -161,46 +163,47 @@ impl SigningKey {
         }
     }
 
-    /// The key that is in a file. Blocks.
+    /// Reads a key from a file. Blocks.
     ///
     /// # Errors
-    /// When it cannot be read, or is too short or too long.
+    /// When the file cannot be read, or the key is too short or too long.
     pub fn read(path: &Path) -> Result<Self, SigningKeyError> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(MAX_KEY_BYTES + 4));
-        let read = std::fs::File::open(path).and_then(|file| {
+        let result = std::fs::File::open(path).and_then(|file| {
             warn_if_exposed(path, &file);
             file.take(MAX_KEY_BYTES as u64 + 3).read_to_end(&mut bytes)
         });
-        read.map_err(|source| SigningKeyError::Io {
+        result.map_err(|source| SigningKeyError::Io {
             path: path.to_owned(),
             source,
         })?;
         Self::new(&bytes)
     }
 
-    /// The whole query of a URL that may be used for this until then: `query`, what of it is not ours, with expiry and signature.
+    /// The whole query of a signed URL: the parameters of `query` that are not the signature's,
+    /// then expiry and signature.
     #[must_use]
     pub fn sign(
         &self,
         method: SignableMethod,
-        named: &RequestPath,
+        path: &RequestPath,
         query: Option<&str>,
         expires: SystemTime,
     ) -> String {
         let expires = seconds(expires).unwrap_or(0).to_string();
         let signed = SignedQuery::parse(query.unwrap_or_default());
-        let signature = self.signature(method, named, (&expires, &signed.other_parameters));
+        let signature = self.signature(method, path, (&expires, &signed.other_parameters));
         format!(
             "{}{EXPIRES_PARAMETER}={expires}&{SIGNATURE_PARAMETER}={signature}",
             signed.other_parameters
         )
     }
 
-    /// Whether a request may be served for its query alone.
+    /// Checks whether the query alone permits a request.
     pub(super) fn verify(
         &self,
         method: &Method,
-        named: &RequestPath,
+        path: &RequestPath,
         query: Option<&str>,
         now: SystemTime,
     ) -> SignatureCheck {
@@ -215,34 +218,35 @@ impl SigningKey {
         let Some(method) = SignableMethod::for_method(method) else {
             return SignatureCheck::Invalid;
         };
-        let right = self.signature(method, named, (expires, &query.other_parameters));
-        if !bool::from(right.as_bytes().ct_eq(signature.as_bytes())) {
+        let expected = self.signature(method, path, (expires, &query.other_parameters));
+        if !bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
             return SignatureCheck::Invalid;
         }
-        // Only now, so that none but those who have a right signature learn when it ends. A clock that stands before 1970 says
-        // nothing of the time, and what may have expired has.
+        // Checked last, so that only the holder of a valid signature learns when it expires. A
+        // clock before 1970 is wrong; every signature counts as expired then.
         match (seconds(now), expires.parse::<u64>()) {
             (Some(now), Ok(expires)) if now < expires => SignatureCheck::Valid(method),
             _ => SignatureCheck::Expired,
         }
     }
 
-    /// In base64.
+    /// The signature, in base64.
     fn signature(
         &self,
         method: SignableMethod,
-        named: &RequestPath,
+        path: &RequestPath,
         (expires, others): (&str, &str),
     ) -> String {
-        let mut path = named.key.escaped();
-        if named.is_folder && !named.key.is_root() {
-            path.push('/');
+        let mut escaped = path.key.escaped();
+        if path.is_folder && !path.key.is_root() {
+            escaped.push('/');
         }
-        // HMAC takes keys of every length. An empty signature is never sent, and as none it would be refused.
+        // HMAC takes keys of every length. An empty signature is never sent, and an empty one would
+        // be refused.
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             return String::new();
         };
-        mac.update(format!("{VERSION}\n{method}\n{path}\n{expires}\n{others}").as_bytes());
+        mac.update(format!("{VERSION}\n{method}\n{escaped}\n{expires}\n{others}").as_bytes());
         URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 }
@@ -265,10 +269,10 @@ fn is_number(text: &str) -> bool {
     (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Since 1970.
+/// Seconds since 1970.
 fn seconds(time: SystemTime) -> Option<u64> {
-    let since = time.duration_since(UNIX_EPOCH).ok()?;
-    Some(since.as_secs())
+    let elapsed = time.duration_since(UNIX_EPOCH).ok()?;
+    Some(elapsed.as_secs())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Judgements, as a server would ask for them.
+//! Tests of whole decisions, as a server asks for them.
 //!
-//! Here is what asks. `rights`: what rules, tokens and signatures let whom do. `logins`: passwords that must be hashed, what that costs, and
-//! who waits for it. `secrets`: what nobody gets without one, and what nobody gets to see.
+//! `rights`: what rules, tokens and signatures permit. `logins`: passwords that must be hashed, the
+//! cost, the queue. `secrets`: nothing is granted without a secret, and no secret is shown.
 
 mod logins;
 mod rights;
@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue};
 use super::*;
 use crate::{ObjectKey, RequestPath};
 
-/// The cheapest argon2 that there is.
+/// The cheapest argon2 hash.
 pub(super) fn argon2_of(password: &str) -> String {
     let params = Params::new(8, 1, 1, None).expect("parameters");
     let salt = SaltString::encode_b64(b"of the sea").expect("a salt");
@@ -29,7 +29,7 @@ pub(super) fn argon2_of(password: &str) -> String {
     hash.expect("a hash").to_string()
 }
 
-/// The cheapest bcrypt that there is.
+/// The cheapest bcrypt hash.
 pub(super) fn bcrypt_of(password: &str) -> String {
     bcrypt::hash_with_salt(password, 4, [7; 16])
         .expect("a hash")
@@ -40,12 +40,12 @@ fn at(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn named(path: &str) -> RequestPath {
+fn request_path(path: &str) -> RequestPath {
     ObjectKey::parse(path).expect("a key")
 }
 
 fn key(path: &str) -> ObjectKey {
-    named(path).key
+    request_path(path).key
 }
 
 fn basic(user: &str, password: &str) -> Option<String> {
@@ -59,8 +59,8 @@ fn bearer(token: &str) -> Option<String> {
     Some(format!("Bearer {token}"))
 }
 
-/// A request: method, path with query, Authorization.
-fn asked(
+/// Authorizes a request, given as its method and path with query, and its Authorization field.
+fn authorize(
     access: &AccessControl,
     line: &str,
     authorization: Option<String>,
@@ -77,43 +77,51 @@ fn asked(
             HeaderValue::from_str(&text).expect("a value"),
         )
     });
-    let ask = AccessRequest {
+    let request = AccessRequest {
         method: &method.parse().expect("a method"),
-        path: &named(path),
+        path: &request_path(path),
         query,
         headers: &HeaderMap::from_iter(fields),
         now: at(0),
         peer: Some([192, 0, 2, 1].into()),
     };
     match again {
-        Some(checked) => access.authorize_with_result(&ask, checked),
-        None => access.authorize(&ask),
+        Some(login_result) => access.authorize_with_result(&request, login_result),
+        None => access.authorize(&request),
     }
 }
 
 fn status(access: &AccessControl, line: &str, authorization: Option<String>) -> u16 {
-    match asked(access, line, authorization, None) {
+    match authorize(access, line, authorization, None) {
         AccessDecision::Granted(_) => 200,
         AccessDecision::Refused(refusal) => refusal.status().as_u16(),
         AccessDecision::NeedsHashing(_) => 0,
     }
 }
 
-fn granted(access: &AccessControl, line: &str, authorization: Option<String>) -> Permissions {
-    match asked(access, line, authorization, None) {
-        AccessDecision::Granted(grant) => grant,
+fn permissions_for(
+    access: &AccessControl,
+    line: &str,
+    authorization: Option<String>,
+) -> Permissions {
+    match authorize(access, line, authorization, None) {
+        AccessDecision::Granted(permissions) => permissions,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn pending(access: &AccessControl, line: &str, authorization: Option<String>) -> PendingLogin {
-    match asked(access, line, authorization, None) {
+fn pending_login(
+    access: &AccessControl,
+    line: &str,
+    authorization: Option<String>,
+) -> PendingLogin {
+    match authorize(access, line, authorization, None) {
         AccessDecision::NeedsHashing(pending) => pending,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn rules(rules: &[&str]) -> AccessOptions {
+fn rule_options(rules: &[&str]) -> AccessOptions {
     AccessOptions {
         users: rules
             .iter()
@@ -123,7 +131,7 @@ fn rules(rules: &[&str]) -> AccessOptions {
     }
 }
 
-fn hashed(lines: &[String]) -> AccessOptions {
+fn hashed_options(lines: &[String]) -> AccessOptions {
     let file = AuthFile::parse(Path::new("logins"), &lines.join("\n")).expect("a file");
     AccessOptions {
         auth_files: vec![file],

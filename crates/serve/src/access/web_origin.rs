@@ -1,4 +1,4 @@
-//! Origins of pages (RFC 6454): the scheme, host and port that a page came from.
+//! Web origins (RFC 6454): the scheme, host and port of a page.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,33 +7,34 @@ use http::header::ORIGIN;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 
-/// An origin as browsers write it: `https://app.example`, with a port where it is not the scheme's own.
+/// An origin as browsers write it: `https://app.example`, with a port unless it is the scheme's
+/// default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WebOrigin(String);
 
-/// A text that is no origin.
+/// Why a text is not an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WebOriginError {
-    /// What every page can make itself to be.
-    #[error("`null` is what any page can call itself, and stands for no origin")]
+    /// Any page can make its origin `null`.
+    #[error("any page can send the origin `null`, so it cannot be allowed")]
     Null,
-    /// Something else.
+    /// Any other text.
     #[error(
-        "an origin is written https://host or http://host, with :port where it has one, and nothing behind it"
+        "an origin is written https://host or http://host, with :port if needed, and nothing after it"
     )]
     Malformed,
 }
 
 impl WebOrigin {
-    /// As it stands in a header.
+    /// The origin as a header holds it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is what a header says.
+    /// Whether a header value is this origin.
     pub(super) fn matches(&self, value: &HeaderValue) -> bool {
-        // Browsers write it in one way.
+        // Browsers write an origin in one way only.
         value.as_bytes() == self.0.as_bytes()
     }
 }
@@ -50,7 +51,7 @@ impl FromStr for WebOrigin {
             .or_else(|| text.strip_prefix("http://"));
         let rest = rest.ok_or(WebOriginError::Malformed)?;
         let host = rest.strip_suffix('/').unwrap_or(rest);
-        // What a parser of URLs would read as something beside the host.
+        // A URL parser would take these for the end of the host.
         if host.contains(['/', '\\', '@', '?', '#', '*'])
             || host.chars().any(|sign| sign.is_control() || sign == ' ')
         {
@@ -67,7 +68,7 @@ impl fmt::Display for WebOrigin {
     }
 }
 
-/// The origin that a browser says a request is from; `None` when it says none, or several.
+/// The value of the Origin field; `None` if there is none, or more than one.
 pub(super) fn request_origin(headers: &HeaderMap) -> Option<&HeaderValue> {
     let mut all = headers.get_all(ORIGIN).iter();
     let first = all.next()?;
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_origin_is_refused() {
+    fn malformed_origins_are_refused() {
         assert_eq!("null".parse::<WebOrigin>(), Err(WebOriginError::Null));
         for text in [
             "",

@@ -1,9 +1,10 @@
-//! What answers are made of.
+//! Response bodies.
 //!
-//! Small things are one piece of memory. Files beyond that go one of two roads: on a plain HTTP/1.1 connection as slices that
-//! the kernel sends ([`sendfile`](crate::sendfile)), elsewhere (TLS, HTTP/2) read piece by piece ([`FileRangeReader`]). The end of a large one is always
-//! read, since that is where a file that has changed meanwhile is found out. What is made while it is sent
-//! (listings, archives) comes from an iterator, step by step ([`ProducedBody`]).
+//! A small body is one piece of memory. The bytes of larger files are sent by the kernel on plain
+//! HTTP/1.1 connections ([`sendfile`](crate::sendfile)), and read chunk by chunk elsewhere: on TLS
+//! and HTTP/2 ([`FileRangeReader`]). The end of a large file is always checked before it is sent,
+//! to find out whether the file has changed meanwhile. Listings and archives are produced while
+//! they are sent, step by step, by an iterator ([`ProducedBody`]).
 
 mod produced;
 mod reader;
@@ -20,27 +21,27 @@ use hyper::body::{Frame, SizeHint};
 pub(crate) use produced::{BodyProducer, ProducedBody};
 pub(crate) use reader::FileRangeReader;
 
-/// A body.
+/// A response body.
 pub(crate) enum ServeBody {
-    /// Nothing.
     Empty,
-    /// One piece: memory, or a slice of a file that stands for it.
+    /// A single chunk: memory, or a slice that stands for a range of a file.
     Whole(Bytes),
-    /// Pieces of both kinds, one after another; the bytes in all of them.
-    Pieces(VecDeque<BodyChunk>, u64),
-    /// What is made while it is sent; an error ends the connection, so that nobody takes a part for the whole.
-    Made(ProducedBody),
+    /// Chunks in order, and the bytes left in all of them.
+    Chunks(VecDeque<BodyChunk>, u64),
+    /// Produced while it is sent. An error ends the connection, so that the client does not take a
+    /// part for the whole.
+    Produced(ProducedBody),
 }
 
-/// Part of a body.
+/// A chunk of a body.
 pub(crate) enum BodyChunk {
-    /// Memory, or a slice of a file that stands for it.
+    /// Memory, or a slice that stands for a range of a file.
     Bytes(Bytes),
-    /// A range of a file, to be read.
+    /// A range of a file that this process reads.
     Reader(Box<FileRangeReader>),
 }
 
-/// By lengths: a slice that stands for a file must not be looked at.
+/// Shows the length alone: a slice that stands for a range of a file must not be read.
 impl fmt::Debug for ServeBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Body")
@@ -49,7 +50,7 @@ impl fmt::Debug for ServeBody {
     }
 }
 
-/// The same.
+/// Shows the length alone, for the same reason.
 impl fmt::Debug for BodyChunk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Piece")
@@ -59,25 +60,25 @@ impl fmt::Debug for BodyChunk {
 }
 
 impl ServeBody {
-    /// Text.
+    /// A text body.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Whole(text.into().into())
     }
 
-    /// Some pieces.
-    pub(crate) fn pieces(pieces: impl IntoIterator<Item = BodyChunk>) -> Self {
-        let pieces: VecDeque<BodyChunk> = pieces.into_iter().collect();
-        let len = pieces.iter().map(BodyChunk::len).sum();
-        Self::Pieces(pieces, len)
+    /// A body of several chunks.
+    pub(crate) fn chunks(chunks: impl IntoIterator<Item = BodyChunk>) -> Self {
+        let chunks: VecDeque<BodyChunk> = chunks.into_iter().collect();
+        let len = chunks.iter().map(BodyChunk::len).sum();
+        Self::Chunks(chunks, len)
     }
 
-    /// Its bytes, where they are known beforehand.
+    /// The length, if it is known beforehand.
     pub(crate) fn len(&self) -> Option<u64> {
         match self {
             Self::Empty => Some(0),
             Self::Whole(bytes) => Some(bytes.len() as u64),
-            Self::Pieces(_, left) => Some(*left),
-            Self::Made(_) => None,
+            Self::Chunks(_, left) => Some(*left),
+            Self::Produced(_) => None,
         }
     }
 }
@@ -86,7 +87,7 @@ impl BodyChunk {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Reader(reader) => reader.left(),
+            Self::Reader(reader) => reader.remaining_len(),
         }
     }
 }
@@ -106,21 +107,21 @@ impl hyper::body::Body for ServeBody {
                 *self = Self::Empty;
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Pieces(pieces, left) => {
-                let bytes = match pieces.front_mut() {
+            Self::Chunks(chunks, left) => {
+                let bytes = match chunks.front_mut() {
                     None => return Poll::Ready(None),
                     Some(BodyChunk::Bytes(bytes)) => std::mem::take(bytes),
                     Some(BodyChunk::Reader(reader)) => ready!(reader.poll_next(cx))?,
                 };
                 *left = left.saturating_sub(bytes.len() as u64);
-                if pieces.front().is_some_and(|piece| piece.len() == 0) {
-                    pieces.pop_front();
+                if chunks.front().is_some_and(|chunk| chunk.len() == 0) {
+                    chunks.pop_front();
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Self::Made(made) => made
+            Self::Produced(produced) => produced
                 .poll_next(cx)
-                .map(|piece| Some(piece?.map(Frame::data))),
+                .map(|chunk| Some(chunk?.map(Frame::data))),
         }
     }
 
@@ -128,8 +129,8 @@ impl hyper::body::Body for ServeBody {
         match self {
             Self::Empty => true,
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pieces(pieces, _) => pieces.is_empty(),
-            Self::Made(made) => made.is_over(),
+            Self::Chunks(chunks, _) => chunks.is_empty(),
+            Self::Produced(produced) => produced.is_finished(),
         }
     }
 

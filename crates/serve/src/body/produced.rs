@@ -1,7 +1,8 @@
-//! A body that is made while it is sent: listings and archives.
+//! A response body that is produced while it is sent: listings and archives.
 //!
-//! Its maker is an iterator whose steps may wait for a disk. Each step is a visit to a thread that may; between two of them no thread is held, however
-//! slow the reader is. One piece is made ahead of the one that is being sent.
+//! The producer is an iterator whose steps may wait for a disk. Each step runs on a blocking
+//! thread; between two steps no thread is held, however slow the reader is. One chunk is produced
+//! ahead of the one that is being sent.
 
 use std::fmt;
 use std::future::Future;
@@ -13,18 +14,17 @@ use bytes::Bytes;
 
 use crate::store::DiskThreads;
 
-/// What makes it: pieces, or an error that ends it short.
+/// An iterator over chunks; an error ends the response early.
 pub(crate) type BodyProducer = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
-/// A step that is under way; the maker comes back with its piece.
+/// A running step; it returns the producer with its chunk.
 type BodyProducerStep =
     Pin<Box<dyn Future<Output = (BodyProducer, Option<io::Result<Bytes>>)> + Send>>;
 
-/// The body.
+/// A body that is produced while it is sent.
 pub(crate) struct ProducedBody {
-    /// Where steps may wait.
     disk: DiskThreads,
-    /// `None` at the end.
+    /// The running step; `None` at the end.
     step: Option<BodyProducerStep>,
 }
 
@@ -35,31 +35,31 @@ impl fmt::Debug for ProducedBody {
 }
 
 impl ProducedBody {
-    /// Begins with the first step.
-    pub(crate) fn new(maker: BodyProducer, disk: DiskThreads) -> Self {
-        let step = Some(step(maker, &disk));
+    /// Starts the first step.
+    pub(crate) fn new(producer: BodyProducer, disk: DiskThreads) -> Self {
+        let step = Some(run_step(producer, &disk));
         Self { disk, step }
     }
 
-    /// The next piece.
+    /// The next chunk.
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
-        let Some(under_way) = &mut self.step else {
+        let Some(step) = &mut self.step else {
             return Poll::Ready(None);
         };
-        let (maker, piece) = ready!(under_way.as_mut().poll(cx));
-        self.step = matches!(piece, Some(Ok(_))).then(|| step(maker, &self.disk));
-        Poll::Ready(piece)
+        let (producer, chunk) = ready!(step.as_mut().poll(cx));
+        self.step = matches!(chunk, Some(Ok(_))).then(|| run_step(producer, &self.disk));
+        Poll::Ready(chunk)
     }
 
-    /// Whether nothing more will come.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether all chunks have been returned.
+    pub(crate) fn is_finished(&self) -> bool {
         self.step.is_none()
     }
 }
 
-fn step(mut maker: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
+fn run_step(mut producer: BodyProducer, disk: &DiskThreads) -> BodyProducerStep {
     Box::pin(disk.run(move || {
-        let piece = maker.next();
-        (maker, piece)
+        let chunk = producer.next();
+        (producer, chunk)
     }))
 }

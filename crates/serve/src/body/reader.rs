@@ -1,11 +1,14 @@
-//! A range of a file, read piece by piece: the road for connections whose bytes this process must touch.
+//! Reads a range of a file chunk by chunk, for connections where the kernel cannot send it.
 //!
-//! A piece that is in memory is read at once; one that is not is read on a thread that may wait, and until then the body is not ready. Buffers
-//! come back when their piece has been sent, so that a long body uses two or three and no fresh memory.
+//! A chunk in memory is read at once; otherwise it is read on a blocking thread, and the body is
+//! pending until then. Buffers return when their chunk has been sent, so a long body uses two or
+//! three and allocates no more.
 //!
-//! A file may be written to in place while it is read, and what was sent by then is of no version at all. So behind the last piece it is
-//! looked at whether the file is still what the answer's head said; if not, that piece is not given, and the client sees that something
-//! is missing. Times of files are those of a clock that ticks every few milliseconds: what is written twice within a tick is not seen.
+//! A file may be written to in place while it is read, and the bytes sent by then belong to no
+//! version. So after reading the last chunk the reader checks whether the file is still the one
+//! that the response's head describes. If not, it withholds that chunk, and the client sees that
+//! the response is incomplete. File times come from a clock that ticks every few milliseconds: a
+//! second write within a tick goes unnoticed.
 
 use std::fmt;
 use std::future::Future;
@@ -19,34 +22,35 @@ use bytes::Bytes;
 
 use crate::store::{DiskThreads, OpenObject};
 
-/// Bytes of a piece: several records of TLS, and few enough that a thousand slow readers fit into memory.
-const PIECE: usize = 128 << 10;
+/// Bytes of a chunk: several TLS records, and few enough that a thousand slow readers fit into
+/// memory.
+const CHUNK: usize = 128 << 10;
 
-/// A read that waits.
+/// A read on a blocking thread.
 type PendingRead = Pin<Box<dyn Future<Output = (Vec<u8>, io::Result<usize>)> + Send>>;
 
 /// A range of a file.
 pub(crate) struct FileRangeReader {
-    /// The version that is read.
+    /// The version to read.
     object: Arc<OpenObject>,
-    /// Where reading may wait.
+    /// The threads that may block.
     disk: DiskThreads,
-    /// What is still to come.
-    rest: Range<u64>,
+    /// The range that is still to be read.
+    remaining: Range<u64>,
     /// A read that waits for the disk.
-    waiting: Option<PendingRead>,
-    /// Buffers that are free.
-    free: FreeBuffers,
+    pending_read: Option<PendingRead>,
+    /// Buffers to use again.
+    free_buffers: FreeBuffers,
 }
 
-/// Buffers that came back.
+/// Buffers that have returned.
 type FreeBuffers = Arc<Mutex<Vec<Vec<u8>>>>;
 
-/// A piece; its buffer comes back when it is dropped.
+/// A chunk; its buffer returns when it is dropped.
 struct PooledChunk {
     buffer: Vec<u8>,
     len: usize,
-    free: FreeBuffers,
+    free_buffers: FreeBuffers,
 }
 
 impl AsRef<[u8]> for PooledChunk {
@@ -58,8 +62,11 @@ impl AsRef<[u8]> for PooledChunk {
 impl Drop for PooledChunk {
     fn drop(&mut self) {
         let buffer = std::mem::take(&mut self.buffer);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        free.push(buffer);
+        let mut free_buffers = self
+            .free_buffers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        free_buffers.push(buffer);
     }
 }
 
@@ -67,7 +74,7 @@ impl fmt::Debug for FileRangeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reader")
             .field("object", &self.object)
-            .field("rest", &self.rest)
+            .field("rest", &self.remaining)
             .finish_non_exhaustive()
     }
 }
@@ -78,83 +85,89 @@ impl FileRangeReader {
         Self {
             object,
             disk,
-            rest: range,
-            waiting: None,
-            free: FreeBuffers::default(),
+            remaining: range,
+            pending_read: None,
+            free_buffers: FreeBuffers::default(),
         }
     }
 
     /// Bytes still to come.
-    pub(crate) fn left(&self) -> u64 {
-        self.rest.end - self.rest.start
+    pub(crate) fn remaining_len(&self) -> u64 {
+        self.remaining.end - self.remaining.start
     }
 
-    /// The next piece; not to be asked for when none is left.
+    /// The next chunk; must not be called when nothing is left.
     ///
     /// # Errors
-    /// What the disk says; that the file has fewer bytes than it had, or is another than it was (row D13).
+    /// The disk's error, or that the file was truncated or replaced (row D13).
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-        let (buffer, read) = match &mut self.waiting {
-            Some(waiting) => ready!(waiting.as_mut().poll(cx)),
-            None => match self.read_now() {
+        let (buffer, read) = match &mut self.pending_read {
+            Some(pending) => ready!(pending.as_mut().poll(cx)),
+            None => match self.try_read() {
                 Ok(done) => done,
                 Err(mut buffer) => {
-                    let (object, rest, len) =
-                        (Arc::clone(&self.object), self.rest.clone(), self.next_len());
-                    let mut waiting: PendingRead = Box::pin(self.disk.run(move || {
+                    let (object, rest, len) = (
+                        Arc::clone(&self.object),
+                        self.remaining.clone(),
+                        self.next_len(),
+                    );
+                    let mut pending: PendingRead = Box::pin(self.disk.run(move || {
                         let read = object.read(&mut buffer[..len], rest.start);
-                        let read = read.and_then(|read| looked(&object, &rest, read));
+                        let read = read.and_then(|read| check_at_end(&object, &rest, read));
                         (buffer, read)
                     }));
-                    let done = waiting.as_mut().poll(cx);
-                    self.waiting = Some(waiting);
+                    let done = pending.as_mut().poll(cx);
+                    self.pending_read = Some(pending);
                     ready!(done)
                 }
             },
         };
-        self.waiting = None;
+        self.pending_read = None;
         let len = read?;
         if len == 0 {
-            let text = "the file has become shorter while it was sent";
+            let text = "the file shrank while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
-        self.rest.start += len as u64;
+        self.remaining.start += len as u64;
         Poll::Ready(Ok(Bytes::from_owner(PooledChunk {
             buffer,
             len,
-            free: Arc::clone(&self.free),
+            free_buffers: Arc::clone(&self.free_buffers),
         })))
     }
 
-    /// Reads what is in memory; gives the buffer back if that is not enough.
-    fn read_now(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
+    /// Reads what is in memory; returns the buffer if the bytes are not there.
+    fn try_read(&mut self) -> Result<(Vec<u8>, io::Result<usize>), Vec<u8>> {
         let len = self.next_len();
         let mut buffer = self.buffer();
-        match self.object.try_read(&mut buffer[..len], self.rest.start) {
-            // What is open and in memory is looked at without waiting.
-            Ok(Some(read)) => Ok((buffer, looked(&self.object, &self.rest, read))),
+        match self
+            .object
+            .try_read(&mut buffer[..len], self.remaining.start)
+        {
+            // Checking an open file whose pages are in memory does not block.
+            Ok(Some(read)) => Ok((buffer, check_at_end(&self.object, &self.remaining, read))),
             Ok(None) => Err(buffer),
             Err(error) => Ok((buffer, Err(error))),
         }
     }
 
-    /// Bytes of the next piece.
+    /// Bytes of the next chunk.
     fn next_len(&self) -> usize {
-        usize::try_from(self.left()).map_or(PIECE, |left| left.min(PIECE))
+        usize::try_from(self.remaining_len()).map_or(CHUNK, |left| left.min(CHUNK))
     }
 
     fn buffer(&self) -> Vec<u8> {
-        let free = self
-            .free
+        let free_buffers = self
+            .free_buffers
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        free.unwrap_or_else(|| vec![0; self.next_len()])
+        free_buffers.unwrap_or_else(|| vec![0; self.next_len()])
     }
 }
 
-/// Looks at the object, if what was read of it is all of the rest.
-fn looked(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
+/// Checks that the file is unchanged, if the read reached the end of the range.
+fn check_at_end(object: &OpenObject, rest: &Range<u64>, read: usize) -> io::Result<usize> {
     if read as u64 == rest.end - rest.start {
         object.check_unchanged()?;
     }

@@ -75,7 +75,7 @@ pub(crate) async fn drive<S: ServerTransport + 'static>(
         Ok(()) => {}
         Err(EarlyClose::Tired(tired)) => {
             metrics.count_fault(fault_of(tired));
-            tracing::debug!(?peer, %tired, "a connection is given up");
+            tracing::debug!(?peer, %tired, "a connection timed out");
         }
         Err(EarlyClose::Broken(error)) => {
             let fault = if error.is_parse() {

@@ -104,19 +104,19 @@ impl HttpExchange {
     }
 
     /// Where the bytes of its body are to be counted, if anybody wants to know.
-    pub(crate) fn received(&self) -> Option<Arc<AtomicU64>> {
+    pub(crate) fn received_counter(&self) -> Option<Arc<AtomicU64>> {
         self.told.as_ref().map(|told| Arc::clone(&told.received))
     }
 
     /// Whom it was let in as.
-    pub(crate) fn comes_from(&mut self, user: Option<&Arc<str>>) {
+    pub(crate) fn set_user(&mut self, user: Option<&Arc<str>>) {
         if let Some(told) = &mut self.told {
             told.user = user.cloned();
         }
     }
 
     /// It is answered.
-    pub(crate) fn answered(mut self, mut answer: Response<ServeBody>) -> Response<TrackedBody> {
+    pub(crate) fn respond(mut self, mut answer: Response<ServeBody>) -> Response<TrackedBody> {
         if self.line.is_last() {
             let close = HeaderValue::from_static("close");
             answer.headers_mut().insert(CONNECTION, close);

@@ -16,10 +16,10 @@ const LIMIT: Duration = Duration::from_millis(500);
 /// The whole answer.
 const ANSWER: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
     content-type: text/plain; charset=utf-8\r\n\
-    content-length: 45\r\n\
+    content-length: 47\r\n\
     connection: close\r\n\
     \r\n\
-    the head of the request did not come in time\n";
+    the head of the request did not arrive in time\n";
 
 /// Says so. The connection is to be closed after that.
 ///
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_length_is_right() {
+    fn the_content_length_is_right() {
         let text = std::str::from_utf8(ANSWER).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())));

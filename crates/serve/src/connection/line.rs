@@ -119,7 +119,7 @@ impl ConnectionState {
     }
 
     /// Where mappings may be lent: not on HTTP/2, which looks into what it sends.
-    pub(crate) fn lends(&self) -> Option<&MappingRegistry> {
+    pub(crate) fn sendfile_mappings(&self) -> Option<&MappingRegistry> {
         let is_in_order = self.is_in_order.load(Ordering::Relaxed);
         self.ledger.as_ref().filter(|_| is_in_order)
     }
@@ -169,7 +169,7 @@ impl ConnectionState {
     }
 
     /// hyper has read a head. Whether others would have read the same, see [`SmugglingGuard::check_head`].
-    pub(crate) fn head_came(&self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
+    pub(crate) fn check_head(&self, follows: RequestBodyFraming) -> Result<(), AmbiguousHead> {
         let (judged, has_more) = {
             let mut watch = self.watch();
             (watch.check_head(follows), watch.has_pending_request())
@@ -200,12 +200,12 @@ impl ConnectionState {
     }
 
     /// The request of HTTP/1.1 that is being answered has a body.
-    pub(crate) fn awaits_body(&self) {
+    pub(crate) fn expect_body(&self) {
         self.lacks_body.store(true, Ordering::Relaxed);
     }
 
     /// No request is taken after the one that is being answered.
-    pub(crate) fn ends_with_answer(&self) {
+    pub(crate) fn close_after_response(&self) {
         self.is_last.store(true, Ordering::Relaxed);
     }
 
@@ -293,7 +293,7 @@ impl ConnectionState {
             self.settle(false);
             // A connection that waits for its next request keeps no file open.
             if let Some(ledger) = &self.ledger {
-                ledger.clear();
+                ledger.remove_unused();
             }
         }
     }

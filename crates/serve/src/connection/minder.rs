@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn d9_a_pause_that_outlasts_the_timer_is_no_pardon() {
+    async fn d9_a_timeout_still_applies_after_a_long_pause() {
         let paused = 3 * IDLE;
         let (tired, when) = given_up(|line| async move {
             let pause = line.pause();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn d9_a_body_that_is_waited_for_in_a_turn_of_its_own_has_its_own_time() {
+    async fn d9_an_http2_body_has_a_timeout_of_its_own() {
         let (tired, when) = given_up(|line| async move {
             tokio::task::yield_now().await;
             let now = line.now();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_does_nothing_wakes_nobody_before_its_time() {
+    async fn an_idle_connection_does_not_wake_before_its_timeout() {
         let (tired, when) = mind(line()).await;
         assert_eq!((tired, when), (TimeoutKind::Idle, IDLE));
     }

@@ -184,7 +184,7 @@ impl<S: ServerTransport> CountedIo<S> {
             None => usize::MAX,
         };
         let first = match self.line.ledger() {
-            Some(ledger) => ledger.first(slices),
+            Some(ledger) => ledger.next_run(slices),
             None => MappedRun::Memory(slices.len()),
         };
         match first {
@@ -220,7 +220,7 @@ impl<S: ServerTransport> CountedIo<S> {
         ready!(self.poll_ready(cx, object, range))?;
         let until = range.start.saturating_add(room);
         let mut end = range.end.min(self.ready.end).min(until);
-        if mapped.begin() && end == range.end {
+        if mapped.mark_started() && end == range.end {
             match range.end - range.start > END {
                 true => end -= END,
                 false => object.check_unchanged()?,
@@ -231,7 +231,7 @@ impl<S: ServerTransport> CountedIo<S> {
                 .poll_send(cx, object, range.start, end - range.start)
         )?;
         if sent == 0 {
-            let text = "the file has become shorter while it was sent";
+            let text = "the file shrank while it was sent";
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
         Poll::Ready(Ok(sent))

@@ -1,4 +1,4 @@
-//! Answers that are no file: refusals, and what went wrong, with a text for people that says what to do.
+//! Error responses: refusals and failures, each with a line of text that says what to do.
 
 use haul_net::is_descriptor_limit;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -11,72 +11,78 @@ use crate::observe::ConnectionFault;
 use crate::store::StoreError;
 use crate::{ObjectKey, ObjectKeyError};
 
-/// What the service gives.
+/// A response of the service.
 pub(crate) type ServeResponse = Response<ServeBody>;
 
-/// An answer in place of what was asked for.
+/// An error response, boxed since errors are rare and responses large.
 pub(crate) type ErrorResponse = Box<ServeResponse>;
 
-/// A status with a line of text.
-pub(crate) fn plain(status: StatusCode, text: impl Into<String>) -> ServeResponse {
+/// A response with a status and a line of text.
+pub(crate) fn text_response(status: StatusCode, text: impl Into<String>) -> ServeResponse {
     let mut text = text.into();
     text.push('\n');
-    let mut answer = Response::new(ServeBody::text(text));
-    *answer.status_mut() = status;
-    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
-    answer.headers_mut().insert(CONTENT_TYPE, kind);
-    answer
+    let mut response = Response::new(ServeBody::text(text));
+    *response.status_mut() = status;
+    let content_type = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
-/// A status alone.
-pub(crate) fn bare(status: StatusCode) -> ServeResponse {
-    let mut answer = Response::new(ServeBody::Empty);
-    *answer.status_mut() = status;
-    answer
+/// A response with a status and no body.
+pub(crate) fn empty_response(status: StatusCode) -> ServeResponse {
+    let mut response = Response::new(ServeBody::Empty);
+    *response.status_mut() = status;
+    response
 }
 
-/// 405 with what is allowed.
-pub(crate) fn not_allowed(method: &Method, is_writable: bool) -> ServeResponse {
+/// 405 for a method that this server does not support, with the methods that it does.
+pub(crate) fn unsupported_method_response(method: &Method, is_writable: bool) -> ServeResponse {
     let why = match (method, is_writable) {
         (&Method::PUT | &Method::DELETE | &Method::POST, false) => {
             "this server is read-only: it was started without --writable"
         }
-        _ => "this method is not known here",
+        _ => "this server does not support this method",
     };
-    only(why, allow(is_writable))
+    method_not_allowed_response(why, allowed_methods(is_writable))
 }
 
-/// 405: what is allowed instead (RFC 9110 15.5.6).
-pub(crate) fn only(why: &str, allow: HeaderValue) -> ServeResponse {
-    let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, why);
-    answer.headers_mut().insert(ALLOW, allow);
-    answer
+/// 405 with a reason and the allowed methods (RFC 9110 15.5.6).
+pub(crate) fn method_not_allowed_response(why: &str, allow: HeaderValue) -> ServeResponse {
+    let mut response = text_response(StatusCode::METHOD_NOT_ALLOWED, why);
+    response.headers_mut().insert(ALLOW, allow);
+    response
 }
 
-/// What may be asked for of a file, where one may write.
-pub(crate) const FILE: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
+/// Methods of a file on a writable server.
+pub(crate) const FILE_METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, PUT, DELETE, OPTIONS");
 
-/// What may be asked for.
-pub(crate) fn allow(is_writable: bool) -> HeaderValue {
+/// The methods that the server supports.
+pub(crate) fn allowed_methods(is_writable: bool) -> HeaderValue {
     HeaderValue::from_static(match is_writable {
         true => "GET, HEAD, PUT, POST, DELETE, OPTIONS",
         false => "GET, HEAD, OPTIONS",
     })
 }
 
-/// A path that is no key.
-pub(crate) fn no_key(error: ObjectKeyError) -> ServeResponse {
+/// The response to a path that is not a valid key.
+pub(crate) fn bad_path_response(error: ObjectKeyError) -> ServeResponse {
     let status = match error {
         ObjectKeyError::TooLong => StatusCode::URI_TOO_LONG,
-        // As if it were not there: what the store keeps for itself is nobody's affair.
+        // As if it did not exist: the store's own files concern no client.
         ObjectKeyError::Reserved => StatusCode::NOT_FOUND,
         _ => StatusCode::BAD_REQUEST,
     };
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }
 
-/// What the store said of a key. What is the matter with the server and not with the request is counted.
-pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey) -> ServeResponse {
+/// The response to an error of the store. Errors of the server, as opposed to the request, are
+/// counted.
+pub(crate) fn store_error_response(
+    server: &FileServer,
+    error: &StoreError,
+    key: &ObjectKey,
+) -> ServeResponse {
     let status = match error {
         StoreError::NotFound => StatusCode::NOT_FOUND,
         StoreError::TooLong => StatusCode::URI_TOO_LONG,
@@ -96,50 +102,50 @@ pub(crate) fn of_store(server: &FileServer, error: &StoreError, key: &ObjectKey)
                 .options
                 .metrics
                 .count_fault(ConnectionFault::Descriptors);
-            tracing::warn!(%key, %error, "a file cannot be opened just now");
-            return short_of_descriptors();
+            tracing::warn!(%key, %error, "a file cannot be opened: no descriptors left");
+            return descriptors_exhausted_response();
         }
         server.options.metrics.count_fault(ConnectionFault::Disk);
         tracing::error!(%key, %error, "the disk failed");
-        // What the system says may name what a client need not know.
-        return plain(status, "the server's disk failed: its log says how");
+        // The system's message may name things that a client should not learn.
+        return text_response(status, "the server's disk failed: see its log");
     }
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        return not_allowed(&Method::PUT, false);
+        return unsupported_method_response(&Method::PUT, false);
     }
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }
 
-/// The disk is well, and others have to end first.
-pub(crate) fn short_of_descriptors() -> ServeResponse {
-    let text = "the server has as many files and connections open as its system lets it (ulimit -n): try again in a moment";
-    let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, text);
-    answer
+/// 503 for a shortage of descriptors: the disk is fine, but another connection has to end first.
+pub(crate) fn descriptors_exhausted_response() -> ServeResponse {
+    let text = "the server has reached its limit of open files and connections (ulimit -n): try again in a moment";
+    let mut response = text_response(StatusCode::SERVICE_UNAVAILABLE, text);
+    response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    answer
+    response
 }
 
-/// A name that is not ours (RFC 9110 15.5.20).
-pub(crate) fn misdirected() -> ServeResponse {
-    let text = "this server is for its own machine, has no logins, and does not go by the name in Host: \
-        a page of a stranger may have been led here. If the name is right, start haul serve with --allow-host NAME, \
+/// 421 for a Host that is not one of the server's names (RFC 9110 15.5.20).
+pub(crate) fn misdirected_response() -> ServeResponse {
+    let text = "this server is private, has no logins, and does not accept the name in Host: \
+        a page of another site may have been pointed at it (DNS rebinding). If the name is right, start haul serve with --allow-host NAME, \
         or have the proxy in front send Host: localhost";
-    plain(StatusCode::MISDIRECTED_REQUEST, text)
+    text_response(StatusCode::MISDIRECTED_REQUEST, text)
 }
 
-/// A login that is missing, wrong or not enough.
-pub(crate) fn refused(refusal: &AccessRefusal) -> ServeResponse {
-    let mut answer = plain(refusal.status(), refusal.to_string());
+/// The response to missing, wrong or insufficient credentials.
+pub(crate) fn access_refused_response(refusal: &AccessRefusal) -> ServeResponse {
+    let mut response = text_response(refusal.status(), refusal.to_string());
     for challenge in refusal.challenges.iter() {
-        answer
+        response
             .headers_mut()
             .append(WWW_AUTHENTICATE, challenge.clone());
     }
     if let Some(after) = refusal.retry_after() {
-        answer
+        response
             .headers_mut()
             .insert(RETRY_AFTER, after.as_secs().into());
     }
-    answer
+    response
 }

@@ -1,8 +1,10 @@
-//! The roads that a file's bytes take: read in one go, sent by the kernel, or read piece by piece.
+//! How the bytes of a file are sent: read at once, sent by the kernel, or read chunk by chunk.
 //!
-//! Which one depends on the connection and on how much is wanted. What is read in one go belongs to the version that was opened a moment before,
-//! and is not looked at again: a look costs half a microsecond, of the ten or so that a small answer takes. Everything longer is looked at before its
-//! last bytes leave: by a [`FileRangeReader`], or by the wire where the kernel sends it.
+//! That depends on the connection and on the number of bytes. Bytes that are read at once belong to
+//! the version that was opened a moment before, and the file is not checked again: a check costs
+//! half a microsecond of the ten or so that a small response takes. For everything longer the file
+//! is checked before its last bytes are sent: by a [`FileRangeReader`], or by the connection's I/O
+//! where the kernel sends it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,54 +16,60 @@ use crate::connection::ConnectionState;
 use crate::sendfile::MappedBody;
 use crate::store::OpenObject;
 
-/// Bytes up to which a body goes out with its head in one call: two copies of so little cost less than a second call.
-const LITTLE: u64 = 8 << 10;
+/// Bodies of up to this many bytes are sent in one call with the head: copying them twice costs
+/// less than a second call.
+const WITH_HEAD_MAX: u64 = 8 << 10;
 
-/// Bytes up to which a body that cannot be sent by the kernel is read as one piece.
-const SMALL: u64 = 64 << 10;
+/// Bodies of up to this many bytes, if the kernel cannot send them, are read as one chunk.
+const ONE_READ_MAX: u64 = 64 << 10;
 
-/// How ranges of one file are sent on one connection.
+/// The ranges of one file, to be sent on one connection.
 #[derive(Debug)]
-pub(super) struct RangeResponses<'a> {
-    line: &'a ConnectionState,
+pub(super) struct FileBody<'a> {
+    connection: &'a ConnectionState,
     object: &'a Arc<OpenObject>,
-    /// Where the kernel sends it.
+    /// Present if the kernel sends the file.
     mapped: Option<Arc<MappedBody>>,
     /// Bytes of all ranges.
     total: u64,
 }
 
-impl<'a> RangeResponses<'a> {
-    /// For `total` bytes of an object.
-    pub(super) fn new(line: &'a ConnectionState, object: &'a Arc<OpenObject>, total: u64) -> Self {
-        // What even a look at may wait for is read where waiting is allowed.
-        let ledger = line
-            .lends()
-            .filter(|_| total > LITTLE && !object.is_remote());
-        // Without room for a mapping it is read, as it is everywhere else.
-        let mapped = ledger.and_then(|ledger| {
+impl<'a> FileBody<'a> {
+    /// For `total` bytes of a file.
+    pub(super) fn new(
+        connection: &'a ConnectionState,
+        object: &'a Arc<OpenObject>,
+        total: u64,
+    ) -> Self {
+        // On a remote file system even a check may block, so such files are read on blocking
+        // threads.
+        let mappings = connection
+            .sendfile_mappings()
+            .filter(|_| total > WITH_HEAD_MAX && !object.is_remote());
+        // If the system has no room for a mapping, the file is read instead.
+        let mapped = mappings.and_then(|mappings| {
             let mapped = MappedBody::new(Arc::clone(object))?;
-            ledger.lend(&mapped);
+            mappings.register(&mapped);
             Some(mapped)
         });
         Self {
-            line,
+            connection,
             object,
             mapped,
             total,
         }
     }
 
-    /// A body that is one range.
-    pub(super) fn whole(&mut self, range: Range<u64>) -> ServeBody {
-        match self.piece(range) {
+    /// A body of a single range.
+    pub(super) fn single(&mut self, range: Range<u64>) -> ServeBody {
+        match self.chunk(range) {
             BodyChunk::Bytes(bytes) => ServeBody::Whole(bytes),
-            piece => ServeBody::pieces(std::iter::once(piece)),
+            chunk => ServeBody::chunks(std::iter::once(chunk)),
         }
     }
 
-    /// A range.
-    pub(super) fn piece(&mut self, range: Range<u64>) -> BodyChunk {
+    /// A range as a chunk.
+    pub(super) fn chunk(&mut self, range: Range<u64>) -> BodyChunk {
         if range.is_empty() {
             return BodyChunk::Bytes(Bytes::new());
         }
@@ -72,8 +80,8 @@ impl<'a> RangeResponses<'a> {
         {
             return BodyChunk::Bytes(slice);
         }
-        if self.total <= SMALL
-            && let Some(bytes) = self.read_now(&range)
+        if self.total <= ONE_READ_MAX
+            && let Some(bytes) = self.try_read(&range)
         {
             return BodyChunk::Bytes(bytes);
         }
@@ -83,17 +91,17 @@ impl<'a> RangeResponses<'a> {
     fn reader(&self, range: Range<u64>) -> BodyChunk {
         BodyChunk::Reader(Box::new(FileRangeReader::new(
             Arc::clone(self.object),
-            self.line.server.disk.clone(),
+            self.connection.server.disk.clone(),
             range,
         )))
     }
 
-    /// All of a range, if it is in memory.
-    fn read_now(&self, range: &Range<u64>) -> Option<Bytes> {
+    /// The whole range, if it is in memory.
+    fn try_read(&self, range: &Range<u64>) -> Option<Bytes> {
         let len = usize::try_from(range.end - range.start).ok()?;
         let mut buffer = vec![0; len];
         let read = self.object.try_read(&mut buffer, range.start).ok()??;
-        // Less would be a file that has become shorter: its reader says so.
+        // Fewer bytes mean that the file was truncated: the reader reports that.
         (read == len).then(|| buffer.into())
     }
 }

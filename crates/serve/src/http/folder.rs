@@ -1,4 +1,4 @@
-//! A folder as an answer: a page, JSON, or an archive.
+//! Responses for folders: an HTML page, JSON, or a tar archive.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,9 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
-use super::error_response::{ServeResponse, of_store, plain, short_of_descriptors};
+use super::error_response::{
+    ServeResponse, descriptors_exhausted_response, store_error_response, text_response,
+};
 use crate::body::{BodyProducer, ProducedBody, ServeBody};
 use crate::connection::ConnectionState;
 use crate::observe::{ConnectionFault, ServeMetrics};
@@ -21,25 +23,25 @@ use crate::page::{
 use crate::store::{OpenFolder, StoreError};
 use crate::{ObjectKey, escaped_name};
 
-/// What is asked for.
+/// A request for a folder.
 #[derive(Debug)]
 pub(crate) struct FolderRequest {
     /// GET or HEAD.
     pub(crate) method: Method,
     /// The folder's key.
     pub(crate) key: ObjectKey,
-    /// What its query says.
+    /// The parsed query.
     pub(crate) query: ListQuery,
-    /// In which form.
+    /// The format of the response.
     pub(crate) format: ListingFormat,
-    /// Whether whoever asks may change it.
+    /// Whether the user may change the folder; the page then has an upload form.
     pub(crate) may_write: bool,
-    /// Who that is.
+    /// The user's name.
     pub(crate) user: Option<String>,
 }
 
-/// In which form a folder is wanted.
-pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
+/// The format that a request asks for.
+pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     let accept = headers
         .get_all(ACCEPT)
         .iter()
@@ -47,46 +49,55 @@ pub(crate) fn format(query: &ListQuery, headers: &HeaderMap) -> ListingFormat {
     ListingFormat::negotiate(query.format, accept)
 }
 
-/// Answers with a folder.
-pub(crate) async fn answer(line: Arc<ConnectionState>, asked: FolderRequest) -> ServeResponse {
-    let (key, format) = (asked.key.clone(), asked.format);
-    let is_head = asked.method == Method::HEAD;
-    let store = Arc::clone(&line.server.store);
-    let (disk, metrics) = (&line.server.disk, Arc::clone(&line.server.options.metrics));
+/// Responds with a folder.
+pub(crate) async fn respond(
+    connection: Arc<ConnectionState>,
+    request: FolderRequest,
+) -> ServeResponse {
+    let (key, format) = (request.key.clone(), request.format);
+    let is_head = request.method == Method::HEAD;
+    let store = Arc::clone(&connection.server.store);
+    let (disk, metrics) = (
+        &connection.server.disk,
+        Arc::clone(&connection.server.options.metrics),
+    );
     let threads = disk.clone();
-    let made = disk.run(move || {
-        let open = || OpenFolder::open(store.root(), asked.key.clone());
+    let body = disk.run(move || {
+        let open = || OpenFolder::open(store.root(), request.key.clone());
         if is_head {
             return store
                 .retry_after_closing(open)
                 .map(|_| Ok(ServeBody::Empty));
         }
-        let maker = store.retry_after_closing(|| Ok(maker(open()?, &asked)?))?;
-        let maker = watched(maker, asked.key, metrics);
+        let producer = store.retry_after_closing(|| Ok(folder_producer(open()?, &request)?))?;
+        let producer = log_failure(producer, request.key, metrics);
         Ok::<_, StoreError>(
-            begun(maker).map(|maker| ServeBody::Made(ProducedBody::new(maker, threads))),
+            with_first_chunk(producer)
+                .map(|producer| ServeBody::Produced(ProducedBody::new(producer, threads))),
         )
     });
-    let body = match made.await {
+    let body = match body.await {
         Ok(Ok(body)) => body,
-        Ok(Err(error)) => return broken(&error),
-        // A folder's path that leads to a file.
-        Err(StoreError::Conflict) => return plain(StatusCode::NOT_FOUND, "no folder is there"),
-        Err(error) => return of_store(&line.server, &error, &key),
+        Ok(Err(error)) => return folder_error_response(&error),
+        // The path has a slash at its end, but leads to a file.
+        Err(StoreError::Conflict) => {
+            return text_response(StatusCode::NOT_FOUND, "no such folder");
+        }
+        Err(error) => return store_error_response(&connection.server, &error, &key),
     };
-    let mut answer = Response::new(body);
-    describe(&key, format, answer.headers_mut());
-    answer
+    let mut response = Response::new(body);
+    insert_headers(&key, format, response.headers_mut());
+    response
 }
 
-fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
+fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
     headers.insert(
         CONTENT_TYPE,
         HeaderValue::from_static(format.content_type()),
     );
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(VARY, HeaderValue::from_static("accept"));
-    // Whatever is in a folder may change at any time, and nothing says that it has not.
+    // A folder may change at any time, and has no validator that would show it.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     match format {
         ListingFormat::Html => {
@@ -94,7 +105,7 @@ fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
                 CONTENT_SECURITY_POLICY,
                 HeaderValue::from_static(html::content_security_policy()),
             );
-            // Its own form says where it comes from, and nobody else learns of it.
+            // The page's own form sends its origin to this server, and no other server learns it.
             headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         }
         ListingFormat::Tar => {
@@ -108,48 +119,50 @@ fn describe(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMap) {
     }
 }
 
-/// What makes the rest, with its first piece made: what fails in that has a status of its own, as nothing is on its way yet.
-fn begun(mut maker: BodyProducer) -> io::Result<BodyProducer> {
-    let first = maker.next().transpose()?;
-    Ok(Box::new(first.map(Ok).into_iter().chain(maker)))
+/// Produces the first chunk now: an error in it gets a status of its own, as no part of the
+/// response has been sent.
+fn with_first_chunk(mut producer: BodyProducer) -> io::Result<BodyProducer> {
+    let first = producer.next().transpose()?;
+    Ok(Box::new(first.map(Ok).into_iter().chain(producer)))
 }
 
-/// Counts and tells what ends it early. That is once, since nothing comes behind it, and whoever asked learns no more than that something is
-/// missing.
-fn watched(maker: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
-    Box::new(maker.inspect(move |piece| {
-        let Err(error) = piece else { return };
-        if let Some(fault) = fault_of(error) {
+/// Counts and logs the error that ends a response early. There is at most one, since nothing
+/// follows it. The client only sees that the response is incomplete.
+fn log_failure(producer: BodyProducer, key: ObjectKey, metrics: Arc<ServeMetrics>) -> BodyProducer {
+    Box::new(producer.inspect(move |chunk| {
+        let Err(error) = chunk else { return };
+        if let Some(fault) = fault_for_error(error) {
             metrics.count_fault(fault);
         }
         let error = error as &dyn std::error::Error;
-        tracing::warn!(folder = %key, error, "a folder cannot be sent whole");
+        tracing::warn!(folder = %key, error, "a folder could not be sent completely");
     }))
 }
 
-/// The answer where not even a beginning could be made. What the system says may name what a client need not know.
-fn broken(error: &io::Error) -> ServeResponse {
-    match fault_of(error) {
-        Some(ConnectionFault::Descriptors) => short_of_descriptors(),
-        Some(ConnectionFault::Disk) => plain(
+/// The response when not even the first chunk could be produced. The system's message may name
+/// things that a client should not learn.
+fn folder_error_response(error: &io::Error) -> ServeResponse {
+    match fault_for_error(error) {
+        Some(ConnectionFault::Descriptors) => descriptors_exhausted_response(),
+        Some(ConnectionFault::Disk) => text_response(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the server's disk failed: its log says how",
+            "the server's disk failed: see its log",
         ),
-        Some(ConnectionFault::ShortFile) => plain(
+        Some(ConnectionFault::ShortFile) => text_response(
             StatusCode::SERVICE_UNAVAILABLE,
-            "a file became shorter while it was read: try again",
+            "a file shrank while it was read: try again",
         ),
-        _ => plain(
+        _ => text_response(
             StatusCode::FORBIDDEN,
-            "something in the folder cannot be sent, and nothing is sent without it: the server's log says what",
+            "part of the folder cannot be read, and the server sends all of it or nothing: see its log",
         ),
     }
 }
 
-/// What an operator would call it; nothing where it is the folder that is at fault.
-fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
-    let of_tar = error.get_ref().and_then(|error| error.downcast_ref());
-    let error = match of_tar {
+/// The fault to count; `None` when the folder and not the server is at fault.
+fn fault_for_error(error: &io::Error) -> Option<ConnectionFault> {
+    let tar_error = error.get_ref().and_then(|error| error.downcast_ref());
+    let error = match tar_error {
         Some(FolderTarError::FileShrank { .. }) => return Some(ConnectionFault::ShortFile),
         Some(FolderTarError::TooDeep { .. }) => return None,
         Some(FolderTarError::Unreadable { source, .. }) => source,
@@ -162,21 +175,21 @@ fn fault_of(error: &io::Error) -> Option<ConnectionFault> {
     }
 }
 
-/// Reads what must be read first, and gives what makes the rest.
-fn maker(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> {
+/// Reads what must be read first, and returns the producer of the response body.
+fn folder_producer(folder: OpenFolder, request: &FolderRequest) -> io::Result<BodyProducer> {
     let listing = |limit: usize| -> io::Result<FolderListing> {
-        let ask = asked.query.page_request(limit);
+        let page_request = request.query.page_request(limit);
         Ok(FolderListing {
-            key: asked.key.clone(),
-            page: folder.page(&ask)?,
-            request: ask,
+            key: request.key.clone(),
+            page: folder.page(&page_request)?,
+            request: page_request,
         })
     };
-    Ok(match asked.format {
+    Ok(match request.format {
         ListingFormat::Html => {
             let options = html::ListingPageOptions {
-                may_write: asked.may_write,
-                user: asked.user.clone(),
+                may_write: request.may_write,
+                user: request.user.clone(),
                 ..html::ListingPageOptions::default()
             };
             Box::new(html::render(listing(HTML_LIMIT)?, options).map(Ok))
@@ -184,7 +197,7 @@ fn maker(folder: OpenFolder, asked: &FolderRequest) -> io::Result<BodyProducer> 
         ListingFormat::Json => Box::new(json::render(listing(JSON_LIMIT)?).map(Ok)),
         ListingFormat::JsonLines => Box::new(json::JsonLines::new(folder.into_entries()?)),
         ListingFormat::Tar => {
-            Box::new(tar::FolderTar::new(folder)?.map(|piece| piece.map_err(io::Error::other)))
+            Box::new(tar::FolderTar::new(folder)?.map(|chunk| chunk.map_err(io::Error::other)))
         }
     })
 }

@@ -1,4 +1,5 @@
-//! The page's upload form (POST multipart/form-data): files for one folder, for browsers without a script.
+//! The page's upload form (POST multipart/form-data): stores files in one folder, for browsers
+//! without scripts.
 
 use std::sync::Arc;
 
@@ -6,7 +7,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 
-use super::error_response::{ServeResponse, bare, plain};
+use super::error_response::{ServeResponse, empty_response, text_response};
 use super::put::{self, UploadError, UploadSource};
 use super::request_body::RequestBody;
 use crate::ObjectKey;
@@ -17,161 +18,176 @@ use crate::page::form::{FormError, FormReader};
 use crate::store::StoreError;
 
 /// One file of a form.
-struct FormFile<'a> {
+struct FormFileSource<'a> {
     form: &'a mut FormReader<RequestBody>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl UploadSource for FormFile<'_> {
-    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+impl UploadSource for FormFileSource<'_> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
         let chunk = self.form.chunk().await;
         let chunk = chunk.map_err(|error| UploadError::Broken(error.into()))?;
-        self.is_over = chunk.is_none();
+        self.is_finished = chunk.is_none();
         Ok(chunk)
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
+    fn is_finished(&self) -> bool {
+        self.is_finished
     }
 }
 
-/// What a form is asked to do.
+/// A request with an upload form.
 pub(crate) struct FormRequest {
-    /// Where its files go.
+    /// The folder that receives the files.
     pub(crate) folder: ObjectKey,
-    /// The type of its body.
-    pub(crate) kind: String,
-    /// Whether files that are there are replaced.
-    pub(crate) replaces: bool,
+    /// The Content-Type of the body.
+    pub(crate) content_type: String,
+    /// Whether existing files are replaced.
+    pub(crate) replace: bool,
 }
 
-/// What came of a form's files.
+/// The outcome of a form's files.
 #[derive(Default)]
 struct FormOutcome {
-    /// How many were stored.
+    /// How many files were stored.
     stored: usize,
-    /// Those that were there already, and were left alone.
-    there: Vec<ObjectKey>,
+    /// Files that existed already and were left alone.
+    existing: Vec<ObjectKey>,
 }
 
-/// Puts a form's files into a folder, one after another, and leads back to its page. What came before something went wrong stays, and what is
-/// there is replaced only if that was asked for: whoever sends a form by hand may not have seen what there is.
-pub(crate) async fn answer(
-    line: Arc<ConnectionState>,
-    asked: FormRequest,
+/// Stores a form's files in a folder, one after another, and redirects to the folder's page. Files
+/// that were stored before an error stay. Existing files are replaced only if the request says so:
+/// the user may not have seen what the folder contains.
+pub(crate) async fn respond(
+    connection: Arc<ConnectionState>,
+    request: FormRequest,
     body: RequestBody,
-    grant: Permissions,
+    permissions: Permissions,
 ) -> ServeResponse {
-    let form = match FormReader::new(&asked.kind, asked.folder.clone(), body) {
+    let form = match FormReader::new(&request.content_type, request.folder.clone(), body) {
         Ok(form) => form,
-        Err(error) => return refused(&line, &error),
+        Err(error) => return form_error_response(&connection, &error),
     };
-    let mut sent = FormOutcome::default();
-    match all(&line, form, &grant, asked.replaces, &mut sent).await {
-        Err((key, answer)) => told(answer, key.as_ref(), &sent),
-        Ok(()) if sent.there.is_empty() && sent.stored > 0 => back(&asked.folder),
-        Ok(()) if sent.there.is_empty() => plain(
+    let mut outcome = FormOutcome::default();
+    match store_files(
+        &connection,
+        form,
+        &permissions,
+        request.replace,
+        &mut outcome,
+    )
+    .await
+    {
+        Err((key, response)) => file_error_response(response, key.as_ref(), &outcome),
+        Ok(()) if outcome.existing.is_empty() && outcome.stored > 0 => {
+            redirect_to_folder(&request.folder)
+        }
+        Ok(()) if outcome.existing.is_empty() => text_response(
             StatusCode::BAD_REQUEST,
             "no file was chosen: go back and choose some",
         ),
-        Ok(()) => plain(StatusCode::CONFLICT, were_there(&sent)),
+        Ok(()) => text_response(StatusCode::CONFLICT, existing_files_text(&outcome)),
     }
 }
 
-async fn all(
-    line: &Arc<ConnectionState>,
+async fn store_files(
+    connection: &Arc<ConnectionState>,
     mut form: FormReader<RequestBody>,
-    grant: &Permissions,
-    replaces: bool,
-    sent: &mut FormOutcome,
+    permissions: &Permissions,
+    replace: bool,
+    outcome: &mut FormOutcome,
 ) -> Result<(), (Option<ObjectKey>, ServeResponse)> {
     while let Some(key) = form
         .next_file()
         .await
-        .map_err(|error| (None, refused(line, &error)))?
+        .map_err(|error| (None, form_error_response(connection, &error)))?
     {
-        if !grant.allows(AccessRight::Write, &key) {
-            let answer = plain(StatusCode::FORBIDDEN, "that file may not be written");
-            return Err((Some(key), answer));
+        if !permissions.allows(AccessRight::Write, &key) {
+            let response = text_response(StatusCode::FORBIDDEN, "you may not write this file");
+            return Err((Some(key), response));
         }
-        let asked = put::UploadRequest::plainly(&line.server, key.clone());
-        let asked = if replaces { asked } else { asked.if_new() };
-        let most = asked.most;
-        let file = FormFile {
+        let request = put::UploadRequest::unconditional(&connection.server, key.clone());
+        let request = if replace { request } else { request.if_new() };
+        let max_bytes = request.max_bytes;
+        let file = FormFileSource {
             form: &mut form,
-            is_over: false,
+            is_finished: false,
         };
-        match put::put(line, asked, file).await {
-            Ok(_) => sent.stored += 1,
-            Err(UploadError::Store(StoreError::ConditionFailed)) if !replaces => {
-                sent.there.push(key)
+        match put::store_upload(connection, request, file).await {
+            Ok(_) => outcome.stored += 1,
+            Err(UploadError::Store(StoreError::ConditionFailed)) if !replace => {
+                outcome.existing.push(key)
             }
             Err(error) => {
-                let answer = put::failed(line, &error, &key, most);
-                return Err((Some(key), answer));
+                let response = put::upload_error_response(connection, &error, &key, max_bytes);
+                return Err((Some(key), response));
             }
         }
     }
     Ok(())
 }
 
-/// What went wrong, with which file, and what became of the others.
-fn told(answer: ServeResponse, key: Option<&ObjectKey>, sent: &FormOutcome) -> ServeResponse {
-    let ServeBody::Whole(text) = answer.body() else {
-        return answer;
+/// Says what went wrong, with which file, and how many files were stored before it.
+fn file_error_response(
+    response: ServeResponse,
+    key: Option<&ObjectKey>,
+    outcome: &FormOutcome,
+) -> ServeResponse {
+    let ServeBody::Whole(text) = response.body() else {
+        return response;
     };
     let text = String::from_utf8_lossy(text);
     let name = key.map_or_else(String::new, |key| format!("{key}: "));
-    let stored = match sent.stored {
+    let stored = match outcome.stored {
         0 => "no file was stored".to_owned(),
         1 => "the file before it was stored".to_owned(),
         stored => format!("the {stored} files before it were stored"),
     };
-    plain(
-        answer.status(),
+    text_response(
+        response.status(),
         format!("{name}{}; {stored}", text.trim_end()),
     )
 }
 
-fn were_there(sent: &FormOutcome) -> String {
+fn existing_files_text(outcome: &FormOutcome) -> String {
     /// More names are no help.
     const NAMES: usize = 20;
-    let names = sent
-        .there
+    let names = outcome
+        .existing
         .iter()
         .take(NAMES)
         .map(|key| format!("  {key}\n"));
-    let more = match sent.there.len().saturating_sub(NAMES) {
+    let more = match outcome.existing.len().saturating_sub(NAMES) {
         0 => String::new(),
         more => format!("  and {more} more\n"),
     };
     format!(
-        "not stored, as there are files of these names already:\n{}{more}stored: {}\n\
-        to replace those that are there, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
+        "not stored, because files of these names exist already:\n{}{more}stored: {}\n\
+        to replace existing files, go back and choose \"Upload and replace\" (POST ./?replace=yes)",
         names.collect::<String>(),
-        sent.stored,
+        outcome.stored,
     )
 }
 
-/// 303: the browser shows the folder, and a reload sends nothing again.
-fn back(folder: &ObjectKey) -> ServeResponse {
-    let mut answer = bare(StatusCode::SEE_OTHER);
+/// 303: the browser shows the folder, and a reload does not send the form again.
+fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
+    let mut response = empty_response(StatusCode::SEE_OTHER);
     let path = folder.escaped();
     let slash = if folder.is_root() { "" } else { "/" };
     if let Ok(location) = HeaderValue::try_from(format!("{path}{slash}")) {
-        answer.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(LOCATION, location);
     }
-    answer
+    response
 }
 
-fn refused(line: &ConnectionState, error: &FormError) -> ServeResponse {
-    // What is wrong with it is that the rest did not come.
-    if line.is_tired() {
-        return put::too_slow();
+fn form_error_response(connection: &ConnectionState, error: &FormError) -> ServeResponse {
+    // The form is incomplete because its body timed out.
+    if connection.is_tired() {
+        return put::slow_body_response();
     }
     let status = match error {
         FormError::NotAForm => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         _ => StatusCode::BAD_REQUEST,
     };
-    plain(status, error.to_string())
+    text_response(status, error.to_string())
 }

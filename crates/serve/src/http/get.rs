@@ -1,4 +1,5 @@
-//! A file as an answer: conditions, ranges, and the fields that describe it (RFC 9110 13 to 15.3.7). How its bytes get there is in `roads`.
+//! Responses for files: conditions, ranges and header fields (RFC 9110 13 to 15.3.7). `file_body`
+//! decides how the bytes are sent.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,8 +17,8 @@ use http::header::{
 use http::{Method, Response, StatusCode};
 
 use super::FileServer;
-use super::error_response::{ServeResponse, bare, plain};
-use super::file_body::RangeResponses;
+use super::error_response::{ServeResponse, empty_response, text_response};
+use super::file_body::FileBody;
 use super::multipart;
 use crate::ObjectKey;
 use crate::body::ServeBody;
@@ -27,132 +28,135 @@ use crate::store::{FileMetadata, OpenObject};
 /// RFC 9530.
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
-/// What of a request matters to a file.
+/// The parts of a request that matter for a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileRequest<'a> {
     /// GET or HEAD.
     pub(crate) method: &'a Method,
     /// The file's key.
     pub(crate) key: &'a ObjectKey,
-    /// All fields.
+    /// All header fields.
     pub(crate) headers: &'a HeaderMap,
-    /// Whether not everybody would get it.
+    /// Whether the response depends on the client's credentials.
     pub(crate) is_personal: bool,
 }
 
-/// Answers with a file.
-pub(crate) fn answer(
-    line: &ConnectionState,
-    asked: FileRequest<'_>,
+/// Responds with a file.
+pub(crate) fn respond(
+    connection: &ConnectionState,
+    request: FileRequest<'_>,
     object: &Arc<OpenObject>,
 ) -> ServeResponse {
-    let (server, meta) = (&*line.server, object.metadata());
-    let current = current(meta);
-    let conditions = RequestConditions::parse(asked.headers);
+    let (server, meta) = (&*connection.server, object.metadata());
+    let current = current_representation(meta);
+    let conditions = RequestConditions::parse(request.headers);
     match conditions.evaluate_read(current) {
         ConditionOutcome::Proceed => {}
         ConditionOutcome::NotModified => {
-            let mut answer = bare(StatusCode::NOT_MODIFIED);
-            describe(server, asked, meta, answer.headers_mut());
-            // RFC 9110 15.4.5: nothing about a body that is not there.
-            answer.headers_mut().remove(CONTENT_TYPE);
-            return answer;
+            let mut response = empty_response(StatusCode::NOT_MODIFIED);
+            insert_headers(server, request, meta, response.headers_mut());
+            // RFC 9110 15.4.5: no fields about a body that is not sent.
+            response.headers_mut().remove(CONTENT_TYPE);
+            return response;
         }
         ConditionOutcome::PreconditionFailed => {
-            return plain(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
+            return text_response(StatusCode::PRECONDITION_FAILED, "a condition does not hold");
         }
     }
-    let is_range = asked.method == Method::GET
-        && asked.headers.contains_key(RANGE)
+    let is_range = request.method == Method::GET
+        && request.headers.contains_key(RANGE)
         && conditions.range_applies(current, SystemTime::now());
     let selection = match is_range {
-        true => select_ranges(asked.headers, meta.len, &RangeLimits::default()),
+        true => select_ranges(request.headers, meta.len, &RangeLimits::default()),
         false => RangeSelection::Whole,
     };
-    let mut answer = match selection {
-        RangeSelection::Unsatisfiable => return unsatisfiable(meta.len),
-        RangeSelection::Whole if asked.method == Method::HEAD => {
-            let mut answer = Response::new(ServeBody::Empty);
-            answer.headers_mut().insert(CONTENT_LENGTH, meta.len.into());
-            answer
+    let mut response = match selection {
+        RangeSelection::Unsatisfiable => return unsatisfiable_response(meta.len),
+        RangeSelection::Whole if request.method == Method::HEAD => {
+            let mut response = Response::new(ServeBody::Empty);
+            response
+                .headers_mut()
+                .insert(CONTENT_LENGTH, meta.len.into());
+            response
         }
         RangeSelection::Whole => {
-            Response::new(RangeResponses::new(line, object, meta.len).whole(0..meta.len))
+            Response::new(FileBody::new(connection, object, meta.len).single(0..meta.len))
         }
         RangeSelection::Single(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
-            let mut answer = Response::new(RangeResponses::new(line, object, total).whole(range));
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            answer.headers_mut().insert(CONTENT_RANGE, field);
-            answer
+            let mut response =
+                Response::new(FileBody::new(connection, object, total).single(range));
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            response.headers_mut().insert(CONTENT_RANGE, field);
+            response
         }
         RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut roads = RangeResponses::new(line, object, total);
-            let parts = multipart::MultipartRanges::new(media_type(asked.key), meta.len);
-            let kind = parts.media_type();
-            let body = parts.body(&ranges, |range| roads.piece(range));
-            let mut answer = Response::new(body);
-            *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
-            describe(server, asked, meta, answer.headers_mut());
-            answer.headers_mut().insert(CONTENT_TYPE, kind);
-            return answer;
+            let mut file_body = FileBody::new(connection, object, total);
+            let parts = multipart::MultipartRanges::new(media_type(request.key), meta.len);
+            let content_type = parts.media_type();
+            let body = parts.body(&ranges, |range| file_body.chunk(range));
+            let mut response = Response::new(body);
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            insert_headers(server, request, meta, response.headers_mut());
+            response.headers_mut().insert(CONTENT_TYPE, content_type);
+            return response;
         }
     };
-    describe(server, asked, meta, answer.headers_mut());
-    answer
+    insert_headers(server, request, meta, response.headers_mut());
+    response
 }
 
-/// What conditions are held against.
-pub(crate) fn current(meta: &FileMetadata) -> CurrentRepresentation<'_> {
+/// The validators that conditions are compared with.
+pub(crate) fn current_representation(meta: &FileMetadata) -> CurrentRepresentation<'_> {
     CurrentRepresentation {
         etag: Some(&meta.etag),
         last_modified: Some(meta.modified),
     }
 }
 
-/// The fields that say which version of what it is.
-fn describe(
+/// Inserts the fields that describe the file and its version.
+fn insert_headers(
     server: &FileServer,
-    asked: FileRequest<'_>,
+    request: FileRequest<'_>,
     meta: &FileMetadata,
     headers: &mut HeaderMap,
 ) {
-    headers.insert(CONTENT_TYPE, media_type(asked.key));
+    headers.insert(CONTENT_TYPE, media_type(request.key));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    version(meta, headers);
+    insert_version_headers(meta, headers);
     if server.store.options().writable && is_active(&headers[CONTENT_TYPE]) {
         headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("sandbox"));
     }
-    let said = server.options.cache_control.as_ref();
-    let value = match asked.is_personal {
-        true => Some(private_cache_control(said)),
-        false => said.cloned(),
+    let configured = server.options.cache_control.as_ref();
+    let value = match request.is_personal {
+        true => Some(private_cache_control(configured)),
+        false => configured.cloned(),
     };
     if let Some(value) = value {
         headers.insert(CACHE_CONTROL, value);
     }
 }
 
-/// Whether a browser would run what is in it. Where others may write, that is not to be done with the rights of the page and of whoever
-/// looks at it.
-fn is_active(kind: &HeaderValue) -> bool {
-    let kind = kind.to_str().unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default();
+/// Whether a browser would run scripts in a file of this type. Where users may upload files, such a
+/// file must not run with the rights of this server's pages and of the user who views it.
+fn is_active(content_type: &HeaderValue) -> bool {
+    let content_type = content_type.to_str().unwrap_or_default();
+    let essence = content_type.split(';').next().unwrap_or_default();
     essence == "text/html"
         || essence == "text/xml"
         || essence.ends_with("/xml")
         || essence.ends_with("+xml")
 }
 
-/// The fields that tell versions apart.
-pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
+/// Inserts the validators and the digest.
+pub(crate) fn insert_version_headers(meta: &FileMetadata, headers: &mut HeaderMap) {
     if let Ok(tag) = HeaderValue::try_from(meta.etag.to_string()) {
         headers.insert(ETAG, tag);
     }
-    // A date in the future is none, and one before 1970 cannot be written.
+    // Last-Modified must not be in the future, and a date before 1970 cannot be written.
     let modified = meta.modified.min(SystemTime::now());
     if modified >= SystemTime::UNIX_EPOCH
         && let Ok(modified) = HeaderValue::try_from(httpdate::fmt_http_date(modified))
@@ -164,17 +168,17 @@ pub(crate) fn version(meta: &FileMetadata, headers: &mut HeaderMap) {
     }
 }
 
-/// By the name's ending. Text is taken for UTF-8, as nearly all is.
+/// The media type by the file name's extension. Text is declared as UTF-8, as nearly all text is.
 pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     let name = key.split_parent_ref().map_or(&[][..], |(_, name)| name);
-    let ending = name
+    let extension = name
         .rsplit(|byte| *byte == b'.')
         .next()
-        .filter(|ending| ending.len() < name.len());
-    let found = ending
-        .and_then(|ending| std::str::from_utf8(ending).ok())
-        .and_then(|ending| mime_guess::from_ext(ending).first_raw());
-    HeaderValue::from_static(match found {
+        .filter(|extension| extension.len() < name.len());
+    let result = extension
+        .and_then(|extension| std::str::from_utf8(extension).ok())
+        .and_then(|extension| mime_guess::from_ext(extension).first_raw());
+    HeaderValue::from_static(match result {
         Some("text/plain") => "text/plain; charset=utf-8",
         Some("text/html") => "text/html; charset=utf-8",
         Some("text/css") => "text/css; charset=utf-8",
@@ -186,15 +190,15 @@ pub(crate) fn media_type(key: &ObjectKey) -> HeaderValue {
     })
 }
 
-fn unsatisfiable(len: u64) -> ServeResponse {
-    let mut answer = plain(
+fn unsatisfiable_response(len: u64) -> ServeResponse {
+    let mut response = text_response(
         StatusCode::RANGE_NOT_SATISFIABLE,
         format!("the file has {len} bytes"),
     );
     if let Ok(field) = HeaderValue::try_from(format!("bytes */{len}")) {
-        answer.headers_mut().insert(CONTENT_RANGE, field);
+        response.headers_mut().insert(CONTENT_RANGE, field);
     }
-    answer
+    response
 }
 
 fn content_range(range: &Range<u64>, len: u64) -> HeaderValue {
@@ -207,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_in_browsers_is_known() {
+    fn active_content_is_recognised() {
         let active =
             |name: &str| is_active(&media_type(&ObjectKey::parse(name).expect("a key").key));
         assert!(active("/x.html") && active("/x.svg") && active("/x.xml") && active("/x.xhtml"));
@@ -215,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn types_go_by_the_ends_of_names() {
-        let kind = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
-        assert_eq!(kind("/a/b.TXT"), "text/plain; charset=utf-8");
-        assert_eq!(kind("/a.b/c"), "application/octet-stream");
-        assert_eq!(kind("/png"), "application/octet-stream");
-        assert_eq!(kind("/x.png"), "image/png");
+    fn media_types_follow_the_extension() {
+        let content_type = |path: &str| media_type(&ObjectKey::parse(path).expect("a key").key);
+        assert_eq!(content_type("/a/b.TXT"), "text/plain; charset=utf-8");
+        assert_eq!(content_type("/a.b/c"), "application/octet-stream");
+        assert_eq!(content_type("/png"), "application/octet-stream");
+        assert_eq!(content_type("/x.png"), "image/png");
     }
 }

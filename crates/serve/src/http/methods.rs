@@ -1,4 +1,4 @@
-//! What each method means, once it is known who asks: which piece answers, and with what.
+//! What each method does, once the request is authorized.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
 use super::error_response::{
-    self, ErrorResponse, ServeResponse, bare, not_allowed, of_store, plain,
+    self, ErrorResponse, ServeResponse, empty_response, store_error_response, text_response,
+    unsupported_method_response,
 };
 use super::request_body::RequestBody;
 use super::response_future::ResponseFuture;
@@ -20,240 +21,262 @@ use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
 use crate::{ObjectKey, RequestPath};
 
 impl ConnectionService {
-    /// Does what was asked for by somebody who may.
-    pub(super) fn answer(
+    /// Handles an authorized request.
+    pub(super) fn respond(
         &self,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
-        let method = &asked.head.method;
+        let method = &request.head.method;
         match *method {
-            Method::GET | Method::HEAD => self.get(asked, &grant),
-            Method::OPTIONS => ResponseFuture::Now(self.options(&asked)),
+            Method::GET | Method::HEAD => self.get(request, &permissions),
+            Method::OPTIONS => ResponseFuture::Now(self.options(&request)),
             Method::PUT | Method::DELETE | Method::POST if is_writable => {
-                match self.is_ours(&asked, &grant) {
-                    Ok(()) => self.change(asked, body, grant),
-                    Err(answer) => ResponseFuture::Now(*answer),
+                match self.check_cross_site(&request, &permissions) {
+                    Ok(()) => self.modify(request, body, permissions),
+                    Err(response) => ResponseFuture::Now(*response),
                 }
             }
-            _ => ResponseFuture::Now(not_allowed(method, is_writable)),
+            _ => ResponseFuture::Now(unsupported_method_response(method, is_writable)),
         }
     }
 
-    /// Whether a change was asked for by our own page, or by no page, or by one that may.
-    fn is_ours(&self, asked: &ParsedRequest, grant: &Permissions) -> Result<(), ErrorResponse> {
-        let head = &asked.head;
+    /// Refuses a write that a page of another site makes a browser send, unless that page may
+    /// write.
+    fn check_cross_site(
+        &self,
+        request: &ParsedRequest,
+        permissions: &Permissions,
+    ) -> Result<(), ErrorResponse> {
+        let head = &request.head;
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let host = host
             .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
             .unwrap_or_default();
         let cors = self.server().options.cors.as_ref();
-        if !is_cross_site(&head.headers, host, self.line.is_tls) {
+        if !is_cross_site(&head.headers, host, self.connection.is_tls) {
             return Ok(());
         }
-        let admitted = cors.map_or(CrossSiteWrite::Denied, |cors| {
-            cors.cross_site_write(&head.headers, &head.method, grant)
+        let write_policy = cors.map_or(CrossSiteWrite::Denied, |cors| {
+            cors.cross_site_write(&head.headers, &head.method, permissions)
         });
-        let why = match admitted {
+        let why = match write_policy {
             CrossSiteWrite::Allowed => return Ok(()),
             CrossSiteWrite::NeedsCredentials => {
                 "pages of other sites may write with a login only if --cors names them and --cors-credentials is given, \
-                 since browsers add logins by themselves: a token needs no leave"
+                 since browsers add logins by themselves; a token needs neither"
             }
-            CrossSiteWrite::Denied => "pages of other sites may change nothing here",
+            CrossSiteWrite::Denied => "pages of other sites may not change anything here",
         };
-        Err(plain(StatusCode::FORBIDDEN, why).into())
+        Err(text_response(StatusCode::FORBIDDEN, why).into())
     }
 
-    fn change(
+    fn modify(
         &self,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
-        let ParsedRequest { head, named } = asked;
+        let ParsedRequest { head, path } = request;
         match head.method {
-            Method::PUT => self.put(&head, named, body),
-            Method::DELETE => self.delete(&head, named),
-            _ => self.post(&head, named, body, grant),
+            Method::PUT => self.put(&head, path, body),
+            Method::DELETE => self.delete(&head, path),
+            _ => self.post(&head, path, body, permissions),
         }
     }
 
-    fn get(&self, asked: ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        if asked.named.is_folder {
-            return self.list(&asked, grant);
+    fn get(&self, request: ParsedRequest, permissions: &Permissions) -> ResponseFuture {
+        if request.path.is_folder {
+            return self.list(&request, permissions);
         }
-        let (store, is_personal) = (&self.server().store, grant.is_personal());
-        match store.try_open_file(&asked.named.key) {
-            CachedLookup::Ready(found) => {
-                ResponseFuture::Now(self.found(&asked, is_personal, found))
+        let (store, is_personal) = (&self.server().store, permissions.is_personal());
+        match store.try_open_file(&request.path.key) {
+            CachedLookup::Ready(result) => {
+                ResponseFuture::Now(self.file_response(&request, is_personal, result))
             }
             CachedLookup::WouldBlock => {
                 let (service, store) = (self.clone(), Arc::clone(store));
                 ResponseFuture::later(async move {
-                    let key = asked.named.key.clone();
-                    let found = service
+                    let key = request.path.key.clone();
+                    let result = service
                         .server()
                         .disk
                         .run(move || store.open_file(&key))
                         .await;
-                    service.found(&asked, is_personal, found)
+                    service.file_response(&request, is_personal, result)
                 })
             }
         }
     }
 
-    /// Answers with what a key led to.
-    fn found(
+    /// Responds with the file that a key leads to.
+    fn file_response(
         &self,
-        asked: &ParsedRequest,
+        request: &ParsedRequest,
         is_personal: bool,
-        found: Result<Arc<OpenObject>, StoreError>,
+        result: Result<Arc<OpenObject>, StoreError>,
     ) -> ServeResponse {
-        let key = &asked.named.key;
+        let key = &request.path.key;
         let file = get::FileRequest {
-            method: &asked.head.method,
+            method: &request.head.method,
             key,
-            headers: &asked.head.headers,
+            headers: &request.head.headers,
             is_personal,
         };
-        match found {
-            Ok(object) => get::answer(&self.line, file, &object),
-            Err(StoreError::IsFolder) => to_folder(&asked.head, key),
-            // A file where a folder should be on the way: nothing is there.
-            Err(StoreError::Conflict) => of_store(self.server(), &StoreError::NotFound, key),
-            Err(error) => of_store(self.server(), &error, key),
+        match result {
+            Ok(object) => get::respond(&self.connection, file, &object),
+            Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
+            // A parent in the path is a file, so there is nothing at this path.
+            Err(StoreError::Conflict) => {
+                store_error_response(self.server(), &StoreError::NotFound, key)
+            }
+            Err(error) => store_error_response(self.server(), &error, key),
         }
     }
 
-    fn list(&self, asked: &ParsedRequest, grant: &Permissions) -> ResponseFuture {
-        let (head, key) = (&asked.head, &asked.named.key);
-        if !grant.allows_listing(key) {
-            return ResponseFuture::Now(plain(
+    fn list(&self, request: &ParsedRequest, permissions: &Permissions) -> ResponseFuture {
+        let (head, key) = (&request.head, &request.path.key);
+        if !permissions.allows_listing(key) {
+            return ResponseFuture::Now(text_response(
                 StatusCode::FORBIDDEN,
-                "that folder may not be listed",
+                "you may not list this folder",
             ));
         }
         let query = crate::access::redact_signature(head.uri.query().unwrap_or_default());
         let query = match ListQuery::parse(&query) {
             Ok(query) => query,
             Err(error) => {
-                return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, error.to_string()));
+                return ResponseFuture::Now(text_response(
+                    StatusCode::BAD_REQUEST,
+                    error.to_string(),
+                ));
             }
         };
         let is_writable = self.server().store.options().writable;
-        ResponseFuture::later(folder::answer(
-            Arc::clone(&self.line),
+        ResponseFuture::later(folder::respond(
+            Arc::clone(&self.connection),
             folder::FolderRequest {
                 method: head.method.clone(),
                 key: key.clone(),
-                format: folder::format(&query, &head.headers),
+                format: folder::requested_format(&query, &head.headers),
                 query,
-                may_write: is_writable && grant.allows(AccessRight::Write, key),
-                user: grant.user.as_deref().map(str::to_owned),
+                may_write: is_writable && permissions.allows(AccessRight::Write, key),
+                user: permissions.user.as_deref().map(str::to_owned),
             },
         ))
     }
 
-    fn put(&self, head: &request::Parts, named: RequestPath, body: RequestBody) -> ResponseFuture {
-        if named.is_folder {
+    fn put(&self, head: &request::Parts, path: RequestPath, body: RequestBody) -> ResponseFuture {
+        if path.is_folder {
             let text =
-                "a file's path does not end in a slash; folders are made with the files in them";
-            return ResponseFuture::Now(plain(StatusCode::BAD_REQUEST, text));
+                "a file's path does not end in a slash; folders are created with the files in them";
+            return ResponseFuture::Now(text_response(StatusCode::BAD_REQUEST, text));
         }
-        match put::UploadRequest::new(&self.line, named.key, &head.headers) {
-            Ok(asked) => ResponseFuture::later(put::answer(Arc::clone(&self.line), asked, body)),
-            Err(answer) => ResponseFuture::Now(*answer),
+        match put::UploadRequest::new(&self.connection, path.key, &head.headers) {
+            Ok(request) => {
+                ResponseFuture::later(put::respond(Arc::clone(&self.connection), request, body))
+            }
+            Err(response) => ResponseFuture::Now(*response),
         }
     }
 
     fn post(
         &self,
         head: &request::Parts,
-        named: RequestPath,
+        path: RequestPath,
         body: RequestBody,
-        grant: Permissions,
+        permissions: Permissions,
     ) -> ResponseFuture {
-        if !named.is_folder {
+        if !path.is_folder {
             let text =
-                "a form is sent to a folder, whose path ends in a slash; a file is sent by PUT";
-            return ResponseFuture::Now(error_response::only(text, error_response::FILE));
+                "forms are posted to a folder, whose path ends in a slash; use PUT to send a file";
+            return ResponseFuture::Now(error_response::method_not_allowed_response(
+                text,
+                error_response::FILE_METHODS,
+            ));
         }
-        let kind = head
+        let content_type = head
             .headers
             .get(CONTENT_TYPE)
-            .and_then(|kind| kind.to_str().ok());
-        let kind = kind.unwrap_or_default().to_owned();
+            .and_then(|content_type| content_type.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
         let query = head.uri.query().unwrap_or_default();
-        let asked = form::FormRequest {
-            folder: named.key,
-            kind,
-            replaces: query.split('&').any(|pair| pair == "replace=yes"),
+        let request = form::FormRequest {
+            folder: path.key,
+            content_type,
+            replace: query.split('&').any(|pair| pair == "replace=yes"),
         };
-        ResponseFuture::later(form::answer(Arc::clone(&self.line), asked, body, grant))
+        ResponseFuture::later(form::respond(
+            Arc::clone(&self.connection),
+            request,
+            body,
+            permissions,
+        ))
     }
 
-    fn delete(&self, head: &request::Parts, named: RequestPath) -> ResponseFuture {
-        if named.key.is_root() {
-            let text = "this is the folder that is served itself: what is in it can be deleted, and it cannot";
-            return ResponseFuture::Now(plain(StatusCode::FORBIDDEN, text));
+    fn delete(&self, head: &request::Parts, path: RequestPath) -> ResponseFuture {
+        if path.key.is_root() {
+            let text =
+                "this is the served folder itself: files in it can be deleted, but not the folder";
+            return ResponseFuture::Now(text_response(StatusCode::FORBIDDEN, text));
         }
         let conditions = RequestConditions::parse(&head.headers);
-        let line = Arc::clone(&self.line);
+        let connection = Arc::clone(&self.connection);
         if conditions.is_empty()
-            && let CachedLookup::Ready(deleted) = line.server.store.try_delete(&named)
+            && let CachedLookup::Ready(deleted) = connection.server.store.try_delete(&path)
         {
-            return ResponseFuture::Now(gone(&line, deleted, &named));
+            return ResponseFuture::Now(delete_response(&connection, deleted, &path));
         }
         ResponseFuture::later(async move {
-            let (store, its) = (Arc::clone(&line.server.store), named.clone());
-            let deleted = line.server.disk.write(move || {
-                let check = |meta: Option<&FileMetadata>| put::holds(&conditions, meta);
-                store.delete(&its, (!conditions.is_empty()).then_some(&check))
+            let (store, target) = (Arc::clone(&connection.server.store), path.clone());
+            let deleted = connection.server.disk.write(move || {
+                let check = |meta: Option<&FileMetadata>| put::conditions_hold(&conditions, meta);
+                store.delete(&target, (!conditions.is_empty()).then_some(&check))
             });
-            gone(&line, deleted.await, &named)
+            delete_response(&connection, deleted.await, &path)
         })
     }
 
-    fn options(&self, asked: &ParsedRequest) -> ServeResponse {
-        let mut answer = bare(StatusCode::NO_CONTENT);
-        let allow = error_response::allow(self.server().store.options().writable);
-        answer.headers_mut().insert(ALLOW, allow);
+    fn options(&self, request: &ParsedRequest) -> ServeResponse {
+        let mut response = empty_response(StatusCode::NO_CONTENT);
+        let allow = error_response::allowed_methods(self.server().store.options().writable);
+        response.headers_mut().insert(ALLOW, allow);
         let cors = self.server().options.cors.as_ref();
-        if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&asked.head.headers)) {
-            answer.headers_mut().extend(fields);
+        if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&request.head.headers)) {
+            response.headers_mut().extend(fields);
         }
-        answer
+        response
     }
 }
 
-/// What is said of a deletion.
-fn gone(
-    line: &ConnectionState,
+/// The response to a deletion.
+fn delete_response(
+    connection: &ConnectionState,
     deleted: Result<(), StoreError>,
-    named: &RequestPath,
+    path: &RequestPath,
 ) -> ServeResponse {
     match deleted {
-        Ok(()) => bare(StatusCode::NO_CONTENT),
-        Err(StoreError::Conflict) if named.is_folder => {
-            let text = "what has that name, or a part of it, is no folder: a file's path does not end in a slash";
-            plain(StatusCode::CONFLICT, text)
+        Ok(()) => empty_response(StatusCode::NO_CONTENT),
+        Err(StoreError::Conflict) if path.is_folder => {
+            let text =
+                "this path, or a part of it, is a file: a file's path does not end in a slash";
+            text_response(StatusCode::CONFLICT, text)
         }
-        Err(error) => of_store(&line.server, &error, &named.key),
+        Err(error) => store_error_response(&connection.server, &error, &path.key),
     }
 }
 
-/// A folder's path ends in a slash: links in its page are relative to that.
-fn to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
+/// Redirects to the folder's path, which ends in a slash: links in its page are relative to that.
+fn redirect_to_folder(head: &request::Parts, key: &ObjectKey) -> ServeResponse {
     let query = head
         .uri
         .query()
         .map_or_else(String::new, |query| format!("?{query}"));
-    let mut answer = bare(StatusCode::MOVED_PERMANENTLY);
+    let mut response = empty_response(StatusCode::MOVED_PERMANENTLY);
     if let Ok(location) = HeaderValue::try_from(format!("{}/{query}", key.escaped())) {
-        answer.headers_mut().insert(LOCATION, location);
+        response.headers_mut().insert(LOCATION, location);
     }
-    answer
+    response
 }

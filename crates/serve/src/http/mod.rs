@@ -1,8 +1,9 @@
-//! What requests mean, and what is answered.
+//! Handles requests and builds responses.
 //!
-//! [`ConnectionService`] is what hyper calls for each request of a connection. It finds out who asks and whether they may, and hands over to `methods`,
-//! which ask `get` for files (with `multipart` for several ranges and `roads` for their bytes), `folder` for listings, `put` and `form` for what comes
-//! in (an `inbound` body). What is no file is in `answer`; a `reply` is an answer, now or later.
+//! hyper calls [`ConnectionService`] for each request of a connection. It authorizes the request
+//! and passes it to `methods`. Those use `get` for files (`file_body` chooses how their bytes are
+//! sent), `folder` for listings, and `put` and `form` for uploads, which read a `request_body`.
+//! `error_response` builds the responses that are neither.
 
 mod coalesce;
 mod error_response;

@@ -1,9 +1,11 @@
-//! An upload: from the wire to the store (RFC 9110 9.3.4, 13, 14.5; RFC 9530).
+//! Uploads: from the request body to the store (RFC 9110 9.3.4, 13, 14.5; RFC 9530).
 //!
-//! What comes whole in little is begun, written and committed by one visit to a thread that may wait. What is larger is gathered, and while one
-//! load is written the next one comes. Whatever ends the request before its body is whole ends the upload: nobody ever sees it.
+//! A small body that has arrived completely is created, written and committed by one task on a
+//! blocking thread. A larger one is read in portions: the next portion is read while one is
+//! written. If a request ends before its body is complete, the upload is discarded and nobody ever
+//! sees it.
 //!
-//! What the head asks for is in `asked`, what gathers the body in `intake`; `held` is an upload that may be dropped at any moment.
+//! `request` holds what the head asks for, `body` reads the body.
 
 mod body;
 mod guard;
@@ -12,11 +14,12 @@ mod request;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use haul_plan::Checksum;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use http::StatusCode;
 
-use super::error_response::{ServeResponse, bare, of_store, plain};
-use super::get::{current, version};
+use super::error_response::{ServeResponse, empty_response, store_error_response, text_response};
+use super::get::{current_representation, insert_version_headers};
 use super::request_body::RequestBody;
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
@@ -28,29 +31,29 @@ pub(crate) use body::UploadSource;
 use guard::UploadGuard;
 pub(crate) use request::UploadRequest;
 
-/// Bytes up to which an upload is gathered before anything is done on the disk.
-const SMALL: usize = 64 << 10;
+/// Bytes that are read before anything is done on the disk.
+const FIRST_READ: usize = 64 << 10;
 
-/// Bytes that are gathered for one write.
-const LOAD: usize = 512 << 10;
+/// Bytes that are read for one write.
+const WRITE_SIZE: usize = 512 << 10;
 
-/// Why an upload came to nothing.
+/// Why an upload failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UploadError {
-    /// The store's reason.
+    /// The store's error.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The body broke off, or is no HTTP.
-    #[error("the body broke off")]
+    /// The body ended early or is malformed.
+    #[error("the body ended early")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// More than a body may have.
+    /// The body is longer than the server allows.
     #[error("the body is longer than allowed")]
     TooLong,
 }
 
 impl UploadError {
-    /// Of a body whose head says how long it is.
-    fn of_length(self, length: Option<u64>) -> Self {
+    /// Adds the body's length, if the head declares it, to an error about the quota.
+    fn with_length(self, length: Option<u64>) -> Self {
         match self {
             Self::Store(StoreError::OverQuota { room, needed: None }) => {
                 let needed = length;
@@ -61,27 +64,29 @@ impl UploadError {
     }
 }
 
-/// Puts a request's body.
-pub(crate) async fn answer(
-    line: Arc<ConnectionState>,
-    asked: UploadRequest,
+/// Stores a request's body.
+pub(crate) async fn respond(
+    connection: Arc<ConnectionState>,
+    request: UploadRequest,
     body: RequestBody,
 ) -> ServeResponse {
-    let (key, most, length) = (asked.key.clone(), asked.most, asked.length);
-    match put(&line, asked, body).await {
-        Ok(put) => done(&put),
-        Err(error) => failed(&line, &error.of_length(length), &key, most),
+    let (key, max_bytes, length) = (request.key.clone(), request.max_bytes, request.length);
+    match store_upload(&connection, request, body).await {
+        Ok(put) => committed_response(&put),
+        Err(error) => {
+            upload_error_response(&connection, &error.with_length(length), &key, max_bytes)
+        }
     }
 }
 
-/// The answer to an upload that came to nothing; also counts it.
-pub(crate) fn failed(
-    line: &ConnectionState,
+/// The response to an upload that failed; counts the failure too.
+pub(crate) fn upload_error_response(
+    connection: &ConnectionState,
     error: &UploadError,
     key: &ObjectKey,
-    most: u64,
+    max_bytes: u64,
 ) -> ServeResponse {
-    let metrics = &line.server.options.metrics;
+    let metrics = &connection.server.options.metrics;
     match error {
         UploadError::Store(error) => {
             match error {
@@ -91,61 +96,62 @@ pub(crate) fn failed(
                 _ => {}
             }
             match error {
-                // What is missing is made: only where a link is on the way nothing can be.
+                // Missing folders are created, so only a link in the path can cause this.
                 StoreError::NotFound => {
-                    let text =
-                        "on the way there is a link that leads nowhere, or out of what is served";
-                    plain(StatusCode::NOT_FOUND, text)
+                    let text = "the path contains a symbolic link that leads nowhere or out of the served folder";
+                    text_response(StatusCode::NOT_FOUND, text)
                 }
-                StoreError::OverQuota { room, needed } => {
-                    plain(StatusCode::INSUFFICIENT_STORAGE, over_quota(*room, *needed))
-                }
-                error => of_store(&line.server, error, key),
+                StoreError::OverQuota { room, needed } => text_response(
+                    StatusCode::INSUFFICIENT_STORAGE,
+                    over_quota_text(*room, *needed),
+                ),
+                error => store_error_response(&connection.server, error, key),
             }
         }
         UploadError::TooLong => {
             metrics.count_refused_body(BodyRefusal::TooLarge);
-            too_long(most)
+            body_too_long_response(max_bytes)
         }
-        // What is wrong with it is that the rest did not come.
-        UploadError::Broken(_) if line.is_tired() => too_slow(),
+        // The body is incomplete because it timed out.
+        UploadError::Broken(_) if connection.is_tired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
-            tracing::debug!(%key, %error, "an upload broke off");
-            plain(
+            tracing::debug!(%key, %error, "an upload failed because its body ended early");
+            text_response(
                 StatusCode::BAD_REQUEST,
-                "the body broke off, or is malformed",
+                "the body ended early or is malformed",
             )
         }
     }
 }
 
-fn done(put: &CommittedUpload) -> ServeResponse {
+fn committed_response(put: &CommittedUpload) -> ServeResponse {
     let status = if put.replaced {
         StatusCode::NO_CONTENT
     } else {
         StatusCode::CREATED
     };
-    let mut answer = bare(status);
-    version(&put.metadata, answer.headers_mut());
-    answer
+    let mut response = empty_response(status);
+    insert_version_headers(&put.metadata, response.headers_mut());
+    response
 }
 
-/// A body that was given up.
-pub(crate) fn too_slow() -> ServeResponse {
-    let text = "the body came too slowly, or not at all: the server has waited for long enough";
-    plain(StatusCode::REQUEST_TIMEOUT, text)
+/// The response to a body that timed out.
+pub(crate) fn slow_body_response() -> ServeResponse {
+    let text = "the body arrived too slowly or not at all, and the server has stopped waiting";
+    text_response(StatusCode::REQUEST_TIMEOUT, text)
 }
 
-fn too_long(most: u64) -> ServeResponse {
-    plain(
+fn body_too_long_response(max_bytes: u64) -> ServeResponse {
+    text_response(
         StatusCode::PAYLOAD_TOO_LARGE,
-        format!("this server takes bodies of up to {most} bytes (--max-body)"),
+        format!("this server accepts bodies of up to {max_bytes} bytes (--max-body)"),
     )
 }
 
-/// What the quota leaves and what was wanted, as people read sizes; where that makes both look alike, to the byte.
-fn over_quota(room: u64, needed: Option<u64>) -> String {
+/// What the quota leaves and what the upload needs, in units that people read; in bytes if both
+/// would look alike.
+fn over_quota_text(room: u64, needed: Option<u64>) -> String {
     let [left, wanted] =
         [Some(room), needed].map(|bytes| bytes.map(|bytes| DisplaySize(bytes).to_string()));
     let is_close = left == wanted;
@@ -154,8 +160,8 @@ fn over_quota(room: u64, needed: Option<u64>) -> String {
         false => DisplaySize(bytes).to_string(),
     };
     let wanted = needed.map_or_else(
-        || "this one has more".to_owned(),
-        |needed| format!("this one has {}", shown(needed)),
+        || "this file has more".to_owned(),
+        |needed| format!("this file has {}", shown(needed)),
     );
     match (room, needed) {
         (0, None) => "the server's quota (--quota) is used up".to_owned(),
@@ -167,97 +173,110 @@ fn over_quota(room: u64, needed: Option<u64>) -> String {
     }
 }
 
-/// Whether conditions hold for what is there.
-pub(crate) fn holds(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
-    conditions.evaluate_write(meta.map(current)) == ConditionOutcome::Proceed
+/// Whether the conditions hold for the existing file.
+pub(crate) fn conditions_hold(conditions: &RequestConditions, meta: Option<&FileMetadata>) -> bool {
+    conditions.evaluate_write(meta.map(current_representation)) == ConditionOutcome::Proceed
 }
 
-/// Puts what a source gives.
-pub(crate) async fn put(
-    line: &Arc<ConnectionState>,
-    asked: UploadRequest,
+/// Stores what a source gives.
+pub(crate) async fn store_upload(
+    connection: &Arc<ConnectionState>,
+    request: UploadRequest,
     source: impl UploadSource,
 ) -> Result<CommittedUpload, UploadError> {
-    let (store, disk) = (Arc::clone(&line.server.store), &line.server.disk);
-    let _upload = line.server.options.metrics.track_upload();
-    asked.look(line).await?;
+    let (store, disk) = (
+        Arc::clone(&connection.server.store),
+        &connection.server.disk,
+    );
+    let _upload = connection.server.options.metrics.track_upload();
+    request.run_precheck(connection).await?;
     let UploadRequest {
         key,
         conditions,
         digests,
-        most,
+        max_bytes,
         ..
-    } = asked;
-    let mut intake = UploadBody::new(source, most);
-    let mut load = intake.load(SMALL).await?;
-    let mut held = match store.try_begin_upload(&key, &digests) {
+    } = request;
+    let mut body = UploadBody::new(source, max_bytes);
+    let mut chunks = body.read(FIRST_READ).await?;
+    let mut guard = match store.try_begin_upload(&key, &digests) {
         CachedLookup::Ready(upload) => UploadGuard::new(upload?, disk),
-        CachedLookup::WouldBlock if intake.is_over => {
+        CachedLookup::WouldBlock if body.is_finished => {
             let all = move || {
                 let mut upload = store.begin_upload(&key, digests)?;
-                upload.accept(&load)?;
-                upload.write(&mut load)?;
+                upload.accept(&chunks)?;
+                upload.write(&mut chunks)?;
                 commit(upload, &conditions)
             };
-            let _pause = line.pause();
+            let _pause = connection.pause();
             return Ok(disk.write(all).await?);
         }
-        CachedLookup::WouldBlock => {
-            let _pause = line.pause();
-            UploadGuard::new(
-                disk.write(move || store.begin_upload(&key, digests))
-                    .await?,
-                disk,
-            )
-        }
+        CachedLookup::WouldBlock => begin_on_disk(connection, key, digests).await?,
     };
     loop {
-        held.upload().accept(&load)?;
-        let is_written = held.upload().try_write(&mut load)?;
-        if intake.is_over {
+        guard.upload().accept(&chunks)?;
+        let is_written = guard.upload().try_write(&mut chunks)?;
+        if body.is_finished {
             if is_written
                 && conditions.is_empty()
-                && let Some(done) = held.commit_now()
+                && let Some(done) = guard.try_commit()
             {
                 return Ok(done?);
             }
-            return end(line, held, load, conditions).await;
+            return finish_upload(connection, guard, chunks, conditions).await;
         }
         if is_written {
-            load = intake.load(SMALL).await?;
+            chunks = body.read(FIRST_READ).await?;
             continue;
         }
         let writing = disk.write(move || {
-            held.upload().write(&mut load)?;
-            Ok::<_, StoreError>(held)
+            guard.upload().write(&mut chunks)?;
+            Ok::<_, StoreError>(guard)
         });
-        // The next load comes while this one is written.
-        let next = intake.load(LOAD).await;
-        let _pause = line.pause();
-        held = writing.await?;
-        load = next?;
+        // The next portion is read while this one is written.
+        let next = body.read(WRITE_SIZE).await;
+        let _pause = connection.pause();
+        guard = writing.await?;
+        chunks = next?;
     }
 }
 
-/// Writes what is left and commits.
-async fn end(
-    line: &Arc<ConnectionState>,
-    mut held: UploadGuard,
-    mut load: Vec<Bytes>,
+/// Begins an upload on a thread that may wait.
+async fn begin_on_disk(
+    connection: &Arc<ConnectionState>,
+    key: ObjectKey,
+    digests: Vec<Checksum>,
+) -> Result<UploadGuard, StoreError> {
+    let (store, disk) = (
+        Arc::clone(&connection.server.store),
+        &connection.server.disk,
+    );
+    let _pause = connection.pause();
+    let upload = disk
+        .write(move || store.begin_upload(&key, digests))
+        .await?;
+    Ok(UploadGuard::new(upload, disk))
+}
+
+/// Writes the rest and commits.
+async fn finish_upload(
+    connection: &Arc<ConnectionState>,
+    mut guard: UploadGuard,
+    mut chunks: Vec<Bytes>,
     conditions: RequestConditions,
 ) -> Result<CommittedUpload, UploadError> {
     let end = move || {
-        held.upload().write(&mut load)?;
-        commit(held.give(), &conditions)
+        guard.upload().write(&mut chunks)?;
+        commit(guard.take(), &conditions)
     };
-    let _pause = line.pause();
-    Ok(line.server.disk.write(end).await?)
+    let _pause = connection.pause();
+    Ok(connection.server.disk.write(end).await?)
 }
 
 fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpload, StoreError> {
     match conditions.is_empty() {
         true => upload.commit(None),
-        false => upload.commit(Some(&|meta| holds(conditions, meta))),
+        false => upload.commit(Some(&|meta| conditions_hold(conditions, meta))),
     }
 }
 
@@ -266,22 +285,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d6_a_full_store_says_what_there_is_room_for() {
+    fn d6_a_full_store_says_how_much_room_is_left() {
         for (room, needed, says) in [
             (0, None, "quota (--quota) is used up"),
-            (0, Some(12), "is used up, and this one has 12 B"),
+            (0, Some(12), "is used up, and this file has 12 B"),
             (
                 3 << 19,
                 Some(2 << 30),
-                "room for a file of at most 1.5 MiB here, and this one has 2.0 GiB",
+                "room for a file of at most 1.5 MiB here, and this file has 2.0 GiB",
             ),
             (
                 1 << 20,
                 Some((1 << 20) + 1),
-                "room for a file of at most 1048576 bytes here, and this one has 1048577 bytes",
+                "room for a file of at most 1048576 bytes here, and this file has 1048577 bytes",
             ),
         ] {
-            let text = over_quota(room, needed);
+            let text = over_quota_text(room, needed);
             assert!(text.ends_with(says), "{text}");
         }
     }

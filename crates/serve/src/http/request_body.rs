@@ -1,4 +1,5 @@
-//! A request's body as it comes in, with its peer's pace watched, and with an eye on whether anybody read it.
+//! A request's body as it is received: feeds the timeouts, and notes whether it was read to its
+//! end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,17 +12,17 @@ use hyper::body::{Body as _, Incoming};
 
 use crate::connection::ConnectionState;
 
-/// Why a body is not whole.
+/// Why a body is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestBodyError {
-    /// What HTTP says.
+    /// An error of hyper's.
     #[error(transparent)]
     Http(#[from] hyper::Error),
-    /// It ended as if it were whole, and is not: an HTTP/2 stream may be reset without an error.
-    #[error("the body ended before its end")]
+    /// The body ended without an error but too early: an HTTP/2 stream may be reset so.
+    #[error("the body ended early")]
     Short,
-    /// It was waited for long enough.
-    #[error("the body came too slowly")]
+    /// The body timed out.
+    #[error("the body arrived too slowly")]
     Slow,
 }
 
@@ -29,47 +30,50 @@ pub(crate) enum RequestBodyError {
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     body: Incoming,
-    line: Arc<ConnectionState>,
-    /// Whether it was asked for: until then its peer may be waiting for a word (100-continue).
-    has_begun: bool,
-    /// Bytes that came.
-    came: u64,
-    /// Where they are counted for the log.
-    counted: Option<Arc<AtomicU64>>,
-    /// Bytes that were said to come.
-    declared: Option<u64>,
+    connection: Arc<ConnectionState>,
+    /// Whether reading has begun: until then the client may be waiting for 100 Continue.
+    is_started: bool,
+    /// Bytes received.
+    received: u64,
+    /// Where received bytes are counted for the log.
+    counter: Option<Arc<AtomicU64>>,
+    /// The length that the head declares.
+    expected_len: Option<u64>,
 }
 
 impl RequestBody {
-    /// A body that nobody has asked for yet.
+    /// A body that nothing has read from yet.
     pub(crate) fn new(
         body: Incoming,
-        line: &Arc<ConnectionState>,
-        counted: Option<Arc<AtomicU64>>,
+        connection: &Arc<ConnectionState>,
+        counter: Option<Arc<AtomicU64>>,
     ) -> Self {
         Self {
-            declared: body.size_hint().exact(),
+            expected_len: body.size_hint().exact(),
             body,
-            line: Arc::clone(line),
-            has_begun: false,
-            came: 0,
-            counted,
+            connection: Arc::clone(connection),
+            is_started: false,
+            received: 0,
+            counter,
         }
     }
 
-    /// Its bytes, where they are known beforehand.
+    /// The declared length that is left.
     pub(crate) fn len(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// Whether what came, now that nothing more does, is all of it.
+    /// Whether the received bytes are the whole body, now that it has ended.
     fn is_whole(&self) -> bool {
-        let is_ended = !self.line.is_multiplexed() || self.body.is_end_stream();
-        is_ended && self.declared.is_none_or(|declared| declared == self.came)
+        let is_ended = !self.connection.is_multiplexed() || self.body.is_end_stream();
+        is_ended
+            && self
+                .expected_len
+                .is_none_or(|expected| expected == self.received)
     }
 
-    /// Whether it is known that nothing more comes.
-    pub(crate) fn is_end(&self) -> bool {
+    /// Whether the body has ended.
+    pub(crate) fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
     }
 }
@@ -79,29 +83,29 @@ impl Stream for RequestBody {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if !this.has_begun {
-            this.has_begun = true;
-            let now = this.line.now();
-            this.line.patience().body_started(now);
+        if !this.is_started {
+            this.is_started = true;
+            let now = this.connection.now();
+            this.connection.patience().body_started(now);
         }
-        if this.line.is_tired() {
+        if this.connection.is_tired() {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
             if frame.is_none() || this.body.is_end_stream() {
-                this.line.body_came();
+                this.connection.body_came();
             }
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
-            // Trailers say nothing that is wanted.
+            // Trailers are ignored.
             if let Ok(bytes) = frame.into_data() {
-                this.came += bytes.len() as u64;
-                if let Some(counted) = &this.counted {
-                    counted.store(this.came, Ordering::Relaxed);
+                this.received += bytes.len() as u64;
+                if let Some(counter) = &this.counter {
+                    counter.store(this.received, Ordering::Relaxed);
                 }
-                this.line.patience().body_received(bytes.len() as u64);
+                this.connection.patience().body_received(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(bytes)));
             }
         }
@@ -111,12 +115,16 @@ impl Stream for RequestBody {
 impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.body.is_end_stream() {
-            self.line.leaves_unread();
+            self.connection.leaves_unread();
         }
-        if self.has_begun {
-            let now = self.line.now();
-            self.line.patience().body_done(now);
-            self.line.server.options.metrics.count_received(self.came);
+        if self.is_started {
+            let now = self.connection.now();
+            self.connection.patience().body_done(now);
+            self.connection
+                .server
+                .options
+                .metrics
+                .count_received(self.received);
         }
     }
 }

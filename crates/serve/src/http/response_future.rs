@@ -1,6 +1,6 @@
-//! Answers that are there at once, and those that take something that may wait: a look at the disk, an upload, a listing, a login's hash.
+//! Responses that are ready at once, and those that wait for the disk, a body or a password hash.
 //!
-//! The former need no future of their own; the latter are boxed, so that a connection that has nothing to do is small.
+//! The former need no future; the latter are boxed, so that an idle connection is small.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -12,41 +12,40 @@ use http::Response;
 use super::error_response::ServeResponse;
 use crate::connection::TrackedBody;
 
-/// An answer, now or later.
+/// A response, now or later.
 pub(super) enum ResponseFuture {
-    /// It is there.
     Now(ServeResponse),
-    /// It takes something that may wait.
+    /// The response needs something that may wait.
     Later(BoxedResponse<ServeResponse>),
 }
 
-/// Something that may wait.
+/// A boxed future of a response.
 pub(super) type BoxedResponse<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 impl ResponseFuture {
-    /// What may wait.
-    pub(super) fn later(answer: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
-        Self::Later(Box::pin(answer))
+    /// A response that may wait.
+    pub(super) fn later(response: impl Future<Output = ServeResponse> + Send + 'static) -> Self {
+        Self::Later(Box::pin(response))
     }
 
-    /// Waits for it.
-    pub(super) async fn get(self) -> ServeResponse {
+    /// Waits for the response.
+    pub(super) async fn resolve(self) -> ServeResponse {
         match self {
-            Self::Now(answer) => answer,
-            Self::Later(answer) => answer.await,
+            Self::Now(response) => response,
+            Self::Later(response) => response.await,
         }
     }
 }
 
-/// What hyper waits for.
+/// The future that hyper polls.
 #[expect(
     clippy::large_enum_variant,
     reason = "it is made in place, where a box would be an allocation for each small file"
 )]
 pub(crate) enum ResponseFutureState {
-    /// It is there; taken once.
+    /// The response, until it is taken.
     Now(Option<Response<TrackedBody>>),
-    /// It takes something that may wait.
+    /// The response needs something that may wait.
     Later(BoxedResponse<Response<TrackedBody>>),
 }
 
@@ -55,10 +54,10 @@ impl Future for ResponseFutureState {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            Self::Now(answer) => answer
+            Self::Now(response) => response
                 .take()
-                .map_or(Poll::Pending, |answer| Poll::Ready(Ok(answer))),
-            Self::Later(answer) => answer.as_mut().poll(cx).map(Ok),
+                .map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            Self::Later(response) => response.as_mut().poll(cx).map(Ok),
         }
     }
 }

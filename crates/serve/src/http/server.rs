@@ -12,33 +12,33 @@ use crate::connection::TotalRate;
 use crate::observe::{AccessLog, ServeMetrics};
 use crate::store::{DiskThreads, FileStore};
 
-/// How requests are answered.
+/// How a server responds.
 #[derive(Debug, Clone)]
 pub struct FileServerOptions {
     /// Who may do what.
     pub access: AccessControl,
-    /// Which other sites' pages may.
+    /// What pages of other sites may do.
     pub cors: Option<CorsPolicy>,
-    /// By which names it may be asked for over TCP without TLS; `None`: by any.
+    /// Host names that are accepted over TCP without TLS; `None` accepts all.
     pub allowed_hosts: Option<ServerNames>,
-    /// Bytes that an upload may have; `None`: what the disk has.
+    /// Maximum bytes of an upload; `None` leaves it to the disk.
     pub max_body: Option<u64>,
-    /// What files are sent with as Cache-Control.
+    /// The Cache-Control field of files.
     pub cache_control: Option<HeaderValue>,
-    /// How long peers are waited for.
+    /// How long the server waits for its peers.
     pub timeouts: TimeoutOptions,
-    /// Bytes a second that one connection may have, each way.
+    /// Bytes per second of one connection, in each direction.
     pub connection_rate: Option<u64>,
-    /// Bytes a second that all connections together may have, each way.
+    /// Bytes per second of all connections together, in each direction.
     pub total_rate: Option<u64>,
-    /// What is counted.
+    /// Counts requests, bytes and faults.
     pub metrics: Arc<ServeMetrics>,
-    /// Where each request is told.
+    /// Gets a line for each request.
     pub access_log: Option<AccessLog>,
 }
 
 impl Default for FileServerOptions {
-    /// Everything to everybody, as fast as it goes.
+    /// Permits everything to everybody, without rate limits.
     fn default() -> Self {
         Self {
             access: AccessControl::open(),
@@ -55,34 +55,34 @@ impl Default for FileServerOptions {
     }
 }
 
-/// A store and how it is served.
+/// A store and the options to serve it with.
 #[derive(Debug)]
 pub struct FileServer {
     /// The files.
     pub(crate) store: Arc<FileStore>,
-    /// Where waiting is allowed.
+    /// The threads that may block.
     pub(crate) disk: DiskThreads,
-    /// How requests are answered.
     pub(crate) options: FileServerOptions,
-    /// What all connections may have together.
+    /// Rate limits of all connections together.
     pub(crate) totals: TotalRateLimits,
-    /// How often a connection came to rest.
+    /// How often an idle connection has released its buffers.
     idle_releases: AtomicU64,
-    /// Whether what is under way now is dropped: it was not the client that went.
+    /// Whether unfinished requests are being dropped, so that the server and not the client ends
+    /// them.
     is_aborting: AtomicBool,
 }
 
-/// Limits of all connections, each way.
+/// Rate limits of all connections together, in each direction.
 #[derive(Debug, Default)]
 pub(crate) struct TotalRateLimits {
-    /// Of answers.
+    /// Of responses.
     pub(crate) send: Option<Arc<TotalRate>>,
     /// Of requests.
     pub(crate) receive: Option<Arc<TotalRate>>,
 }
 
 impl FileServer {
-    /// A server of a store.
+    /// Serves a store.
     #[must_use]
     pub fn new(store: Arc<FileStore>, disk: DiskThreads, options: FileServerOptions) -> Self {
         store.set_threads(&disk);
@@ -110,24 +110,23 @@ impl FileServer {
         &self.store
     }
 
-    /// How often, so far, a connection has come to rest: nothing happened on it for a moment, and the memory was freed that it has while
-    /// something does. A program that knows its allocator may give that back to the system.
+    /// How often an idle connection has released its buffers. A program that knows its allocator
+    /// may then return that memory to the system.
     #[must_use]
     pub fn idle_releases(&self) -> u64 {
         self.idle_releases.load(Ordering::Relaxed)
     }
 
-    /// A connection comes to rest.
+    /// Counts an idle connection that releases its buffers.
     pub(crate) fn count_idle_release(&self) {
         self.idle_releases.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What is under way from here on is dropped.
+    /// Says that unfinished requests are dropped from here on.
     pub(crate) fn abort_exchanges(&self) {
         self.is_aborting.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is.
     pub(crate) fn is_aborting(&self) -> bool {
         self.is_aborting.load(Ordering::Relaxed)
     }

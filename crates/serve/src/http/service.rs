@@ -1,6 +1,7 @@
-//! The service that hyper calls: whether it is a request for us, who asks, and may they. What is then done is in `methods`.
+//! The service that hyper calls for each request: parses the path, checks the host and authorizes
+//! the request. `methods` does the rest.
 //!
-//! Most requests are for files that lie in memory: those are answered within the call.
+//! Most requests are for files in memory: they get their response within the call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use hyper::body::Incoming;
 
 use super::FileServer;
 use super::error_response::{
-    ErrorResponse, ServeResponse, bare, misdirected, no_key, plain, refused,
+    ErrorResponse, ServeResponse, access_refused_response, bad_path_response, empty_response,
+    misdirected_response, text_response,
 };
 use super::request_body::RequestBody;
 use super::response_future::{ResponseFuture, ResponseFutureState};
@@ -24,17 +26,14 @@ use crate::{ObjectKey, RequestPath};
 /// The service of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionService {
-    /// What the connection's parts know together.
-    pub(super) line: Arc<ConnectionState>,
+    pub(super) connection: Arc<ConnectionState>,
 }
 
-/// A request's head with what its path names.
+/// A request's head with its parsed path.
 #[derive(Debug)]
 pub(super) struct ParsedRequest {
-    /// Its head.
     pub(super) head: request::Parts,
-    /// What its path names.
-    pub(super) named: RequestPath,
+    pub(super) path: RequestPath,
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
@@ -44,46 +43,49 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 
     fn call(&self, request: Request<Incoming>) -> ResponseFutureState {
         let (head, body) = request.into_parts();
-        let mut exchange = HttpExchange::begin(&self.line, &head);
-        let body = RequestBody::new(body, &self.line, exchange.received());
-        if head.version < Version::HTTP_2 && !body.is_end() {
-            self.line.awaits_body();
+        let mut exchange = HttpExchange::begin(&self.connection, &head);
+        let body = RequestBody::new(body, &self.connection, exchange.received_counter());
+        if head.version < Version::HTTP_2 && !body.is_end_stream() {
+            self.connection.expect_body();
         }
-        // A page that may not read a refusal cannot tell its user to log in: whatever is answered is shared.
-        let origin = self.origin(&head);
-        let named = match self.named(&head, &body) {
-            Ok(named) => named,
-            Err(answer) => {
+        // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
+        // to log in.
+        let origin = self.cors_origin(&head);
+        let path = match self.parse_path(&head, &body) {
+            Ok(path) => path,
+            Err(response) => {
                 return ResponseFutureState::Now(Some(
-                    exchange.answered(self.shared(*answer, origin)),
+                    exchange.respond(self.with_cors_headers(*response, origin)),
                 ));
             }
         };
-        let asked = ParsedRequest { head, named };
-        let grant = match self.judge(&asked) {
-            AccessDecision::Granted(grant) => grant,
+        let request = ParsedRequest { head, path };
+        let permissions = match self.authorize(&request) {
+            AccessDecision::Granted(permissions) => permissions,
             AccessDecision::Refused(refusal) => {
-                let answer = self.shared(refused(&refusal), origin);
-                return ResponseFutureState::Now(Some(exchange.answered(answer)));
+                let response = self.with_cors_headers(access_refused_response(&refusal), origin);
+                return ResponseFutureState::Now(Some(exchange.respond(response)));
             }
             AccessDecision::NeedsHashing(pending) => {
                 let service = self.clone();
                 return ResponseFutureState::Later(Box::pin(async move {
-                    let answer = service.hash(pending, asked, body, &mut exchange).await;
-                    exchange.answered(service.shared(answer, origin))
+                    let response = service
+                        .authorize_by_hash(pending, request, body, &mut exchange)
+                        .await;
+                    exchange.respond(service.with_cors_headers(response, origin))
                 }));
             }
         };
-        exchange.comes_from(grant.user.as_ref());
-        match self.answer(asked, body, grant) {
-            ResponseFuture::Now(answer) => {
-                ResponseFutureState::Now(Some(exchange.answered(self.shared(answer, origin))))
-            }
-            ResponseFuture::Later(answer) => {
+        exchange.set_user(permissions.user.as_ref());
+        match self.respond(request, body, permissions) {
+            ResponseFuture::Now(response) => ResponseFutureState::Now(Some(
+                exchange.respond(self.with_cors_headers(response, origin)),
+            )),
+            ResponseFuture::Later(response) => {
                 let service = self.clone();
                 ResponseFutureState::Later(Box::pin(async move {
-                    let answer = answer.await;
-                    exchange.answered(service.shared(answer, origin))
+                    let response = response.await;
+                    exchange.respond(service.with_cors_headers(response, origin))
                 }))
             }
         }
@@ -91,118 +93,129 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
 }
 
 impl ConnectionService {
-    /// For one connection.
-    pub(crate) fn new(line: Arc<ConnectionState>) -> Self {
-        Self { line }
+    pub(crate) fn new(connection: Arc<ConnectionState>) -> Self {
+        Self { connection }
     }
 
-    /// What all connections share.
+    /// The server of this connection.
     pub(super) fn server(&self) -> &FileServer {
-        &self.line.server
+        &self.connection.server
     }
 
-    /// What a request is for, if it is one for us.
-    fn named(
+    /// Parses the path of a request, if the request is well-formed and for this host.
+    fn parse_path(
         &self,
         head: &request::Parts,
         body: &RequestBody,
     ) -> Result<RequestPath, ErrorResponse> {
-        self.is_plain(head, body)?;
-        if !self.is_for_us(head) {
-            return Err(misdirected().into());
+        self.check_framing(head, body)?;
+        if !self.is_host_allowed(head) {
+            return Err(misdirected_response().into());
         }
         match ObjectKey::parse(head.uri.path()) {
-            Ok(named) => Ok(named),
+            Ok(path) => Ok(path),
             // `OPTIONS *` asks about the server.
             Err(_) if head.method == Method::OPTIONS && head.uri.path() == "*" => Ok(RequestPath {
                 key: ObjectKey::root(),
                 is_folder: true,
             }),
-            Err(error) => Err(no_key(error).into()),
+            Err(error) => Err(bad_path_response(error).into()),
         }
     }
 
-    /// Whether a request is one that everybody reads the same way (RFC 9112 3.2, 6.3).
-    fn is_plain(&self, head: &request::Parts, body: &RequestBody) -> Result<(), ErrorResponse> {
+    /// Refuses a request whose framing others may read differently (RFC 9112 3.2, 6.3).
+    fn check_framing(
+        &self,
+        head: &request::Parts,
+        body: &RequestBody,
+    ) -> Result<(), ErrorResponse> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        let follows = body
+        let framing = body
             .len()
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
-        if follows == RequestBodyFraming::Chunked {
-            // Where the next head would begin, the watch does not know.
-            self.line.ends_with_answer();
+        if framing == RequestBodyFraming::Chunked {
+            // After chunks the head watch does not know where the next head begins.
+            self.connection.close_after_response();
         }
-        self.line.head_came(follows).map_err(|ambiguous| {
-            self.line.ends_with_answer();
-            plain(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
+        self.connection.check_head(framing).map_err(|ambiguous| {
+            self.connection.close_after_response();
+            text_response(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
     }
 
-    /// Whether it may be asked for by this name. Of a unix socket, and behind TLS, that is known already.
-    fn is_for_us(&self, head: &request::Parts) -> bool {
+    /// Whether the server accepts this Host. For Unix sockets and TLS connections the client has
+    /// chosen the server already.
+    fn is_host_allowed(&self, head: &request::Parts) -> bool {
         let hosts = self.server().options.allowed_hosts.as_ref();
-        let hosts = hosts.filter(|_| !self.line.is_tls && self.line.peer.is_some());
+        let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
         hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
     }
 
-    fn judge(&self, asked: &ParsedRequest) -> AccessDecision {
-        self.server().options.access.authorize(&self.ask(asked))
+    fn authorize(&self, request: &ParsedRequest) -> AccessDecision {
+        self.server()
+            .options
+            .access
+            .authorize(&self.access_request(request))
     }
 
-    fn ask<'a>(&self, asked: &'a ParsedRequest) -> AccessRequest<'a> {
+    fn access_request<'a>(&self, request: &'a ParsedRequest) -> AccessRequest<'a> {
         AccessRequest {
-            method: &asked.head.method,
-            path: &asked.named,
-            query: asked.head.uri.query(),
-            headers: &asked.head.headers,
+            method: &request.head.method,
+            path: &request.path,
+            query: request.head.uri.query(),
+            headers: &request.head.headers,
             now: SystemTime::now(),
-            peer: self.line.peer.map(|peer| peer.ip()),
+            peer: self.connection.peer.map(|peer| peer.ip()),
         }
     }
 
-    /// Answers when a login's hash has been computed.
-    async fn hash(
+    /// Responds once a login's password has been hashed.
+    async fn authorize_by_hash(
         &self,
         pending: PendingLogin,
-        asked: ParsedRequest,
+        request: ParsedRequest,
         body: RequestBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
         let ready = match pending.acquire_permit().await {
             Ok(ready) => ready,
-            Err(refusal) => return refused(&refusal),
+            Err(refusal) => return access_refused_response(&refusal),
         };
         let checked = self.server().disk.run(move || ready.verify()).await;
-        let judged = self
+        let decision = self
             .server()
             .options
             .access
-            .authorize_with_result(&self.ask(&asked), &checked);
-        match judged {
-            AccessDecision::Granted(grant) => {
-                exchange.comes_from(grant.user.as_ref());
-                self.answer(asked, body, grant).get().await
+            .authorize_with_result(&self.access_request(&request), &checked);
+        match decision {
+            AccessDecision::Granted(permissions) => {
+                exchange.set_user(permissions.user.as_ref());
+                self.respond(request, body, permissions).resolve().await
             }
-            AccessDecision::Refused(refusal) => refused(&refusal),
-            // It has just been done.
-            AccessDecision::NeedsHashing(_) => bare(StatusCode::INTERNAL_SERVER_ERROR),
+            AccessDecision::Refused(refusal) => access_refused_response(&refusal),
+            // Cannot happen, as it has just been hashed.
+            AccessDecision::NeedsHashing(_) => empty_response(StatusCode::INTERNAL_SERVER_ERROR),
         }
     }
 
-    /// What other sites' pages need to be told, if any may read this.
-    fn origin(&self, head: &request::Parts) -> Option<HeaderMap> {
+    /// The request's Origin field, if CORS is configured.
+    fn cors_origin(&self, head: &request::Parts) -> Option<HeaderMap> {
         self.server().options.cors.as_ref()?;
         let origin = head.headers.get(ORIGIN).cloned();
         Some(origin.into_iter().map(|origin| (ORIGIN, origin)).collect())
     }
 
-    /// Adds what other sites' pages need.
-    fn shared(&self, mut answer: ServeResponse, request: Option<HeaderMap>) -> ServeResponse {
+    /// Adds the CORS fields.
+    fn with_cors_headers(
+        &self,
+        mut response: ServeResponse,
+        request: Option<HeaderMap>,
+    ) -> ServeResponse {
         if let (Some(cors), Some(request)) = (&self.server().options.cors, request) {
-            cors.add_headers(&request, answer.headers_mut());
+            cors.add_headers(&request, response.headers_mut());
         }
-        answer
+        response
     }
 }

@@ -1,6 +1,6 @@
 //! The access log: a [`LineLog`] whose lines are requests, in one of the formats.
 //!
-//! Opening, closing and beginning anew are the log's, whose owner has it beside this.
+//! The owner of the [`LineLog`] opens, closes and rotates it.
 
 use std::sync::Arc;
 
@@ -8,26 +8,26 @@ use haul_service::observe::LineLog;
 
 use super::{AccessLogFormat, AccessRecord};
 
-/// Where requests are logged. A clone logs to the same place.
+/// Writes requests to a log. A clone writes to the same log.
 #[derive(Debug, Clone)]
 pub struct AccessLog {
-    /// Takes the lines.
+    /// Receives the lines.
     log: Arc<LineLog>,
-    /// What they look like.
+    /// The format of the lines.
     format: AccessLogFormat,
 }
 
 impl AccessLog {
-    /// What its log is called, in messages and in the names of metrics.
+    /// The name of the log, in messages and in the names of metrics.
     pub const NAME: &str = "access log";
 
-    /// Requests are logged in this format there.
+    /// Logs requests in this format.
     #[must_use]
     pub fn new(log: Arc<LineLog>, format: AccessLogFormat) -> Self {
         Self { log, format }
     }
 
-    /// Logs a request, or drops its line and counts that. It never waits for the disk.
+    /// Logs a request, or drops its line and counts that. Never waits for the disk.
     pub fn write(&self, record: &AccessRecord) {
         self.log.write(|line| self.format.render(record, line));
     }

@@ -1,11 +1,14 @@
-//! What is told of what the server does: numbers, and a line for each request.
+//! Metrics and the access log.
 //!
-//! Both are made on the path of every request, of what [`haul_service::observe`] has for it, and cost as little as that says:
+//! Both are on the path of every request, built from the cheap primitives of
+//! [`haul_service::observe`]:
 //!
-//! - [`ServeMetrics`] counts requests, bytes, connections and what goes wrong, each thread in lines of its own.
-//! - [`AccessLog`] renders a [`AccessRecord`] as a [`AccessLogFormat`] into a [`LineLog`](haul_service::observe::LineLog).
+//! - [`ServeMetrics`] counts requests, bytes, connections and faults, each thread in cache lines of
+//!   its own.
+//! - [`AccessLog`] renders an [`AccessRecord`] in an [`AccessLogFormat`] into a
+//!   [`LineLog`](haul_service::observe::LineLog).
 //!
-//! Nothing here knows the store or HTTP's service.
+//! Nothing here knows the store or the HTTP service.
 
 mod access_log;
 mod format;

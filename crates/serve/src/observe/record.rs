@@ -1,4 +1,4 @@
-//! What a line of the access log tells: one request and what came of it.
+//! The record of one request for the access log.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -6,35 +6,36 @@ use std::time::{Duration, SystemTime};
 
 use http::{HeaderValue, Method, StatusCode, Uri, Version};
 
-/// One request. Its fields are what HTTP's types hold already, so that making one copies nothing: a few reference counts. What
-/// a peer sent is in it as it came; masking and escaping are the formats' affair.
+/// One request. Its fields are types of the `http` crate, so making a record copies nothing but a
+/// few reference counts. It holds the client's text as it was sent; the formats mask and escape it.
 #[derive(Debug, Clone)]
 pub struct AccessRecord {
     /// When its head was read.
     pub time: SystemTime,
-    /// Who sent it; unix sockets have no address.
+    /// The client's address; `None` for a Unix socket.
     pub peer: Option<IpAddr>,
-    /// Whom it was let in as; none without credentials, or with wrong ones.
+    /// The user it was authorized as; `None` without credentials, or with wrong ones.
     pub user: Option<Arc<str>>,
-    /// What it wanted done; none of a request that could not be read, of which the target and the version say nothing, either.
+    /// The method; `None` for a request that could not be parsed, whose target and version mean
+    /// nothing either.
     pub method: Option<Method>,
-    /// To what. Its query may hold secrets, which no format shows.
+    /// The request target. Its query may hold secrets, which no format shows.
     pub target: Uri,
-    /// How it was sent.
+    /// The HTTP version.
     pub version: Version,
-    /// What it was answered.
+    /// The status of the response.
     pub status: StatusCode,
-    /// Bytes of the answer's body that were sent.
+    /// Bytes of the response body that were sent.
     pub sent: u64,
-    /// Bytes of its own body that were received.
+    /// Bytes of the request body that were received.
     pub received: u64,
-    /// From its head to the last byte of its answer.
+    /// From its head to the last byte of the response.
     pub duration: Duration,
-    /// The page it came from, as it says.
+    /// The Referer field.
     pub referer: Option<HeaderValue>,
-    /// The program that sent it, as it says.
+    /// The User-Agent field.
     pub user_agent: Option<HeaderValue>,
-    /// Whether its answer ended before its end: a peer that went away, a file that shrank. Common and combined have no place
-    /// for it, JSON has.
+    /// Whether the response ended early: the client went away, or the file shrank. Common and
+    /// combined have no field for it, JSON has.
     pub is_incomplete: bool,
 }

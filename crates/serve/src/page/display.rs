@@ -1,12 +1,13 @@
-//! How names, sizes and times are shown.
+//! Formats names, sizes and times for display.
 //!
-//! Names are hostile: any bytes, markup, characters that turn the line around so that `exe.txt` reads as something else. [`DisplayName`] makes
-//! visible what is not text or has no shape of its own; [`HtmlEscaped`] escapes whatever is written through it.
+//! Names are hostile: they hold any bytes, markup, and characters that reverse the direction so
+//! that `exe.txt` reads as something else. [`DisplayName`] makes invisible characters visible;
+//! [`HtmlEscaped`] escapes everything that is written through it.
 
 use std::fmt::{self, Write};
 use std::time::{Duration, SystemTime};
 
-/// A name as text: what is no UTF-8, controls and changes of direction are written out.
+/// A name as text: invalid UTF-8, control characters and direction changes are written as escapes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplayName<'a>(pub(super) &'a [u8]);
 
@@ -14,15 +15,15 @@ impl fmt::Display for DisplayName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for chunk in self.0.utf8_chunks() {
             let text = chunk.valid();
-            let mut from = 0;
+            let mut start = 0;
             for (at, letter) in text
                 .char_indices()
                 .filter(|(_, letter)| is_invisible(*letter))
             {
-                write!(f, "{}{}", &text[from..at], letter.escape_unicode())?;
-                from = at + letter.len_utf8();
+                write!(f, "{}{}", &text[start..at], letter.escape_unicode())?;
+                start = at + letter.len_utf8();
             }
-            f.write_str(&text[from..])?;
+            f.write_str(&text[start..])?;
             chunk
                 .invalid()
                 .iter()
@@ -32,7 +33,8 @@ impl fmt::Display for DisplayName<'_> {
     }
 }
 
-/// Whether a character is not seen itself, but may change how others are. Joiners are left, as scripts and emoji need them.
+/// Whether a character is invisible but may change how others are shown. Joiners are kept, as
+/// scripts and emoji need them.
 fn is_invisible(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -40,7 +42,7 @@ fn is_invisible(letter: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
 }
 
-/// Anything, escaped for HTML: for text and for values of attributes in either kind of quotes.
+/// Any value, escaped for HTML: for text and for attribute values in either kind of quotes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HtmlEscaped<T>(pub(super) T);
 
@@ -55,7 +57,7 @@ struct HtmlEscaper<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
 impl Write for HtmlEscaper<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut from = 0;
+        let mut start = 0;
         for (at, byte) in text.bytes().enumerate() {
             let escaped = match byte {
                 b'<' => "&lt;",
@@ -65,11 +67,11 @@ impl Write for HtmlEscaper<'_, '_> {
                 b'\'' => "&#39;",
                 _ => continue,
             };
-            self.0.write_str(&text[from..at])?;
+            self.0.write_str(&text[start..at])?;
             self.0.write_str(escaped)?;
-            from = at + 1;
+            start = at + 1;
         }
-        self.0.write_str(&text[from..])
+        self.0.write_str(&text[start..])
     }
 }
 
@@ -83,7 +85,8 @@ impl fmt::Display for DisplaySize {
         if self.0 < 1024 {
             return write!(f, "{} B", self.0);
         }
-        // In tenths of the unit, rounded; what rounds up to 1024 of one unit is 1.0 of the next.
+        // In tenths of the unit, rounded; a value that rounds up to 1024 of one unit is 1.0 of the
+        // next.
         let mut bits = 10;
         let tenths = |bits: u32| (u128::from(self.0) * 10 + (1 << (bits - 1))) >> bits;
         let mut index = 0;
@@ -95,7 +98,7 @@ impl fmt::Display for DisplaySize {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with thousands separators.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupedDigits(pub(super) u64);
 
@@ -112,7 +115,8 @@ impl fmt::Display for GroupedDigits {
     }
 }
 
-/// A time in UTC, to the second. Displayed as RFC 3339 has it; the alternate form (`{:#}`) is for people, to the minute.
+/// A time in UTC, to the second, as RFC 3339 has it; the alternate form (`{:#}`) is for people, to
+/// the minute.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplayUtc(pub(super) SystemTime);
 
@@ -124,13 +128,13 @@ impl fmt::Display for DisplayUtc {
         let signed = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let seconds = match self.0.duration_since(SystemTime::UNIX_EPOCH) {
             Ok(since) => signed(since),
-            // A second that has begun before the epoch is the one before.
+            // A second that began before the epoch is the one before.
             Err(before) => -signed(before.duration() + Duration::from_nanos(999_999_999)),
         };
         let seconds = seconds.clamp(SECONDS_OF_YEARS.0, SECONDS_OF_YEARS.1);
         let (year, month, day) = civil_date(seconds.div_euclid(86_400));
         let second = seconds.rem_euclid(86_400);
-        // By hand, as there may be a hundred thousand of them twice on a page.
+        // Formatted by hand, as a page may have two hundred thousand of them.
         let mut text = *b"0000-00-00T00:00:00Z";
         let mut put = |at: usize, value: i64| {
             let two = u8::try_from(value % 100).unwrap_or(0);
@@ -154,15 +158,15 @@ impl fmt::Display for DisplayUtc {
     }
 }
 
-/// The date of a day counted from the epoch, in the Gregorian calendar (Howard Hinnant, "chrono-compatible low-level date algorithms").
-/// Years begin in March there, so that the leap day is the last one.
+/// The Gregorian date of a day counted from the epoch (Howard Hinnant, "chrono-compatible low-level
+/// date algorithms"). Years begin in March there, so that the leap day is the last one.
 fn civil_date(day: i64) -> (i64, i64, i64) {
     let day = day + 719_468;
-    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let date = of_year - (153 * month + 2) / 5 + 1;
+    let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let date = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year + era * 400 + i64::from(month <= 2), month, date)
 }
@@ -174,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_seen_is_written_out() {
+    fn invisible_characters_are_escaped() {
         let shown = |name: &[u8]| DisplayName(name).to_string();
         assert_eq!(
             shown("plain žluťoučký 写真".as_bytes()),
@@ -228,7 +232,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn dates_are_as_another_has_them(seconds in 0..253_402_300_799_u64) {
+        fn dates_match_httpdate(seconds in 0..253_402_300_799_u64) {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
             let other = httpdate::fmt_http_date(time);
             let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -238,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_escapes_the_escape(name in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn escaping_is_complete_and_reversible(name in prop::collection::vec(any::<u8>(), 0..40)) {
             let html = HtmlEscaped(DisplayName(&name)).to_string();
             prop_assert!(!html.contains(['<', '>', '"', '\'']));
             let mut back = html;

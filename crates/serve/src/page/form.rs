@@ -1,11 +1,12 @@
 //! The page's upload form: `multipart/form-data` (RFC 7578), streamed.
 //!
-//! [`FormReader`] drives, [`MultipartParser`] decides: bytes go in as they come, and the heads of parts and pieces of their bodies
-//! come out. No part is held; what is held is a piece of the body, a delimiter's length of the one before, and a head under its limit. (The
-//! crate that is kept for this reads whatever is ready before it looks at any of it, and has no limit on a head.)
+//! [`FormReader`] reads the body and passes it to `MultipartParser`, which returns the heads of
+//! parts and chunks of their contents. No part is held in memory; what is held is one chunk of the
+//! body, the tail of the one before as long as a delimiter, and a head under its limit.
 //!
-//! A form can be posted from any page on the web with the credentials that a browser has for us, unlike a PUT, which it asks about
-//! first. So whoever takes one has to ask [`is_cross_site`](crate::access::is_cross_site).
+//! Unlike a PUT, a form can be posted by any page on the web with the credentials that a browser
+//! has for this server, without asking first. So the caller must check
+//! [`is_cross_site`](crate::access::is_cross_site).
 
 mod disposition;
 mod parser;
@@ -16,32 +17,33 @@ use futures_util::{Stream, StreamExt as _};
 use self::parser::{MultipartEvent, MultipartParser};
 use crate::{ObjectKey, ObjectKeyError};
 
-/// Parts of a form, files or not. A browser that sends more at once has chosen a whole tree.
+/// Maximum parts of a form, files or not. A browser that sends more at once has chosen a whole
+/// tree.
 pub const MAX_PARTS: usize = 1000;
 
-/// Bytes of a part's head.
+/// Maximum bytes of a part's head.
 pub const MAX_PART_HEAD: usize = 8 * 1024;
 
-/// Bytes before the first part, which a browser does not send at all.
+/// Maximum bytes before the first part; browsers send none.
 pub const MAX_PREAMBLE: usize = 4 * 1024;
 
-/// Why a form is not taken, or not to its end.
+/// Why a form cannot be read, or not to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
-    /// The content is no form, or does not say where its parts begin: a 415.
-    #[error("the content is no multipart/form-data with a boundary")]
+    /// The content is not a form, or has no boundary: a 415.
+    #[error("the content is not multipart/form-data with a boundary")]
     NotAForm,
-    /// It is not written as a form is: a 400, like all that follow.
+    /// The form is malformed: a 400, like all that follow.
     #[error("the form is malformed: {0}")]
     Malformed(&'static str),
-    /// Too many parts.
+    /// There are too many parts.
     #[error("the form has more than {MAX_PARTS} parts")]
     TooManyParts,
-    /// A file has a name that no key can have.
-    #[error("a file's name cannot be taken: {0}")]
+    /// A file's name is not valid as a key.
+    #[error("a file's name is not usable: {0}")]
     FileName(#[source] ObjectKeyError),
     /// The body ended before the form did.
-    #[error("the form is cut off")]
+    #[error("the form ended early")]
     Truncated,
     /// The body could not be read.
     #[error("the body could not be read")]
@@ -50,17 +52,18 @@ pub enum FormError {
 
 /// A form that is being read.
 ///
-/// [`next_file`](Self::next_file), then [`chunk`](Self::chunk) until it says `None`, then again, until there is no next file. A file is
-/// complete when `chunk` has said `None`, and not before: any error means that what came of the current one must be thrown away. Both are
-/// cancel safe, as nothing is taken out before it is given out.
+/// Call [`next_file`](Self::next_file), then [`chunk`](Self::chunk) until it returns `None`, and
+/// again, until there is no next file. A file is complete only when `chunk` has returned `None`:
+/// after an error the current file must be discarded. Both are cancel safe, as nothing is consumed
+/// before it is returned.
 #[derive(Debug)]
 pub struct FormReader<B> {
     /// The request's body.
     body: B,
-    splitter: MultipartParser,
-    /// Where the files go.
+    parser: MultipartParser,
+    /// The folder that the files go to.
     folder: ObjectKey,
-    /// So far.
+    /// Parts so far.
     parts: usize,
     /// Whether `chunk` has more of the current file.
     in_file: bool,
@@ -71,32 +74,33 @@ where
     B: Stream<Item = Result<Bytes, E>> + Unpin,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Begins to read a form whose files go to `folder`. `content_type` is the value of that field.
+    /// Reads a form whose files go to `folder`. `content_type` is the value of that field.
     ///
     /// # Errors
-    /// When it is no form.
+    /// When the content is not a form.
     pub fn new(content_type: &str, folder: ObjectKey, body: B) -> Result<Self, FormError> {
         let boundary = disposition::boundary(content_type).ok_or(FormError::NotAForm)?;
         Ok(Self {
             body,
-            splitter: MultipartParser::new(&boundary),
+            parser: MultipartParser::new(&boundary),
             folder,
             parts: 0,
             in_file: false,
         })
     }
 
-    /// The next file's key: its name is the last segment of what the browser said. `None` at the end of the form.
+    /// The next file's key: its name is the last segment of the name that the browser sent. `None`
+    /// at the end of the form.
     ///
-    /// What is left of the current file is passed over, and so is what is no file, and the empty part that a browser sends when
-    /// none was chosen.
+    /// Skips the rest of the current file, parts that are no files, and the empty part that a
+    /// browser sends when no file was chosen.
     ///
     /// # Errors
     /// See [`FormError`].
     pub async fn next_file(&mut self) -> Result<Option<ObjectKey>, FormError> {
         self.in_file = false;
         loop {
-            match self.event().await? {
+            match self.next_event().await? {
                 MultipartEvent::Part(head) => {
                     self.parts += 1;
                     if self.parts > MAX_PARTS {
@@ -114,7 +118,7 @@ where
         }
     }
 
-    /// More of the current file; `None` when it is complete.
+    /// The next chunk of the current file; `None` when it is complete.
     ///
     /// # Errors
     /// See [`FormError`].
@@ -122,7 +126,7 @@ where
         if !self.in_file {
             return Ok(None);
         }
-        match self.event().await? {
+        match self.next_event().await? {
             MultipartEvent::Data(bytes) => Ok(Some(bytes)),
             MultipartEvent::Part(_) | MultipartEvent::PartEnd | MultipartEvent::End => {
                 self.in_file = false;
@@ -131,13 +135,13 @@ where
         }
     }
 
-    async fn event(&mut self) -> Result<MultipartEvent, FormError> {
+    async fn next_event(&mut self) -> Result<MultipartEvent, FormError> {
         loop {
-            if let Some(event) = self.splitter.poll()? {
+            if let Some(event) = self.parser.poll()? {
                 return Ok(event);
             }
             match self.body.next().await {
-                Some(Ok(bytes)) => self.splitter.push(&bytes),
+                Some(Ok(bytes)) => self.parser.push(&bytes),
                 Some(Err(error)) => return Err(FormError::Body(error.into())),
                 None => return Err(FormError::Truncated),
             }

@@ -1,10 +1,12 @@
-//! A folder for people: a page that needs no script to read, sort, turn pages and take uploads, and does more with one.
+//! A folder as an HTML page, which needs no script to show, sort and page through files and to
+//! upload, and offers more with one.
 //!
-//! Its style and script stand in the page itself: one request shows it, wherever a proxy has put the server and whatever a user may
-//! see of the rest. The policy that goes with it ([`content_security_policy`]) names both by their hashes and allows nothing else, so
-//! that even a mistake in escaping would run nothing. All links are relative, for the same proxies.
+//! Style and script are in the page itself: one request loads it, wherever a proxy has put the
+//! server and whatever else the user may read. The page's [`content_security_policy`] names both by
+//! their hashes and allows nothing else, so that even a mistake in escaping would run no script.
+//! All links are relative, for the same proxies.
 //!
-//! Names are hostile; all that is not from this file goes through `HtmlEscaped`.
+//! Names are hostile: everything that is not from this file goes through `HtmlEscaped`.
 
 use std::fmt::Write as _;
 use std::sync::LazyLock;
@@ -23,22 +25,23 @@ use crate::store::{EntryKind, FolderEntry, ListingCursor, PageRequest, PageStart
 const STYLE: &str = include_str!("assets/style.css");
 const SCRIPT: &str = include_str!("assets/page.js");
 
-/// The icon of the tab.
+/// The icon of the browser tab.
 const FAVICON: &str = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24'%3E%3Cpath fill='%23b7791f' d='M2 6a2 2 0 0 1 2-2h5l2 2h9a2 2 0 0 1 2 2v10a2 2 0 0 1-2 2H4a2 2 0 0 1-2-2z'/%3E%3C/svg%3E";
 
-/// Folders above this one that are shown, beside the top.
+/// Maximum parent folders in the breadcrumbs, besides the root.
 const MAX_BREADCRUMBS: usize = 16;
 
-/// What a page shows beside its entries.
+/// What a page shows besides its entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingPageOptions {
-    /// What the top of the store is called.
+    /// The name of the root.
     pub title: String,
-    /// Whether whoever looks at it may put and delete here: without it, nothing of that is on the page.
+    /// Whether the user may upload and delete here; without that, the page has no form or button
+    /// for it.
     pub may_write: bool,
-    /// Whether a tar of the folder is offered.
+    /// Whether the page links to a tar of the folder.
     pub has_tar_link: bool,
-    /// Who looks at it, if we know.
+    /// The user's name, if known.
     pub user: Option<String>,
 }
 
@@ -53,14 +56,14 @@ impl Default for ListingPageOptions {
     }
 }
 
-/// What a page is made of, from its top to its end.
+/// The parts of a page, from top to bottom.
 enum HtmlLine {
     Head,
     Row(FolderEntry),
     Tail,
 }
 
-/// The value of the Content-Security-Policy field that goes with each page.
+/// The Content-Security-Policy field of every page.
 #[must_use]
 pub fn content_security_policy() -> &'static str {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -75,7 +78,7 @@ pub fn content_security_policy() -> &'static str {
     &POLICY
 }
 
-/// Writes a page in pieces. The URL that it is served under must end in a slash, as its links are relative.
+/// Renders a page in chunks. Its URL must end in a slash, as its links are relative.
 pub fn render(
     listing: FolderListing,
     options: ListingPageOptions,
@@ -90,7 +93,7 @@ pub fn render(
             options: &options,
             counts,
         };
-        // A string takes whatever is written to it.
+        // Writing to a string cannot fail.
         let _ = match line {
             HtmlLine::Head => page.write_head(out),
             HtmlLine::Row(entry) => page.write_row(out, &entry),
@@ -99,7 +102,7 @@ pub fn render(
     })
 }
 
-/// What is on the page.
+/// The entries on the page.
 #[derive(Debug, Clone, Copy)]
 struct ListingCounts {
     folders: u64,
@@ -127,7 +130,7 @@ impl ListingCounts {
     }
 }
 
-/// A page while it is written.
+/// Writes a page.
 struct HtmlPage<'a> {
     listing: &'a FolderListing,
     options: &'a ListingPageOptions,
@@ -137,7 +140,7 @@ struct HtmlPage<'a> {
 impl HtmlPage<'_> {
     fn write_head(&self, out: &mut String) -> std::fmt::Result {
         let title = HtmlEscaped(&self.options.title);
-        let (above, own) = self.segments();
+        let (parents, own) = self.segments();
         out.push_str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
         out.push_str(
             "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
@@ -158,10 +161,10 @@ impl HtmlPage<'_> {
             out,
             "<body>\n<a class=\"skip\" href=\"#list\">Skip to the list</a>\n<header>"
         )?;
-        out.push_str("<div class=\"where\"><nav aria-label=\"Breadcrumbs\"><ol>");
-        // The top is as many folders up as there are segments.
-        let depth = above.len() + usize::from(own.is_some());
-        self.write_breadcrumbs(out, &above, depth)?;
+        out.push_str("<div class=\"location\"><nav aria-label=\"Breadcrumbs\"><ol>");
+        // The root is as many folders up as there are segments.
+        let depth = parents.len() + usize::from(own.is_some());
+        self.write_breadcrumbs(out, &parents, depth)?;
         out.push_str("</ol></nav>");
         if let Some(user) = &self.options.user {
             write!(
@@ -180,11 +183,11 @@ impl HtmlPage<'_> {
         if self.options.may_write {
             out.push_str(UPLOAD_FORM);
         }
-        out.push_str("<p id=\"said\" role=\"status\"></p>\n");
+        out.push_str("<p id=\"status\" role=\"status\"></p>\n");
         self.write_table_head(out)
     }
 
-    /// The segments of the folders above this one, and its own.
+    /// The segments of the parent folders, and the folder's own.
     fn segments(&self) -> (Vec<&[u8]>, Option<&[u8]>) {
         let mut segments: Vec<&[u8]> = self.listing.key.segments().collect();
         let own = segments.pop();
@@ -194,7 +197,7 @@ impl HtmlPage<'_> {
     fn write_breadcrumbs(
         &self,
         out: &mut String,
-        above: &[&[u8]],
+        parents: &[&[u8]],
         depth: usize,
     ) -> std::fmt::Result {
         if depth == 0 {
@@ -206,12 +209,12 @@ impl HtmlPage<'_> {
             "../".repeat(depth),
             HtmlEscaped(&self.options.title)
         )?;
-        // Of a path as deep as paths may be, the links alone would have megabytes.
-        let skipped = above.len().saturating_sub(MAX_BREADCRUMBS);
+        // For the deepest possible path the links alone would take megabytes.
+        let skipped = parents.len().saturating_sub(MAX_BREADCRUMBS);
         if skipped > 0 {
             out.push_str("<li>\u{2026}</li>");
         }
-        for (at, segment) in above.iter().enumerate().skip(skipped) {
+        for (at, segment) in parents.iter().enumerate().skip(skipped) {
             let up = "../".repeat(depth - 1 - at);
             write!(
                 out,
@@ -222,7 +225,7 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    /// What there is, the filter, the tar.
+    /// The summary, the filter and the tar link.
     fn write_toolbar(&self, out: &mut String) -> std::fmt::Result {
         let ListingCounts {
             folders,
@@ -265,7 +268,7 @@ impl HtmlPage<'_> {
     }
 
     fn write_table_head(&self, out: &mut String) -> std::fmt::Result {
-        out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"heard\">What is in this folder</caption>\n<thead><tr>");
+        out.push_str("<div class=\"list\" id=\"list\"><table>\n<caption class=\"visually-hidden\">Files and folders</caption>\n<thead><tr>");
         for (sort, name) in [
             (SortKey::Name, "Name"),
             (SortKey::Size, "Size"),
@@ -274,11 +277,11 @@ impl HtmlPage<'_> {
                 "Modified<span class=\"plain\"> (UTC)</span>",
             ),
         ] {
-            let ask = &self.listing.request;
-            let is_current = ask.sort == sort;
+            let request = &self.listing.request;
+            let is_current = request.sort == sort;
             out.push_str("<th scope=\"col\"");
             if is_current {
-                let direction = if ask.descending {
+                let direction = if request.descending {
                     "descending"
                 } else {
                     "ascending"
@@ -287,14 +290,15 @@ impl HtmlPage<'_> {
             }
             let turned = PageRequest {
                 sort,
-                // Another click turns it around. The greatest and the latest are what one looks for first.
+                // Another click reverses the order. Users look for the largest and the latest
+                // first.
                 descending: if is_current {
-                    !ask.descending
+                    !request.descending
                 } else {
                     sort != SortKey::Name
                 },
                 start: PageStart::First,
-                limit: ask.limit,
+                limit: request.limit,
             };
             write!(
                 out,
@@ -303,7 +307,7 @@ impl HtmlPage<'_> {
             )?;
         }
         if self.options.may_write {
-            out.push_str("<th scope=\"col\"><span class=\"heard\">Actions</span></th>");
+            out.push_str("<th scope=\"col\"><span class=\"visually-hidden\">Actions</span></th>");
         }
         out.push_str("</tr></thead>\n<tbody>\n");
         if !self.listing.key.is_root() {
@@ -317,8 +321,9 @@ impl HtmlPage<'_> {
         Ok(())
     }
 
-    /// A row is kept short, as there may be a hundred thousand: cells are known by their place, icons by where links lead, and the
-    /// ends of cells and rows may be left out (HTML 13.1.2.4).
+    /// A row is short, as there may be a hundred thousand: cells are identified by their position,
+    /// icons by the link's target, and the end tags of cells and rows may be omitted (HTML
+    /// 13.1.2.4).
     fn write_row(&self, out: &mut String, entry: &FolderEntry) -> std::fmt::Result {
         let name = HtmlEscaped(DisplayName(&entry.name));
         let href = escaped_name(&entry.name);
@@ -354,14 +359,14 @@ impl HtmlPage<'_> {
     fn write_tail(&self, out: &mut String) -> std::fmt::Result {
         out.push_str("</tbody>\n</table>");
         if self.counts.entries() == 0 {
-            out.push_str("<p class=\"none\">Nothing is in this folder.</p>");
+            out.push_str("<p class=\"none\">This folder is empty.</p>");
         }
         out.push_str("</div>\n");
         self.write_page_links(out)?;
         writeln!(out, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>")
     }
 
-    /// The links to the pages before and after.
+    /// The links to the previous and the next page.
     fn write_page_links(&self, out: &mut String) -> std::fmt::Result {
         let page = &self.listing.page;
         if page.next.is_none() && page.previous.is_none() {
@@ -375,9 +380,9 @@ impl HtmlPage<'_> {
             GroupedDigits(last),
             GroupedDigits(page.total)
         )?;
-        let to = |begin: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
+        let to = |start: fn(ListingCursor) -> PageStart, cursor: &ListingCursor| {
             HtmlEscaped(page_query(&PageRequest {
-                start: begin(cursor.clone()),
+                start: start(cursor.clone()),
                 ..self.listing.request.clone()
             }))
         };
@@ -400,26 +405,26 @@ impl HtmlPage<'_> {
     }
 }
 
-/// The form of uploads. It posts to the folder itself, whatever page of it is shown.
+/// The upload form. It posts to the folder itself, whichever page of it is shown.
 const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"multipart/form-data\" action=\"./\">\
     <label for=\"files\">Upload files</label><input type=\"file\" id=\"files\" name=\"file\" multiple required>\
     <button type=\"submit\" class=\"main\">Upload</button>\
     <button type=\"submit\" class=\"plain\" formaction=\"./?replace=yes\">Upload and replace</button>\
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
-/// The query that leads to a page.
-fn page_query(ask: &PageRequest) -> String {
-    let sort = match ask.sort {
+/// The query of the link to a page.
+fn page_query(request: &PageRequest) -> String {
+    let sort = match request.sort {
         SortKey::Name => "name",
         SortKey::Size => "size",
         SortKey::Modified => "modified",
     };
-    let order = if ask.descending { "desc" } else { "asc" };
+    let order = if request.descending { "desc" } else { "asc" };
     let mut query = format!("?sort={sort}&order={order}");
-    if ask.limit != HTML_LIMIT {
-        let _ = write!(query, "&limit={}", ask.limit);
+    if request.limit != HTML_LIMIT {
+        let _ = write!(query, "&limit={}", request.limit);
     }
-    let _ = match &ask.start {
+    let _ = match &request.start {
         PageStart::First => Ok(()),
         PageStart::After(cursor) => write!(query, "&after={cursor}"),
         PageStart::Before(cursor) => write!(query, "&before={cursor}"),

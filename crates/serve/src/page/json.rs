@@ -1,6 +1,7 @@
-//! A folder for programs: a page as one object, or all of it as an object a line.
+//! A folder for programs: a page as one JSON object, or all entries as one object each on a line.
 //!
-//! `name` is for people where a name is not UTF-8; `href` is exact in any case: the path to ask for, from the server's top, escaped.
+//! `name` is for display if it is not UTF-8; `href` is always exact: the escaped path from the
+//! server's root.
 
 use std::io;
 
@@ -14,32 +15,32 @@ use crate::ObjectKey;
 use crate::key::escaped_name;
 use crate::store::{EntryKind, FolderEntries, FolderEntry};
 
-/// Bytes after which lines go out.
+/// Bytes after which a chunk is sent.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// An entry as programs see it.
+/// An entry of the listing.
 #[derive(Serialize)]
 struct JsonRow<'a> {
-    /// With replacement characters for what is no UTF-8.
+    /// With replacement characters for bytes that are not UTF-8.
     name: &'a str,
-    /// Where to get it.
+    /// The path to request.
     href: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    /// Bytes; of files alone.
+    /// Bytes; of files only.
     size: Option<u64>,
     /// RFC 3339, UTC, to the second.
     modified: String,
 }
 
-/// What surrounds the rows of a page.
+/// The rows of a page and what surrounds them.
 enum JsonPageLine {
     Head,
     Row { entry: FolderEntry, is_first: bool },
     Tail,
 }
 
-/// A page as one object: `{"path", "total", "entries": [...], "next", "previous"}`.
+/// Renders a page as one object: `{"path", "total", "entries": [...], "next", "previous"}`.
 pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
     let FolderListing { key, mut page, .. } = listing;
     let rows = std::mem::take(&mut page.entries).into_iter().enumerate();
@@ -83,9 +84,10 @@ pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
     )
 }
 
-/// All entries of a folder, an object a line, in pieces. Each step may wait for a disk.
+/// All entries of a folder, one object on each line, in chunks. Each step may wait for a disk.
 ///
-/// An error ends it. What went out before it are whole lines, but not all of them, so that the connection must be cut short.
+/// An error ends it. The lines before it are complete, but some are missing, so the connection must
+/// be closed early.
 #[derive(Debug)]
 pub struct JsonLines {
     entries: FolderEntries,
@@ -95,7 +97,7 @@ pub struct JsonLines {
 }
 
 impl JsonLines {
-    /// Begins.
+    /// Renders these entries.
     #[must_use]
     pub fn new(entries: FolderEntries) -> Self {
         Self {
@@ -150,11 +152,11 @@ fn json_row(folder: &str, entry: &FolderEntry) -> String {
         size: (entry.kind == EntryKind::File).then_some(entry.len),
         modified: DisplayUtc(entry.modified).to_string(),
     };
-    // Strings and numbers: nothing that could fail.
+    // Strings and numbers cannot fail to serialize.
     serde_json::to_string(&row).unwrap_or_default()
 }
 
-/// A string as JSON has it.
+/// A JSON string.
 fn json_string(text: &str, with_slash: bool) -> String {
     let slash = if with_slash { "/" } else { "" };
     serde_json::Value::from(format!("{text}{slash}")).to_string()
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_an_object() {
+    fn a_json_page_is_one_object() {
         let entries = vec![
             entry(b"sub dir", EntryKind::Folder),
             entry(b"f\xff\"", EntryKind::File),
@@ -227,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_hold_every_entry() {
+    fn json_lines_have_every_entry() {
         let top = tempfile::tempdir().expect("a directory");
         let mut expected: Vec<String> =
             (0..1000).map(|number| format!("file <{number}>")).collect();
@@ -237,11 +239,11 @@ mod tests {
         let root = Arc::new(StoreRoot::open(top.path()).expect("a root"));
         let entries = OpenFolder::open(&root, ObjectKey::root())
             .and_then(|folder| Ok(folder.into_entries()?));
-        let pieces: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
-            .map(|piece| piece.expect("a piece"))
+        let chunks: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
+            .map(|chunk| chunk.expect("a piece"))
             .collect();
-        assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.ends_with(b"}\n")));
-        let all = pieces.concat();
+        assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.ends_with(b"}\n")));
+        let all = chunks.concat();
         let rows = all
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty());
@@ -262,8 +264,8 @@ mod tests {
             let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
             let page = object(listing("/x%3F/y", vec![entry(&name, kind)]));
             let href = page["entries"][0]["href"].as_str().expect("a path");
-            let named = ObjectKey::parse(href).expect("a key");
-            prop_assert_eq!((Ok(named.key), named.is_folder), (folder.child(&name), is_folder));
+            let path = ObjectKey::parse(href).expect("a key");
+            prop_assert_eq!((Ok(path.key), path.is_folder), (folder.child(&name), is_folder));
         }
     }
 }

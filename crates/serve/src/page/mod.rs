@@ -1,14 +1,16 @@
-//! What people and programs see of a folder: a page, JSON, a tar.
+//! Listings of folders: HTML pages, JSON and tar archives.
 //!
-//! [`ListQuery`] reads what was asked for, [`ListingFormat::negotiate`] settles the form of the answer, [`OpenFolder`](crate::store::OpenFolder)
-//! is read on a thread that may wait for a disk, and what is here writes it out, all in the same way: an iterator of pieces of some
-//! 64 KiB, of which one exists at a time. Nobody has to keep up, and no thread waits for a slow reader: whoever drives the iterator asks
-//! for the next piece when the last one is on its way.
+//! [`ListQuery`] parses the request, [`ListingFormat::negotiate`] chooses the format,
+//! [`OpenFolder`](crate::store::OpenFolder) reads the folder on a thread that may wait for a disk,
+//! and this module renders it. Every renderer is an iterator of chunks of some 64 KiB, one of which
+//! exists at a time. No thread waits for a slow reader: the driver asks for the next chunk when the
+//! last one is being sent.
 //!
-//! [`html::render`] and [`json::render`] write a page that was read before; they only compute. [`json::JsonLines`] and [`tar::FolderTar`] read as
-//! they go, so each of their steps may wait for a disk, and an error in the middle must cut the connection short.
+//! [`html::render`] and [`json::render`] render a page that was read before; they only compute.
+//! [`json::JsonLines`] and [`tar::FolderTar`] read while they render, so each step may wait for a
+//! disk, and an error in the middle must close the connection early.
 //!
-//! [`form`] is the way back: the page's upload form, for browsers without a script.
+//! [`form`] parses the page's upload form, for browsers without scripts.
 
 pub mod form;
 pub mod html;
@@ -28,13 +30,13 @@ pub use query::{
 use crate::ObjectKey;
 use crate::store::{FolderPage, PageRequest};
 
-/// A page of a folder, and what it is a page of.
+/// A page of a folder with its request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderListing {
     /// The folder.
     pub key: ObjectKey,
-    /// What was asked for, of which links to other pages are made.
+    /// The request, from which the links to other pages are made.
     pub request: PageRequest,
-    /// What there is.
+    /// The entries.
     pub page: FolderPage,
 }

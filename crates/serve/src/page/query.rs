@@ -1,7 +1,8 @@
-//! What a request asks of a folder: the form of the answer, and which page of it.
+//! The query of a folder: the format of the response and the page of entries.
 //!
-//! Our own parameters are read strictly: a value that is none is a 400 that says so, as a listing in another order than the one asked
-//! for is worse than none. Names that are not ours are passed over; they belong to signatures, or to nobody.
+//! The parameters of this server are parsed strictly: an invalid value gets a 400 with the reason,
+//! as a listing in another order than the requested one is worse than none. Unknown parameters are
+//! ignored; they belong to signatures, or mean nothing.
 
 use std::fmt;
 
@@ -9,33 +10,34 @@ use url::form_urlencoded;
 
 use crate::store::{ListingCursor, PageRequest, PageStart, SortKey};
 
-/// Entries on a page for people: it is some 500 KB then, which a phone lays out at once.
+/// Entries of an HTML page: it has some 500 KB then, which a phone renders at once.
 pub const HTML_LIMIT: usize = 2000;
 
-/// Entries on a page for programs.
+/// Entries of a JSON page.
 pub const JSON_LIMIT: usize = 10_000;
 
-/// The most that may be asked for. A name has 255 bytes and two pages of them are held while one is sought: 60 MB at worst.
+/// Maximum of the `limit` parameter. A name has at most 255 bytes, and two pages of names are held
+/// while one is selected: 60 MB at worst.
 pub const MAX_LIMIT: usize = 100_000;
 
-/// The forms that a folder can be had in.
+/// The formats of a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListingFormat {
-    /// A page, for people.
+    /// An HTML page.
     Html,
-    /// One object with a page of entries.
+    /// One JSON object with a page of entries.
     Json,
-    /// An object a line, all entries, in no order.
+    /// A JSON object on each line, for all entries, unsorted.
     JsonLines,
-    /// All files in it and below it.
+    /// A tar archive of all files in it and below it.
     Tar,
 }
 
 impl ListingFormat {
-    /// All of them; where a client likes two equally, the first.
+    /// All formats. If a client prefers two equally, it gets the first.
     const ALL: [Self; 4] = [Self::Html, Self::Json, Self::JsonLines, Self::Tar];
 
-    /// Its media type, with parameters.
+    /// The media type, with parameters.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -46,28 +48,34 @@ impl ListingFormat {
         }
     }
 
-    /// What to answer with: what the query says, else what the values of the Accept fields like best (RFC 9110 12.5.1).
+    /// Chooses the format: the one in the query, otherwise the one that the Accept fields prefer
+    /// (RFC 9110 12.5.1).
     ///
-    /// Among equals, what was named comes before what a wildcard covers, so that `application/json, */*` gets JSON. A client that
-    /// accepts none of them gets the page, as the RFC allows. The heavy forms are had by name alone.
+    /// Of equals, a type that was named beats one that a wildcard covers, so `application/json,
+    /// */*` gets JSON. A client that accepts none of them gets the page, as the RFC allows.
+    /// Wildcards do not cover the formats that read the whole folder.
     #[must_use]
-    pub fn negotiate<'a>(asked: Option<Self>, accept: impl IntoIterator<Item = &'a str>) -> Self {
-        if let Some(asked) = asked {
-            return asked;
+    pub fn negotiate<'a>(
+        requested: Option<Self>,
+        accept: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        if let Some(requested) = requested {
+            return requested;
         }
         let accept = accept.into_iter().flat_map(|value| value.split(','));
         let ranges: Vec<_> = accept.take(64).filter_map(media_range).collect();
         let mut best = (Self::Html, (0, 0));
         for format in Self::ALL {
-            let liking = format.preference(&ranges);
-            if liking.0 > 0 && liking > best.1 {
-                best = (format, liking);
+            let preference = format.preference(&ranges);
+            if preference.0 > 0 && preference > best.1 {
+                best = (format, preference);
             }
         }
         best.0
     }
 
-    /// How much a client likes it, in thousandths, and how exactly it said so. The most exact range counts, liked or not.
+    /// The client's weight for this format, in thousandths, and the precision of the range that
+    /// states it. The most precise range counts, even if its weight is 0.
     fn preference(self, ranges: &[(&str, u16)]) -> (u16, u8) {
         let essence = self.content_type().split(';').next().unwrap_or_default();
         let main = essence.split('/').next().unwrap_or_default();
@@ -105,7 +113,7 @@ fn media_range(text: &str) -> Option<(&str, u16)> {
     }
 }
 
-/// The query of a folder's URL.
+/// The parsed query of a folder's URL.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListQuery {
     /// `format`: html, json, jsonl or tar.
@@ -120,41 +128,41 @@ pub struct ListQuery {
     pub limit: Option<usize>,
 }
 
-/// Why a query is not understood. What it displays is fit for the body of a 400.
+/// Why a query is invalid. The text is the body of a 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ListQueryError {
-    /// No form that we know.
+    /// Unknown format.
     #[error("format is html, json, jsonl or tar")]
     Format,
-    /// No order that we know.
+    /// Unknown sort key.
     #[error("sort is name, size or modified")]
     Sort,
-    /// No direction.
+    /// Unknown direction.
     #[error("order is asc or desc")]
     Order,
-    /// No number, or too small or large a one.
+    /// Not a number, or out of range.
     #[error("limit is a number from 1 to {MAX_LIMIT}")]
     Limit,
-    /// No cursor of ours.
-    #[error("{0} is no place that this server gave out")]
+    /// Not a cursor of this server.
+    #[error("{0} is not a cursor of this server")]
     Cursor(ListQueryParameter),
-    /// A cursor of ours, but of another order.
+    /// A cursor of another order.
     #[error(
-        "{0} is a place in another order: it goes with the sort and order of the listing that gave it out"
+        "{0} is a cursor of another order: use it with the sort and order of the listing that it came from"
     )]
     OtherOrder(ListQueryParameter),
-    /// Both ends were given.
-    #[error("after and before do not go together")]
+    /// Both cursors are given.
+    #[error("after and before cannot be combined")]
     BothEnds,
-    /// Something of ours is there twice.
+    /// A parameter is given twice.
     #[error("{0} is given twice")]
     Duplicate(ListQueryParameter),
-    /// A page was asked of a form that has none.
-    #[error("{0} does not go with format jsonl or tar, which hold everything, in no order")]
+    /// A page is requested in a format without pages.
+    #[error("{0} cannot be combined with format jsonl or tar, which contain all entries, unsorted")]
     Unpaged(ListQueryParameter),
 }
 
-/// The names that we know.
+/// The known parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListQueryParameter {
     /// `format`
@@ -200,13 +208,13 @@ impl fmt::Display for ListQueryParameter {
 }
 
 impl ListQuery {
-    /// Reads the query of a URL, without its question mark.
+    /// Parses the query of a URL, without its question mark.
     ///
     /// # Errors
     /// See [`ListQueryError`].
     pub fn parse(query: &str) -> Result<Self, ListQueryError> {
-        let mut read = Self::default();
-        let mut seen: Vec<ListQueryParameter> = Vec::new();
+        let mut parsed = Self::default();
+        let mut parameters: Vec<ListQueryParameter> = Vec::new();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             let known = ListQueryParameter::ALL
                 .into_iter()
@@ -214,17 +222,17 @@ impl ListQuery {
             let Some(parameter) = known else {
                 continue;
             };
-            if seen.contains(&parameter) {
+            if parameters.contains(&parameter) {
                 return Err(ListQueryError::Duplicate(parameter));
             }
-            seen.push(parameter);
-            read.set(parameter, &value)?;
+            parameters.push(parameter);
+            parsed.set(parameter, &value)?;
         }
-        read.check(&seen)?;
-        Ok(read)
+        parsed.check(&parameters)?;
+        Ok(parsed)
     }
 
-    /// The page that it asks for.
+    /// The page that the query asks for.
     #[must_use]
     pub fn page_request(&self, default_limit: usize) -> PageRequest {
         PageRequest {
@@ -278,19 +286,21 @@ impl ListQuery {
         Ok(())
     }
 
-    /// Whether what was read goes together.
-    fn check(&self, seen: &[ListQueryParameter]) -> Result<(), ListQueryError> {
-        if seen.contains(&ListQueryParameter::After) && seen.contains(&ListQueryParameter::Before) {
+    /// Checks that the parameters agree.
+    fn check(&self, parameters: &[ListQueryParameter]) -> Result<(), ListQueryError> {
+        if parameters.contains(&ListQueryParameter::After)
+            && parameters.contains(&ListQueryParameter::Before)
+        {
             return Err(ListQueryError::BothEnds);
         }
-        let of_pages = seen
+        let paged = parameters
             .iter()
             .find(|parameter| **parameter != ListQueryParameter::Format);
         let is_whole = matches!(
             self.format,
             Some(ListingFormat::JsonLines | ListingFormat::Tar)
         );
-        if let Some(parameter) = of_pages.filter(|_| is_whole) {
+        if let Some(parameter) = paged.filter(|_| is_whole) {
             return Err(ListQueryError::Unpaged(*parameter));
         }
         let (cursor, parameter) = match &self.start {
@@ -312,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_client_likes_best_is_served() {
+    fn the_preferred_format_is_served() {
         use ListingFormat::{Html, Json, JsonLines, Tar};
         let firefox = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
         let cases: [(&[&str], ListingFormat); 17] = [
@@ -352,14 +362,14 @@ mod tests {
         let none = ListQuery::default();
         assert_eq!(ListQuery::parse(""), Ok(none.clone()));
         assert_eq!(ListQuery::parse("expires=1&signature=x&x"), Ok(none));
-        let read = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
+        let parsed = ListQuery::parse("format=json&sort=size&order=desc&limit=7").expect("a query");
         assert_eq!(
-            (read.format, read.sort, read.descending),
+            (parsed.format, parsed.sort, parsed.descending),
             (Some(ListingFormat::Json), SortKey::Size, true)
         );
         assert_eq!(
             (
-                read.page_request(3).limit,
+                parsed.page_request(3).limit,
                 ListQuery::default().page_request(3).limit
             ),
             (7, 3)
@@ -395,12 +405,12 @@ mod tests {
     }
 
     #[test]
-    fn places_go_with_their_order() {
-        // A place in the order of names, ascending: after a file called `a`.
+    fn cursors_are_bound_to_their_order() {
+        // A cursor by ascending name: after a file called `a`.
         let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
         let parse = |query: String| ListQuery::parse(&query);
-        let read = parse(format!("after={place}")).expect("a query");
-        assert!(matches!(read.start, PageStart::After(cursor) if cursor.to_string() == place));
+        let parsed = parse(format!("after={place}")).expect("a query");
+        assert!(matches!(parsed.start, PageStart::After(cursor) if cursor.to_string() == place));
         let other = Err(ListQueryError::OtherOrder(ListQueryParameter::After));
         assert_eq!(parse(format!("after={place}&order=desc")), other);
         assert_eq!(parse(format!("sort=size&after={place}")), other);

@@ -1,21 +1,24 @@
 //! A folder as a tar archive, packed while it is sent.
 //!
-//! The walk goes from directory to directory by descriptors: each one is opened relative to the one above it, and no link is
-//! followed, so that it cannot leave the folder or run in a circle whatever is moved meanwhile. It goes in the directories' own order,
-//! and holds one descriptor and one buffer a level, [`MAX_DEPTH`] of them at most.
+//! The walk goes from directory to directory by descriptors: each one is opened relative to its
+//! parent, without following links, so it can neither leave the folder nor loop, whatever is moved
+//! meanwhile. It uses the directories' own order, and holds one descriptor and one buffer for each
+//! level, [`MAX_DEPTH`] at most.
 //!
-//! What is packed: regular files and folders, with their times, as modes 644 and 755. A link to a file beneath the root is packed as
-//! that file, as the listing shows it and a GET answers it; a link to a folder is left out, as what it leads to may be above. What
-//! is neither file nor folder is left out too; [`FolderTar::skipped`] counts both for the log.
+//! It packs regular files and folders, with their times, as modes 644 and 755. A link to a file
+//! beneath the root is packed as that file, as in a listing and a GET; a link to a folder is
+//! skipped, as its target may be a parent. Pipes, sockets and devices are skipped too;
+//! [`FolderTar::skipped`] counts both for the log.
 //!
-//! What is a file or a folder is in the archive, or the archive ends with an error and not with an end: one that looks whole holds all that
-//! there was to hold. So it ends at what may not be read, or cannot be.
+//! An archive that looks complete is complete: if a file or folder may not be read, or cannot be,
+//! the archive ends with an error and without an end mark.
 //!
-//! The header of a file comes before its bytes and says how many there are. From a file that grows meanwhile, so many are taken. One
-//! that shrinks cannot be packed any more, and the archive ends with an error: the connection has to be cut short, as bytes that were
-//! made up would be a wrong file.
+//! The header of a file precedes its bytes and states their number. From a file that grows
+//! meanwhile, that many are packed. If a file shrinks, the archive ends with an error and the
+//! connection must be closed early, as invented bytes would make a wrong file.
 //!
-//! The format is GNU's, as it holds names of any bytes and any length, and sizes above 8 GiB, and everybody reads it.
+//! The format is GNU's: it holds names of any bytes and any length, and sizes above 8 GiB, and
+//! every tar reads it.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -32,25 +35,25 @@ use crate::store::{
     EntryKind, FolderEntries, OpenFolder, OpenedEntry, StoreError, UnopenedEntry, modification_time,
 };
 
-/// Bytes in a piece of the archive.
+/// Bytes of a chunk of the archive.
 const CHUNK: usize = 128 * 1024;
 
-/// Bytes in a block, the archive's unit.
+/// Bytes of a block, the archive's unit.
 const BLOCK: usize = 512;
 
-/// Bytes of a name that a header holds; longer ones have an entry of their own.
+/// Bytes of a name that a header holds; longer names have an entry of their own.
 const HEADER_NAME_BYTES: usize = 100;
 
-/// Folders within folders. Each one on the way is open.
+/// Maximum depth of folders. Each one on the path is open.
 pub const MAX_DEPTH: usize = 100;
 
-/// What the top of the store is called in an archive, so that unpacking one makes one folder in any case.
+/// The name of the root in an archive, so that unpacking makes one folder in any case.
 const ROOT_NAME: &[u8] = b"files";
 
-/// An archive, in pieces. Each step may wait for a disk; between two of them no thread is held.
+/// An archive in chunks. Each step may wait for a disk; between two steps no thread is held.
 #[derive(Debug)]
 pub struct FolderTar {
-    /// What is packed.
+    /// The folder that is packed.
     folder: ObjectKey,
     /// The folders that are being walked, the outermost first.
     levels: Vec<FolderTarLevel>,
@@ -67,7 +70,7 @@ pub struct FolderTar {
 #[derive(Debug)]
 struct FolderTarLevel {
     entries: FolderEntries,
-    /// How much of the path is that of the folder above.
+    /// Length of the parent folder's path.
     parent_path_len: usize,
 }
 
@@ -76,38 +79,38 @@ struct FolderTarLevel {
 struct FolderTarFile {
     file: File,
     path: Vec<u8>,
-    /// Bytes that its header has promised and that are still to come.
+    /// Bytes that its header states and that are still to come.
     remaining: u64,
     /// Zeros after it, to the end of a block.
     padding: usize,
 }
 
-/// Why an archive ends before its end.
+/// Why an archive ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderTarError {
-    /// A file has lost bytes that were promised.
-    #[error("{path} became shorter while it was packed")]
+    /// A file has fewer bytes than its header states.
+    #[error("{path} shrank while it was packed")]
     FileShrank {
-        /// In the archive.
+        /// Its path in the archive.
         path: String,
     },
-    /// Folders within folders, too many of them.
+    /// The folders are too deep.
     #[error("{path} is more than {MAX_DEPTH} folders deep")]
     TooDeep {
-        /// In the archive.
+        /// Its path in the archive.
         path: String,
     },
-    /// A disk's word.
+    /// The disk failed, or denies access.
     #[error("{path} cannot be read")]
     Unreadable {
-        /// In the archive.
+        /// Its path in the archive.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// The name that a browser is to save the archive of a folder under.
+/// The file name for a folder's archive.
 #[must_use]
 pub fn archive_name(key: &ObjectKey) -> Vec<u8> {
     [folder_name(key), b".tar"].concat()
@@ -118,7 +121,7 @@ fn folder_name(key: &ObjectKey) -> &[u8] {
 }
 
 impl FolderTar {
-    /// Begins. All of it will be in one folder that is called as the one packed is.
+    /// Packs a folder. Everything is in one folder of the same name.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -138,13 +141,13 @@ impl FolderTar {
         })
     }
 
-    /// How many entries could not be packed so far.
+    /// How many entries were skipped so far.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Goes on by a bit. False at the end.
+    /// Packs a bit more. Returns false at the end.
     fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         if let Some(body) = &mut self.current_file {
             if body.fill(out)? {
@@ -154,15 +157,15 @@ impl FolderTar {
         }
         let Some(level) = self.levels.last_mut() else {
             if self.skipped > 0 {
-                let (folder, left_out) = (&self.folder, self.skipped);
-                tracing::warn!(%folder, left_out, "a tar was sent without some of what is in the folder");
+                let (folder, skipped) = (&self.folder, self.skipped);
+                tracing::warn!(%folder, skipped, "a tar archive was sent without some entries of the folder");
             }
             out.resize(out.len() + 2 * BLOCK, 0);
             return Ok(false);
         };
         match level.entries.next_member() {
-            Ok(Some(Ok(opened))) => self.add(opened, out)?,
-            Ok(Some(Err(missed))) => self.handle_unopened(missed)?,
+            Ok(Some(Ok(entry))) => self.add(entry, out)?,
+            Ok(Some(Err(unopened))) => self.handle_unopened(unopened)?,
             Ok(None) => {
                 self.path.truncate(level.parent_path_len);
                 self.levels.pop();
@@ -172,31 +175,32 @@ impl FolderTar {
         Ok(true)
     }
 
-    /// Packs what was opened: a file's header, whose bytes follow, or a folder, which is walked next.
-    fn add(&mut self, opened: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
-        let mut path = [&self.path[..], &opened.name].concat();
-        match opened.kind {
+    /// Packs an entry: a file's header, with its bytes to follow, or a folder, which is walked
+    /// next.
+    fn add(&mut self, entry: OpenedEntry, out: &mut Vec<u8>) -> Result<(), FolderTarError> {
+        let mut path = [&self.path[..], &entry.name].concat();
+        match entry.kind {
             EntryKind::File => {
-                let len = u64::try_from(opened.stat.st_size).unwrap_or(0);
-                write_entry_header(out, &path, len, &opened.stat);
-                self.current_file = Some(FolderTarFile::new(opened.fd, path, len));
+                let len = u64::try_from(entry.stat.st_size).unwrap_or(0);
+                write_entry_header(out, &path, len, &entry.stat);
+                self.current_file = Some(FolderTarFile::new(entry.fd, path, len));
             }
-            EntryKind::Folder if !opened.is_link => {
+            EntryKind::Folder if !entry.is_link => {
                 if self.levels.len() == MAX_DEPTH {
                     let path = DisplayName(&path).to_string();
                     return Err(FolderTarError::TooDeep { path });
                 }
                 path.push(b'/');
-                write_entry_header(out, &path, 0, &opened.stat);
+                write_entry_header(out, &path, 0, &entry.stat);
                 let Some(level) = self.levels.last() else {
                     return Ok(());
                 };
-                let entries = level.entries.descend(opened);
+                let entries = level.entries.descend(entry);
                 let entries = entries.map_err(|source| unreadable(&path, source))?;
-                let above = self.path.len();
+                let parents = self.path.len();
                 self.levels.push(FolderTarLevel {
                     entries,
-                    parent_path_len: above,
+                    parent_path_len: parents,
                 });
                 self.path = path;
             }
@@ -205,10 +209,10 @@ impl FolderTar {
         Ok(())
     }
 
-    /// What could not be opened ends the archive, unless it is nothing that would be in it.
-    fn handle_unopened(&mut self, missed: UnopenedEntry) -> Result<(), FolderTarError> {
-        let source = match missed.error {
-            // Gone meanwhile, or a link that leads nowhere: it is not listed either.
+    /// An entry that cannot be opened ends the archive, unless it would have been skipped.
+    fn handle_unopened(&mut self, unopened: UnopenedEntry) -> Result<(), FolderTarError> {
+        let source = match unopened.error {
+            // Deleted meanwhile, or a link that leads nowhere: a listing omits it too.
             StoreError::NotFound => return Ok(()),
             StoreError::SpecialFile | StoreError::Conflict | StoreError::TooLong => {
                 self.skipped += 1;
@@ -218,7 +222,10 @@ impl FolderTar {
             StoreError::PermissionDenied => io::ErrorKind::PermissionDenied.into(),
             other => io::Error::other(other),
         };
-        Err(unreadable(&[&self.path[..], &missed.name].concat(), source))
+        Err(unreadable(
+            &[&self.path[..], &unopened.name].concat(),
+            source,
+        ))
     }
 }
 
@@ -263,7 +270,7 @@ impl FolderTarFile {
         }
     }
 
-    /// Fills a piece as far as the file goes. True when that was its end.
+    /// Fills a chunk with the file's bytes. Returns true at its end.
     fn fill(&mut self, out: &mut Vec<u8>) -> Result<bool, FolderTarError> {
         let room = CHUNK.saturating_sub(out.len()) as u64;
         let wanted = self.remaining.min(room);
@@ -316,7 +323,7 @@ fn write_header(out: &mut Vec<u8>, mut header: Header, path: &[u8], len: u64) {
     out.extend_from_slice(header.as_bytes());
 }
 
-/// Zeros after so many bytes, to the end of a block.
+/// Number of zeros after `len` bytes, to the end of a block.
 fn padding(len: u64) -> usize {
     let over = usize::try_from(len % BLOCK as u64).unwrap_or(0);
     (BLOCK - over) % BLOCK

@@ -1,11 +1,11 @@
-//! Text in pieces: lines are written one after another, and whenever some 64 KiB are full they go out.
+//! Renders lines of text in chunks of some 64 KiB.
 
 use bytes::Bytes;
 
-/// Bytes after which a piece is full. Lines are much shorter, so that it is not much overrun.
+/// Bytes after which a chunk is complete. Lines are much shorter, so it is not much longer.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Writes each line with `write`, and gives out what came of them in pieces.
+/// Writes each line with `write`, and returns the text in chunks.
 pub(super) fn text_chunks<L>(
     lines: impl Iterator<Item = L>,
     mut write: impl FnMut(&mut String, L),
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pieces_are_full_and_nothing_is_lost() {
+    fn chunks_are_full_and_nothing_is_lost() {
         let lines = 0..20_000;
         let all: Vec<Bytes> = text_chunks(lines.clone(), |out, line| {
             out.push_str(&line.to_string());

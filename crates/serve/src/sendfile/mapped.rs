@@ -1,4 +1,4 @@
-//! An object lent to a connection, as addresses that stand for its bytes.
+//! A file's bytes as an address range, for a connection that lets the kernel send them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use bytes::Bytes;
 use super::sys;
 use crate::store::OpenObject;
 
-/// One body, or several ranges of one, lent to one connection.
+/// One body, or several ranges of one file, for one connection.
 #[derive(Debug)]
 pub(crate) struct MappedBody {
-    /// What is sent. It keeps its mapping.
+    /// The file to send; it owns the mapping.
     object: Arc<OpenObject>,
     /// Whether some of it was sent.
     has_begun: AtomicBool,
 }
 
-/// Keeps the object while any slice of its mapping is about.
+/// Keeps the object while any slice of its mapping exists.
 struct MappedSlice(Arc<MappedBody>);
 
 impl AsRef<[u8]> for MappedSlice {
@@ -28,7 +28,8 @@ impl AsRef<[u8]> for MappedSlice {
 }
 
 impl MappedBody {
-    /// An object with a mapping; `None` when the system has no room for one, or the file has another length by now.
+    /// Maps a file; `None` when the system has no room for a mapping, or the file has another
+    /// length by now.
     pub(crate) fn new(object: Arc<OpenObject>) -> Option<Arc<Self>> {
         object.mapping(sys::map)?;
         Some(Arc::new(Self {
@@ -37,17 +38,17 @@ impl MappedBody {
         }))
     }
 
-    /// Some of it is about to be sent. Whether some was before.
-    pub(crate) fn begin(&self) -> bool {
+    /// Notes that some of it is about to be sent. Returns whether some was sent before.
+    pub(crate) fn mark_started(&self) -> bool {
         self.has_begun.swap(true, Ordering::Relaxed)
     }
 
-    /// What is sent.
+    /// The file to send.
     pub(crate) fn object(&self) -> &Arc<OpenObject> {
         &self.object
     }
 
-    /// A range of the file as what hyper takes for its bytes.
+    /// A range of the file, as a slice for hyper.
     pub(crate) fn slice(self: &Arc<Self>, range: Range<u64>) -> Option<Bytes> {
         let start = usize::try_from(range.start).ok()?;
         let end = usize::try_from(range.end).ok()?;
@@ -55,7 +56,7 @@ impl MappedBody {
         (start <= end && end <= whole.len()).then(|| whole.slice(start..end))
     }
 
-    /// Where in the file a slice begins, if it is one of this mapping's.
+    /// The offset in the file where a slice begins, if the slice is in this mapping.
     pub(super) fn offset_of(&self, slice: &[u8]) -> Option<u64> {
         let all = self.addresses();
         let offset = slice.as_ptr().addr().checked_sub(all.as_ptr().addr())?;

@@ -1,4 +1,5 @@
-//! Which mappings a connection was lent: what tells a stretch of a file from other memory.
+//! The mappings that a connection may be writing: they distinguish a range of a file from other
+//! memory.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -7,51 +8,62 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::MappedBody;
 
-/// The mappings that slices of may be about to be written.
+/// The mappings whose slices may be written next.
 #[derive(Debug, Default)]
 pub(crate) struct MappingRegistry {
-    /// Those that were lent and are not back. Seldom more than one: responses are written one after another.
-    lent: Mutex<Vec<Arc<MappedBody>>>,
-    /// Whether there are any: a connection of small files never takes the lock.
-    any: AtomicBool,
+    /// Registered mappings, seldom more than one: responses are written one after another.
+    registered: Mutex<Vec<Arc<MappedBody>>>,
+    /// Whether there are any: a connection that sends small files never takes the lock.
+    is_used: AtomicBool,
 }
 
-/// What the first of some slices is.
+/// The first run of slices that are to be written alike.
 #[derive(Debug)]
 pub(crate) enum MappedRun {
-    /// Memory; so many slices of it until a file's begin.
+    /// Memory: this many slices until those of a file begin.
     Memory(usize),
     /// A range of a file.
     File(Arc<MappedBody>, Range<u64>),
 }
 
 impl MappingRegistry {
-    /// Slices of a mapping will be written.
-    pub(crate) fn lend(&self, mapped: &Arc<MappedBody>) {
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        // What nobody has a slice of any more has been written, or never will be.
-        lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-        lent.push(Arc::clone(mapped));
-        self.any.store(true, Ordering::Release);
+    /// Registers a mapping whose slices will be written.
+    pub(crate) fn register(&self, mapped: &Arc<MappedBody>) {
+        let mut registered = self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        // A mapping without slices has been written, or never will be.
+        registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+        registered.push(Arc::clone(mapped));
+        self.is_used.store(true, Ordering::Release);
     }
 
-    /// Forgets what is back.
-    pub(crate) fn clear(&self) {
-        if self.any.load(Ordering::Acquire) {
-            let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
-            lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-            self.any.store(!lent.is_empty(), Ordering::Release);
+    /// Removes mappings without slices.
+    pub(crate) fn remove_unused(&self) {
+        if self.is_used.load(Ordering::Acquire) {
+            let mut registered = self
+                .registered
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+            self.is_used
+                .store(!registered.is_empty(), Ordering::Release);
         }
     }
 
-    /// What is to be written first. There is no empty slice among them.
-    pub(crate) fn first(&self, slices: &[IoSlice<'_>]) -> MappedRun {
-        if !self.any.load(Ordering::Acquire) {
+    /// What to write first. None of the slices is empty.
+    pub(crate) fn next_run(&self, slices: &[IoSlice<'_>]) -> MappedRun {
+        if !self.is_used.load(Ordering::Acquire) {
             return MappedRun::Memory(slices.len());
         }
-        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut registered = self
+            .registered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let found = |slice: &[u8]| {
-            lent.iter()
+            registered
+                .iter()
                 .find_map(|mapped| Some((Arc::clone(mapped), mapped.offset_of(slice)?)))
         };
         for (index, slice) in slices.iter().enumerate() {
@@ -62,8 +74,9 @@ impl MappingRegistry {
                 };
             }
         }
-        lent.retain(|mapped| Arc::strong_count(mapped) > 1);
-        self.any.store(!lent.is_empty(), Ordering::Release);
+        registered.retain(|mapped| Arc::strong_count(mapped) > 1);
+        self.is_used
+            .store(!registered.is_empty(), Ordering::Release);
         MappedRun::Memory(slices.len())
     }
 }
@@ -85,16 +98,22 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_told_from_memory_by_where_they_are() {
-        let ledger = MappingRegistry::default();
+    fn mapped_slices_are_recognised_by_address() {
+        let registry = MappingRegistry::default();
         let (mapped, head) = (mapped("0123456789"), b"head");
         let body = mapped.slice(2..9).expect("within");
         let (head, part) = (IoSlice::new(head), IoSlice::new(&body[3..]));
-        // Nothing was lent yet.
-        assert!(matches!(ledger.first(&[head, part]), MappedRun::Memory(2)));
-        ledger.lend(&mapped);
-        assert!(matches!(ledger.first(&[head, part]), MappedRun::Memory(1)));
-        let MappedRun::File(_, range) = ledger.first(&[part, head]) else {
+        // Nothing is registered yet.
+        assert!(matches!(
+            registry.next_run(&[head, part]),
+            MappedRun::Memory(2)
+        ));
+        registry.register(&mapped);
+        assert!(matches!(
+            registry.next_run(&[head, part]),
+            MappedRun::Memory(1)
+        ));
+        let MappedRun::File(_, range) = registry.next_run(&[part, head]) else {
             panic!("it is the file's");
         };
         assert_eq!(range, 5..9);
@@ -102,16 +121,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_back_is_forgotten() {
-        let ledger = MappingRegistry::default();
+    fn unused_mappings_are_removed() {
+        let registry = MappingRegistry::default();
         let first = mapped("one");
-        ledger.lend(&first);
+        registry.register(&first);
         drop(first);
         assert!(matches!(
-            ledger.first(&[IoSlice::new(b"x")]),
+            registry.next_run(&[IoSlice::new(b"x")]),
             MappedRun::Memory(1)
         ));
-        assert!(!ledger.any.load(Ordering::Relaxed));
-        assert!(ledger.lent.lock().expect("unpoisoned").is_empty());
+        assert!(!registry.is_used.load(Ordering::Relaxed));
+        assert!(registry.registered.lock().expect("unpoisoned").is_empty());
     }
 }

@@ -9,10 +9,10 @@ use std::io;
 
 use memmap2::Mmap;
 
-/// Maps all of a file, to be read.
+/// Maps a whole file for reading.
 pub(super) fn map(file: &File) -> io::Result<Mmap> {
-    // SAFETY: what lies in the mapping may change while it exists, and it may lose pages; so nothing may look at it as at memory that
-    // stands still. Nothing does: only addresses within it are compared, and ranges of the file sent in its place.
-    // See this module's parent.
+    // SAFETY: the contents of the mapping may change while it exists, and it may lose pages, so
+    // nothing may read it as ordinary memory. Nothing does: addresses within it are compared, and
+    // ranges of the file are sent in its place. See this module's parent.
     unsafe { Mmap::map(file) }
 }

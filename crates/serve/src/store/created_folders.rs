@@ -1,10 +1,13 @@
-//! Folders that uploads make on the way to their keys.
+//! Creates the missing folders of an upload's key.
 //!
-//! An upload makes what is missing when it begins. If it comes to nothing they go again, if nothing is in them by then; whoever else was
-//! about to use one makes it anew, when it begins or when it commits. So a folder may come and go under an upload, and nobody waits.
+//! An upload creates them when it begins. If it fails they are removed again, provided they are
+//! empty; another upload that was about to use one creates it again, when it begins or when it
+//! commits. So a folder may come and go during an upload, and nothing waits.
 //!
-//! Where a name must survive a power cut, so must the names of the folders above it, whoever made those. Which names are not
-//! durable yet is kept here, for all uploads: the first that commits beneath such a folder sees to it, though another has made it.
+//! If the name of a file must survive a power cut, so must the names of its parent folders,
+//! whichever upload created them. This module tracks, for all uploads, the folders whose names are
+//! not durable yet: the first upload that commits beneath such a folder syncs it, even if another
+//! created it.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -17,38 +20,41 @@ use super::StoreError;
 use super::root::{OpenScope, StoreRoot, unlink};
 use crate::ObjectKey;
 
-/// Folders are made for everybody whom the process's mask does not leave out.
+/// Permissions before the process's umask is applied.
 const MODE: Mode = Mode::RWXU.union(Mode::RWXG).union(Mode::RWXO);
 
-/// How often somebody may take a folder away while it is being made or used, before nothing is there.
+/// How often another program may remove a folder while it is created or used, before the upload
+/// fails.
 pub(super) const MAX_ATTEMPTS: usize = 16;
 
-/// Makes folders.
+/// Creates folders.
 #[derive(Debug)]
 pub(super) struct FolderCreator {
     root: Arc<StoreRoot>,
-    /// Those whose names may not be durable yet, and the number of the making. `None` where none has to be.
+    /// Folders whose names may not be durable yet, with their generation. `None` if names need not
+    /// be durable.
     unsynced: Option<Mutex<UnsyncedFolders>>,
 }
 
 #[derive(Debug, Default)]
 struct UnsyncedFolders {
-    /// By their keys: which making it was, so that one that was removed and made again meanwhile is not taken for the first.
+    /// The generation of each folder, so that a folder that was removed and created again is not
+    /// mistaken for the first one.
     folders: HashMap<ObjectKey, u64>,
-    /// The last making.
+    /// The latest generation.
     last_generation: u64,
 }
 
-/// Folders that were made for an upload. They go when this is dropped, if nothing is in them.
+/// Folders that were created for an upload. Dropping this removes those that are empty.
 #[derive(Debug)]
 pub(super) struct CreatedFolders {
     creator: Arc<FolderCreator>,
-    /// From the top down, each with its making.
+    /// From the top down, each with its generation.
     keys: Vec<(ObjectKey, u64)>,
 }
 
 impl FolderCreator {
-    /// Makes folders beneath a root. `are_durable`: whether their names are to be.
+    /// Creates folders beneath a root. `are_durable` says whether their names must be durable.
     pub(super) fn new(root: Arc<StoreRoot>, are_durable: bool) -> Self {
         Self {
             root,
@@ -56,25 +62,26 @@ impl FolderCreator {
         }
     }
 
-    /// Opens a folder, and makes it and those on the way where they are missing.
+    /// Opens a folder, and creates it and its parents where they are missing.
     ///
     /// # Errors
-    /// See [`StoreError`]. Then what was made is gone again.
+    /// See [`StoreError`]. The folders that were created are then removed again.
     pub(super) fn open_or_create(
         self: &Arc<Self>,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<(OwnedFd, CreatedFolders), StoreError> {
-        let mut made = CreatedFolders {
+        let mut created = CreatedFolders {
             creator: Arc::clone(self),
             keys: Vec::new(),
         };
         for _ in 0..MAX_ATTEMPTS {
-            match self.create(key, reach, &mut made.keys) {
-                // Somebody took one away meanwhile; or a link leads nowhere, or all is gone.
+            match self.create(key, scope, &mut created.keys) {
+                // Another program removed one meanwhile; or a link leads nowhere, or the root
+                // itself is gone.
                 Err(Errno::NOENT) if !self.root.is_removed() => {}
                 Err(Errno::NOENT) => return Err(StoreError::RootRemoved),
-                other => return Ok((other?, made)),
+                other => return Ok((other?, created)),
             }
         }
         Err(StoreError::NotFound)
@@ -83,124 +90,128 @@ impl FolderCreator {
     fn create(
         &self,
         key: &ObjectKey,
-        reach: OpenScope,
-        made: &mut Vec<(ObjectKey, u64)>,
+        scope: OpenScope,
+        created: &mut Vec<(ObjectKey, u64)>,
     ) -> Result<OwnedFd, Errno> {
-        match self.root.open_folder_within(key, reach) {
+        match self.root.open_folder_within(key, scope) {
             Err(Errno::NOENT) => {}
             other => return other,
         }
-        let (above, name) = key.split_parent().ok_or(Errno::NOENT)?;
-        let folder = self.create(&above, reach, made)?;
-        // Before it is there: whoever finds it must know.
-        let (making, before) = self.mark_unsynced(key);
+        let (parent, name) = key.split_parent().ok_or(Errno::NOENT)?;
+        let folder = self.create(&parent, scope, created)?;
+        // Before the folder exists: an upload that finds it must know.
+        let (generation, previous) = self.mark_unsynced(key);
         match rustix::fs::mkdirat(&folder, name, MODE) {
             Ok(()) => {
-                made.retain(|(other, _)| other != key);
-                made.push((key.clone(), making));
+                created.retain(|(other, _)| other != key);
+                created.push((key.clone(), generation));
             }
-            // Somebody else was quicker; or a link that leads nowhere is there, as the next open will say.
-            Err(Errno::EXIST) => self.restore_mark(key, making, before),
+            // Somebody else was faster; or there is a link that leads nowhere, which the next open
+            // finds out.
+            Err(Errno::EXIST) => self.restore_mark(key, generation, previous),
             Err(error) => {
-                self.restore_mark(key, making, before);
+                self.restore_mark(key, generation, previous);
                 return Err(error);
             }
         }
-        self.root.open_folder_within(key, reach)
+        self.root.open_folder_within(key, scope)
     }
 
-    /// Makes what was named in a folder durable, and the names of that folder and those above it.
+    /// Makes the names in a folder durable, and the names of that folder and its parents.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub(super) fn sync(&self, key: &ObjectKey, folder: &OwnedFd) -> Result<(), StoreError> {
         rustix::fs::fsync(folder)?;
         let mut key = key.clone();
-        while let Some((above, _)) = key.split_parent() {
-            if let Some(making) = self.unsynced_generation(&key) {
-                match self.root.open_folder(&above) {
-                    Ok(above) => rustix::fs::fsync(above)?,
-                    // It has gone meanwhile, and all in it.
+        while let Some((parent, _)) = key.split_parent() {
+            if let Some(generation) = self.unsynced_generation(&key) {
+                match self.root.open_folder(&parent) {
+                    Ok(parent) => rustix::fs::fsync(parent)?,
+                    // It was removed meanwhile, with all that was in it.
                     Err(StoreError::NotFound) => {}
                     Err(error) => return Err(error),
                 }
-                self.mark_synced(&key, making);
+                self.mark_synced(&key, generation);
             }
-            key = above;
+            key = parent;
         }
         Ok(())
     }
 
-    /// The name is about to be given: in which making, and which was the one before whose name may not be durable.
+    /// Notes that the folder's name is about to be created. Returns its generation and the previous
+    /// one, if that may not be durable.
     fn mark_unsynced(&self, key: &ObjectKey) -> (u64, Option<u64>) {
-        let Some(mut fresh) = self.lock_unsynced() else {
+        let Some(mut unsynced) = self.lock_unsynced() else {
             return (0, None);
         };
-        fresh.last_generation += 1;
-        let making = fresh.last_generation;
-        let before = fresh.folders.insert(key.clone(), making);
-        (making, before)
+        unsynced.last_generation += 1;
+        let generation = unsynced.last_generation;
+        let previous = unsynced.folders.insert(key.clone(), generation);
+        (generation, previous)
     }
 
-    /// The name was not given in that making: what was believed before holds, unless somebody knows better by now.
-    fn restore_mark(&self, key: &ObjectKey, making: u64, before: Option<u64>) {
-        let Some(mut fresh) = self.lock_unsynced() else {
+    /// Restores the previous generation after the folder was not created, unless it has changed
+    /// meanwhile.
+    fn restore_mark(&self, key: &ObjectKey, generation: u64, previous: Option<u64>) {
+        let Some(mut unsynced) = self.lock_unsynced() else {
             return;
         };
-        if fresh.folders.get(key) == Some(&making) {
-            match before {
-                Some(before) => fresh.folders.insert(key.clone(), before),
-                None => fresh.folders.remove(key),
+        if unsynced.folders.get(key) == Some(&generation) {
+            match previous {
+                Some(previous) => unsynced.folders.insert(key.clone(), previous),
+                None => unsynced.folders.remove(key),
             };
         }
     }
 
-    /// The making of a folder whose name may not be durable.
+    /// The generation of a folder whose name may not be durable.
     fn unsynced_generation(&self, key: &ObjectKey) -> Option<u64> {
         self.lock_unsynced()?.folders.get(key).copied()
     }
 
-    /// The name that was given then is durable, or gone.
-    fn mark_synced(&self, key: &ObjectKey, making: u64) {
-        if let Some(mut fresh) = self.lock_unsynced()
-            && fresh.folders.get(key) == Some(&making)
+    /// Notes that the name of that generation is durable, or removed.
+    fn mark_synced(&self, key: &ObjectKey, generation: u64) {
+        if let Some(mut unsynced) = self.lock_unsynced()
+            && unsynced.folders.get(key) == Some(&generation)
         {
-            fresh.folders.remove(key);
+            unsynced.folders.remove(key);
         }
     }
 
-    /// Removes a folder of that making if nothing is in it. Whether it did.
-    fn remove_if_empty(&self, key: &ObjectKey, making: u64) -> bool {
-        let removed = key.split_parent().is_some_and(|(above, name)| {
-            let above = self.root.open_folder(&above);
-            above.is_ok_and(|above| unlink(above, name, AtFlags::REMOVEDIR).is_ok())
+    /// Removes a folder of that generation if it is empty. Returns whether it did.
+    fn remove_if_empty(&self, key: &ObjectKey, generation: u64) -> bool {
+        let removed = key.split_parent().is_some_and(|(parent, name)| {
+            let parent = self.root.open_folder(&parent);
+            parent.is_ok_and(|parent| unlink(parent, name, AtFlags::REMOVEDIR).is_ok())
         });
-        // One that somebody makes anew meanwhile is another making.
+        // If another upload creates it again meanwhile, that has another generation.
         if removed {
-            self.mark_synced(key, making);
+            self.mark_synced(key, generation);
         }
         removed
     }
 
     fn lock_unsynced(&self) -> Option<MutexGuard<'_, UnsyncedFolders>> {
-        let fresh = self.unsynced.as_ref()?;
-        Some(fresh.lock().unwrap_or_else(PoisonError::into_inner))
+        let unsynced = self.unsynced.as_ref()?;
+        Some(unsynced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// How many folders have names that may not be durable.
     #[cfg(test)]
     pub(super) fn count_unsynced(&self) -> usize {
-        self.lock_unsynced().map_or(0, |fresh| fresh.folders.len())
+        self.lock_unsynced()
+            .map_or(0, |unsynced| unsynced.folders.len())
     }
 }
 
 impl CreatedFolders {
-    /// They are not this upload's alone any more.
+    /// Keeps the folders: other uploads may be using them by now.
     pub(super) fn keep(mut self) {
         self.keys.clear();
     }
 
-    /// Those of two makings.
+    /// Adds the folders of a second attempt.
     pub(super) fn merge(&mut self, mut more: Self) {
         let keys = std::mem::take(&mut more.keys);
         self.keys.extend(
@@ -214,9 +225,9 @@ impl CreatedFolders {
 
 impl Drop for CreatedFolders {
     fn drop(&mut self) {
-        // Nothing above one that stays is empty.
-        let mut made = self.keys.iter().rev();
-        let _ = made.all(|(key, making)| self.creator.remove_if_empty(key, *making));
+        // If one is not empty, neither are its parents.
+        let mut created = self.keys.iter().rev();
+        let _ = created.all(|(key, generation)| self.creator.remove_if_empty(key, *generation));
     }
 }
 
@@ -236,28 +247,28 @@ mod tests {
     }
 
     #[test]
-    fn folders_on_the_way_are_made_and_known() {
+    fn parent_folders_are_created_and_tracked() {
         let all = tempfile::tempdir().expect("a directory");
         fs::create_dir(all.path().join("a")).expect("a folder");
         fs::write(all.path().join("a/f"), "").expect("a file");
         let folders = folders(all.path());
-        let (_, made) = folders
+        let (_, created) = folders
             .open_or_create(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("folders");
-        assert_eq!(made.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
+        assert_eq!(created.keys, [(key("/a/x"), 1), (key("/a/x/y"), 2)]);
         let (_, none) = folders
             .open_or_create(&key("/a/x/y"), OpenScope::Anywhere)
             .expect("there");
         assert!(none.keys.is_empty());
         let beneath_a_file = folders.open_or_create(&key("/a/f/z"), OpenScope::Anywhere);
         assert!(matches!(beneath_a_file, Err(StoreError::Conflict)));
-        drop(made);
+        drop(created);
         assert!(!all.path().join("a/x").exists() && all.path().join("a").exists());
         assert_eq!(folders.count_unsynced(), 0);
     }
 
     #[test]
-    fn names_that_another_upload_gave_are_made_durable_by_the_first_that_ends() {
+    fn the_first_upload_to_commit_syncs_folders_that_another_created() {
         let all = tempfile::tempdir().expect("a directory");
         let folders = folders(all.path());
         let (_, first) = folders
@@ -269,15 +280,15 @@ mod tests {
         assert_eq!(folders.count_unsynced(), 2);
         folders.sync(&key("/x/y"), &inner).expect("synced");
         assert_eq!(folders.count_unsynced(), 0, "both names");
-        // One that was made again since is fresh again.
-        let (making, _) = folders.mark_unsynced(&key("/x"));
-        let (again, before) = folders.mark_unsynced(&key("/x"));
-        assert_eq!(before, Some(making));
-        folders.mark_synced(&key("/x"), making);
+        // A folder that was created again must be synced again.
+        let (generation, _) = folders.mark_unsynced(&key("/x"));
+        let (again, previous) = folders.mark_unsynced(&key("/x"));
+        assert_eq!(previous, Some(generation));
+        folders.mark_synced(&key("/x"), generation);
         assert_eq!(folders.count_unsynced(), 1);
-        // One that was there already is what it was.
-        folders.restore_mark(&key("/x"), again, before);
-        folders.mark_synced(&key("/x"), making);
+        // A folder that existed already keeps its generation.
+        folders.restore_mark(&key("/x"), again, previous);
+        folders.mark_synced(&key("/x"), generation);
         assert_eq!(folders.count_unsynced(), 0);
         second.keep();
         drop(first);

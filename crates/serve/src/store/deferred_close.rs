@@ -1,55 +1,57 @@
-//! The last close of large files, where waiting is allowed.
+//! Closes large files on threads that may wait.
 //!
-//! An open file that was replaced or deleted keeps its space on the disk, and whoever closes it last gives that back: for gigabytes the
-//! file system works for a good part of a second. The last reader is often a connection on a reactor. So what is large is closed by a
-//! thread that may wait. So many wait for one at most; who comes beyond that closes by itself, which takes long and loses nothing.
+//! A file that was replaced or deleted while it is open keeps its space on the disk, and the last
+//! close frees it: for gigabytes the file system works for a good part of a second. The last reader
+//! is often a connection on a reactor, so large files are closed by a thread that may wait. The
+//! number of waiting files is bounded; beyond that the reader closes the file itself, which takes
+//! long and loses nothing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::DiskThreads;
 
-/// Bytes of a file that is large: less is given back within a millisecond or so.
+/// Bytes of a large file: the file system frees smaller ones within a millisecond or so.
 pub(super) const LARGE_FILE: u64 = 16 << 20;
 
-/// Files that wait to be closed at one time.
+/// Maximum files that wait to be closed.
 const MAX_WAITING: usize = 256;
 
-/// Closes files elsewhere.
+/// Drops values on threads that may wait.
 #[derive(Debug, Default)]
 pub(super) struct DeferredClose {
-    /// Where. Until that is known, whoever closes does.
+    /// The threads. Until they are known, values are dropped at once.
     threads: OnceLock<DiskThreads>,
-    /// Files that wait.
+    /// Number of values that wait.
     waiting: AtomicUsize,
 }
 
 impl DeferredClose {
-    /// What a file of so many bytes needs of it.
-    pub(super) fn for_file(closing: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
-        (len >= LARGE_FILE).then(|| Arc::clone(closing))
+    /// Returns a reference to `queue` if a file of `len` bytes needs it.
+    pub(super) fn for_file(queue: &Arc<Self>, len: u64) -> Option<Arc<Self>> {
+        (len >= LARGE_FILE).then(|| Arc::clone(queue))
     }
 
-    /// Whose threads do it from now on.
+    /// Sets the threads.
     pub(super) fn set_threads(&self, disk: &DiskThreads) {
         self.threads.get_or_init(|| disk.clone());
     }
 
-    /// Drops something, elsewhere if that can be.
-    pub(super) fn drop_later(self: &Arc<Self>, what: impl Send + 'static) {
+    /// Drops a value, on another thread if possible.
+    pub(super) fn drop_later(self: &Arc<Self>, value: impl Send + 'static) {
         let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let closes = DeferredDrop {
-            value: Some(what),
+        let task = DeferredDrop {
+            value: Some(value),
             queue: Arc::clone(self),
         };
         if let Some(disk) = self.threads.get().filter(|_| waiting < MAX_WAITING) {
-            // It is begun at once. Where the threads have ended, it is dropped here.
-            drop(disk.run(move || drop(closes)));
+            // The task starts at once. If the threads have ended, the value is dropped here.
+            drop(disk.run(move || drop(task)));
         }
     }
 }
 
-/// Something to be dropped, by whoever comes to it.
+/// Drops its value, wherever it is dropped itself.
 struct DeferredDrop<T> {
     value: Option<T>,
     queue: Arc<DeferredClose>,
@@ -69,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Says on which thread it was dropped.
+    /// Reports the thread on which it was dropped.
     struct Dropped(mpsc::Sender<ThreadId>);
 
     impl Drop for Dropped {
@@ -79,34 +81,37 @@ mod tests {
     }
 
     #[test]
-    fn so_many_are_closed_elsewhere_and_all_are_closed() {
+    fn deferred_closes_are_bounded_and_all_happen() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(1)
             .build()
             .expect("a runtime");
-        let here = std::thread::current().id();
+        let this_thread = std::thread::current().id();
         let (sender, dropped) = mpsc::channel();
-        let closing = Arc::new(DeferredClose::default());
-        closing.drop_later(Dropped(sender.clone()));
-        assert_eq!(dropped.recv().expect("nowhere else to go"), here);
+        let queue = Arc::new(DeferredClose::default());
+        queue.drop_later(Dropped(sender.clone()));
+        assert_eq!(dropped.recv().expect("nowhere else to go"), this_thread);
         let disk = DiskThreads::new(runtime.handle().clone());
-        closing.set_threads(&disk);
-        let (release, held) = mpsc::channel::<()>();
-        drop(disk.run(move || held.recv()));
+        queue.set_threads(&disk);
+        let (release, hold) = mpsc::channel::<()>();
+        drop(disk.run(move || hold.recv()));
         for _ in 0..MAX_WAITING + 2 {
-            closing.drop_later(Dropped(sender.clone()));
+            queue.drop_later(Dropped(sender.clone()));
         }
-        assert_eq!(dropped.try_iter().collect::<Vec<_>>(), [here, here]);
+        assert_eq!(
+            dropped.try_iter().collect::<Vec<_>>(),
+            [this_thread, this_thread]
+        );
         release.send(()).expect("the thread");
         let elsewhere = dropped
             .iter()
             .take(MAX_WAITING)
-            .filter(|thread| *thread != here);
+            .filter(|thread| *thread != this_thread);
         assert_eq!(elsewhere.count(), MAX_WAITING);
-        // What finds no threads any more is closed, too.
+        // A value is dropped even if the threads have ended.
         runtime.shutdown_background();
-        closing.drop_later(Dropped(sender));
+        queue.drop_later(Dropped(sender));
         dropped.recv().expect("closed");
         assert_eq!(dropped.iter().count(), 0);
     }

@@ -1,4 +1,4 @@
-//! Removing files, and folders that are empty.
+//! Deletes files and empty folders.
 
 use std::os::fd::OwnedFd;
 
@@ -10,86 +10,86 @@ use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
 use crate::{ObjectKey, RequestPath};
 
 impl FileStore {
-    /// Removes a file if `check` likes it; a folder if the name is a folder's and nothing is in it.
+    /// Deletes a file if `check` accepts it, or a folder if the path is a folder's and it is empty.
     ///
-    /// Whoever reads the file goes on reading it.
+    /// Requests that are reading the file continue to read it.
     ///
     /// # Errors
-    /// See [`StoreError`]. A link is removed, and not what it leads to.
+    /// See [`StoreError`]. A link is deleted, and not its target.
     pub fn delete(
         &self,
-        named: &RequestPath,
+        path: &RequestPath,
         check: Option<VersionCheck<'_>>,
     ) -> Result<(), StoreError> {
         if !self.options.writable {
             return Err(StoreError::ReadOnly);
         }
-        let folder = self.root.open_folder(&parent(&named.key)?)?;
-        let _lock = self.locks.lock(&named.key);
+        let folder = self.root.open_folder(&parent(&path.key)?)?;
+        let _lock = self.locks.lock(&path.key);
         if let Some(check) = check {
-            // What is not there is not there, whatever was to hold of it (RFC 9110 13.2.1).
+            // A missing file is a missing file, whatever the condition (RFC 9110 13.2.1).
             let current = self
-                .current_metadata(&named.key)?
+                .current_metadata(&path.key)?
                 .ok_or(StoreError::NotFound)?;
             if !check(Some(&current)) {
                 return Err(StoreError::ConditionFailed);
             }
         }
-        let before = stat_entry(&folder, &named.key)?;
-        self.remove(named, &folder, &before)?;
+        let before = stat_entry(&folder, &path.key)?;
+        self.remove(path, &folder, &before)?;
         if self.options.durability == UploadDurability::Full {
             rustix::fs::fsync(&folder)?;
         }
         Ok(())
     }
 
-    /// The same for a file without conditions, where all of the store is memory and the file is soon forgotten.
-    pub fn try_delete(&self, named: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
-        if !self.is_memory || !self.options.writable || named.is_folder {
+    /// Deletes a file without conditions, if the whole store is in memory and the file is small.
+    pub fn try_delete(&self, path: &RequestPath) -> CachedLookup<Result<(), StoreError>> {
+        if !self.is_memory || !self.options.writable || path.is_folder {
             return CachedLookup::WouldBlock;
         }
-        let Ok(above) = parent(&named.key) else {
+        let Ok(parent) = parent(&path.key) else {
             return CachedLookup::WouldBlock;
         };
-        // Another mount, or nothing there: whoever may wait finds out which.
-        let Ok(folder) = self.root.open_folder_on_root_mount(&above) else {
+        // The folder is on another mount or missing: a thread that may wait finds out which.
+        let Ok(folder) = self.root.open_folder_on_root_mount(&parent) else {
             return CachedLookup::WouldBlock;
         };
-        let Some(_lock) = self.locks.try_lock(&named.key) else {
+        let Some(_lock) = self.locks.try_lock(&path.key) else {
             return CachedLookup::WouldBlock;
         };
-        match stat_entry(&folder, &named.key) {
+        match stat_entry(&folder, &path.key) {
             Ok(before) if file_size(&before) > SMALL_FILE => CachedLookup::WouldBlock,
-            Ok(before) => CachedLookup::Ready(self.remove(named, &folder, &before)),
+            Ok(before) => CachedLookup::Ready(self.remove(path, &folder, &before)),
             Err(error) => CachedLookup::Ready(Err(error)),
         }
     }
 
-    /// Removes what was looked at.
+    /// Removes the entry that `before` describes.
     fn remove(
         &self,
-        named: &RequestPath,
+        path: &RequestPath,
         folder: &OwnedFd,
         before: &Stat,
     ) -> Result<(), StoreError> {
-        let flags = match named.is_folder {
+        let flags = match path.is_folder {
             true => AtFlags::REMOVEDIR,
             false => AtFlags::empty(),
         };
         let bytes = match FileType::from_raw_mode(before.st_mode) {
             FileType::RegularFile => file_size(before),
-            // What was never counted is not given back.
+            // Only regular files count for the quota.
             _ => 0,
         };
-        let name = name(&named.key)?;
+        let name = name(&path.key)?;
         self.quota
             .remove_file(bytes, || root::unlink(folder, name, flags))?;
-        self.open_files.remove(&named.key);
+        self.open_files.remove(&path.key);
         Ok(())
     }
 }
 
-/// The folder of what is to go; the root stays.
+/// The parent folder; the root cannot be deleted.
 fn parent(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split_parent().ok_or(StoreError::PermissionDenied)?.0)
 }

@@ -1,8 +1,9 @@
 //! Threads that may wait for a disk, so that no reactor has to.
 //!
-//! There are so many of them and no more. A flush of a slow disk takes a second or ten, and so may a write while the system holds writers
-//! back: were all threads in those, every read would wait behind them. So what changes something ([`DiskThreads::write`]) has a part of the
-//! threads at most, and waits for one of these without taking another.
+//! Their number is bounded. A flush of a slow disk takes a second or ten, and so may a write while
+//! the system throttles writers: if all threads did those, every read would wait behind them. So
+//! writing operations ([`DiskThreads::write`]) may use only a part of the threads; beyond that they
+//! wait without taking a thread.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -10,23 +11,24 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
-/// Where waiting is allowed: the blocking threads of one runtime, whichever runtime asks.
+/// Runs operations that may block on the blocking threads of one runtime, whichever runtime calls.
 #[derive(Debug, Clone)]
 pub struct DiskThreads {
-    /// Whose threads they are.
+    /// The runtime with the threads.
     runtime: Handle,
-    /// One for each thread that may change something.
+    /// Bounds the threads that write.
     write_permits: Arc<Semaphore>,
 }
 
 impl DiskThreads {
-    /// Threads that a runtime should have for this. A disk has as many requests in its queue at best, and more threads than that bring nothing.
+    /// Blocking threads that the runtime should have. A disk's queue holds about as many requests
+    /// at best; more threads bring nothing.
     pub const THREADS: usize = 64;
 
-    /// Of those, how many may be in writes, flushes and deletions at a time: enough for uploads to be flushed together.
+    /// How many of them may write, flush or delete at a time: enough to flush uploads together.
     pub const MAX_WRITERS: usize = 48;
 
-    /// The threads of a runtime.
+    /// Uses the blocking threads of a runtime.
     #[must_use]
     pub fn new(runtime: Handle) -> Self {
         Self {
@@ -35,53 +37,54 @@ impl DiskThreads {
         }
     }
 
-    /// Runs something there. Dropping the future lets it go on: what it began is done, and its result dropped.
+    /// Runs an operation on a blocking thread. If the future is dropped, the operation continues
+    /// and its result is dropped.
     ///
-    /// A panic there is one here.
-    pub fn run<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
+    /// A panic there is resumed here.
+    pub fn run<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let task = self.runtime.spawn_blocking(what);
+        let task = self.runtime.spawn_blocking(operation);
         async move {
             match task.await {
                 Ok(value) => value,
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is ending, and with it whoever waits here.
+                    // The runtime is shutting down, and with it the task that waits here.
                     Err(_) => std::future::pending().await,
                 },
             }
         }
     }
 
-    /// Runs something there that changes files. It begins at once if few enough do so; else when its turn comes while the future is
-    /// waited for, and never if that is dropped before.
+    /// Runs an operation that changes files. If too many are running it waits for a permit while
+    /// the future is polled, and never starts if the future is dropped before.
     ///
-    /// A panic there is one here.
-    pub fn write<T, F>(&self, what: F) -> impl Future<Output = T> + Send + use<T, F>
+    /// A panic there is resumed here.
+    pub fn write<T, F>(&self, operation: F) -> impl Future<Output = T> + Send + use<T, F>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let disk = self.clone();
-        let begun = match Arc::clone(&self.write_permits).try_acquire_owned() {
-            Ok(turn) => Ok(self.run(move || {
-                let _turn = turn;
-                what()
+        let started = match Arc::clone(&self.write_permits).try_acquire_owned() {
+            Ok(permit) => Ok(self.run(move || {
+                let _turn = permit;
+                operation()
             })),
-            Err(_) => Err(what),
+            Err(_) => Err(operation),
         };
         async move {
-            let what = match begun {
+            let operation = match started {
                 Ok(running) => return running.await,
-                Err(what) => what,
+                Err(operation) => operation,
             };
-            let turn = Arc::clone(&disk.write_permits).acquire_owned().await;
+            let permit = Arc::clone(&disk.write_permits).acquire_owned().await;
             let running = disk.run(move || {
-                let _turn = turn;
-                what()
+                let _turn = permit;
+                operation()
             });
             running.await
         }
@@ -97,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_find_a_thread_while_all_writers_wait() {
+    fn reads_get_a_thread_while_all_writers_wait() {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(DiskThreads::THREADS)
@@ -113,7 +116,7 @@ mod tests {
             .map(|index| {
                 let (gate, done) = (Arc::clone(&gate), Arc::clone(&done));
                 disk.write(move || {
-                    // The first hold their threads until they are told.
+                    // The first operations hold their threads until the gate opens.
                     if index < DiskThreads::MAX_WRITERS {
                         gate.wait();
                     }

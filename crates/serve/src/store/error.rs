@@ -1,28 +1,28 @@
-//! What can be the matter with a file or folder of the store, by meaning: the HTTP side has a status for each.
+//! Errors of the store, by meaning: the HTTP side has a status for each.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Why the store did not do what was asked.
+/// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Nothing has that key, or what has it lies outside the root.
-    #[error("nothing is there")]
+    /// Nothing has that key, or it is outside the root.
+    #[error("not found")]
     NotFound,
     /// The key is a folder's.
-    #[error("it is a folder")]
+    #[error("this is a folder")]
     IsFolder,
-    /// What has the key is neither a file nor a folder: a pipe, a socket, a device.
-    #[error("it is neither a file nor a folder")]
+    /// The key is a pipe, a socket or a device.
+    #[error("this is neither a file nor a folder")]
     SpecialFile,
-    /// Part of the way is a file, or a folder stands where a file should go.
-    #[error("something else has that name, or a part of it")]
+    /// A parent in the path is a file, or there is a folder where a file should go.
+    #[error("that name, or a part of the path, is already in use")]
     Conflict,
-    /// A folder with something in it is not removed.
+    /// Only empty folders can be deleted.
     #[error("the folder is not empty")]
     NotEmpty,
-    /// The system does not let this process do it.
+    /// The system denies this process the operation.
     #[error("permission denied")]
     PermissionDenied,
     /// The name is longer than this file system allows.
@@ -31,30 +31,30 @@ pub enum StoreError {
     /// The disk is full.
     #[error("no space is left on the disk")]
     NoSpace,
-    /// More than the store may hold.
+    /// The upload exceeds the quota.
     #[error("the store's quota has no room for it")]
     OverQuota {
         /// Bytes that this file might have.
         room: u64,
-        /// Bytes that it has, where that is known.
+        /// Bytes that it has, if known.
         needed: Option<u64>,
     },
-    /// A condition of the request does not hold any more.
+    /// A condition of the request does not hold.
     #[error("a condition does not hold")]
     ConditionFailed,
-    /// The store was opened for reading alone.
+    /// The store was opened read-only.
     #[error("the store is read-only")]
     ReadOnly,
-    /// The body is not what its digest says.
+    /// The body does not match its digest.
     #[error("the bytes do not match their {0} digest")]
     DigestMismatch(&'static str),
-    /// The folder that is served is not there any more.
-    #[error("the folder that is served was removed: make it again, then restart the server")]
+    /// The served folder was removed.
+    #[error("the served folder was removed: create it again, then restart the server")]
     RootRemoved,
-    /// What an upload had written is not there any more.
-    #[error("what had come of the upload was removed from .haul by another program: send it again")]
+    /// Another program removed the temporary file of the upload.
+    #[error("another program removed the unfinished upload from .haul: send it again")]
     UploadRemoved,
-    /// All else that a disk may say.
+    /// Any other error of the disk.
     #[error(transparent)]
     Io(io::Error),
 }
@@ -63,9 +63,10 @@ impl From<Errno> for StoreError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::NotFound,
-            // The kernel's words for a link that leads out (or in a circle): to whoever asks, nothing is there.
+            // The kernel's errors for a link that leads out of the root, or in a circle: for the
+            // client, nothing is there.
             Errno::XDEV | Errno::LOOP => Self::NotFound,
-            // A file where a folder should be on the way.
+            // A parent in the path is a file.
             Errno::NOTDIR => Self::Conflict,
             Errno::ISDIR => Self::IsFolder,
             Errno::EXIST => Self::Conflict,
@@ -73,7 +74,7 @@ impl From<Errno> for StoreError {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::PermissionDenied,
             Errno::NAMETOOLONG => Self::TooLong,
             Errno::NOSPC | Errno::DQUOT => Self::NoSpace,
-            // A device without a driver, a socket.
+            // A device without a driver, or a socket.
             Errno::NXIO | Errno::NODEV => Self::SpecialFile,
             other => Self::Io(other.into()),
         }

@@ -1,24 +1,24 @@
-//! What a file lies on, as far as it tells whether a call may wait.
+//! The kind of file system that a file is on, which says whether a call may block.
 //!
-//! A reactor must not wait for a disk. Most of what a server is asked for lies in the page cache, and a hand-over to a thread that may
-//! wait costs more than reading it; so it is asked for in a way that fails rather than waits (`RWF_NOWAIT`). That there is such a way
-//! depends on the file system. Where there is none, or where even a look at a file's size may go over a network, everything is
-//! done on threads that may wait.
+//! A reactor must not wait for a disk. Most requests are for files in the page cache, and handing a
+//! read to another thread costs more than the read. So reads are attempted in a way that fails
+//! instead of waiting (`RWF_NOWAIT`). Only some file systems support that. On others, and where
+//! even `stat` may go over a network, everything runs on threads that may wait.
 
 use std::os::fd::AsFd;
 
 /// Kinds of file systems.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FilesystemKind {
-    /// All of it is memory: no call waits.
+    /// Everything is in memory: no call blocks.
     Memory,
     /// A disk of this machine behind the page cache.
     LocalDisk,
-    /// A network, a program, or unknown: any call may wait.
+    /// A network, a user-space program, or unknown: any call may block.
     Remote,
 }
 
-/// `statfs(2)`'s numbers (linux/magic.h).
+/// The numbers of `statfs(2)` (linux/magic.h).
 #[cfg(target_os = "linux")]
 mod magic {
     pub(super) const MEMORY: [u64; 2] =
@@ -36,14 +36,14 @@ mod magic {
 }
 
 impl FilesystemKind {
-    /// What an open file lies on.
+    /// The kind of file system that an open file is on.
     #[cfg(target_os = "linux")]
     #[must_use]
     pub fn of_file(file: impl AsFd) -> Self {
         let Ok(found) = rustix::fs::fstatfs(file) else {
             return Self::Remote;
         };
-        // A signed word on most architectures, of which the lower half counts.
+        // A signed word on most architectures; its lower half counts.
         #[expect(clippy::cast_sign_loss, reason = "the numbers are bit patterns")]
         let kind = found.f_type as u64 & 0xffff_ffff;
         match kind {
@@ -53,7 +53,6 @@ impl FilesystemKind {
         }
     }
 
-    /// What an open file lies on: not to be told here.
     #[cfg(not(target_os = "linux"))]
     #[must_use]
     pub fn of(_: impl AsFd) -> Self {
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_table_knows_may_wait() {
+    fn unknown_file_systems_may_block() {
         let proc = File::open("/proc/self/status").expect("this process");
         assert_eq!(FilesystemKind::of_file(&proc), FilesystemKind::Remote);
         let shm = File::open("/dev/shm").expect("shared memory");

@@ -1,9 +1,10 @@
-//! Making uploads durable, many at once.
+//! Makes uploads durable, many at once.
 //!
-//! Each `fdatasync` waits for the disk to have flushed what it holds, and a disk does one flush at a time. Where several uploads wait,
-//! one `syncfs` may do it for all of them: [`FlushMethod`] decides.
+//! Each `fdatasync` waits until the disk has flushed its cache, and a disk does one flush at a
+//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides.
 //!
-//! Who comes while a flush is under way waits for the next one, which covers what was written before it began.
+//! Uploads that arrive during a flush wait for the next one, which covers everything written before
+//! it began.
 
 use std::fs::File;
 use std::io;
@@ -15,39 +16,40 @@ use haul_plan::serving::FlushMethod;
 
 use super::sys;
 
-/// Makes uploads of one mount durable.
+/// Makes the uploads of one mount durable.
 #[derive(Debug, Default)]
 pub(super) struct GroupSync {
     state: Mutex<GroupSyncState>,
-    /// Told when a flush has ended.
+    /// Notified when a flush has ended.
     ended: Condvar,
-    /// Bytes of uploads that are written and whose end has not come: a flush of all would write them for nothing.
+    /// Bytes of unfinished uploads that are written but not synced: a `syncfs` would write them in
+    /// vain.
     unsynced: AtomicU64,
 }
 
-/// Who waits.
+/// The waiting uploads.
 #[derive(Debug, Default)]
 struct GroupSyncState {
-    /// Uploads that have come, in all.
+    /// Uploads that have arrived, in all.
     arrived: u64,
-    /// Of those, how many a flush has covered.
+    /// How many of those a flush has covered.
     covered: u64,
-    /// Of those that came since the last flush began: their number and bytes.
+    /// Number and bytes of the uploads that arrived since the last flush began.
     waiting: u64,
     bytes: u64,
-    /// Whether somebody flushes just now.
+    /// Whether a flush is running.
     is_flushing: bool,
-    /// Those that came up to here are to do it each by itself.
+    /// Uploads up to this number must sync themselves.
     sync_alone: u64,
 }
 
 impl GroupSync {
-    /// Bytes of an upload were written.
+    /// Notes that bytes of an upload were written.
     pub(super) fn add_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// An upload is over, or waits to be durable: its bytes are under way no more.
+    /// Removes the bytes of an upload that is over or waits to be durable.
     pub(super) fn remove_unsynced(&self, bytes: u64) {
         self.unsynced.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -55,12 +57,13 @@ impl GroupSync {
     /// Makes a file's bytes durable. May wait long.
     ///
     /// # Errors
-    /// When the disk has failed, at this file or another.
+    /// When the disk has failed, for this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
-        let all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
-        let one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
-        match self.sync_with(bytes, all, one)? {
-            // What a flush of all says may have been said to somebody else before: each file knows what became of it.
+        let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
+        let sync_one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
+        match self.sync_with(bytes, sync_all, sync_one)? {
+            // The error of a `syncfs` may have been reported to another caller before: each file
+            // knows its own.
             FlushMethod::Syncfs => sys::wait_for_writeback(file),
             FlushMethod::FsyncEach => Ok(()),
         }
@@ -69,10 +72,10 @@ impl GroupSync {
     fn sync_with(
         &self,
         bytes: u64,
-        all: impl FnOnce() -> io::Result<()>,
-        one: impl Fn() -> io::Result<()>,
+        sync_all: impl FnOnce() -> io::Result<()>,
+        sync_one: impl Fn() -> io::Result<()>,
     ) -> io::Result<FlushMethod> {
-        let alone = || one().map(|()| FlushMethod::FsyncEach);
+        let alone = || sync_one().map(|()| FlushMethod::FsyncEach);
         if !FlushMethod::may_be_batched(bytes) {
             return alone();
         }
@@ -80,54 +83,55 @@ impl GroupSync {
         state.arrived += 1;
         state.waiting += 1;
         state.bytes += bytes;
-        let mine = state.arrived;
+        let own_number = state.arrived;
         while state.is_flushing {
             state = self
                 .ended
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
-            if state.covered >= mine {
+            if state.covered >= own_number {
                 return Ok(FlushMethod::Syncfs);
             }
-            if state.sync_alone >= mine {
+            if state.sync_alone >= own_number {
                 drop(state);
                 return alone();
             }
         }
-        // Whoever is here first decides for all who wait, and those who come meanwhile wait for the next.
-        let way = FlushMethod::choose(
+        // The first upload here decides for all that wait; those that arrive meanwhile wait for the
+        // next flush.
+        let method = FlushMethod::choose(
             state.waiting,
             state.bytes,
             self.unsynced.load(Ordering::Relaxed),
         );
-        let upto = state.arrived;
+        let last_number = state.arrived;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if way == FlushMethod::FsyncEach {
-            state.sync_alone = upto;
+        if method == FlushMethod::FsyncEach {
+            state.sync_alone = last_number;
             self.ended.notify_all();
         }
         drop(state);
-        let done = match way {
-            FlushMethod::FsyncEach => one(),
-            FlushMethod::Syncfs => all(),
+        let result = match method {
+            FlushMethod::FsyncEach => sync_one(),
+            FlushMethod::Syncfs => sync_all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
-        match (way, &done) {
-            (FlushMethod::Syncfs, Ok(())) => state.covered = upto,
-            // It may have been anybody's file: each asks for its own.
-            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = upto,
+        match (method, &result) {
+            (FlushMethod::Syncfs, Ok(())) => state.covered = last_number,
+            // The failure may concern any file, so each syncs itself.
+            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
             (FlushMethod::FsyncEach, _) => {}
         }
         drop(state);
         self.ended.notify_all();
-        match (way, done) {
+        match (method, result) {
             (FlushMethod::Syncfs, Err(error)) => {
-                tracing::warn!(%error, "uploads are made durable one by one");
+                tracing::warn!(%error, "syncfs failed: uploads are synced one by one");
                 alone()
             }
-            (_, done) => done.map(|()| way),
+            (_, result) => result.map(|()| method),
         }
     }
 
@@ -143,21 +147,22 @@ mod tests {
 
     use super::*;
 
-    /// Enough to wait for others.
+    /// Enough bytes to wait for others.
     const LARGE: u64 = 1 << 20;
 
-    /// Eight uploads that come while one is synced: how often each call is made, and how often one fails.
-    fn eight(all: fn() -> io::Result<()>, one: fn() -> io::Result<()>) -> [usize; 3] {
+    /// Eight uploads that arrive while one is synced: how often each call is made, and how many
+    /// uploads fail.
+    fn eight(sync_all: fn() -> io::Result<()>, sync_one: fn() -> io::Result<()>) -> [usize; 3] {
         let syncing = GroupSync::default();
         let counts = [const { AtomicUsize::new(0) }; 3];
         let count = |which: usize| counts[which].fetch_add(1, Ordering::Relaxed);
         let (release, held) = mpsc::channel::<()>();
-        let (begun, has_begun) = mpsc::channel::<()>();
+        let (started, has_begun) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             let syncing = &syncing;
             scope.spawn(move || {
                 let hold = || {
-                    begun.send(()).expect("the test");
+                    started.send(()).expect("the test");
                     held.recv().map_err(io::Error::other)
                 };
                 syncing
@@ -167,18 +172,18 @@ mod tests {
             has_begun.recv().expect("the first");
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let done = syncing.sync_with(
+                    let result = syncing.sync_with(
                         LARGE,
                         || {
                             count(0);
-                            all()
+                            sync_all()
                         },
                         || {
                             count(1);
-                            one()
+                            sync_one()
                         },
                     );
-                    if done.is_err() {
+                    if result.is_err() {
                         count(2);
                     }
                 });
@@ -192,12 +197,12 @@ mod tests {
     }
 
     #[test]
-    fn those_that_wait_are_synced_together() {
+    fn waiting_uploads_are_synced_together() {
         assert_eq!(eight(|| Ok(()), || Ok(())), [1, 0, 0]);
     }
 
     #[test]
-    fn a_failure_of_all_is_asked_for_by_each() {
+    fn after_a_failed_syncfs_each_upload_syncs_itself() {
         let fails = || Err(io::Error::other("a disk"));
         assert_eq!(eight(fails, || Ok(())), [1, 8, 0]);
         assert_eq!(eight(fails, fails), [1, 8, 8]);

@@ -1,14 +1,16 @@
-//! Reading a folder: what is in it, and a page of it in order.
+//! Reads folders: all entries, or a sorted page of them.
 //!
-//! A [`OpenFolder`] is an open directory, which [`StoreRoot`] opened from a key. All is looked at relative to that descriptor and without
-//! following links. What a link leads to is asked of [`StoreRoot`], so that the kernel resolves it beneath the root; one that leads out,
-//! or nowhere, is not listed. No path is put together from strings here.
+//! An [`OpenFolder`] is an open directory, which [`StoreRoot`] opened from a key. Entries are
+//! looked up relative to its descriptor, without following links. [`StoreRoot`] resolves the target
+//! of a link, so that the kernel keeps it beneath the root; a link that leads out, or nowhere, is
+//! not listed. No path is put together from strings here.
 //!
-//! Not listed either: what has no key (the store's own room at the top, names that are too long) and what uploads leave beside
-//! their targets while they run.
+//! Also left out are entries without a key (the store's temporary folder, names that are too long)
+//! and the temporary files of uploads.
 //!
-//! Memory: [`FolderEntries`] holds one buffer of the kernel's, whatever the size of the directory. [`OpenFolder::page`] holds at most twice
-//! the page's limit of names (see [`best`]). Everything here may wait for a disk, and belongs on a thread that may.
+//! Memory: [`FolderEntries`] holds one kernel buffer, whatever the size of the directory.
+//! [`OpenFolder::page`] holds at most twice the page's limit of names. Everything here may wait for
+//! a disk, and belongs on a thread that may.
 
 mod cursor;
 mod directory_pass;
@@ -33,42 +35,42 @@ pub use self::cursor::{ListingCursor, ListingCursorError};
 pub(crate) use self::entry::modification_time;
 pub use self::order::{PageRequest, PageStart, SortKey};
 
-/// What an entry is, in the order of a listing.
+/// The kind of an entry, in the order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A directory, or a link to one beneath the root.
     Folder,
     /// A regular file, or a link to one beneath the root.
     File,
-    /// A pipe, a socket, a device: shown, and not to be had.
+    /// A pipe, a socket, a device: listed, but cannot be downloaded.
     Other,
 }
 
-/// One line of a listing.
+/// One entry of a listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderEntry {
     /// As the file system has it: any bytes but NUL and slash.
     pub name: Vec<u8>,
-    /// What it is; of a link, what it leads to.
+    /// The kind; of a link, the kind of its target.
     pub kind: EntryKind,
-    /// Bytes in it. Zero for all but files, whose size it is.
+    /// Bytes of a file, zero for all others.
     pub len: u64,
-    /// When its content changed last, by the file system's clock.
+    /// When its content was last changed, by the file system's clock.
     pub modified: SystemTime,
 }
 
-/// A page of a folder, in order.
+/// A sorted page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FolderPage {
-    /// The entries. Fewer than were selected where some went away meanwhile.
+    /// The entries. Entries that were deleted meanwhile are missing.
     pub entries: Vec<FolderEntry>,
-    /// How many entries the folder had, as they went by.
+    /// How many entries the folder had.
     pub total: u64,
     /// How many of them come before this page.
     pub preceding: u64,
     /// Where the next page begins, if there is one.
     pub next: Option<ListingCursor>,
-    /// Where the page before this one ends, if there is one.
+    /// Where the previous page ends, if there is one.
     pub previous: Option<ListingCursor>,
 }
 
@@ -80,19 +82,19 @@ pub struct OpenFolder {
     dir: OwnedFd,
 }
 
-/// Something in a folder that was opened.
+/// An entry of a folder that was opened.
 #[derive(Debug)]
 pub(crate) struct OpenedEntry {
     pub(crate) name: Vec<u8>,
     pub(crate) kind: EntryKind,
     /// As it was when it was opened.
     pub(crate) stat: Stat,
-    /// Whether a link led here.
+    /// Whether the entry is a link to it.
     pub(crate) is_link: bool,
     pub(crate) fd: OwnedFd,
 }
 
-/// Something in a folder that could not be.
+/// An entry of a folder that could not be opened.
 #[derive(Debug)]
 pub(crate) struct UnopenedEntry {
     pub(crate) name: Vec<u8>,
@@ -115,13 +117,13 @@ impl OpenFolder {
         })
     }
 
-    /// Where it is.
+    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key
     }
 
-    /// All that is in it, as the directory has it.
+    /// All its entries, in the order of the directory.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -132,59 +134,59 @@ impl OpenFolder {
         })
     }
 
-    /// A page of it. One pass over the directory; sorted by name, only what is on the page is looked at closer (and links, as
-    /// folders come first).
+    /// A sorted page of it. Reads the directory once. If it is sorted by name, only the entries of
+    /// the page are looked up (and links, as folders come first).
     ///
     /// # Errors
-    /// When the directory cannot be read, or something in it cannot be looked at. What goes away meanwhile is left out.
-    pub fn page(&self, ask: &PageRequest) -> io::Result<FolderPage> {
-        let mut pass = DirectoryPass::new(ask);
+    /// When the directory cannot be read, or an entry cannot be looked up. Entries that are deleted meanwhile are left out.
+    pub fn page(&self, request: &PageRequest) -> io::Result<FolderPage> {
+        let mut pass = DirectoryPass::new(request);
         let mut dir = Dir::read_from(&self.dir)?;
-        while let Some(seen) = self.location.next_record(&mut dir)? {
-            if let Some(candidate) = self.rank_entry(seen, ask.sort)? {
+        while let Some(record) = self.location.next_record(&mut dir)? {
+            if let Some(candidate) = self.rank_entry(record, request.sort)? {
                 pass.push(candidate);
             }
         }
-        let (mut page, chosen) = pass.finish(ask);
-        for (rank, found) in chosen {
-            let found = match found {
-                Some(found) => Some(found),
+        let (mut page, selected) = pass.finish(request);
+        for (rank, entry) in selected {
+            let entry = match entry {
+                Some(entry) => Some(entry),
                 None => self.location.look_up(self.dir.as_fd(), &rank.name)?,
             };
-            let entry = found.map(|found| found.into_entry(rank.name));
+            let entry = entry.map(|entry| entry.into_entry(rank.name));
             page.entries.extend(entry);
         }
         Ok(page)
     }
 
-    /// Ranks an entry; `None` where there is nothing to show.
+    /// Ranks an entry; `None` if it is not listed.
     fn rank_entry(
         &self,
-        seen: DirectoryRecord,
+        record: DirectoryRecord,
         sort: SortKey,
     ) -> io::Result<Option<EntryCandidate>> {
-        if let (SortKey::Name, Some(kind)) = (sort, seen.kind) {
-            return Ok(Some((SortRank::new(kind, 0, seen.name), None)));
+        if let (SortKey::Name, Some(kind)) = (sort, record.kind) {
+            return Ok(Some((SortRank::new(kind, 0, record.name), None)));
         }
-        let Some(found) = self.location.look_up(self.dir.as_fd(), &seen.name)? else {
+        let Some(entry) = self.location.look_up(self.dir.as_fd(), &record.name)? else {
             return Ok(None);
         };
         let value = match sort {
             SortKey::Name => 0,
-            SortKey::Size => found.len.into(),
-            SortKey::Modified => order::nanoseconds(found.modified),
+            SortKey::Size => entry.len.into(),
+            SortKey::Modified => order::nanoseconds(entry.modified),
         };
         Ok(Some((
-            SortRank::new(found.kind, value, seen.name),
-            Some(found),
+            SortRank::new(entry.kind, value, record.name),
+            Some(entry),
         )))
     }
 }
 
-/// All entries of a folder, in no order, as the directory is read.
+/// All entries of a folder, in the order of the directory.
 ///
-/// It ends after the first error. Each step may wait for a disk; between two of them nothing is held but a descriptor and a buffer,
-/// so whoever is slow to take the entries costs no thread.
+/// Ends after the first error. Each step may wait for a disk; between two steps it holds nothing
+/// but a descriptor and a buffer, so a slow reader costs no thread.
 #[derive(Debug)]
 pub struct FolderEntries {
     location: FolderLocation,
@@ -192,26 +194,26 @@ pub struct FolderEntries {
 }
 
 impl FolderEntries {
-    /// The folder they are in.
+    /// The folder's key.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {
         &self.location.key
     }
 
-    /// The next file or folder, opened. Says what could not be opened, which the walk can go on behind.
+    /// Opens the next file or folder. An entry that cannot be opened does not end the walk.
     pub(crate) fn next_member(&mut self) -> io::Result<Option<Result<OpenedEntry, UnopenedEntry>>> {
         loop {
-            let Some(seen) = self.location.next_record(&mut self.dir)? else {
+            let Some(record) = self.location.next_record(&mut self.dir)? else {
                 return Ok(None);
             };
-            // A device may do something when it is opened.
-            if seen.kind != Some(EntryKind::Other) {
-                return Ok(Some(self.open(seen.name)));
+            // Opening a device may have side effects.
+            if record.kind != Some(EntryKind::Other) {
+                return Ok(Some(self.open(record.name)));
             }
         }
     }
 
-    /// What was opened, as a folder to be read itself.
+    /// The entries of a folder that was opened.
     pub(crate) fn descend(&self, opened: OpenedEntry) -> io::Result<Self> {
         let key = self
             .location
@@ -250,16 +252,16 @@ impl Iterator for FolderEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let seen = match self.location.next_record(&mut self.dir) {
-                Ok(seen) => seen?,
+            let record = match self.location.next_record(&mut self.dir) {
+                Ok(record) => record?,
                 Err(error) => return Some(Err(error)),
             };
             let dir = match self.dir.fd() {
                 Ok(dir) => dir,
                 Err(error) => return Some(Err(error.into())),
             };
-            match self.location.look_up(dir, &seen.name) {
-                Ok(Some(found)) => return Some(Ok(found.into_entry(seen.name))),
+            match self.location.look_up(dir, &record.name) {
+                Ok(Some(entry)) => return Some(Ok(entry.into_entry(record.name))),
                 Ok(None) => {}
                 Err(error) => return Some(Err(error)),
             }

@@ -1,22 +1,22 @@
-//! One change of a key at a time.
+//! Locks that allow one change of a key at a time.
 //!
-//! A condition is looked at and then a name is given: nobody else may change the key between. Locks are shared by keys of one hash, held for a few
-//! system calls on threads that may wait, and never two at a time.
+//! A change checks a condition and then renames: no other change may come between. Keys of one hash
+//! share a lock. Locks are held for a few system calls on threads that may wait, and never two at a
+//! time.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crate::ObjectKey;
 
-/// More than threads that could hold one.
+/// More than the threads that could hold one.
 const LOCKS: usize = 128;
 
-/// The locks.
+/// One lock for each hash.
 #[derive(Debug)]
 pub(super) struct KeyLocks {
     /// By a hash that no client knows.
     locks: Box<[Mutex<()>]>,
-    /// The hash.
     hasher: RandomState,
 }
 
@@ -37,7 +37,8 @@ impl KeyLocks {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same without waiting: `None` while somebody changes it, or a key of the same hash.
+    /// Returns `None` instead of waiting, while somebody changes the key or another one of the same
+    /// hash.
     pub(super) fn try_lock(&self, key: &ObjectKey) -> Option<MutexGuard<'_, ()>> {
         match self.lock_of(key).try_lock() {
             Ok(guard) => Some(guard),
@@ -47,7 +48,7 @@ impl KeyLocks {
     }
 
     fn lock_of(&self, key: &ObjectKey) -> &Mutex<()> {
-        let which = self.hasher.hash_one(key) % LOCKS as u64;
-        &self.locks[usize::try_from(which).unwrap_or(0)]
+        let index = self.hasher.hash_one(key) % LOCKS as u64;
+        &self.locks[usize::try_from(index).unwrap_or(0)]
     }
 }

@@ -1,15 +1,19 @@
 //! The store: files beneath a directory, by their keys.
 //!
-//! It knows nothing of HTTP. A key is a plain file, so that people find their files with any other program, and other programs may
-//! change them at any time: nothing is believed that was not looked at for this request.
+//! It knows nothing of HTTP. Each object is a plain file, so users find their files with any other
+//! program. Other programs may change them at any time, so nothing is trusted that was not checked
+//! for this request.
 //!
-//! [`FileStore::open_file`] opens a version of a file, which stays that version while it is read; [`FileStore::begin_upload`] begins an [`Upload`], which
-//! commits or vanishes; [`FileStore::delete`] removes; [`StoreRoot::open_folder`] is where listings begin. All of these may wait for a disk, and
-//! run on [`DiskThreads`]'s threads; [`FileStore::try_open_file`] and what else ends so does without waiting what can be done so.
+//! [`FileStore::open_file`] opens a version of a file, which stays that version while it is read.
+//! [`FileStore::begin_upload`] begins an [`Upload`], which commits or is discarded.
+//! [`FileStore::delete`] deletes. Listings begin with [`StoreRoot::open_folder`]. All of these may
+//! wait for a disk and run on [`DiskThreads`]; the `try_` functions do the same where it needs no
+//! waiting.
 //!
-//! What the parts do: `root` turns keys into descriptors, `object` is an open file, `version` what it is, `max_open_files` keeps some of them
-//! between requests, `deferred_close` lets go of them, `temporaries` has the temporaries, `upload` fills them, `folders` makes the way to their keys, `quota`
-//! counts, `recount` does so anew, `digest` keeps what an upload hashed to.
+//! `root` opens descriptors by key, `object` is an open file, `version` identifies its content,
+//! `open_files` caches open files between requests, `deferred_close` closes them; `temporary_files` holds temporary
+//! files, `upload` fills them, `created_folders` creates parent folders; `quota` counts bytes, `recount`
+//! counts them again; `stored_digest` stores the digests of uploads.
 
 mod created_folders;
 mod deferred_close;
@@ -68,46 +72,46 @@ use root::OpenScope;
 use temporary_files::TemporaryFolder;
 use timestamps::UploadTimestamps;
 
-/// What a caller thinks of the version that has a key, or of there being none.
+/// A condition on the version that has a key now; `None` means that no file has it.
 pub type VersionCheck<'a> = &'a dyn Fn(Option<&FileMetadata>) -> bool;
 
-/// A store, open.
+/// An open store.
 #[derive(Debug)]
 pub struct FileStore {
-    /// What it lies beneath. Listings and archives have it, too, for as long as they are read.
+    /// The root directory. Listings and archives share it for as long as they are read.
     root: Arc<StoreRoot>,
-    /// How it was opened.
+    /// The options it was opened with.
     options: FileStoreOptions,
-    /// Where uploads are until they are whole; none in a store for reading.
+    /// Temporary files of uploads; `None` in a read-only store.
     temporaries: Option<TemporaryFolder>,
-    /// Makes the way to keys.
+    /// Creates the parent folders of keys.
     folders: Arc<FolderCreator>,
-    /// Files that are asked for often.
+    /// Files that are requested often.
     open_files: OpenFileCache,
-    /// Where large ones are closed.
+    /// Closes large files.
     deferred_close: Arc<DeferredClose>,
-    /// What it holds.
+    /// Counts what the store holds.
     quota: Arc<StorageQuota>,
-    /// Finds out what other programs did to that.
+    /// Finds out what other programs added or removed.
     recount: QuotaRecount,
-    /// One change of a key at a time.
+    /// Allows one change of a key at a time.
     locks: KeyLocks,
-    /// Times for uploads.
+    /// Modification times of uploads.
     timestamps: UploadTimestamps,
-    /// What makes uploads durable.
+    /// Makes uploads durable.
     group_sync: GroupSync,
-    /// Whether all of it is memory, but for what is mounted beneath it.
+    /// Whether everything on the root's mount is in memory.
     is_memory: bool,
-    /// Temporaries that an earlier process had left.
+    /// Temporary files of an earlier process that were removed.
     removed_leftovers: usize,
 }
 
 impl FileStore {
-    /// Opens a directory as a store. Where it may be written to, what is left of uploads is removed; where it has a quota, what it
-    /// holds is counted: a look at every file.
+    /// Opens a directory as a store. A writable store removes temporary files that an earlier
+    /// process left. A store with a quota counts its bytes, which looks up every file.
     ///
     /// # Errors
-    /// When it is no directory, or may not be read, or written to as was asked for.
+    /// When the path is not a directory, or may not be read, or written to as the options ask.
     pub fn open(path: &Path, options: FileStoreOptions) -> Result<Self, StoreError> {
         let root = StoreRoot::open(path)?;
         let root = match options.follow_links {
@@ -115,7 +119,7 @@ impl FileStore {
             false => root.without_links(),
         };
         let root = Arc::new(root);
-        let (room, cleaned) = match options.writable {
+        let (temporaries, cleaned) = match options.writable {
             true => Some(TemporaryFolder::open(&root)?).unzip(),
             false => (None, None),
         };
@@ -125,7 +129,7 @@ impl FileStore {
         };
         let is_durable = options.writable && options.durability == UploadDurability::Full;
         if is_durable {
-            // Folders that an earlier process had made, and was killed before it told anybody.
+            // An earlier process may have created folders and been killed before it synced them.
             rustix::fs::syncfs(root.top())?;
         }
         Ok(Self {
@@ -137,7 +141,7 @@ impl FileStore {
             is_memory: root.is_memory(),
             root,
             options,
-            temporaries: room,
+            temporaries,
             locks: KeyLocks::default(),
             timestamps: UploadTimestamps::default(),
             group_sync: GroupSync::default(),
@@ -145,19 +149,19 @@ impl FileStore {
         })
     }
 
-    /// What it lies beneath: for listings.
+    /// The root directory, for listings.
     #[must_use]
     pub fn root(&self) -> &Arc<StoreRoot> {
         &self.root
     }
 
-    /// How it was opened.
+    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> &FileStoreOptions {
         &self.options
     }
 
-    /// How many temporaries of an earlier process were removed.
+    /// How many temporary files of an earlier process were removed.
     #[must_use]
     pub fn removed_leftovers(&self) -> usize {
         self.removed_leftovers
@@ -172,7 +176,8 @@ impl FileStore {
         self.share_opened(key, OpenObject::from_fd(opened)?)
     }
 
-    /// The same without waiting for a disk: from what is open, or what the kernel has in its caches.
+    /// Does the same without waiting for a disk: with a cached open file, or by the kernel's
+    /// caches.
     pub fn try_open_file(
         &self,
         key: &ObjectKey,
@@ -187,7 +192,7 @@ impl FileStore {
                 }
                 CachedLookup::WouldBlock => CachedLookup::WouldBlock,
             },
-            // Closing others to make room is for whoever may wait.
+            // Closing other files may wait, so a thread that may wait does it.
             CachedLookup::Ready(Err(StoreError::Io(error))) if is_descriptor_limit(&error) => {
                 CachedLookup::WouldBlock
             }
@@ -196,39 +201,39 @@ impl FileStore {
         }
     }
 
-    /// Begins to put a file. `wanted`: what its bytes must hash to.
+    /// Begins an upload whose bytes must match the digests in `expected`.
     ///
     /// # Errors
-    /// When a part of the key is a file, or the store is for reading, or the disk says so.
+    /// When a parent in the key is a file, the store is read-only, or the disk fails.
     pub fn begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        wanted: Vec<Checksum>,
+        expected: Vec<Checksum>,
     ) -> Result<Upload, StoreError> {
-        self.retry_after_closing(|| Upload::begin(self, key, wanted.clone(), OpenScope::Anywhere))
+        self.retry_after_closing(|| Upload::begin(self, key, expected.clone(), OpenScope::Anywhere))
     }
 
-    /// The same without waiting for a disk, where all of the store is memory.
+    /// Does the same without waiting for a disk, if the whole store is in memory.
     pub fn try_begin_upload(
         self: &Arc<Self>,
         key: &ObjectKey,
-        wanted: &[Checksum],
+        expected: &[Checksum],
     ) -> CachedLookup<Result<Upload, StoreError>> {
         if !self.is_memory && !self.options.discard_uploads {
             return CachedLookup::WouldBlock;
         }
-        match Upload::begin(self, key, wanted.to_vec(), OpenScope::OneMount) {
-            // Its folder is on another mount: the kernel does not go there.
+        match Upload::begin(self, key, expected.to_vec(), OpenScope::OneMount) {
+            // The folder is on another mount, which this open does not enter.
             Err(StoreError::NotFound) => CachedLookup::WouldBlock,
             Err(StoreError::Io(error)) if is_descriptor_limit(&error) => CachedLookup::WouldBlock,
             done => CachedLookup::Ready(done),
         }
     }
 
-    /// Asks `check` about what has a key now, and says whether anything has.
+    /// Checks a condition on the version that has a key now. Returns whether there is one.
     ///
     /// # Errors
-    /// [`StoreError::ConditionFailed`] if it does not like that.
+    /// [`StoreError::ConditionFailed`] if the condition does not hold.
     pub fn check(&self, key: &ObjectKey, check: VersionCheck<'_>) -> Result<bool, StoreError> {
         let current = self.current_metadata(key)?;
         match check(current.as_ref()) {
@@ -237,29 +242,30 @@ impl FileStore {
         }
     }
 
-    /// Whether so many more bytes are within the quota, whatever they replace. It is a look, and no claim, and waits for nothing.
+    /// Whether the quota has room for this many more bytes, whatever they replace. Reserves nothing
+    /// and does not wait.
     #[must_use]
     pub fn fits_quota(&self, bytes: u64) -> bool {
         self.quota.fits(bytes)
     }
 
-    /// Whether so many bytes in place of what has a key are. May wait for a disk.
+    /// Checks that a file of this many bytes can replace the one that has the key. May wait for a
+    /// disk.
     ///
     /// # Errors
-    /// [`StoreError::OverQuota`] if they are not, and [`StoreError::NoSpace`] if the disk has no room for them: it needs that beside what
-    /// is there.
+    /// [`StoreError::OverQuota`] if the quota has no room, and [`StoreError::NoSpace`] if the disk has none: it must hold both versions for a while.
     pub fn check_space(&self, key: &ObjectKey, bytes: u64) -> Result<(), StoreError> {
         if !self.options.discard_uploads && self.free_bytes(key).is_some_and(|free| free < bytes) {
             return Err(StoreError::NoSpace);
         }
-        let there = key.split_parent().map_or(0, |(above, name)| {
-            let folder = self.root.open_folder(&above);
+        let there = key.split_parent().map_or(0, |(parent, name)| {
+            let folder = self.root.open_folder(&parent);
             folder.map_or(0, |folder| usage::file_bytes(folder, name))
         });
         self.quota.check(bytes, there)
     }
 
-    /// Bytes that are free where a key is, or will be once its folders are made; `None` if the file system does not say.
+    /// Free bytes of the file system on which the key is or will be; `None` if it does not say.
     fn free_bytes(&self, key: &ObjectKey) -> Option<u64> {
         let mut folder = key.split_parent()?.0;
         let found = loop {
@@ -269,12 +275,12 @@ impl FileStore {
             }
         };
         let stat = rustix::fs::fstatvfs(found).ok()?;
-        // Some, of networks, have no such count.
+        // Some network file systems do not report this.
         (stat.f_blocks > 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Closes files that nobody asks for any more, and counts anew for a little while where there is a quota. To be called every
-    /// few seconds, where waiting is allowed.
+    /// Closes cached files that are no longer requested, and continues the recount if there is a
+    /// quota. To be called every few seconds, on a thread that may wait.
     pub fn maintain(&self) {
         self.open_files.sweep();
         if self.options.writable {
@@ -282,7 +288,7 @@ impl FileStore {
         }
     }
 
-    /// Opens something, and once more if no descriptors were left and files that are kept open could leave some of theirs.
+    /// Opens something; if no descriptors are left, closes cached files and tries once more.
     ///
     /// # Errors
     /// Those of `open`.
@@ -300,13 +306,13 @@ impl FileStore {
         }
     }
 
-    /// Closes a good part of the files that are kept open and that nobody is reading, since descriptors ran out. Whether there were any. May
-    /// wait.
+    /// Closes about half of the cached files that nobody is reading, since descriptors ran out.
+    /// Returns whether there were any. May wait.
     pub fn close_idle_files(&self) -> bool {
         self.open_files.close_idle()
     }
 
-    /// Large files that were removed are closed there from now on, and not by whoever happens to be the last to read them.
+    /// Sets the threads that close large deleted files, so that their last reader does not have to.
     pub fn set_threads(&self, disk: &DiskThreads) {
         self.deferred_close.set_threads(disk);
     }
@@ -328,7 +334,7 @@ impl FileStore {
         }
     }
 
-    /// What is known of what has a key now.
+    /// The metadata of the version that has a key now.
     fn current_metadata(&self, key: &ObjectKey) -> Result<Option<FileMetadata>, StoreError> {
         match self.open_file(key) {
             Ok(object) => Ok(Some(object.metadata().clone())),

@@ -1,7 +1,8 @@
-//! A file of the store that is open to be read: opened once, shared by all who read it, and let go of where that may take long.
+//! An open file of the store: opened once, shared by all its readers, and closed on another thread
+//! if that may take long.
 //!
-//! It is one version of the file ([`version`](super::version)), and stays that. What is in memory is read without waiting, and what is not
-//! is told apart.
+//! It is one version of the file ([`version`](super::version)) and stays that. Bytes in memory are
+//! read without waiting; for others the caller learns that it must wait.
 
 use std::fs::File;
 use std::io;
@@ -19,23 +20,23 @@ use super::filesystem_kind::FilesystemKind;
 use super::version::{FileMetadata, FileVersionId};
 use super::{CachedLookup, StoreError, stored_digest};
 
-/// How far apart looks for what is in memory are, and what is read at once, in bytes: what the kernel reads ahead.
+/// Bytes between two probes for residency, and of one read while prefetching: the kernel's
+/// readahead.
 const READAHEAD: usize = 128 << 10;
 
-/// One version of a file, open. It stays that version when the key gets another.
+/// One open version of a file. It stays that version when the key gets another.
 #[derive(Debug)]
 pub struct OpenObject {
-    /// Open to be read, until it is dropped.
+    /// Open for reading, until this is dropped.
     file: Option<File>,
-    /// What it is.
     metadata: FileMetadata,
-    /// To see whether the key still leads here.
+    /// To compare with the version that the key leads to later.
     pub(super) identity: FileVersionId,
-    /// Whether reading it may wait.
+    /// Whether reading may wait.
     filesystem: FilesystemKind,
-    /// Addresses that stand for its bytes, made when they are first wanted. `None`: the system had none to give.
+    /// A mapping of the file, made when it is first needed. `None`: the system had no room for one.
     mapping: OnceLock<Option<Mmap>>,
-    /// Where it is closed, if that may take long.
+    /// Closes the file if that may take long.
     pub(super) deferred_close: Option<Arc<DeferredClose>>,
 }
 
@@ -43,27 +44,25 @@ pub struct OpenObject {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub(super) enum OpenedKey {
-    /// A file.
     File(OpenObject),
-    /// A folder.
     Folder,
 }
 
 impl OpenObject {
-    /// The open file. Reading moves no position if it is done by offsets, as it must be: it is shared.
+    /// The open file. It is shared, so it must be read by offsets, which moves no position.
     #[must_use]
     #[expect(clippy::expect_used, reason = "it is taken by dropping alone")]
     pub fn file(&self) -> &File {
         self.file.as_ref().expect("it is open")
     }
 
-    /// What it is.
+    /// The metadata of this version.
     #[must_use]
     pub fn metadata(&self) -> &FileMetadata {
         &self.metadata
     }
 
-    /// Addresses that stand for its bytes, as `make` makes them. It is asked once.
+    /// The mapping that `map` makes; it is called once.
     pub(crate) fn mapping(&self, make: impl FnOnce(&File) -> io::Result<Mmap>) -> Option<&Mmap> {
         let made = || {
             make(self.file())
@@ -73,19 +72,21 @@ impl OpenObject {
         self.mapping.get_or_init(made).as_ref()
     }
 
-    /// Whether even a look at it may wait.
+    /// Whether any call on the file may block.
     #[must_use]
     pub fn is_remote(&self) -> bool {
         self.filesystem == FilesystemKind::Remote
     }
 
-    /// Looks whether it is still what it was when it was opened. Waits for a disk where [`OpenObject::is_remote`].
+    /// Checks that the file is still what it was when it was opened. Waits for a disk if
+    /// [`OpenObject::is_remote`].
     ///
-    /// Its length and the time of its last writing tell. The time of change does not: that goes on when the file's name goes to another
-    /// one, and this one is sent to its end all the same.
+    /// Compares its length and the time of its last modification. The time of change (ctime) is no
+    /// use: it advances when another file takes its name, and this one is sent to its end all the
+    /// same.
     ///
     /// # Errors
-    /// When it is another, or cannot be looked at.
+    /// When the file has changed, or cannot be looked up.
     pub fn check_unchanged(&self) -> io::Result<()> {
         let now = self.file().metadata()?;
         if now.len() == self.metadata.len && now.modified()? == self.metadata.modified {
@@ -94,10 +95,10 @@ impl OpenObject {
         Err(io::Error::other("the file was changed while it was sent"))
     }
 
-    /// Looks at what was opened. May wait for its digest.
+    /// Identifies an open descriptor. May wait for the stored digest.
     ///
     /// # Errors
-    /// When it is neither a file nor a folder, or cannot be looked at.
+    /// When it is neither a file nor a folder, or cannot be looked up.
     pub(super) fn from_fd(opened: OwnedFd) -> Result<OpenedKey, StoreError> {
         let Some(identity) = stat_version(&opened)? else {
             return Ok(OpenedKey::Folder);
@@ -106,25 +107,27 @@ impl OpenObject {
             true => stored_digest::read_stored_digest(&opened, &identity),
             false => None,
         };
-        let media = FilesystemKind::of_file(&opened);
-        Ok(OpenedKey::File(Self::new(opened, identity, digest, media)))
+        let filesystem = FilesystemKind::of_file(&opened);
+        Ok(OpenedKey::File(Self::new(
+            opened, identity, digest, filesystem,
+        )))
     }
 
-    /// The same without waiting: not for a file that may have a digest, where that may be on a disk.
+    /// Does the same without waiting; impossible if a digest may be stored on a disk.
     pub(super) fn try_from_fd(opened: OwnedFd) -> CachedLookup<Result<OpenedKey, StoreError>> {
         let identity = match stat_version(&opened) {
             Ok(Some(identity)) => identity,
             Ok(None) => return CachedLookup::Ready(Ok(OpenedKey::Folder)),
             Err(error) => return CachedLookup::Ready(Err(error)),
         };
-        let media = FilesystemKind::of_file(&opened);
-        let digest = match (identity.may_have_digest(), media) {
+        let filesystem = FilesystemKind::of_file(&opened);
+        let digest = match (identity.may_have_digest(), filesystem) {
             (false, _) => None,
             (true, FilesystemKind::Memory) => stored_digest::read_stored_digest(&opened, &identity),
             (true, _) => return CachedLookup::WouldBlock,
         };
         CachedLookup::Ready(Ok(OpenedKey::File(Self::new(
-            opened, identity, digest, media,
+            opened, identity, digest, filesystem,
         ))))
     }
 
@@ -144,10 +147,11 @@ impl OpenObject {
         }
     }
 
-    /// Reads from an offset, as far as that needs no disk. `None`: it would wait. Zero is the end of the file.
+    /// Reads at an offset if that needs no disk. `None`: it would wait. Zero is the end of the
+    /// file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn try_read(&self, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
         match self.filesystem {
             FilesystemKind::Memory => self.read(buffer, offset).map(Some),
@@ -156,17 +160,17 @@ impl OpenObject {
         }
     }
 
-    /// Reads from an offset. May wait. Zero is the end of the file.
+    /// Reads at an offset. May wait. Zero is the end of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| {
             rustix::io::pread(self.file(), &mut *buffer, offset)
         })?)
     }
 
-    /// Whether a range can be sent without waiting, as far as a look at a byte in each [`READAHEAD`] can tell.
+    /// Whether a range can be sent without waiting, judged by one byte in each `READAHEAD`.
     #[must_use]
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         match self.filesystem {
@@ -179,10 +183,10 @@ impl OpenObject {
         }
     }
 
-    /// Brings a range into memory, so that sending it waits for nothing. May wait.
+    /// Reads a range into the page cache, so that sending it does not wait. May wait.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     pub fn prefetch(&self, range: Range<u64>) -> io::Result<()> {
         let mut buffer = vec![0; READAHEAD];
         let mut at = range.start;
@@ -197,21 +201,21 @@ impl OpenObject {
 }
 
 impl Drop for OpenObject {
-    /// A large file that has no name any more frees its space with its last close.
+    /// The last close of a large deleted file frees its space, which takes long.
     fn drop(&mut self) {
-        let Some(closing) = self.deferred_close.take() else {
+        let Some(deferred_close) = self.deferred_close.take() else {
             return;
         };
         let has_name = |file: &File| rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0);
         let file = self.file.take();
-        // Where even that look may wait, it is not had here.
+        // On a remote file system even this `fstat` may wait, so it is skipped.
         if self.is_remote() || !file.as_ref().is_some_and(has_name) {
-            closing.drop_later((self.mapping.take(), file));
+            deferred_close.drop_later((self.mapping.take(), file));
         }
     }
 }
 
-/// What the system tells of a file; `None` of a folder.
+/// The version of a file; `None` for a folder.
 fn stat_version(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
     let stat = rustix::fs::fstat(opened)?;
     match FileType::from_raw_mode(stat.st_mode) {
@@ -221,14 +225,14 @@ fn stat_version(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
     }
 }
 
-/// Reads what the page cache has.
+/// Reads from the page cache alone.
 #[cfg(target_os = "linux")]
 fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
     use rustix::io::ReadWriteFlags;
     let mut slices = [io::IoSliceMut::new(buffer)];
     match rustix::io::preadv2(file, &mut slices, offset, ReadWriteFlags::NOWAIT) {
         Ok(read) => Ok(Some(read)),
-        // It is not in memory; or this file system cannot tell, and every read may wait.
+        // Not in memory; or this file system does not support the flag, and every read may wait.
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -254,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_just_written_is_read_without_waiting() {
+    fn recently_written_bytes_are_read_without_waiting() {
         for folder in ["/dev/shm", "."] {
             let folder = tempfile::tempdir_in(folder).expect("a directory");
             let path = folder.path().join("f");
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_none() {
+    fn folders_and_devices_are_not_objects() {
         let folder = tempfile::tempdir().expect("a directory");
         let opened = File::open(folder.path()).expect("a folder");
         assert!(matches!(

@@ -1,22 +1,23 @@
-//! How a store is opened.
+//! Options of a store.
 
 use std::str::FromStr;
 
 /// Options of a store.
 #[derive(Debug, Clone)]
 pub struct FileStoreOptions {
-    /// Whether anything may be changed. A store for reading makes nothing, not even its own room.
+    /// Whether files may be changed. A read-only store creates nothing, not even its temporary
+    /// folder.
     pub writable: bool,
-    /// Whether links that stay beneath the root are followed. Where rights are of a part of the store, they must not be: a key
-    /// in that part would be a way out of it.
+    /// Whether links that stay beneath the root are followed. If users have rights to only a part
+    /// of the store they must not be: a link in that part would lead out of it.
     pub follow_links: bool,
-    /// What an acknowledged upload has survived.
+    /// What an acknowledged upload survives.
     pub durability: UploadDurability,
-    /// Bytes that all files together may have; `None`: what the disk has.
+    /// Maximum bytes of all files together; `None` leaves it to the disk.
     pub quota: Option<u64>,
-    /// Files that are kept open between requests.
+    /// Maximum files that stay open between requests.
     pub max_open_files: usize,
-    /// Whether uploads are thrown away instead of written: to measure everything but the disk.
+    /// Whether uploads are discarded instead of written: to measure everything but the disk.
     pub discard_uploads: bool,
 }
 
@@ -27,27 +28,29 @@ impl Default for FileStoreOptions {
             follow_links: true,
             durability: UploadDurability::default(),
             quota: None,
-            // A hundredth of what common systems let a process open. They are kept in shards, some of which are full before all are: of a
-            // thousand files in room for 1024, one request in twenty found its file closed.
+            // A hundredth of the descriptors that common systems allow a process. The cache has
+            // shards, and some are full before all are: with 1024 entries for a thousand files, one
+            // request in twenty found its file closed.
             max_open_files: 4096,
             discard_uploads: false,
         }
     }
 }
 
-/// What has happened to an upload's bytes when it is acknowledged.
+/// How durable an upload is when it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UploadDurability {
-    /// They are with the system: a crash of this program loses nothing, a power cut may.
+    /// The system has the bytes: a crash of this program loses nothing, a power cut may.
     None,
-    /// They are on the disk (`fdatasync`). A power cut leaves the old version or the new one, each whole.
+    /// The bytes are on the disk (`fdatasync`): a power cut leaves the old version or the new one,
+    /// each whole.
     #[default]
     File,
-    /// The name is, too (`fsync` of the folder): a power cut leaves the new one.
+    /// The name is durable too (`fsync` of the folder): a power cut leaves the new version.
     Full,
 }
 
-/// Not a durability.
+/// The text names no durability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("durability is none, file or full")]
 pub struct UploadDurabilityError;

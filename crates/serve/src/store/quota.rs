@@ -1,12 +1,15 @@
 //! How many bytes the store holds, and may hold.
 //!
-//! Counted when it is opened, and by what goes through it after that: bytes are claimed before they are written and given back when
-//! their upload vanishes or a file goes. What other programs do beneath the root is found out by counting anew ([`recount`](super::recount)).
+//! The bytes are counted when the store is opened, and by its own uploads and deletions after that:
+//! an upload reserves bytes before they are written, and releases them if it fails. A
+//! [`recount`](super::recount) finds out what other programs did beneath the root.
 //!
-//! An upload that replaces a file need not find room for what it replaces: that much of it is not claimed. Only one upload to a key at a
-//! time counts on what is there, or a hundred of them would, and each has it on the disk beside the old version. So a store that is full
-//! has at most twice its quota on the disk while files are replaced. What was there may be gone when the upload has its name:
-//! [`QuotaReservation::prepare_commit`] looks once more, and then it may be too much after all.
+//! An upload that replaces a file needs no room for the bytes that it replaces: it does not reserve
+//! those. Only one upload to a key at a time may count on them, or a hundred would, and each of
+//! these is on the disk beside the old version. So a full store uses at most twice its quota on the
+//! disk while files are replaced. The old file may be gone when the upload commits:
+//! [`QuotaReservation::prepare_commit`] checks that again, and may then refuse the upload after
+//! all.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,54 +18,53 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::StoreError;
 use crate::ObjectKey;
 
-/// The count.
+/// The quota of a store and its use.
 #[derive(Debug)]
 pub(super) struct StorageQuota {
-    /// Bytes that may be; `None` and nothing is counted.
+    /// Maximum bytes; `None` if nothing is counted.
     limit: Option<u64>,
-    /// What is.
     count: Mutex<QuotaCount>,
-    /// Whether somebody was refused since that was asked last.
+    /// Whether an upload was refused since the flag was last taken.
     refused: AtomicBool,
 }
 
-/// What is.
+/// Bytes in use.
 #[derive(Debug, Default)]
 struct QuotaCount {
     /// Bytes in files.
     files: u64,
-    /// Bytes of uploads that are under way.
+    /// Bytes reserved by unfinished uploads.
     reserved: u64,
-    /// Bytes that came to be in files, ever.
+    /// Bytes ever added to files.
     added: u64,
-    /// Bytes that went, ever.
+    /// Bytes ever removed from files.
     removed: u64,
-    /// Bytes of changes of which the disk may know and this count does not yet.
+    /// Bytes of changes that the disk may show and this count does not yet.
     in_flux: u64,
-    /// Keys of which an upload counts on what is there.
+    /// Keys whose old bytes an upload counts on.
     replaced: HashSet<ObjectKey>,
 }
 
-/// When a count of the disk was begun.
+/// The state of the count when a recount began.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecountStart {
     added: u64,
     removed: u64,
 }
 
-/// Bytes claimed by an upload; given back when it is dropped, unless they were kept.
+/// The bytes that an upload has reserved; released when this is dropped, unless it was committed.
 #[derive(Debug)]
 pub(super) struct QuotaReservation {
     quota: Arc<StorageQuota>,
-    /// Claimed.
+    /// Reserved bytes.
     bytes: u64,
-    /// In place of what is there, and not claimed.
+    /// Bytes that replace old ones and need no reservation.
     replacing: u64,
-    /// What is there beyond that.
+    /// Old bytes that are not counted on yet.
     replaceable: u64,
-    /// Which key that is of.
+    /// The key of the old bytes.
     replaced_key: Option<ObjectKey>,
-    /// Its part of what is changing.
+    /// Its part of [`QuotaCount::in_flux`].
     in_flux: u64,
 }
 
@@ -80,57 +82,65 @@ impl StorageQuota {
         }
     }
 
-    /// Whether anything is counted.
+    /// Whether there is a limit; without one nothing is counted.
     pub(super) fn is_limited(&self) -> bool {
         self.limit.is_some()
     }
 
-    /// Begins a claim of nothing, for a key that has a file of so many bytes.
-    pub(super) fn reserve(self: &Arc<Self>, key: &ObjectKey, there: u64) -> QuotaReservation {
-        let counts_on_it =
-            there > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
+    /// Begins a reservation of no bytes, for a key whose file has `existing_bytes` bytes.
+    pub(super) fn reserve(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        existing_bytes: u64,
+    ) -> QuotaReservation {
+        let replaces =
+            existing_bytes > 0 && self.is_limited() && self.lock().replaced.insert(key.clone());
         QuotaReservation {
             quota: Arc::clone(self),
             bytes: 0,
             replacing: 0,
-            replaceable: if counts_on_it { there } else { 0 },
-            replaced_key: counts_on_it.then(|| key.clone()),
+            replaceable: if replaces { existing_bytes } else { 0 },
+            replaced_key: replaces.then(|| key.clone()),
             in_flux: 0,
         }
     }
 
-    /// Whether so many more would be within the quota just now.
+    /// Whether this many more bytes fit now.
     pub(super) fn fits(&self, bytes: u64) -> bool {
-        self.limit.is_none_or(|most| self.lock().fits(bytes, most))
+        self.limit
+            .is_none_or(|limit| self.lock().fits(bytes, limit))
     }
 
-    /// Whether a file of so many bytes would be, in place of one of `there`.
+    /// Checks that a file of `bytes` fits in place of one of `existing_bytes`.
     ///
     /// # Errors
-    /// When it would not.
-    pub(super) fn check(&self, bytes: u64, there: u64) -> Result<(), StoreError> {
-        let Some(most) = self.limit else {
+    /// When it does not.
+    pub(super) fn check(&self, bytes: u64, existing_bytes: u64) -> Result<(), StoreError> {
+        let Some(limit) = self.limit else {
             return Ok(());
         };
         let count = self.lock();
-        match count.fits(bytes.saturating_sub(there), most) {
+        match count.fits(bytes.saturating_sub(existing_bytes), limit) {
             true => Ok(()),
-            false => Err(self.refuse(count.free(most).saturating_add(there), Some(bytes))),
+            false => Err(self.refuse(
+                count.free(limit).saturating_add(existing_bytes),
+                Some(bytes),
+            )),
         }
     }
 
-    /// Somebody is refused, whose file might have so many bytes.
+    /// Notes a refusal, and makes its error.
     fn refuse(&self, room: u64, needed: Option<u64>) -> StoreError {
         self.refused.store(true, Ordering::Relaxed);
         StoreError::OverQuota { room, needed }
     }
 
-    /// Whether somebody was refused since this was asked last.
+    /// Whether an upload was refused since the last call.
     pub(super) fn take_refused(&self) -> bool {
         self.refused.swap(false, Ordering::Relaxed)
     }
 
-    /// Removes a file of so many bytes.
+    /// Removes a file of `bytes`.
     pub(super) fn remove_file<E>(
         &self,
         bytes: u64,
@@ -149,7 +159,7 @@ impl StorageQuota {
         removed
     }
 
-    /// A count of the disk begins.
+    /// Begins a recount.
     pub(super) fn begin_recount(&self) -> RecountStart {
         let count = self.lock();
         RecountStart {
@@ -158,17 +168,19 @@ impl StorageQuota {
         }
     }
 
-    /// A count of the disk has ended, and found so many bytes.
+    /// Finishes a recount that found this many bytes.
     ///
-    /// What changed while it ran it saw or not: it tells the truth to within that. So what was believed stays if it lies therein.
+    /// It may or may not have seen the changes that were made while it ran, so it is exact to
+    /// within those. The present count stays if it lies within that range.
     pub(super) fn finish_recount(&self, since: RecountStart, found: u64) {
         let mut count = self.lock();
-        let came = count.added - since.added + count.in_flux;
-        let went = count.removed - since.removed + count.in_flux;
-        let before = count.files;
-        count.files = before.clamp(found.saturating_sub(went), found.saturating_add(came));
-        if count.files != before {
-            tracing::debug!(before, now = count.files, "the store was counted anew");
+        let added = count.added - since.added + count.in_flux;
+        let removed = count.removed - since.removed + count.in_flux;
+        let replaced_bytes = count.files;
+        count.files =
+            replaced_bytes.clamp(found.saturating_sub(removed), found.saturating_add(added));
+        if count.files != replaced_bytes {
+            tracing::debug!(replaced_bytes, now = count.files, "the store was recounted");
         }
     }
 
@@ -178,49 +190,50 @@ impl StorageQuota {
 }
 
 impl QuotaCount {
-    fn fits(&self, bytes: u64, most: u64) -> bool {
+    fn fits(&self, bytes: u64, limit: u64) -> bool {
         let sum = self.files.saturating_add(self.reserved);
-        sum.checked_add(bytes).is_some_and(|sum| sum <= most)
+        sum.checked_add(bytes).is_some_and(|sum| sum <= limit)
     }
 
     /// Bytes that are free.
-    fn free(&self, most: u64) -> u64 {
-        most.saturating_sub(self.files.saturating_add(self.reserved))
+    fn free(&self, limit: u64) -> u64 {
+        limit.saturating_sub(self.files.saturating_add(self.reserved))
     }
 
-    fn prepare_commit(&mut self, came: u64, went: u64) {
-        // What was changed behind our back may be more than we knew of.
-        self.files = self.files.saturating_sub(went).saturating_add(came);
-        self.added += came;
-        self.removed += went;
+    fn prepare_commit(&mut self, added: u64, removed: u64) {
+        // Other programs may have added more than this count knows.
+        self.files = self.files.saturating_sub(removed).saturating_add(added);
+        self.added += added;
+        self.removed += removed;
     }
 }
 
 impl QuotaReservation {
-    /// Claims more.
+    /// Reserves more bytes.
     ///
     /// # Errors
-    /// When the store would hold more than it may; the claim is as it was.
+    /// When they exceed the quota; the reservation stays as it was.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), StoreError> {
-        let instead = bytes.min(self.replaceable);
-        // How much more will come nobody knows here.
-        self.reserve_bytes(bytes - instead, self.replacing + self.replaceable, None)?;
-        self.replaceable -= instead;
-        self.replacing += instead;
+        let replacing = bytes.min(self.replaceable);
+        // The length of the rest is unknown here.
+        self.reserve_bytes(bytes - replacing, self.replacing + self.replaceable, None)?;
+        self.replaceable -= replacing;
+        self.replacing += replacing;
         Ok(())
     }
 
-    /// The bytes are about to get their name, in place of a file of so many: claims what is missing if that is less than was counted on.
+    /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if those are
+    /// fewer than it counted on.
     ///
     /// # Errors
-    /// When the store would hold more than it may.
-    pub(super) fn change(&mut self, before: u64) -> Result<(), StoreError> {
-        let missing = self.replacing.saturating_sub(before);
+    /// When that exceeds the quota.
+    pub(super) fn change(&mut self, replaced_bytes: u64) -> Result<(), StoreError> {
+        let missing = self.replacing.saturating_sub(replaced_bytes);
         let all = self.bytes + self.replacing;
         self.reserve_bytes(missing, self.replacing - missing, Some(all))?;
         self.replacing -= missing;
         if self.quota.is_limited() {
-            let changing = self.bytes + self.replacing + before;
+            let changing = self.bytes + self.replacing + replaced_bytes;
             let mut count = self.quota.lock();
             count.in_flux = count.in_flux - self.in_flux + changing;
             self.in_flux = changing;
@@ -228,24 +241,25 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// They are a file's now, in place of one of so many bytes.
-    pub(super) fn commit(mut self, before: u64) {
-        self.release(Some(before));
+    /// Commits: the bytes belong to a file now, in place of one of `replaced_bytes` bytes.
+    pub(super) fn commit(mut self, replaced_bytes: u64) {
+        self.release(Some(replaced_bytes));
     }
 
-    /// Claims more. `free`: bytes of the file that need no claim; `needed`: all that it has, if they are known. They are for the refusal.
+    /// Reserves bytes. For the error: `free` bytes of the file need no reservation, and it has
+    /// `needed` in all, if known.
     fn reserve_bytes(
         &mut self,
         bytes: u64,
         free: u64,
         needed: Option<u64>,
     ) -> Result<(), StoreError> {
-        let Some(most) = self.quota.limit.filter(|_| bytes > 0) else {
+        let Some(limit) = self.quota.limit.filter(|_| bytes > 0) else {
             return Ok(());
         };
         let mut count = self.quota.lock();
-        if !count.fits(bytes, most) {
-            let room = count.free(most).saturating_add(self.bytes + free);
+        if !count.fits(bytes, limit) {
+            let room = count.free(limit).saturating_add(self.bytes + free);
             return Err(self.quota.refuse(room, needed));
         }
         count.reserved += bytes;
@@ -263,8 +277,8 @@ impl QuotaReservation {
         if let Some(key) = self.replaced_key.take() {
             count.replaced.remove(&key);
         }
-        if let Some(before) = replaced {
-            count.prepare_commit(self.bytes + self.replacing, before);
+        if let Some(replaced_bytes) = replaced {
+            count.prepare_commit(self.bytes + self.replacing, replaced_bytes);
         }
         (self.bytes, self.replacing, self.in_flux) = (0, 0, 0);
     }

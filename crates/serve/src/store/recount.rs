@@ -1,8 +1,9 @@
-//! Counting anew what the store holds, in the background: other programs put files there and take them away.
+//! Recounts in the background what the store holds, since other programs add and remove files.
 //!
-//! The count goes through the whole tree, a tenth of a second at a time between which seconds pass, so that a tree of any size takes a few
-//! hundredths of one thread. It begins when an upload was refused, since then it matters whether that was right, and once in a
-//! while. [`StorageQuota::finish_recount`] says what of it to believe.
+//! The recount walks the whole tree, for a tenth of a second every few seconds, so that a tree of
+//! any size takes a few hundredths of one thread. It begins when an upload was refused, since the
+//! count matters then, and otherwise at intervals. [`StorageQuota::finish_recount`] decides what of
+//! the result to believe.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,13 +14,13 @@ use super::quota::{RecountStart, StorageQuota};
 use super::root::StoreRoot;
 use super::usage::UsageWalk;
 
-/// How long it counts at a time.
+/// How long it walks at a time.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How long after a count the next one begins without a reason.
+/// The time between two recounts without a refusal.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// The count that is under way, or the next one.
+/// The recount in progress, or the next one.
 #[derive(Debug)]
 pub(super) struct QuotaRecount {
     state: Mutex<QuotaRecountState>,
@@ -27,9 +28,9 @@ pub(super) struct QuotaRecount {
 
 #[derive(Debug)]
 struct QuotaRecountState {
-    /// Since when, and how far it is.
+    /// The count at its beginning, and the walk.
     walk: Option<(RecountStart, UsageWalk)>,
-    /// When the last one ended.
+    /// When the last recount ended.
     ended: Instant,
 }
 
@@ -44,23 +45,23 @@ impl QuotaRecount {
         }
     }
 
-    /// Counts for a little while, if it is time for that. To be called every few seconds; waits for a disk.
+    /// Continues the recount if one is due. To be called every few seconds; waits for a disk.
     pub(super) fn step(&self, quota: &StorageQuota, root: &StoreRoot) {
         if !quota.is_limited() {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = Instant::now();
+        let started = Instant::now();
         if state.walk.is_none() {
-            let is_due = quota.take_refused() || begun - state.ended >= INTERVAL;
-            // What changes from here on is known to change meanwhile.
+            let is_due = quota.take_refused() || started - state.ended >= INTERVAL;
+            // Changes from here on are known to happen during the walk.
             let begin = || (quota.begin_recount(), UsageWalk::new(root.top()));
             state.walk = is_due.then(begin);
         }
         let Some((since, walk)) = &mut state.walk else {
             return;
         };
-        if let Some(found) = walk.step(|| begun.elapsed() >= STEP) {
+        if let Some(found) = walk.step(|| started.elapsed() >= STEP) {
             quota.finish_recount(*since, found);
             state.walk = None;
             state.ended = Instant::now();

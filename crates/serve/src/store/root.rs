@@ -1,12 +1,13 @@
-//! The directory that everything lies beneath, and the only place where a key becomes a file descriptor.
+//! The root directory: the only place where a key becomes a file descriptor.
 //!
-//! A [`ObjectKey`] cannot climb by what it says; a link in the tree could still lead out, and could be put there between a look and an
-//! open. So the kernel resolves: `openat2(2)` with `RESOLVE_BENEATH`, which follows links that stay beneath the root and refuses
-//! all others, whatever anybody does to the tree meanwhile. Where there is no such call (a sandbox, another system), each segment is
-//! opened by itself and no link is followed at all.
+//! An [`ObjectKey`] cannot climb out by its text, but a link in the tree could lead out, and could
+//! be created between a check and an open. So the kernel resolves the path: `openat2(2)` with
+//! `RESOLVE_BENEATH` follows links that stay beneath the root and refuses all others, whatever
+//! happens to the tree meanwhile. Where that call is missing (a sandbox, an old kernel), each
+//! segment is opened alone and no link is followed.
 //!
-//! Everything here may wait for a disk, except what ends in `_now`: it does what can be done from the kernel's caches
-//! (`RESOLVE_CACHED`) and says when that is not enough.
+//! Everything here may wait for a disk, except [`StoreRoot::try_open`]: it uses the kernel's caches
+//! alone (`RESOLVE_CACHED`), and reports when they are not enough.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,56 +20,55 @@ use rustix::io::Errno;
 use super::{FilesystemKind, StoreError};
 use crate::ObjectKey;
 
-/// A file is opened to be read. Without `NONBLOCK`, a pipe would wait for a writer.
+/// Flags to open a file for reading. Without `NONBLOCK`, opening a pipe would wait for a writer.
 const READ_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// A folder is opened to be read.
+/// Flags to open a folder for reading.
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// The top of the store.
+/// The root directory of the store.
 #[derive(Debug)]
 pub struct StoreRoot {
-    /// Open for as long as the store is, so that the root stays the root if it is moved.
+    /// Open as long as the store is, so that the root stays the root if it is moved.
     top: OwnedFd,
-    /// How it was called, for messages.
+    /// The path it was opened by, for messages.
     path: PathBuf,
-    /// Whether the kernel resolves whole keys.
+    /// Whether the kernel has `openat2`.
     has_openat2: bool,
-    /// What the root lies on, and all on its mount.
+    /// The kind of file system on the root's mount.
     filesystem: FilesystemKind,
-    /// Whether links are followed as long as they stay beneath.
+    /// Whether links that stay beneath the root are followed.
     follow_links: bool,
-    /// Whether it was told that it was removed.
+    /// Whether the removal of the directory was logged.
     removal_logged: AtomicBool,
 }
 
-/// How far opening something may lead.
+/// How far an open may lead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpenScope {
-    /// Wherever the key does.
+    /// Wherever the key leads.
     Anywhere,
-    /// To what is in the kernel's caches.
+    /// Only to what is in the kernel's caches.
     CachedOnly,
-    /// To what is on the root's own mount.
+    /// Only to what is on the root's own mount.
     OneMount,
 }
 
-/// What a look into the kernel's caches came to.
+/// The result of an attempt that must not wait.
 #[derive(Debug)]
 pub enum CachedLookup<T> {
-    /// That is it.
+    /// It needed no waiting.
     Ready(T),
-    /// It is not cached: ask on a thread that may wait.
+    /// It would wait: repeat it on a thread that may.
     WouldBlock,
 }
 
 impl<T> CachedLookup<T> {
-    /// Whether that is it.
     #[cfg(test)]
     pub(super) fn is_ready(&self) -> bool {
         matches!(self, Self::Ready(_))
@@ -79,7 +79,7 @@ impl StoreRoot {
     /// Opens a directory.
     ///
     /// # Errors
-    /// When it is none, or may not be read.
+    /// When it is not a directory, or may not be read.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let top = rustix::fs::openat(CWD, path, FOLDER_FLAGS, Mode::empty())?;
         let mut root = Self {
@@ -94,20 +94,20 @@ impl StoreRoot {
         Ok(root)
     }
 
-    /// As it was called.
+    /// The path it was opened by.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The same, following no link at all.
+    /// The same root, following no links.
     #[must_use]
     pub fn without_links(mut self) -> Self {
         self.follow_links = false;
         self
     }
 
-    /// The same without the kernel's help, as where it has none to give.
+    /// The same root, without `openat2`.
     #[cfg(test)]
     pub(crate) fn segment_by_segment(mut self) -> Self {
         self.has_openat2 = false;
@@ -119,7 +119,7 @@ impl StoreRoot {
         &self.top
     }
 
-    /// Opens what has a key, to be read; folders, too.
+    /// Opens a file or folder for reading.
     ///
     /// # Errors
     /// See [`StoreError`].
@@ -128,20 +128,21 @@ impl StoreRoot {
         opened.map_err(|errno| self.to_store_error(errno))
     }
 
-    /// Opens what has a key, if that needs nothing from a disk.
+    /// Opens a file or folder if that needs no disk.
     pub(super) fn try_open(&self, key: &ObjectKey) -> CachedLookup<Result<OwnedFd, StoreError>> {
         if !self.has_openat2 || self.filesystem == FilesystemKind::Remote {
             return CachedLookup::WouldBlock;
         }
         match self.open_with(key, READ_FLAGS, OpenScope::CachedOnly) {
-            // `AGAIN`: not all of the way is cached. `INVAL`: a kernel that does not know the flag. `XDEV`: it leads to another mount,
-            // where even an open may ask somebody, or it leads out: whoever may wait finds out which.
+            // `AGAIN`: not all of the path is cached. `INVAL`: the kernel does not know the flag.
+            // `XDEV`: the path leads to another mount, where even an open may wait, or it leads
+            // out: a thread that may wait finds out which.
             Err(Errno::AGAIN | Errno::INVAL | Errno::XDEV) => CachedLookup::WouldBlock,
             other => CachedLookup::Ready(other.map_err(|errno| self.to_store_error(errno))),
         }
     }
 
-    /// Whether all that is on its own mount is memory, and the kernel keeps to that mount.
+    /// Whether everything on the root's mount is in memory, and the kernel can keep to that mount.
     pub(super) fn is_memory(&self) -> bool {
         self.has_openat2 && self.filesystem == FilesystemKind::Memory
     }
@@ -149,7 +150,7 @@ impl StoreRoot {
     /// Opens a folder.
     ///
     /// # Errors
-    /// See [`StoreError`]. What is no folder is a conflict.
+    /// See [`StoreError`]. Anything but a folder is a conflict.
     pub fn open_folder(&self, key: &ObjectKey) -> Result<OwnedFd, StoreError> {
         if key.is_root() && self.is_removed() {
             return Err(StoreError::RootRemoved);
@@ -163,26 +164,27 @@ impl StoreRoot {
         Ok(self.open_with(key, FOLDER_FLAGS, OpenScope::OneMount)?)
     }
 
-    /// The same within some reach, for whoever makes what is missing.
+    /// Opens a folder within a scope; returns the raw error for the code that creates missing
+    /// folders.
     pub(super) fn open_folder_within(
         &self,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
-        self.open_with(key, FOLDER_FLAGS, reach)
+        self.open_with(key, FOLDER_FLAGS, scope)
     }
 
-    /// Whether the directory itself was removed: it is then as if it were empty. That is told once.
+    /// Whether the directory itself was removed; it then looks empty. Logs that once.
     pub(super) fn is_removed(&self) -> bool {
         let is_gone = rustix::fs::fstat(&self.top).is_ok_and(|stat| stat.st_nlink == 0);
         if is_gone && !self.removal_logged.swap(true, Ordering::Relaxed) {
             let path = self.path.display();
-            tracing::error!(%path, "the folder that is served was removed: make it again, then restart the server");
+            tracing::error!(%path, "the served folder was removed: create it again, then restart the server");
         }
         is_gone
     }
 
-    /// What it means that something cannot be opened.
+    /// Converts an error of opening.
     fn to_store_error(&self, errno: Errno) -> StoreError {
         match errno {
             Errno::NOENT if self.is_removed() => StoreError::RootRemoved,
@@ -190,8 +192,9 @@ impl StoreRoot {
         }
     }
 
-    /// What the system knows of what a path leads to. Links are followed wherever they lead, so that it is good for one thing:
-    /// comparing with what was opened before. Needs nothing from a disk while that is open, which keeps the way cached.
+    /// Looks up what a path leads to. Follows links wherever they lead, so the result is only good
+    /// for comparing with an open file. Needs no disk while that file is open, which keeps its path
+    /// cached.
     pub(super) fn stat(&self, key: &ObjectKey) -> Result<Stat, Errno> {
         rustix::fs::statat(&self.top, key.as_path(), AtFlags::empty())
     }
@@ -200,12 +203,12 @@ impl StoreRoot {
         &self,
         key: &ObjectKey,
         flags: OFlags,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<OwnedFd, Errno> {
         if self.has_openat2 {
-            return open_beneath(&self.top, key.as_path(), flags, reach, self.follow_links);
+            return open_beneath(&self.top, key.as_path(), flags, scope, self.follow_links);
         }
-        // `O_NOFOLLOW` on each segment: nothing but what really lies there.
+        // `O_NOFOLLOW` on each segment: no link is followed.
         let mut at: Option<OwnedFd> = None;
         let segments: Vec<_> = key.segments().collect();
         for (index, segment) in segments.iter().enumerate() {
@@ -244,12 +247,12 @@ fn open_beneath(
     top: &OwnedFd,
     path: &Path,
     flags: OFlags,
-    reach: OpenScope,
+    scope: OpenScope,
     links: bool,
 ) -> Result<OwnedFd, Errno> {
     use rustix::fs::ResolveFlags;
     let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match reach {
+    match scope {
         OpenScope::Anywhere => {}
         OpenScope::CachedOnly => resolve |= ResolveFlags::CACHED | ResolveFlags::NO_XDEV,
         OpenScope::OneMount => resolve |= ResolveFlags::NO_XDEV,
@@ -259,8 +262,9 @@ fn open_beneath(
     }
     loop {
         match rustix::fs::openat2(top, path, flags, Mode::empty(), resolve) {
-            // A rename somewhere in the tree ran beside it: the kernel asks to be asked again.
-            Err(Errno::AGAIN) if reach != OpenScope::CachedOnly => {}
+            // A rename somewhere in the tree ran at the same time: the kernel asks for another
+            // attempt.
+            Err(Errno::AGAIN) if scope != OpenScope::CachedOnly => {}
             other => return other,
         }
     }

@@ -1,8 +1,10 @@
-//! The digest of an upload, kept beside its bytes.
+//! The digest of an upload, stored with the file.
 //!
-//! When a client says what its bytes must hash to, and they do, that is worth keeping: later answers carry it, and the entity tag can
-//! be made of it. It is an extended attribute of the file, so that it moves with it and goes with it, and it names the version that it is
-//! of, so that a file that somebody else wrote to afterwards has none. File systems without such attributes have no kept digests.
+//! If a client sends a digest and the body matches it, the digest is kept: later responses carry
+//! it, and the entity tag can be derived from it. It is an extended attribute of the file, so it
+//! moves and disappears with the file. It names the version that it belongs to, so a file that
+//! another program wrote to afterwards has none. File systems without extended attributes store no
+//! digests.
 
 use std::os::fd::AsFd;
 
@@ -11,13 +13,13 @@ use rustix::fs::XattrFlags;
 
 use super::version::FileVersionId;
 
-/// The attribute.
+/// Name of the attribute.
 const DIGEST_ATTRIBUTE: &str = "user.haul.digest";
 
-/// Bytes that it may have: a version and a SHA-512.
+/// Maximum bytes of its value: a version and a SHA-512.
 const MAX_ATTRIBUTE_BYTES: usize = 400;
 
-/// The digest that is kept for this version of a file.
+/// The stored digest, if it belongs to this version of the file.
 pub(super) fn read_stored_digest(file: impl AsFd, version: &FileVersionId) -> Option<Checksum> {
     let mut buffer = [0; MAX_ATTRIBUTE_BYTES];
     let length = rustix::fs::fgetxattr(file, DIGEST_ATTRIBUTE, &mut buffer).ok()?;
@@ -27,7 +29,7 @@ pub(super) fn read_stored_digest(file: impl AsFd, version: &FileVersionId) -> Op
     (of == version.digest_binding() && checksum.digest.is_some()).then_some(checksum)
 }
 
-/// Keeps a digest for this version. Where that cannot be done there is none: it is no part of the file.
+/// Stores a digest for this version. Failures are ignored: the digest is not part of the file.
 pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &Checksum) {
     let hex = checksum.digest.as_deref().map(haul_digest::hex);
     let Some(hex) = hex else { return };
@@ -35,6 +37,6 @@ pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &
     if let Err(error) =
         rustix::fs::fsetxattr(file, DIGEST_ATTRIBUTE, text.as_bytes(), XattrFlags::empty())
     {
-        tracing::debug!(%error, "a digest is not kept");
+        tracing::debug!(%error, "a digest could not be stored");
     }
 }

@@ -1,14 +1,19 @@
-//! The store's own room: `.haul` at the top, where uploads are until they are whole.
+//! The temporary folder `.haul` beneath the root, where uploads are written until they are
+//! complete.
 //!
-//! An upload is written to a file here and renamed to its key, so that nobody ever sees part of it. A process that is killed leaves such
-//! files; the next one removes them when it starts, by looking into one directory. It must not remove those of another process that
-//! serves the same root just now: every process holds a shared lock on `.haul/lock`, and cleans up only if it gets it alone.
+//! An upload is written to a file here and then renamed to its key, so nobody ever sees a part of
+//! it. A process that is killed leaves such files; the next process removes them at start by
+//! reading this one directory. It must not remove the files of another process that serves the same
+//! root: every process holds a shared lock on `.haul/lock`, and cleans up only if it gets the lock
+//! exclusively.
 //!
-//! A rename cannot leave its mount. An upload into a folder on another one is written into that folder, under a name that no
-//! key can have, and the folder is noted in `.haul/strays` before, so that the next start finds those, too.
+//! A rename cannot leave its mount. An upload into a folder on another mount is written into that
+//! folder, under a name that no key can have. The folder is first recorded in `.haul/strays`, so
+//! that the next start finds those files too.
 //!
-//! If somebody removes the room while the store is open, uploads that were in it are lost, and the next one makes it again: opened and
-//! locked as at the start, but nothing is cleaned up, since uploads of this process may be on other mounts, and not be noted any more.
+//! If the temporary folder is removed while the store is open, the uploads in it are lost, and the
+//! next upload creates it again: opened and locked as at the start, but without cleaning up, since
+//! uploads of this process may be in folders on other mounts that are no longer recorded.
 
 mod leftovers;
 
@@ -26,14 +31,14 @@ use super::root::{OpenScope, StoreRoot};
 use super::{StoreError, root};
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
 
-/// Files of the room: what an upload is written to, to be read by nobody else meanwhile.
+/// A temporary file is new, and written by one upload only.
 const CREATE_FLAGS: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What whoever made the process wants to be left out is left out.
+/// Permissions before the process's umask is applied.
 const FILE_MODE: Mode = Mode::RUSR
     .union(Mode::WUSR)
     .union(Mode::RGRP)
@@ -41,50 +46,51 @@ const FILE_MODE: Mode = Mode::RUSR
     .union(Mode::ROTH)
     .union(Mode::WOTH);
 
-/// The room.
+/// The temporary folder.
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
-    /// As it was opened last.
+    /// The folder as it was last opened.
     opened: RwLock<Arc<OpenTemporaryFolder>>,
-    /// Held by whoever makes it again. Nobody who must not wait takes it.
+    /// Held while the folder is created again. Never taken by a caller that must not wait.
     recreating: Mutex<()>,
-    /// What names of this opening begin with: random, since processes in two containers, or on two machines, may have one number.
+    /// Prefix of the names of this process: random, since processes in two containers, or on two
+    /// machines, may have the same process id.
     prefix: String,
-    /// Makes names: with the prefix, no two are the same.
+    /// The number of the next name.
     next: AtomicU64,
 }
 
-/// `.haul`.
+/// The open `.haul`.
 #[derive(Debug)]
 struct OpenTemporaryFolder {
-    /// Open.
     folder: Arc<OwnedFd>,
-    /// Which mount it is on.
+    /// The mount it is on.
     mount: Option<u64>,
-    /// Locked, shared, for as long as this is.
+    /// Holds the shared lock.
     lock: File,
-    /// Folders on other mounts that are noted in it.
+    /// Folders on other mounts that are recorded in it.
     strays: Mutex<HashSet<ObjectKey>>,
 }
 
-/// A file that nobody sees yet. It goes when this is dropped.
+/// A file that nobody sees yet. Dropping it removes it.
 #[derive(Debug)]
 pub(super) struct TemporaryFile {
-    /// Where it is.
+    /// The folder it is in.
     folder: Arc<OwnedFd>,
-    /// How it is called there.
+    /// Its name there.
     name: String,
-    /// Open to be written.
+    /// Open for writing.
     pub(super) file: File,
-    /// Whether it is on the mount of the store's own room.
+    /// Whether it is in `.haul` and not on another mount.
     pub(super) is_in_temporary_folder: bool,
 }
 
 impl TemporaryFolder {
-    /// Makes the room if there is none, and removes what an earlier process left in it. Says how much that was.
+    /// Creates the folder if it is missing, and removes what an earlier process left in it. Returns
+    /// the number of removed files.
     ///
     /// # Errors
-    /// When it cannot be made: then nothing can be written here.
+    /// When it cannot be created: then nothing can be written here.
     pub(super) fn open(root: &StoreRoot) -> Result<(Self, usize), StoreError> {
         let opened = OpenTemporaryFolder::open(root)?;
         let mut removed = 0;
@@ -101,25 +107,25 @@ impl TemporaryFolder {
         Ok((room, removed))
     }
 
-    /// A new file, on the mount of the folder that it will be moved to.
+    /// Creates a file on the mount of the folder that it will be moved to.
     ///
     /// # Errors
-    /// What the disk says. That nothing is there: the folder has gone; or, to whoever must not wait, the room.
+    /// The disk's error. `NotFound`: the target folder was removed or, for a caller that must not wait, the temporary folder.
     pub(super) fn create_file(
         &self,
         root: &StoreRoot,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}{number}", self.prefix);
         let opened = self.opened();
-        match opened.temporary(&name, key, target, reach) {
+        match opened.temporary(&name, key, target, scope) {
             Err(StoreError::NotFound)
-                if reach == OpenScope::Anywhere && !opened.is_current(root) =>
+                if scope == OpenScope::Anywhere && !opened.is_current(root) =>
             {
-                self.recreate(root)?.temporary(&name, key, target, reach)
+                self.recreate(root)?.temporary(&name, key, target, scope)
             }
             other => other,
         }
@@ -130,7 +136,7 @@ impl TemporaryFolder {
         Arc::clone(&opened)
     }
 
-    /// Makes it again, unless somebody else has.
+    /// Creates the folder again, unless somebody else has.
     fn recreate(&self, root: &StoreRoot) -> Result<Arc<OpenTemporaryFolder>, StoreError> {
         let _making = self
             .recreating
@@ -147,14 +153,14 @@ impl TemporaryFolder {
         opened.lock_shared()?;
         tracing::warn!(
             root = %root.path().display(),
-            "{RESERVED_NAME} was removed, and uploads with it: it is made again"
+            "{RESERVED_NAME} was removed with all unfinished uploads: it is created again"
         );
         let opened = Arc::new(opened);
         *self.opened.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&opened);
         Ok(opened)
     }
 
-    /// As if every folder were on another mount.
+    /// Pretends that every other folder is on another mount.
     #[cfg(test)]
     pub(super) fn pretend_other_mount(&mut self) {
         let opened = self
@@ -166,7 +172,7 @@ impl TemporaryFolder {
 }
 
 impl OpenTemporaryFolder {
-    /// Opens it, and makes it if there is none.
+    /// Opens the folder, and creates it if it is missing.
     fn open(root: &StoreRoot) -> Result<Self, StoreError> {
         match rustix::fs::mkdirat(root.top(), RESERVED_NAME, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -185,12 +191,13 @@ impl OpenTemporaryFolder {
         })
     }
 
-    /// Waits while another process cleans up, and keeps others from it.
+    /// Takes the shared lock. Waits while another process cleans up, and keeps others from cleaning
+    /// up.
     fn lock_shared(&self) -> Result<(), StoreError> {
         Ok(rustix::fs::flock(&self.lock, FlockOperation::LockShared)?)
     }
 
-    /// Whether it is the root's room now.
+    /// Whether it is still the folder at that path.
     fn is_current(&self, root: &StoreRoot) -> bool {
         let there = rustix::fs::statat(root.top(), RESERVED_NAME, AtFlags::SYMLINK_NOFOLLOW);
         let this = rustix::fs::fstat(&*self.folder);
@@ -204,15 +211,15 @@ impl OpenTemporaryFolder {
         name: &str,
         key: &ObjectKey,
         target: &Arc<OwnedFd>,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<TemporaryFile, StoreError> {
-        // The kernel may have kept to the one mount already.
-        let is_ours = reach == OpenScope::OneMount || mount_id(&**target) == self.mount;
+        // With `OneMount` the kernel has made sure of the mount already.
+        let is_ours = scope == OpenScope::OneMount || mount_id(&**target) == self.mount;
         let folder = if is_ours { &self.folder } else { target };
         if !is_ours {
             self.record_stray(key)?;
         }
-        // What has that name, if anything has, is somebody else's.
+        // If the name exists, which is unlikely, the file belongs to another process.
         let file = rustix::fs::openat(&**folder, name, CREATE_FLAGS, FILE_MODE)?;
         Ok(TemporaryFile {
             folder: Arc::clone(folder),
@@ -222,7 +229,7 @@ impl OpenTemporaryFolder {
         })
     }
 
-    /// Notes the folder of a key as one with uploads in it.
+    /// Records the folder of a key as one that holds temporary files.
     fn record_stray(&self, key: &ObjectKey) -> Result<(), StoreError> {
         let (folder, _) = key.split_parent().ok_or(StoreError::IsFolder)?;
         let mut strays = self.strays.lock().unwrap_or_else(PoisonError::into_inner);
@@ -241,7 +248,7 @@ impl OpenTemporaryFolder {
 }
 
 impl TemporaryFile {
-    /// The folder it is in: on its mount, and open for as long as it is.
+    /// The folder it is in: on the same mount, and open as long as this is.
     pub(super) fn folder(&self) -> &OwnedFd {
         &self.folder
     }
@@ -251,10 +258,10 @@ impl TemporaryFile {
         rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0)
     }
 
-    /// Gives it a name in a folder of its mount. `replacing`: also where something has that name.
+    /// Renames it into a folder on its mount. `replacing` allows replacing an existing file.
     ///
     /// # Errors
-    /// `EXIST` where something has it and is not to be replaced.
+    /// `EXIST` if the name exists and must not be replaced.
     pub(super) fn rename(
         &self,
         folder: &OwnedFd,
@@ -270,7 +277,7 @@ impl TemporaryFile {
         rustix::fs::renameat_with(&*self.folder, self.name.as_str(), folder, name, flags)
     }
 
-    /// It has a name of its own now.
+    /// Keeps the file, which has its final name now.
     pub(super) fn keep(mut self) {
         self.name.clear();
     }
@@ -282,12 +289,13 @@ impl Drop for TemporaryFile {
             && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, name = self.name, "a temporary file is left");
+            tracing::warn!(%error, name = self.name, "a temporary file could not be removed");
         }
     }
 }
 
-/// Which mount something is on: a file system may be mounted twice, and no rename goes from one to the other.
+/// The mount that a folder is on: a file system may be mounted twice, and no rename goes from one
+/// mount to the other.
 #[cfg(target_os = "linux")]
 fn mount_id(folder: impl AsFd) -> Option<u64> {
     use rustix::fs::StatxFlags;

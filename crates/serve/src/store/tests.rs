@@ -1,4 +1,4 @@
-//! The store as its callers meet it.
+//! Tests of the store through its public functions.
 
 mod folders;
 mod quota;
@@ -17,7 +17,7 @@ fn key(path: &str) -> ObjectKey {
     ObjectKey::parse(path).expect("a key").key
 }
 
-/// A store that may be written to.
+/// A writable store.
 fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileStore> {
     let mut options = FileStoreOptions {
         writable: true,
@@ -30,9 +30,9 @@ fn store(path: &Path, change: impl FnOnce(&mut FileStoreOptions)) -> Arc<FileSto
 
 fn upload(store: &Arc<FileStore>, path: &str, text: &str) -> Result<Upload, StoreError> {
     let mut upload = store.begin_upload(&key(path), Vec::new())?;
-    let mut pieces = [Bytes::from(text.to_owned())];
-    upload.accept(&pieces)?;
-    upload.write(&mut pieces)?;
+    let mut chunks = [Bytes::from(text.to_owned())];
+    upload.accept(&chunks)?;
+    upload.write(&mut chunks)?;
     Ok(upload)
 }
 
@@ -49,8 +49,8 @@ fn read(store: &FileStore, path: &str) -> Result<String, StoreError> {
     Ok(String::from_utf8(bytes).expect("text"))
 }
 
-/// What is in the store's own room.
-fn room(path: &Path) -> Vec<String> {
+/// The names in the temporary folder.
+fn temporary_names(path: &Path) -> Vec<String> {
     let names = fs::read_dir(path.join(".haul")).expect("the room");
     let mut names: Vec<_> = names
         .map(|entry| {
@@ -66,7 +66,7 @@ fn room(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_put_is_read_under_any_durability() {
+fn uploads_are_readable_with_every_durability() {
     for durability in [
         UploadDurability::None,
         UploadDurability::File,
@@ -83,10 +83,10 @@ fn what_is_put_is_read_under_any_durability() {
         );
         let second = put(&store, "/a/b/c", "two").expect("put");
         assert!(second.replaced && second.metadata.etag != first.metadata.etag);
-        // A plain file, to anybody.
+        // Other programs see a plain file.
         let text = fs::read_to_string(folder.path().join("a/b/c")).expect("a file");
         assert_eq!(text, "two");
-        assert_eq!(room(folder.path()), ["lock"]);
+        assert_eq!(temporary_names(folder.path()), ["lock"]);
     }
 }
 
@@ -96,21 +96,21 @@ fn d3_an_upload_that_is_dropped_leaves_nothing_and_changes_nothing() {
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
     let unfinished = upload(&store, "/f", "tw").expect("begun");
-    assert_eq!(room(folder.path()).len(), 2);
+    assert_eq!(temporary_names(folder.path()).len(), 2);
     drop(unfinished);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
     assert_eq!(read(&store, "/f").expect("read"), "one");
 }
 
 #[test]
-fn d4_a_version_that_is_being_read_stays_what_it_is() {
+fn d4_an_open_version_does_not_change() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
     let object = store.open_file(&key("/f")).expect("read");
     put(&store, "/f", "other").expect("put");
-    let named = ObjectKey::parse("/f").expect("a key");
-    store.delete(&named, None).expect("deleted");
+    let path = ObjectKey::parse("/f").expect("a key");
+    store.delete(&path, None).expect("deleted");
     let mut bytes = [0; 10];
     assert_eq!(object.read(&mut bytes, 0).expect("the old version"), 3);
     assert_eq!(&bytes[..3], b"one");
@@ -119,13 +119,13 @@ fn d4_a_version_that_is_being_read_stays_what_it_is() {
         Err(StoreError::NotFound)
     ));
     assert!(matches!(
-        store.delete(&named, None),
+        store.delete(&path, None),
         Err(StoreError::NotFound)
     ));
 }
 
 #[test]
-fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
+fn d4_the_last_upload_to_commit_wins_completely() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let first = upload(&store, "/f", "first").expect("begun");
@@ -137,27 +137,28 @@ fn d4_of_uploads_to_one_key_the_last_to_commit_wins_whole() {
 }
 
 #[test]
-fn d5_conditions_are_judged_by_what_is_there_when_it_commits() {
+fn d5_conditions_are_checked_at_the_commit() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let absent = |current: Option<&FileMetadata>| current.is_none();
     let two = [(); 2].map(|()| upload(&store, "/f", "x").expect("begun"));
     let [first, second] = two.map(|upload| upload.commit(Some(&absent)));
-    let tag = first.expect("nothing was there").metadata.etag;
+    let etag = first.expect("nothing was there").metadata.etag;
     assert!(matches!(second, Err(StoreError::ConditionFailed)));
-    let same = |current: Option<&FileMetadata>| current.is_some_and(|meta| meta.etag == tag);
+    let same =
+        |current: Option<&FileMetadata>| current.is_some_and(|metadata| metadata.etag == etag);
     let replaced = upload(&store, "/f", "y")
         .expect("begun")
         .commit(Some(&same));
     assert!(replaced.expect("the same").replaced);
-    let named = ObjectKey::parse("/f").expect("a key");
-    let refused = store.delete(&named, Some(&same));
+    let path = ObjectKey::parse("/f").expect("a key");
+    let refused = store.delete(&path, Some(&same));
     assert!(matches!(refused, Err(StoreError::ConditionFailed)));
     assert_eq!(read(&store, "/f").expect("read"), "y");
 }
 
 #[test]
-fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
+fn d5_bytes_that_do_not_match_their_digest_are_refused() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     let sha = |hex: &str| {
@@ -170,9 +171,9 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         let mut upload = store
             .begin_upload(&key("/f"), vec![abc.clone()])
             .expect("begun");
-        let mut pieces = [Bytes::from(text)];
-        upload.accept(&pieces).expect("taken");
-        upload.write(&mut pieces).expect("written");
+        let mut chunks = [Bytes::from(text)];
+        upload.accept(&chunks).expect("taken");
+        upload.write(&mut chunks).expect("written");
         upload.commit(None)
     };
     assert!(matches!(
@@ -188,7 +189,8 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         first.digest.as_ref().map(|sum| sum.algorithm),
         Some(DigestAlgorithm::Sha256)
     );
-    // Its tag is of the bytes: it stays when they are put again, and goes when somebody writes.
+    // The tag is derived from the bytes: it stays when they are uploaded again, and goes when
+    // another program writes.
     assert_eq!(try_put("abc").expect("right").metadata.etag, first.etag);
     let has_attributes = store
         .open_file(&key("/f"))
@@ -198,17 +200,17 @@ fn d5_bytes_that_are_not_what_their_digest_says_are_refused() {
         .is_some();
     if has_attributes {
         fs::write(folder.path().join("f"), "xyz").expect("a change");
-        let meta = store
+        let metadata = store
             .open_file(&key("/f"))
             .expect("read")
             .metadata()
             .clone();
-        assert!(meta.digest.is_none() && meta.etag != first.etag);
+        assert!(metadata.digest.is_none() && metadata.etag != first.etag);
     }
 }
 
 #[test]
-fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
+fn d6_the_quota_holds_and_failed_uploads_release_their_bytes() {
     let folder = tempfile::tempdir().expect("a directory");
     fs::create_dir(folder.path().join("deep")).expect("a folder");
     fs::write(folder.path().join("deep/there"), "12345").expect("a file");
@@ -222,14 +224,14 @@ fn d6_a_quota_is_kept_and_what_vanishes_gives_its_bytes_back() {
         put(&store, "/g", "1"),
         Err(StoreError::OverQuota { .. })
     ));
-    let named = ObjectKey::parse("/deep/there").expect("a key");
-    store.delete(&named, None).expect("deleted");
+    let path = ObjectKey::parse("/deep/there").expect("a key");
+    store.delete(&path, None).expect("deleted");
     put(&store, "/f", "1234").expect("beside the old version");
     put(&store, "/g", "123456").expect("in place of the old version");
 }
 
 #[test]
-fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
+fn d2_folders_and_files_in_the_way_are_conflicts() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/a/f", "x").expect("put");
@@ -248,11 +250,11 @@ fn d2_folders_files_and_other_things_in_the_way_are_conflicts() {
     delete("/a/f").expect("deleted");
     delete("/a/").expect("an empty folder");
     assert!(matches!(delete("/"), Err(StoreError::PermissionDenied)));
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
-fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
+fn leftovers_of_a_killed_process_are_removed_and_no_others() {
     let folder = tempfile::tempdir().expect("a directory");
     let first = store(folder.path(), |_| {});
     let under_way = upload(&first, "/f", "x").expect("begun");
@@ -261,11 +263,11 @@ fn what_a_killed_process_left_is_removed_and_what_another_has_is_not() {
     fs::write(folder.path().join(".haul/.haul-put-1-1"), "left").expect("a file");
     drop(first);
     assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
-fn uploads_onto_another_mount_are_made_there_and_found_there() {
+fn temporary_files_on_another_mount_are_cleaned_up() {
     let folder = tempfile::tempdir().expect("a directory");
     let mut open = Arc::into_inner(store(folder.path(), |_| {})).expect("the only one");
     open.temporaries
@@ -281,7 +283,7 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
             .count()
     };
     assert_eq!(names(), 2);
-    // As a process that is killed: nothing is removed, and its lock goes.
+    // As if the process had been killed: nothing is removed, and its lock is released.
     let aside = folder.path().join("mounted/kept");
     let name = fs::read_dir(folder.path().join("mounted"))
         .expect("the folder")
@@ -293,28 +295,28 @@ fn uploads_onto_another_mount_are_made_there_and_found_there() {
     fs::rename(&aside, &name).expect("its name again");
     assert_eq!(store(folder.path(), |_| {}).removed_leftovers(), 1);
     assert_eq!(names(), 1);
-    assert_eq!(room(folder.path()), ["lock"]);
+    assert_eq!(temporary_names(folder.path()), ["lock"]);
 }
 
 #[test]
-fn a_store_for_reading_makes_nothing() {
+fn a_read_only_store_creates_nothing() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |options| options.writable = false);
     assert!(matches!(put(&store, "/f", "x"), Err(StoreError::ReadOnly)));
-    let named = ObjectKey::parse("/f").expect("a key");
+    let path = ObjectKey::parse("/f").expect("a key");
     assert!(matches!(
-        store.delete(&named, None),
+        store.delete(&path, None),
         Err(StoreError::ReadOnly)
     ));
     assert_eq!(fs::read_dir(folder.path()).expect("the root").count(), 0);
 }
 
 #[test]
-fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
+fn requested_files_stay_open_and_are_checked_each_time() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
     put(&store, "/f", "one").expect("put");
-    let tag = || match store.try_open_file(&key("/f")) {
+    let etag = || match store.try_open_file(&key("/f")) {
         CachedLookup::Ready(found) => found.expect("read").metadata().etag.clone(),
         CachedLookup::WouldBlock => store
             .open_file(&key("/f"))
@@ -323,15 +325,15 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
             .etag
             .clone(),
     };
-    let first = tag();
-    assert_eq!(tag(), first);
+    let first = etag();
+    assert_eq!(etag(), first);
     if store.open_file(&key("/f")).expect("read").is_remote() {
         return;
     }
     assert_eq!(store.open_files.len(), 1);
     fs::write(folder.path().join("new"), "two").expect("a file");
     fs::rename(folder.path().join("new"), folder.path().join("f")).expect("a swap");
-    assert_ne!(tag(), first);
+    assert_ne!(etag(), first);
     (0..2).for_each(|_| store.maintain());
     assert_eq!(store.open_files.len(), 1);
     store.maintain();
@@ -339,7 +341,7 @@ fn files_are_kept_open_while_they_are_asked_for_and_looked_at_each_time() {
 }
 
 #[test]
-fn what_is_little_and_in_memory_goes_without_waiting() {
+fn small_files_in_memory_are_deleted_without_waiting() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let store = store(folder.path(), |_| {});
     if !store.is_memory {

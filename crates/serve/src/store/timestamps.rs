@@ -1,11 +1,13 @@
-//! Times for uploads, of which no two are the same.
+//! Unique modification times for uploads.
 //!
-//! A file system's clock ticks some hundred times a second, and a file's number is given to the next one as soon as it is free. Two
-//! uploads of one key within a tick could look the same. So each is given a time to the nanosecond, later than that of the one before.
+//! A file system's clock ticks some hundred times a second, and an inode number is reused as soon
+//! as it is free. So two uploads of one key within a tick could look the same. Each upload
+//! therefore gets a time to the nanosecond, later than that of the one before.
 //!
-//! The nanoseconds also say whether a digest is kept beside the file. Asking a file for its attributes may read a block of the disk, and
-//! its times come with its length: a file whose time has no mark is not asked. Of other programs' files one in a thousand has it by chance,
-//! and is asked for nothing.
+//! The nanoseconds also say whether a digest is stored with the file. Reading a file's attributes
+//! may read a block of the disk, while its times come with its length: if the time has no mark, the
+//! attributes are not read. One in a thousand files of other programs has the mark by chance;
+//! reading its attributes then finds nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,27 +17,27 @@ use rustix::fs::Timespec;
 /// Nanoseconds in a second.
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// The mark: the nanoseconds of files with a digest, as a remainder of 1024.
+/// The mark: the nanoseconds modulo 1024 of files with a digest.
 const DIGEST_REMAINDER: i64 = 517;
 
-/// Whether an upload's time is to have the mark.
+/// Whether an upload's time has the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DigestMark {
-    /// No digest is kept.
+    /// No digest is stored.
     Absent,
-    /// One is.
+    /// A digest is stored.
     Present,
 }
 
-/// Hands them out.
+/// Hands out times.
 #[derive(Debug, Default)]
 pub(super) struct UploadTimestamps {
-    /// The last, in nanoseconds since 1970: good until 2262.
+    /// The last time, in nanoseconds since 1970: good until 2262.
     last: AtomicI64,
 }
 
 impl UploadTimestamps {
-    /// Now, or soon after: later than the last.
+    /// The current time, or soon after: later than the last one.
     pub(super) fn next(&self, mark: DigestMark) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -56,10 +58,10 @@ impl UploadTimestamps {
     }
 }
 
-/// Whether a time of modification, in nanoseconds since 1970, has the mark.
+/// Whether a modification time, in nanoseconds since 1970, has the mark.
 pub(super) fn has_digest_mark(modified: i128) -> bool {
-    let rest = modified.rem_euclid(i128::from(NANOS_PER_SECOND));
-    rest % 1024 == i128::from(DIGEST_REMAINDER)
+    let nanoseconds = modified.rem_euclid(i128::from(NANOS_PER_SECOND));
+    nanoseconds % 1024 == i128::from(DIGEST_REMAINDER)
 }
 
 fn is_marked(time: i64) -> bool {
@@ -74,16 +76,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn those_of_digests_have_the_mark_and_no_others(
+        fn only_times_with_digests_are_marked(
             last in 0..NANOS_PER_SECOND * 3,
             marks in proptest::collection::vec(any::<bool>(), 1..50),
         ) {
-            // Far ahead of the clock, so that it is the last that counts; seconds end among them.
+            // Far ahead of the clock, so that the last time counts; the range crosses a second.
             let start = 4_000_000_000 * NANOS_PER_SECOND + last;
-            let stamps = UploadTimestamps { last: AtomicI64::new(start) };
+            let timestamps = UploadTimestamps { last: AtomicI64::new(start) };
             let mut before = start;
             for with_digest in marks {
-                let time = stamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
+                let time = timestamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
                 let now = time.tv_sec * NANOS_PER_SECOND + time.tv_nsec;
                 prop_assert!(before < now && now - before < 3000);
                 prop_assert_eq!(is_marked(now), with_digest);
@@ -93,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn no_two_are_the_same_and_all_are_now() {
-        let stamps = UploadTimestamps::default();
+    fn timestamps_are_unique_and_current() {
+        let timestamps = UploadTimestamps::default();
         let all: Vec<_> = (0..1000)
-            .map(|_| stamps.next(DigestMark::Absent))
+            .map(|_| timestamps.next(DigestMark::Absent))
             .map(|time| (time.tv_sec, time.tv_nsec))
             .collect();
         assert!(all.is_sorted_by(|a, b| a < b));

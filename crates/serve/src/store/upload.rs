@@ -1,10 +1,12 @@
-//! A file on its way into the store: it commits, or it vanishes.
+//! An upload into the store: it commits, or it is discarded.
 //!
-//! Bytes go to a temporary file; [`Upload::commit`] compares the digests that came with them, makes them durable, and gives them their
-//! key by one rename, under the key's lock, so that a condition that was checked still holds. Until then the key has what it had.
-//! Dropping an upload removes what was written of it, and the folders that were made for it. All of this may wait for a disk.
+//! Bytes go to a temporary file. [`Upload::commit`] compares their digests, makes them durable, and
+//! renames the file to its key under the key's lock, so that a condition that was checked still
+//! holds. Until then the key keeps its old version. Dropping an upload removes the temporary file
+//! and the folders that were created for it. All of this may wait for a disk.
 //!
-//! Here bytes are taken and written; `commit` is the end, `location` where the file is until then.
+//! This file accepts and writes bytes; `commit` finishes the upload, and `location` is the temporary
+//! file with its folders.
 
 mod commit;
 mod location;
@@ -24,38 +26,37 @@ use super::version::FileMetadata;
 use super::{FileStore, StoreError};
 use crate::ObjectKey;
 
-/// Slices that one system call writes (`IOV_MAX` is 1024; more than these bring nothing).
+/// Maximum slices of one write (`IOV_MAX` is 1024, but more than these bring nothing).
 const MAX_SLICES: usize = 64;
 
-/// A write that fails rather than wait for a disk.
+/// A write that fails instead of waiting for a disk.
 #[cfg(target_os = "linux")]
 const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
 
-/// Bytes of a file that may be replaced without handing that over: what a file system does with its pages takes time, too.
+/// Maximum bytes of a file that a reactor may replace or delete: the file system takes time to free
+/// larger ones.
 pub(super) const SMALL_FILE: u64 = 1 << 20;
 
-/// An upload.
+/// An unfinished upload.
 #[derive(Debug)]
 pub struct Upload {
-    /// Where it goes.
     store: Arc<FileStore>,
-    /// Under which key.
     key: ObjectKey,
-    /// Where it is meanwhile. `None` where uploads are thrown away.
+    /// The temporary file. `None` if uploads are discarded.
     location: Option<UploadLocation>,
-    /// Bytes that came.
+    /// Bytes accepted.
     len: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     written: u64,
-    /// Tells the store's syncing of them.
+    /// Reports unsynced bytes to the store.
     unsynced: UnsyncedUpload,
-    /// Their share of what the store may hold.
+    /// The upload's share of the quota.
     reservation: QuotaReservation,
-    /// What they must hash to.
+    /// The digests that the bytes must match.
     expected_digests: Vec<Checksum>,
-    /// What they have hashed to so far.
+    /// Hash the bytes accepted so far.
     hashers: DigestSet,
-    /// Whether nothing of it can wait for a disk.
+    /// Whether no operation on it can wait for a disk.
     in_memory: bool,
 }
 
@@ -92,114 +93,115 @@ impl Drop for UnsyncedUpload {
     }
 }
 
-/// What an upload came to.
+/// The result of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommittedUpload {
-    /// The version that has the key now.
+    /// The new version.
     pub metadata: FileMetadata,
-    /// Whether another had it before.
+    /// Whether it replaced another version.
     pub replaced: bool,
 }
 
 impl Upload {
-    /// Begins one. `expected_digests`: what its bytes must hash to. `reach`: where looking for its folder may lead.
+    /// Begins an upload. `expected` are the digests that its bytes must match; `scope` bounds where
+    /// its folder may be.
     pub(super) fn begin(
         store: &Arc<FileStore>,
         key: &ObjectKey,
-        wanted: Vec<Checksum>,
-        reach: OpenScope,
+        expected: Vec<Checksum>,
+        scope: OpenScope,
     ) -> Result<Self, StoreError> {
-        let room = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
-        let place = match store.options.discard_uploads {
+        let temporaries = store.temporaries.as_ref().ok_or(StoreError::ReadOnly)?;
+        let location = match store.options.discard_uploads {
             true => None,
-            false => Some(UploadLocation::new(store, room, key, reach)?),
+            false => Some(UploadLocation::new(store, temporaries, key, scope)?),
         };
-        let there = match &place {
-            Some(place) if store.quota.is_limited() => place.existing_bytes(key),
+        let existing = match &location {
+            Some(location) if store.quota.is_limited() => location.existing_bytes(key),
             _ => 0,
         };
         Ok(Self {
-            hashers: DigestSet::new(wanted.iter().map(|checksum| checksum.algorithm)),
+            hashers: DigestSet::new(expected.iter().map(|checksum| checksum.algorithm)),
             store: Arc::clone(store),
             key: key.clone(),
-            in_memory: place.is_none() || reach == OpenScope::OneMount,
-            location: place,
+            in_memory: location.is_none() || scope == OpenScope::OneMount,
+            location,
             len: 0,
             written: 0,
             unsynced: UnsyncedUpload::new(store),
-            reservation: store.quota.reserve(key, there),
-            expected_digests: wanted,
+            reservation: store.quota.reserve(key, existing),
+            expected_digests: expected,
         })
     }
 
-    /// Takes what came: it is counted, and hashed. What it is made of must be written next.
+    /// Accepts bytes: counts and hashes them. The same bytes must be written next.
     ///
     /// # Errors
-    /// When it is more than the store may hold.
-    pub fn accept(&mut self, pieces: &[Bytes]) -> Result<(), StoreError> {
-        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+    /// When they exceed the quota.
+    pub fn accept(&mut self, chunks: &[Bytes]) -> Result<(), StoreError> {
+        let bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         self.reservation.grow(bytes)?;
         if !self.hashers.is_empty() {
-            pieces.iter().for_each(|piece| self.hashers.update(piece));
+            chunks.iter().for_each(|chunk| self.hashers.update(chunk));
         }
         self.len += bytes;
         Ok(())
     }
 
-    /// Writes what was taken; what of it is left after an error or a wait is what was not written.
+    /// Writes accepted bytes. After an error, the unwritten bytes are left in `chunks`.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn write(&mut self, pieces: &mut [Bytes]) -> Result<(), StoreError> {
-        self.write_with(pieces, ReadWriteFlags::empty()).map(drop)
+    pub fn write(&mut self, chunks: &mut [Bytes]) -> Result<(), StoreError> {
+        self.write_with(chunks, ReadWriteFlags::empty()).map(drop)
     }
 
-    /// The same as far as nothing waits for a disk. Whether that is all of it.
+    /// Writes as much as needs no waiting. Returns whether that was everything.
     ///
     /// # Errors
     /// When the disk is full.
-    pub fn try_write(&mut self, pieces: &mut [Bytes]) -> Result<bool, StoreError> {
+    pub fn try_write(&mut self, chunks: &mut [Bytes]) -> Result<bool, StoreError> {
         let flags = match self.in_memory {
             true => ReadWriteFlags::empty(),
             false => NOWAIT,
         };
-        self.write_with(pieces, flags)
+        self.write_with(chunks, flags)
     }
 
     fn write_with(
         &mut self,
-        mut pieces: &mut [Bytes],
+        mut chunks: &mut [Bytes],
         flags: ReadWriteFlags,
     ) -> Result<bool, StoreError> {
-        while let Some(first) = pieces.first() {
-            let Some(place) = &self.location else {
+        while let Some(first) = chunks.first() {
+            let Some(location) = &self.location else {
                 return Ok(true);
             };
             if first.is_empty() {
-                pieces = &mut pieces[1..];
+                chunks = &mut chunks[1..];
                 continue;
             }
-            let slices: Vec<IoSlice<'_>> = pieces
+            let slices: Vec<IoSlice<'_>> = chunks
                 .iter()
                 .take(MAX_SLICES)
-                .map(|piece| IoSlice::new(piece))
+                .map(|chunk| IoSlice::new(chunk))
                 .collect();
-            let file = &place.temporary.file;
-            let wrote = rustix::io::retry_on_intr(|| match flags.is_empty() {
+            let file = &location.temporary.file;
+            let written = rustix::io::retry_on_intr(|| match flags.is_empty() {
                 true => rustix::io::pwritev(file, &slices, self.written),
                 false => rustix::io::pwritev2(file, &slices, self.written, flags),
             });
-            let mut wrote = match wrote {
-                // It would wait, or the file system cannot tell.
+            let mut written = match written {
+                // It would wait, or the file system does not support the flag.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP) if !flags.is_empty() => return Ok(false),
                 other => other?,
             };
-            self.count_written(wrote as u64);
-            for piece in pieces.iter_mut() {
-                let part = wrote.min(piece.len());
-                piece.advance(part);
-                wrote -= part;
-                if wrote == 0 {
+            self.count_written(written as u64);
+            for chunk in chunks.iter_mut() {
+                let part = written.min(chunk.len());
+                chunk.advance(part);
+                written -= part;
+                if written == 0 {
                     break;
                 }
             }
@@ -207,7 +209,7 @@ impl Upload {
         Ok(true)
     }
 
-    /// So many more bytes are in the file.
+    /// Counts bytes that were written to the file.
     fn count_written(&mut self, bytes: u64) {
         self.written += bytes;
         self.unsynced.add(bytes);

@@ -1,6 +1,7 @@
-//! What a tree holds: the lengths of its files, each name counted.
+//! Counts the bytes of all files in a tree, once for each name.
 //!
-//! The store's own room and the temporaries of uploads are left out: those are counted as claims.
+//! Leaves out the store's temporary folder and the temporary files of uploads: those count as
+//! reserved bytes.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
@@ -9,19 +10,19 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 
 use crate::key::is_reserved;
 
-/// Folders within folders that are looked into: each holds a descriptor open.
+/// Maximum depth of folders: each level holds a descriptor open.
 const MAX_DEPTH: usize = 256;
 
-/// A count that goes on from step to step.
+/// A walk that proceeds in steps.
 #[derive(Debug)]
 pub(super) struct UsageWalk {
-    /// The folder that is being read, and those it is in.
+    /// The folder that is being read, and its parents.
     open_folders: Vec<Dir>,
     /// Bytes so far.
     bytes: u64,
 }
 
-/// Bytes in all files beneath a folder. What cannot be looked at counts nothing.
+/// Bytes of all files beneath a folder. Ignores what cannot be looked up.
 pub(super) fn folder_bytes(folder: impl AsFd) -> u64 {
     let mut walk = UsageWalk::new(folder);
     loop {
@@ -31,7 +32,7 @@ pub(super) fn folder_bytes(folder: impl AsFd) -> u64 {
     }
 }
 
-/// Bytes that a name in a folder counts: those of a file, and none of anything else.
+/// Bytes that an entry of a folder counts: the length of a regular file, otherwise none.
 pub(super) fn file_bytes(folder: impl AsFd, name: &[u8]) -> u64 {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     stat.map_or(0, |stat| match FileType::from_raw_mode(stat.st_mode) {
@@ -49,7 +50,8 @@ impl UsageWalk {
         }
     }
 
-    /// Goes on for an entry, and until it is enough. The sum when all of it is counted.
+    /// Handles at least one entry, and more until `is_enough`. Returns the sum when the walk is
+    /// done.
     pub(super) fn step(&mut self, mut is_enough: impl FnMut() -> bool) -> Option<u64> {
         let mut depth = self.open_folders.len();
         while let Some(dir) = self.open_folders.last_mut() {
@@ -58,13 +60,13 @@ impl UsageWalk {
                     let name = entry.file_name();
                     let is_self = matches!(name.to_bytes(), b"." | b"..");
                     if !is_self && !is_reserved(depth == 1, name.to_bytes()) {
-                        let (more, inner) = look_up(dir, name);
+                        let (more, folder) = look_up(dir, name);
                         self.bytes = self.bytes.saturating_add(more);
                         self.open_folders
-                            .extend(inner.filter(|_| depth <= MAX_DEPTH));
+                            .extend(folder.filter(|_| depth <= MAX_DEPTH));
                     }
                 }
-                // It ends, or has gone meanwhile.
+                // The folder ends, or was removed meanwhile.
                 None | Some(Err(_)) => {
                     self.open_folders.pop();
                 }
@@ -80,10 +82,10 @@ impl UsageWalk {
 
 /// The bytes of an entry, or the entry opened if it is a folder.
 fn look_up(dir: &Dir, name: &CStr) -> (u64, Option<Dir>) {
-    let found = dir
+    let stat = dir
         .fd()
         .and_then(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW));
-    match found.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)) {
+    match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat.st_size)) {
         Ok((FileType::RegularFile, len)) => (len.try_into().unwrap_or(0), None),
         Ok((FileType::Directory, _)) => (0, open(dir, name)),
         _ => (0, None),
@@ -104,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn step_by_step_all_files_are_counted_and_what_is_the_stores_own_is_not() {
+    fn a_walk_in_steps_counts_all_files_but_the_stores_own() {
         let folder = tempfile::tempdir().expect("a directory");
         for (path, len) in [
             ("a", 1),

@@ -1,13 +1,15 @@
-//! Which version of a file it is that was opened.
+//! Identifies versions of a file.
 //!
-//! **Entity tags.** A tag must change when the bytes do, and must not when they do not. What the system tells of a file without
-//! reading it is its inode, its length and two times. The time of its last change (`ctime`) can be set by nobody, so it betrays
-//! programs that put the time of modification back. All four together, hashed so that they tell a client nothing about this machine,
-//! are the tag; two changes of one file in place, within one tick of the file system's clock and to the same length, are the one thing that
-//! they cannot tell apart (since Linux 6.13 ticks are as fine as needed). The store's own uploads are files of their own with a time of
-//! their own, to the nanosecond, so those never meet. Where an upload's digest is known, the tag is made of that instead, and the
-//! same bytes uploaded again keep their tag. A kept digest is bound to inode, length and time of modification alone, since keeping it
-//! changes the time of change.
+//! **Entity tags.** A tag must change when the bytes do, and must not when they do not. Without
+//! reading a file, the system reports its inode, its length and two times. Nothing can set the time
+//! of its last change (`ctime`), so it reveals programs that reset the modification time. All of
+//! these, hashed so that they tell a client nothing about this machine, are the tag. The only
+//! changes that it cannot tell apart are two in place, within one tick of the file system's clock
+//! and to the same length (since Linux 6.13 ticks are fine enough). The store's own uploads are new
+//! files with unique times to the nanosecond, so they never collide. If an upload's digest is
+//! known, the tag is derived from that instead, so that the same bytes uploaded again keep their
+//! tag. A stored digest is bound to inode, length and modification time alone, since storing it
+//! changes the ctime.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,33 +20,33 @@ use rustix::fs::Stat;
 
 use super::timestamps;
 
-/// What tells one version of a file from another without reading it.
+/// Distinguishes versions of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileVersionId {
     device: u64,
     inode: u64,
     len: u64,
-    /// Nanoseconds of the time of modification.
+    /// Modification time in nanoseconds.
     modified: i128,
-    /// Nanoseconds of the time of change.
+    /// Time of change (ctime) in nanoseconds.
     changed: i128,
 }
 
-/// What is known of a version of a file.
+/// Metadata of a version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileMetadata {
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// When it was last written.
+    /// Modification time.
     pub modified: SystemTime,
-    /// Strong.
+    /// A strong entity tag.
     pub etag: EntityTag,
-    /// A digest of its bytes, where one came with them and was compared.
+    /// The digest of its bytes, if the upload was checked against one.
     pub digest: Option<Checksum>,
 }
 
 impl FileVersionId {
-    /// What the system tells of a file.
+    /// Takes the identity from a file's `stat`.
     pub(super) fn from_stat(stat: &Stat) -> Self {
         let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
         #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
@@ -57,20 +59,20 @@ impl FileVersionId {
         }
     }
 
-    /// Whether it may be worth asking for a digest that was kept.
+    /// Whether a digest may be stored with the file.
     pub(super) fn may_have_digest(&self) -> bool {
         timestamps::has_digest_mark(self.modified)
     }
 
-    /// What a digest that was kept beside a file must name to be this version's. The time of change is not among it: keeping the
-    /// digest changes that.
+    /// The text that binds a stored digest to this version. The ctime is not part of it: storing
+    /// the digest changes that.
     pub(super) fn digest_binding(&self) -> String {
         format!("{} {} {}", self.inode, self.len, self.modified)
     }
 }
 
 impl FileMetadata {
-    /// What is known of a version.
+    /// The metadata of a version.
     pub(super) fn new(identity: &FileVersionId, digest: Option<Checksum>) -> Self {
         Self {
             len: identity.len,
@@ -126,15 +128,15 @@ mod tests {
     }
 
     #[test]
-    fn tags_change_with_bytes_even_where_the_time_is_put_back() {
+    fn tags_change_with_the_bytes_even_if_the_time_is_reset() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("f");
         fs::write(&path, "one").expect("a file");
         let before = version(&path);
         assert_eq!(version(&path), before);
         let time = meta(&path).modified;
-        let tag = meta(&path).etag;
-        assert!(tag.is_strong());
+        let etag = meta(&path).etag;
+        assert!(etag.is_strong());
         let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
         let changes: [&dyn Fn(); 3] = [
             &|| {
@@ -149,10 +151,10 @@ mod tests {
                 fs::hard_link(&path, other).expect("a second name");
             },
         ];
-        let mut tags = vec![tag];
+        let mut tags = vec![etag];
         for change in changes {
             let before = version(&path);
-            // The file system's clock must have gone on, or nothing could tell.
+            // The file system's clock must have advanced, or nothing could tell the versions apart.
             while before == version(&path) {
                 change();
             }

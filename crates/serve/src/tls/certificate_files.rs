@@ -1,4 +1,4 @@
-//! Certificates and keys as files: read with a limit, and checked before anybody is shown one.
+//! Reads certificates and keys from files of bounded size, and checks them before they are used.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -14,15 +14,16 @@ use rustls::{Error, InconsistentKeys};
 
 use super::{CertificateError, CertificatePair};
 
-/// Bytes of the largest file. A chain has a few thousand, a bundle that somebody named in place of one some hundred thousand.
+/// Maximum bytes of a file. A chain has a few thousand, a bundle of authorities some hundred
+/// thousand.
 pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
-/// What a file was like, to see whether it has changed. None when it is not there.
+/// Identifies the content of a file, to see whether it has changed. `None` if it does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FileStamp(Option<[i128; 5]>);
 
 impl FileStamp {
-    /// Of the file that a path leads to now, links followed: those who replace certificates often swap a link.
+    /// Follows links: tools that replace certificates often swap a link.
     pub(super) fn read(path: &Path) -> Self {
         let stamp = |metadata: Metadata| {
             let nanos =
@@ -32,7 +33,7 @@ impl FileStamp {
                 metadata.ino().into(),
                 metadata.size().into(),
                 nanos(metadata.mtime(), metadata.mtime_nsec()),
-                // A copy that keeps the time of the original, over a file of the same size.
+                // Notices a copy that keeps the time of the original, over a file of the same size.
                 nanos(metadata.ctime(), metadata.ctime_nsec()),
             ]
         };
@@ -40,7 +41,7 @@ impl FileStamp {
     }
 }
 
-/// A certificate with the key that proves it.
+/// Loads a certificate with its key.
 pub(super) fn load_pair(
     pair: &CertificatePair,
     provider: &CryptoProvider,
@@ -57,7 +58,7 @@ pub(super) fn load_pair(
         .map_err(unusable)?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        // Not every key tells its public half.
+        // Not every key reveals its public half.
         Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(Arc::new(certified)),
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(mismatch_error(&certified, pair))
@@ -69,12 +70,14 @@ pub(super) fn load_pair(
     }
 }
 
-/// Whether it is the version that is wrong. The library beneath says so, and its types are not this crate's.
+/// Whether the certificate has version 1. The error's type is not public, so this looks at its
+/// text.
 fn is_version_1(error: &Error) -> bool {
     format!("{error:?}").contains("UnsupportedCertVersion")
 }
 
-/// Which of two mistakes it is: two files that do not belong together, or a chain that was put together from the wrong end.
+/// Distinguishes two mistakes: two files that do not belong together, or a chain in the wrong
+/// order.
 fn mismatch_error(certified: &CertifiedKey, pair: &CertificatePair) -> CertificateError {
     let fits = |certificate: &CertificateDer<'static>| {
         let key = Arc::clone(&certified.key);
@@ -107,7 +110,7 @@ fn read_chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateEr
 
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, CertificateError> {
     let pem = read_file(path)?;
-    // As PKCS #8 says it, and as older files do (RFC 1421).
+    // As PKCS #8 writes it, and older files (RFC 1421).
     if contains(&pem, "BEGIN ENCRYPTED PRIVATE KEY") || contains(&pem, "Proc-Type: 4,ENCRYPTED") {
         return Err(CertificateError::Encrypted {
             path: path.to_owned(),
@@ -124,7 +127,8 @@ fn contains(pem: &[u8], mark: &str) -> bool {
         .any(|window| window == mark.as_bytes())
 }
 
-/// A regular file, whole. Anything else might keep us waiting: a pipe is opened without that and then refused.
+/// Reads a whole regular file. Opens without blocking, as a pipe would wait for a writer, and then
+/// refuses anything but a file.
 fn read_file(path: &Path) -> Result<Vec<u8>, CertificateError> {
     let failed = |source: io::Error| CertificateError::Read {
         path: path.to_owned(),

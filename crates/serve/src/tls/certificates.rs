@@ -1,8 +1,9 @@
-//! The certificates in use, and how they are exchanged for newer ones.
+//! The certificates in use, and their replacement.
 //!
-//! Each handshake takes what is current under a lock that is held for the clone of an `Arc`. [`CertificateStore::reload`] reads and
-//! checks everything first and changes nothing unless all of it is good: between the two writes of a certificate and of its key
-//! they do not match, and then the old pair goes on until the next look.
+//! Each handshake takes the current certificates under a lock that is held for the clone of an
+//! `Arc`. [`CertificateStore::reload`] reads and checks everything first, and changes nothing
+//! unless all of it is valid: while a tool has written a new certificate but not its key, they do
+//! not match, and the old pair stays until the next check.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -19,27 +20,28 @@ use super::certificate_files::{FileStamp, load_pair};
 use super::validity::{self, CertificateNotValid};
 use super::{CertificateError, CertificatePair};
 
-/// What clients are shown. One at least.
+/// The certificates for handshakes; at least one.
 type CurrentCertificates = Arc<[Arc<CertifiedKey>]>;
 
 /// The certificates in use.
 pub struct CertificateStore {
-    /// Where they come from; none for those that live in memory alone.
+    /// Their files; empty for a certificate that exists in memory alone.
     pairs: Vec<CertificatePair>,
-    /// What was seen when they were last read, well or not: a mistake is reported once and not at every look.
+    /// The state of the files when they were last read, whether that failed or not: a mistake is
+    /// reported once, and not at every check.
     stamps: Mutex<Vec<FileStamp>>,
-    /// What handshakes take.
+    /// The certificates for handshakes.
     current: RwLock<CurrentCertificates>,
-    /// Understands keys.
+    /// Parses keys.
     provider: Arc<CryptoProvider>,
 }
 
-/// What came of reading certificates again.
+/// The result of reading the certificates again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CertificateReload {
-    /// The same ones, or there are no files to read.
+    /// They are the same, or there are no files to read.
     Unchanged,
-    /// New handshakes are met with others.
+    /// New handshakes use other certificates.
     Replaced,
 }
 
@@ -65,7 +67,7 @@ impl CertificateStore {
         })
     }
 
-    /// One that is not in a file, and never changes.
+    /// A store with one certificate that is not in a file and never changes.
     pub(super) fn fixed(certified: CertifiedKey, provider: Arc<CryptoProvider>) -> Self {
         Self {
             pairs: Vec::new(),
@@ -75,52 +77,54 @@ impl CertificateStore {
         }
     }
 
-    /// Whether a file is another than when it was last read. Two system calls for each pair, which a network's disk may hold up.
+    /// Whether a file has changed since it was last read. Two system calls for each pair, which a
+    /// network file system may delay.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         *self.stamps.lock().unwrap_or_else(PoisonError::into_inner) != stamps(&self.pairs)
     }
 
-    /// Reads the files again, all of them. It blocks as reading does.
+    /// Reads all files again. Blocks.
     ///
     /// # Errors
-    /// When one of them cannot be used. Then all stay as they were.
+    /// When one of them cannot be used. Then all certificates stay.
     pub fn reload(&self) -> Result<CertificateReload, CertificateError> {
-        // Held to the end, so that of two at once the later does not put back what the earlier read.
+        // Held to the end, so that of two reloads the later one does not restore what the earlier
+        // one read.
         let mut seen = self.stamps.lock().unwrap_or_else(PoisonError::into_inner);
-        // Before they are read: what is written meanwhile is a change.
+        // Before the files are read: what is written meanwhile counts as a change.
         *seen = stamps(&self.pairs);
         if self.pairs.is_empty() {
             return Ok(CertificateReload::Unchanged);
         }
-        let new = load_pairs(&self.pairs, &self.provider)?;
-        let old = self.current();
-        if chains(&new).eq(chains(&old)) {
+        let loaded = load_pairs(&self.pairs, &self.provider)?;
+        let previous = self.current();
+        if chains(&loaded).eq(chains(&previous)) {
             return Ok(CertificateReload::Unchanged);
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(CertificateReload::Replaced)
     }
 
-    /// Of each certificate in use, the default first.
+    /// The fingerprint of each certificate in use, the default first.
     #[must_use]
     pub fn fingerprints(&self) -> Vec<CertificateFingerprint> {
         let current = self.current();
-        let own = current
+        let leaf = current
             .iter()
             .filter_map(|certified| certified.cert.first());
-        own.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
+        leaf.map(|certificate| CertificateFingerprint(Sha256::digest(certificate).into()))
             .collect()
     }
 
-    /// Those in use whose time is over by now, or has not come.
+    /// The certificates in use that have expired, or are not valid yet.
     #[must_use]
     pub fn not_valid_at(&self, now: SystemTime) -> Vec<CertificateNotValid> {
         let current = self.current();
-        let both = self.pairs.iter().zip(&*current);
-        let found = both.filter_map(|(pair, certified)| {
-            let own = certified.cert.first()?;
-            validity::check_validity(&pair.certificate, own, &self.provider, now)
+        let pairs = self.pairs.iter().zip(&*current);
+        let found = pairs.filter_map(|(pair, certified)| {
+            let leaf = certified.cert.first()?;
+            validity::check_validity(&pair.certificate, leaf, &self.provider, now)
         });
         found.collect()
     }
@@ -151,7 +155,7 @@ fn chains(
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.current();
-        // Of most servers the only one: nothing to choose, nothing to parse.
+        // Most servers have one certificate: nothing to choose, nothing to parse.
         if let [only] = &*current {
             return Some(Arc::clone(only));
         }
@@ -161,14 +165,15 @@ impl ResolvesServerCert for CertificateStore {
     }
 }
 
-/// The first that has the name and a key that the client understands (RSA and ECDSA may be had for one name); failing that, the
-/// first that has the name, the first that is understood, the first.
+/// The first certificate that has the name and whose key the client supports (one name may have an
+/// RSA and an ECDSA certificate); failing that, the first that has the name, the first that is
+/// supported, the first.
 fn choose_certificate<'a>(
     certificates: &'a [Arc<CertifiedKey>],
     name: Option<&ServerName<'_>>,
     schemes: &[SignatureScheme],
 ) -> Option<&'a Arc<CertifiedKey>> {
-    // Of equals it is the first that `min_by_key` takes.
+    // Of equals, `min_by_key` takes the first.
     certificates.iter().min_by_key(|certified| {
         let named = name.is_some_and(|name| is_for(certified, name));
         let understood = certified.key.choose_scheme(schemes).is_some();
@@ -177,8 +182,8 @@ fn choose_certificate<'a>(
 }
 
 fn is_for(certified: &CertifiedKey, name: &ServerName<'_>) -> bool {
-    let own = certified.end_entity_cert();
-    own.and_then(ParsedCertificate::try_from)
+    let leaf = certified.end_entity_cert();
+    leaf.and_then(ParsedCertificate::try_from)
         .and_then(|parsed| verify_server_name(&parsed, name))
         .is_ok()
 }
@@ -227,27 +232,27 @@ mod tests {
     }
 
     #[test]
-    fn the_name_counts_first_and_then_what_the_client_understands() {
+    fn certificates_are_chosen_by_name_and_then_by_signature_scheme() {
         let certificates = [
             certified("a.test", &PKCS_ED25519),
             certified("b.test", &PKCS_ED25519),
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
             certified("b.test", &PKCS_ECDSA_P256_SHA256),
         ];
-        let old = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
-        let new = &[
+        let previous = &[SignatureScheme::ECDSA_NISTP256_SHA256][..];
+        let loaded = &[
             SignatureScheme::ECDSA_NISTP256_SHA256,
             SignatureScheme::ED25519,
         ][..];
         for (name, schemes, at) in [
-            (Some("a.test"), new, 0),
-            (Some("a.test"), old, 0),
-            (Some("b.test"), new, 1),
-            (Some("b.test"), old, 2),
-            (Some("c.test"), new, 0),
-            (Some("c.test"), old, 2),
-            (None, new, 0),
-            (None, old, 2),
+            (Some("a.test"), loaded, 0),
+            (Some("a.test"), previous, 0),
+            (Some("b.test"), loaded, 1),
+            (Some("b.test"), previous, 2),
+            (Some("c.test"), loaded, 0),
+            (Some("c.test"), previous, 2),
+            (None, loaded, 0),
+            (None, previous, 2),
         ] {
             let name = name.map(|name| ServerName::try_from(name).unwrap());
             let chosen = choose_certificate(&certificates, name.as_ref(), schemes).unwrap();

@@ -1,68 +1,68 @@
-//! Why there is no certificate to show, and what the user can do about it.
+//! Errors of certificates and keys, with hints for the user.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::certificate_files::MAX_FILE_BYTES;
 
-/// Why a certificate cannot be used. No variant carries anything of a key.
+/// Why a certificate cannot be used. No variant holds any part of a key.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
-    /// No file was named at all.
+    /// No file was given.
     #[error("no certificate was given")]
     NoneGiven,
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A pipe, a folder or a device: it could not be read again when it changes.
     #[error("{} is not a file", path.display())]
     NotAFile {
-        /// What it is.
+        /// The path.
         path: PathBuf,
     },
-    /// Larger than any certificate is.
+    /// Larger than any certificate.
     #[error("{} has more than {MAX_FILE_BYTES} bytes, which no certificate or key has", path.display())]
     TooLarge {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
-    /// There is no certificate in the file, or half of one.
-    #[error("{} holds no usable certificate", path.display())]
+    /// The file has no certificate, or half of one.
+    #[error("{} contains no usable certificate", path.display())]
     NoCertificate {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// It holds a key.
+        /// Whether it holds a key instead.
         has_key: bool,
     },
-    /// There is no key in the file, or half of one.
-    #[error("{} holds no usable private key", path.display())]
+    /// The file has no key, or half of one.
+    #[error("{} contains no usable private key", path.display())]
     NoKey {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// It holds a certificate.
+        /// Whether it holds a certificate instead.
         has_certificate: bool,
     },
-    /// The key wants a password.
+    /// The key is encrypted.
     #[error("the private key in {} is encrypted", path.display())]
     Encrypted {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
-    /// An algorithm that is not known here, or a certificate that makes no sense.
-    #[error("the certificate of {} or its key cannot be used", path.display())]
+    /// An unknown algorithm, or an invalid certificate.
+    #[error("the certificate in {} or its key cannot be used", path.display())]
     Unusable {
         /// The certificate's file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// As certificates were before 1996. No client of today takes one.
-    #[error("the certificate in {} is of version 1 of X.509, and cannot be used", path.display())]
+    /// X.509 version 1, as before 1996. No current client accepts it.
+    #[error("the certificate in {} is X.509 version 1, which is not supported", path.display())]
     Version1 {
         /// The certificate's file.
         path: PathBuf,
@@ -73,16 +73,16 @@ pub enum CertificateError {
         /// The certificate's file.
         path: PathBuf,
     },
-    /// The key is of another certificate.
-    #[error("the key in {} is not that of the certificate in {}", key.display(), certificate.display())]
+    /// The key belongs to another certificate.
+    #[error("the key in {} does not belong to the certificate in {}", key.display(), certificate.display())]
     KeyMismatch {
         /// The certificate's file.
         certificate: PathBuf,
-        /// The key's.
+        /// The key's file.
         key: PathBuf,
     },
-    /// No certificate of our own can be made.
-    #[error("no certificate could be made")]
+    /// The self-signed certificate could not be made.
+    #[error("a self-signed certificate could not be made")]
     SelfSigned(#[from] rcgen::Error),
     /// TLS refuses the settings.
     #[error("the TLS settings cannot be used")]
@@ -94,13 +94,13 @@ impl CertificateError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            Self::NoneGiven => "name one with --cert and --key, or take --self-signed".into(),
+            Self::NoneGiven => "name one with --cert and --key, or use --self-signed".into(),
             Self::Read { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => {
-                    "for a certificate of the server's own making there is --self-signed".into()
+                    "--self-signed makes the server use a certificate of its own".into()
                 }
                 io::ErrorKind::PermissionDenied => {
-                    "it must be readable for whom the server runs as".into()
+                    "it must be readable by the user that the server runs as".into()
                 }
                 _ => return None,
             },
@@ -108,27 +108,27 @@ impl CertificateError {
                 "certificates are read again when they change, so they must be files".into()
             }
             Self::NoCertificate { has_key: true, .. } => {
-                "it holds a private key: are --cert and --key the wrong way round?".into()
+                "it contains a private key: are --cert and --key the wrong way round?".into()
             }
             Self::NoKey {
                 has_certificate: true,
                 ..
-            } => "it holds a certificate: are --cert and --key the wrong way round?".into(),
+            } => "it contains a certificate: are --cert and --key the wrong way round?".into(),
             Self::NoCertificate { path, .. } => format!(
-                "it must be PEM; of DER: openssl x509 -inform der -in {} -out certificate.pem",
+                "it must be PEM; to convert DER: openssl x509 -inform der -in {} -out certificate.pem",
                 path.display()
             ),
             Self::NoKey { path, .. } => format!(
-                "it must be PEM; of DER: openssl pkey -inform der -in {} -out key.pem",
+                "it must be PEM; to convert DER: openssl pkey -inform der -in {} -out key.pem",
                 path.display()
             ),
             Self::Encrypted { path } => format!(
-                "nobody could type its password when the server starts: openssl pkey -in {} -out plain.pem, and guard \
-                 that with chmod 600",
+                "nobody can type its password when the server starts; decrypt it with openssl pkey -in {} -out \
+                 plain.pem, and protect that with chmod 600",
                 path.display()
             ),
             Self::Version1 { .. } => {
-                "have it issued with the names that it is for, which makes it one of version 3: openssl req -x509 -newkey rsa:2048 \
+                "issue it again with its names, which makes it version 3: openssl req -x509 -newkey rsa:2048 \
                  -nodes -keyout key.pem -out certificate.pem -subj /CN=NAME -addext subjectAltName=DNS:NAME"
                     .into()
             }
@@ -136,7 +136,7 @@ impl CertificateError {
                 "put the server's certificate first, then those that lead to the authority".into()
             }
             Self::KeyMismatch { .. } => {
-                "name the two that were made together, or copy both anew".into()
+                "name the two files that belong together, or copy both again".into()
             }
             Self::TooLarge { .. }
             | Self::Unusable { .. }

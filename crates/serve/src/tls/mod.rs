@@ -1,9 +1,9 @@
-//! TLS as a server: the certificate that is shown, and what is agreed on.
+//! TLS as a server: certificates and settings.
 //!
-//! [`ServerTls`] is made once. What may change while it is in use is the certificate alone, in [`CertificateStore`]: the owner asks
-//! [`has_changed`](CertificateStore::has_changed) every few seconds, or is told by a signal, and calls
-//! [`reload`](CertificateStore::reload). Connections that stand keep what they were met with; so do sessions that are resumed, whose
-//! tickets live for half a day.
+//! [`ServerTls`] is made once. Only the certificates in its [`CertificateStore`] may change later:
+//! its owner calls [`has_changed`](CertificateStore::has_changed) every few seconds, or waits for a
+//! signal, and calls [`reload`](CertificateStore::reload). Existing connections keep their
+//! certificate, and so do resumed sessions, whose tickets live for half a day.
 
 mod certificate_files;
 mod certificates;
@@ -27,34 +27,37 @@ pub use error::CertificateError;
 pub use self_signed::local_names;
 pub use validity::{CertificateNotValid, ValidityBound};
 
-/// How many sessions are kept of clients that take no tickets, which are few and old. Each is some hundred bytes.
+/// Cached sessions of clients without tickets, which are few and old. Each takes some hundred
+/// bytes.
 const SESSION_CACHE_SIZE: usize = 4096;
 
 /// A certificate and its key, in PEM files. They may be one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificatePair {
-    /// The server's certificate, and after it those that lead to an authority.
+    /// The server's certificate, followed by those that lead to an authority.
     pub certificate: PathBuf,
     /// The private key, not encrypted.
     pub key: PathBuf,
 }
 
-/// How connections are secured.
+/// The TLS settings of a listener.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
-    /// For tokio-rustls' acceptor. h2 and http/1.1 are agreed on by ALPN.
+    /// For the acceptor of tokio-rustls. ALPN offers h2 and http/1.1.
     pub config: Arc<ServerConfig>,
-    /// The certificates in it, to be read again.
+    /// Its certificates, to be reloaded.
     pub certificates: Arc<CertificateStore>,
-    /// Of a self-signed certificate, PEM: what a client must trust. None when it came from files.
+    /// The self-signed certificate as PEM, which a client must trust. `None` if the certificates
+    /// are from files.
     pub self_signed_pem: Option<String>,
 }
 
 impl ServerTls {
-    /// With certificates from files: the one for the name that a client asks for, and the first for all other names.
+    /// Uses certificates from files: the one for the name that a client asks for, and the first for
+    /// all other names.
     ///
     /// # Errors
-    /// When one of them is not there, cannot be used or does not belong to its key. [`CertificateError::hint`] says what to do.
+    /// When a file is missing, cannot be used or does not belong to its key. [`CertificateError::hint`] says what to do.
     pub fn from_files(pairs: Vec<CertificatePair>) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
         let certificates = Arc::new(CertificateStore::from_files(pairs, Arc::clone(&provider))?);
@@ -65,22 +68,23 @@ impl ServerTls {
         })
     }
 
-    /// With a certificate that nobody but itself has signed, for [these names and addresses](own_names). It lives in memory:
-    /// the next start makes another. Whoever connects compares [the fingerprint](CertificateStore::fingerprints).
+    /// Uses a self-signed certificate for [these names and addresses](local_names). It exists in
+    /// memory: the next start makes another one. Users compare [the
+    /// fingerprint](CertificateStore::fingerprints).
     ///
     /// # Errors
-    /// When a name cannot be one, or the system gives no randomness.
+    /// When a name is invalid, or the system has no randomness.
     pub fn self_signed(names: Vec<String>) -> Result<Self, CertificateError> {
         let provider = Arc::new(crypto_provider());
-        let own = self_signed::self_sign(names, &provider)?;
+        let leaf = self_signed::self_sign(names, &provider)?;
         let certificates = Arc::new(CertificateStore::fixed(
-            own.certified,
+            leaf.certified,
             Arc::clone(&provider),
         ));
         Ok(Self {
             config: Arc::new(server_config(&certificates, provider)?),
             certificates,
-            self_signed_pem: Some(own.pem),
+            self_signed_pem: Some(leaf.pem),
         })
     }
 }
@@ -94,9 +98,10 @@ fn server_config(
     let resolver = Arc::clone(certificates);
     let mut config = builder.with_no_client_auth().with_cert_resolver(resolver);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // OpenSSL's clients list AES-256 first by habit. The order that counts is that of the provider, as it is for haul's own clients.
+    // OpenSSL's clients list AES-256 first by habit. The provider's order counts, as for haul's own
+    // clients.
     config.ignore_client_order = true;
-    // Stateless: what a client resumes with, it carries itself. Keys of tickets change every six hours.
+    // Stateless: the client holds the session ticket. Ticket keys change every six hours.
     config.ticketer = Ticketer::new()?;
     config.session_storage = ServerSessionMemoryCache::new(SESSION_CACHE_SIZE);
     Ok(config)

@@ -1,8 +1,8 @@
-//! A certificate that nobody but itself has signed: encryption at once, trust by comparing a fingerprint.
+//! Makes a self-signed certificate: encryption at once, trust by comparing a fingerprint.
 //!
-//! It is valid for thirteen months. The key never leaves the memory of this process, so that a shorter time would guard nothing,
-//! and a certificate that ended or was replaced under a running server would be one more that people have to compare. A longer
-//! time some clients refuse (Apple's: 825 days).
+//! It is valid for thirteen months. The key never leaves the memory of this process, so a shorter
+//! time would protect nothing, and a certificate that expires under a running server would be one
+//! more fingerprint to compare. Some clients refuse a longer time (Apple's: 825 days).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,24 +20,24 @@ use super::CertificateError;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A day before now for clients whose clocks are behind, and then thirteen months.
+/// Valid from a day ago, for clients whose clocks are behind, and for thirteen months.
 const BACKDATED: Duration = DAY;
 const LIFETIME: Duration = DAY.saturating_mul(397);
 
-/// What was made.
+/// A self-signed certificate with its key.
 pub(super) struct SelfSignedCertificate {
     pub(super) certified: CertifiedKey,
-    /// The certificate alone.
+    /// The certificate without the key.
     pub(super) pem: String,
 }
 
-/// The names and addresses by which this machine may be reached: `localhost`, its host name, and what is listened on. When that is
-/// every interface, the addresses that other machines most likely use.
+/// The names and addresses of this machine: `localhost`, its host name, and the listening
+/// addresses. For an unspecified address, the addresses that other machines most likely use.
 #[must_use]
 pub fn local_names(listening: &[BoundAddress]) -> Vec<String> {
     let mut names = vec!["localhost".to_owned()];
     let host = rustix::system::uname();
-    // Not every host's name is one that a certificate may have.
+    // Not every host name is valid in a certificate.
     let host = host.nodename().to_str().ok().map(str::to_ascii_lowercase);
     names.extend(host.filter(|name| is_name(name)));
     let mut addresses: Vec<IpAddr> = vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
@@ -60,8 +60,8 @@ fn is_name(name: &str) -> bool {
     !name.ends_with('.') && DnsName::try_from(name).is_ok()
 }
 
-/// The addresses from which this machine would speak to others: a datagram socket knows as soon as it has a peer, and nothing is
-/// sent. The peers are of no network (RFC 5737, RFC 3849).
+/// The addresses from which this machine would connect to others: a datagram socket has one as soon
+/// as it has a peer, and nothing is sent. The peers belong to no network (RFC 5737, RFC 3849).
 fn outbound_addresses() -> impl Iterator<Item = IpAddr> {
     let peers: [IpAddr; 2] = [
         Ipv4Addr::new(192, 0, 2, 1).into(),
@@ -74,19 +74,19 @@ fn outbound_addresses() -> impl Iterator<Item = IpAddr> {
         };
         let socket = UdpSocket::bind((any, 0)).ok()?;
         socket.connect((peer, 9)).ok()?;
-        let own = socket.local_addr().ok()?.ip();
-        (!own.is_unspecified()).then_some(own)
+        let leaf = socket.local_addr().ok()?.ip();
+        (!leaf.is_unspecified()).then_some(leaf)
     })
 }
 
-/// Makes a certificate for these names, on P-256: every client knows it, and a handshake signs with it in some thirty microseconds
-/// where RSA needs hundreds.
+/// Makes a certificate for these names, on P-256: every client supports it, and a handshake signs
+/// with it in some thirty microseconds where RSA needs hundreds.
 pub(super) fn self_sign(
     names: Vec<String>,
     provider: &CryptoProvider,
 ) -> Result<SelfSignedCertificate, CertificateError> {
     let mut params = CertificateParams::new(names)?;
-    // Not a host: what people see first when a browser asks them.
+    // Not a host name: browsers show this text first when they warn.
     params
         .distinguished_name
         .push(DnType::CommonName, "haul, self-signed");

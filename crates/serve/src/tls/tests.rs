@@ -1,6 +1,6 @@
-//! Handshakes in memory: what is agreed on, and which certificate is met.
+//! Handshakes in memory: the negotiated settings, and which certificate is used.
 //!
-//! `reloads` has files that change under a server, `mistakes` those that are wrong from the start.
+//! `reloads` changes files under a server, `mistakes` starts with wrong ones.
 
 mod mistakes;
 mod reloads;
@@ -23,7 +23,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A certificate, its authority and the folder where both halves are.
+/// A certificate, its authority and the folder with its files.
 struct TestCertificate {
     directory: TempDir,
     authority: CertificateAuthority,
@@ -31,12 +31,12 @@ struct TestCertificate {
 
 impl TestCertificate {
     fn new() -> Self {
-        let shown = Self {
+        let fixture = Self {
             directory: tempfile::tempdir().unwrap(),
             authority: CertificateAuthority::new(),
         };
-        shown.write(&shown.authority.issue(&["localhost"]));
-        shown
+        fixture.write(&fixture.authority.issue(&["localhost"]));
+        fixture
     }
 
     fn pair(&self) -> CertificatePair {
@@ -47,11 +47,11 @@ impl TestCertificate {
     }
 
     fn write(&self, issued: &IssuedCertificate) {
-        // As a careful tool does it: at no time is there half a file.
+        // As a careful tool does it: there is never half a file.
         let replace = |path: &Path, text: &str| {
-            let new = path.with_extension("new");
-            fs::write(&new, text).unwrap();
-            fs::rename(new, path).unwrap();
+            let loaded = path.with_extension("new");
+            fs::write(&loaded, text).unwrap();
+            fs::rename(loaded, path).unwrap();
         };
         replace(&self.pair().certificate, &issued.certificate_pem);
         replace(&self.pair().key, &issued.key_pem);
@@ -89,7 +89,7 @@ fn client_of(root: &str, versions: &[&'static SupportedProtocolVersion]) -> Clie
     builder.with_root_certificates(roots).with_no_client_auth()
 }
 
-/// What a client found out.
+/// The result of a handshake for the client.
 #[derive(Debug)]
 struct HandshakeResult {
     certificate: CertificateDer<'static>,
@@ -98,15 +98,15 @@ struct HandshakeResult {
     kind: HandshakeKind,
 }
 
-fn meet(
+fn handshake(
     tls: &ServerTls,
     client: ClientConfig,
     name: &str,
 ) -> Result<HandshakeResult, rustls::Error> {
-    meet_again(tls, &Arc::new(client), name)
+    handshake_with(tls, &Arc::new(client), name)
 }
 
-fn meet_again(
+fn handshake_with(
     tls: &ServerTls,
     client: &Arc<ClientConfig>,
     name: &str,
@@ -142,47 +142,49 @@ fn meet_again(
     })
 }
 
-fn made(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
+fn server_tls(pair: CertificatePair) -> Result<ServerTls, CertificateError> {
     ServerTls::from_files(vec![pair])
 }
 
 #[test]
-fn a_handshake_agrees_on_the_cheap_cipher_and_on_http2() {
-    let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
-    let mut both = shown.client();
-    both.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
-    let met = meet(&tls, both, "localhost").unwrap();
-    // The client has AES-256 first.
-    assert_eq!(met.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
-    assert_eq!(met.protocol.unwrap(), b"h2");
-    let old = client_of(
-        &shown.authority.certificate_pem(),
+fn a_handshake_negotiates_aes_128_and_http2() {
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let mut pairs = fixture.client();
+    pairs.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
+    let result = handshake(&tls, pairs, "localhost").unwrap();
+    // The client prefers AES-256.
+    assert_eq!(result.suite, CipherSuite::TLS13_AES_128_GCM_SHA256);
+    assert_eq!(result.protocol.unwrap(), b"h2");
+    let previous = client_of(
+        &fixture.authority.certificate_pem(),
         &[&rustls::version::TLS12],
     );
-    let met = meet(&tls, old, "localhost").unwrap();
+    let result = handshake(&tls, previous, "localhost").unwrap();
     assert_eq!(
-        met.suite,
+        result.suite,
         CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256
     );
-    let mut one = shown.client();
+    let mut one = fixture.client();
     one.alpn_protocols = vec![b"http/1.1".to_vec()];
     assert_eq!(
-        meet(&tls, one, "localhost").unwrap().protocol.unwrap(),
+        handshake(&tls, one, "localhost").unwrap().protocol.unwrap(),
         b"http/1.1"
     );
     assert_eq!(
-        meet(&tls, shown.client(), "localhost").unwrap().protocol,
+        handshake(&tls, fixture.client(), "localhost")
+            .unwrap()
+            .protocol,
         None
     );
 }
 
 #[test]
 fn sessions_are_resumed_by_ticket() {
-    let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
-    let client = Arc::new(shown.client());
-    let kind = || meet_again(&tls, &client, "localhost").unwrap().kind;
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let client = Arc::new(fixture.client());
+    let kind = || handshake_with(&tls, &client, "localhost").unwrap().kind;
     assert_eq!(
         [kind(), kind()],
         [HandshakeKind::Full, HandshakeKind::Resumed]
@@ -192,14 +194,14 @@ fn sessions_are_resumed_by_ticket() {
 
 #[test]
 fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
-    let shown = TestCertificate::new();
+    let fixture = TestCertificate::new();
     let pairs = vec![
-        shown.another(&["a.test", "127.0.0.1"]),
-        shown.another(&["b.test", "*.b.test"]),
-        shown.another(&["c.test"]),
+        fixture.another(&["a.test", "127.0.0.1"]),
+        fixture.another(&["b.test", "*.b.test"]),
+        fixture.another(&["c.test"]),
     ];
     let tls = ServerTls::from_files(pairs).unwrap();
-    let prints = tls.certificates.fingerprints();
+    let fingerprints = tls.certificates.fingerprints();
     for (name, at) in [
         ("a.test", 0),
         ("b.test", 1),
@@ -207,17 +209,17 @@ fn the_certificate_for_the_name_is_chosen_and_the_first_for_others() {
         ("c.test", 2),
         ("127.0.0.1", 0),
     ] {
-        let met = meet(&tls, shown.client(), name).unwrap();
-        let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
-        assert_eq!(print, prints[at], "{name}");
+        let result = handshake(&tls, fixture.client(), name).unwrap();
+        let fingerprint = CertificateFingerprint(sha2::Sha256::digest(&result.certificate).into());
+        assert_eq!(fingerprint, fingerprints[at], "{name}");
     }
-    let error = meet(&tls, shown.client(), "d.test").unwrap_err();
-    // It was met with the first, which is not for it.
+    let error = handshake(&tls, fixture.client(), "d.test").unwrap_err();
+    // The server used the first certificate, which is not for this name.
     assert!(format!("{error:?}").contains("a.test"), "{error:?}");
 }
 
 #[test]
-fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
+fn a_self_signed_certificate_is_trusted_by_a_client_that_has_it() {
     let bound = [
         BoundAddress::Tcp("192.0.2.7:80".parse().unwrap()),
         BoundAddress::Tcp("[::]:80".parse().unwrap()),
@@ -230,12 +232,12 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
         assert!(names.iter().any(|n| n == name), "{name}: {names:?}");
     }
     for name in &names {
-        let met = meet(&tls, client(&pem), name).unwrap();
-        let print = CertificateFingerprint(sha2::Sha256::digest(&met.certificate).into());
-        assert_eq!(tls.certificates.fingerprints(), [print]);
+        let result = handshake(&tls, client(&pem), name).unwrap();
+        let fingerprint = CertificateFingerprint(sha2::Sha256::digest(&result.certificate).into());
+        assert_eq!(tls.certificates.fingerprints(), [fingerprint]);
     }
-    assert!(meet(&tls, client(&pem), "example.org").is_err());
-    assert!(meet(&tls, TestCertificate::new().client(), "localhost").is_err());
+    assert!(handshake(&tls, client(&pem), "example.org").is_err());
+    assert!(handshake(&tls, TestCertificate::new().client(), "localhost").is_err());
     // It has no file that could change.
     assert!(!tls.certificates.has_changed());
     assert_eq!(
@@ -250,18 +252,18 @@ fn a_certificate_of_our_own_is_trusted_by_whoever_was_given_it() {
 }
 
 #[test]
-fn a_fingerprint_is_shown_as_openssl_does_and_nothing_of_a_key_is() {
+fn a_fingerprint_is_shown_as_by_openssl_and_a_key_never() {
     let mut bytes = [0xab; 32];
     bytes[0] = 1;
     let text = CertificateFingerprint(bytes).to_string();
     assert_eq!((text.len(), &text[..8]), (95, "01:AB:AB"));
-    let shown = TestCertificate::new();
-    let key = fs::read_to_string(shown.pair().key).unwrap();
+    let fixture = TestCertificate::new();
+    let key = fs::read_to_string(fixture.pair().key).unwrap();
     let secret = key.lines().nth(1).unwrap();
-    assert!(!format!("{:?}", made(shown.pair()).unwrap()).contains(secret));
+    assert!(!format!("{:?}", server_tls(fixture.pair()).unwrap()).contains(secret));
 }
 
-/// Of version 1, for a hundred years: `openssl x509 -req -signkey` made it, without extensions.
+/// Version 1, valid for a hundred years: made by `openssl x509 -req -signkey`, without extensions.
 const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
     MIIBJDCBywIUEl+SC/SQ+J8bzBh6B4QOJURKBqswCgYIKoZIzj0EAwIwFDESMBAG\n\
     A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTIwNDcyN1oYDzIxMjYxMDI4MjA0NzI3\n\
@@ -272,10 +274,10 @@ const OLD: &str = "-----BEGIN CERTIFICATE-----\n\
     E8eQpgtp12A=\n\
     -----END CERTIFICATE-----\n";
 #[test]
-fn a_certificate_of_version_1_is_told() {
-    let shown = TestCertificate::new();
-    fs::write(shown.pair().certificate, OLD).unwrap();
-    let error = made(shown.pair()).unwrap_err();
+fn an_x509_version_1_certificate_is_reported() {
+    let fixture = TestCertificate::new();
+    fs::write(fixture.pair().certificate, OLD).unwrap();
+    let error = server_tls(fixture.pair()).unwrap_err();
     assert!(
         matches!(error, CertificateError::Version1 { .. }),
         "{error:?}"
@@ -285,21 +287,21 @@ fn a_certificate_of_version_1_is_told() {
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_used_and_told() {
-    let shown = TestCertificate::new();
+fn an_expired_certificate_is_used_and_reported() {
+    let fixture = TestCertificate::new();
     let now = SystemTime::now();
     let out = |tls: &ServerTls, now| tls.certificates.not_valid_at(now);
-    let tls = made(shown.pair()).unwrap();
+    let tls = server_tls(fixture.pair()).unwrap();
     assert_eq!(out(&tls, now), []);
-    // Its own end shows when the time comes.
+    // Its expiry is noticed when the time comes.
     let year = Duration::from_secs(366 * 24 * 3600);
     let later = out(&tls, now + 5000 * year);
     assert!(matches!(later[0].bound, ValidityBound::Expired(end) if end > now));
     let earlier = out(&tls, std::time::UNIX_EPOCH);
     assert!(matches!(earlier[0].bound, ValidityBound::NotBefore(begin) if begin < now));
     assert!(earlier[0].to_string().contains("clock right"));
-    shown.write(&shown.authority.issue_expired(&["localhost"]));
-    let tls = made(shown.pair()).unwrap();
+    fixture.write(&fixture.authority.issue_expired(&["localhost"]));
+    let tls = server_tls(fixture.pair()).unwrap();
     let [expired] = &out(&tls, now)[..] else {
         panic!("it has expired");
     };

@@ -1,7 +1,8 @@
-//! Certificates whose time is over, or has not come: whoever runs a server learns of it from the server, and not from its clients.
+//! Finds certificates that have expired or are not valid yet, so that the operator learns of it
+//! from the server and not from its clients.
 //!
-//! Such a certificate is shown all the same. Some clients do not look, others can be told not to, and a server that does not start
-//! helps neither.
+//! Such a certificate is used all the same. Some clients do not check, others can be told not to,
+//! and a server that does not start helps neither.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,16 +19,16 @@ use rustls::{CertificateError, Error, RootCertStore};
 pub struct CertificateNotValid {
     /// Its file.
     pub path: PathBuf,
-    /// Since when, or until when.
+    /// Which end of its validity is violated.
     pub bound: ValidityBound,
 }
 
-/// Which end of its time.
+/// An end of a certificate's validity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValidityBound {
-    /// It was good until then.
+    /// It was valid until then.
     Expired(SystemTime),
-    /// It is good from then on.
+    /// It is valid from then on.
     NotBefore(SystemTime),
 }
 
@@ -50,7 +51,7 @@ impl fmt::Display for CertificateNotValid {
     }
 }
 
-/// What is the matter with a certificate at some time, if anything is.
+/// Checks the validity of a certificate at some time.
 pub(super) fn check_validity(
     path: &Path,
     certificate: &CertificateDer<'_>,
@@ -59,7 +60,7 @@ pub(super) fn check_validity(
 ) -> Option<CertificateNotValid> {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let parsed = ParsedCertificate::try_from(certificate).ok()?;
-    // Nobody is trusted: its time is looked at before who has signed it.
+    // No authority is trusted here: the time is checked before the signature.
     let verified = verify_server_cert_signed_by_trust_anchor(
         &parsed,
         &RootCertStore::empty(),

@@ -1,13 +1,14 @@
-//! A client that sends what it is told to, byte by byte if need be, and reads answers by the letter of RFC 9112.
+//! An HTTP/1.1 client that sends exactly the given bytes, and parses responses strictly (RFC 9112).
 //!
-//! It blocks, since its tests do nothing else meanwhile, and every read ends at a deadline. What is wrong with an answer is a panic:
-//! a field without a colon, a length beside chunks, a body that ends too early unless that was what was asked about.
+//! It blocks, and every read has a deadline. A malformed response is a panic: a field without a
+//! colon, a length beside chunks, a body that ends early unless the test asked for that.
 //!
-//! `answer` is what it reads, `socket` what it reads from, and `roads` are the ways to ask once, of both versions of HTTP.
+//! `response` parses responses, `socket` wraps sockets and TLS, and `transport` sends single
+//! requests over every transport.
 
-mod answer;
-mod roads;
+mod response;
 mod socket;
+mod transport;
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -18,11 +19,11 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use tokio::time::Instant;
 
-use answer::parse;
-pub(crate) use answer::{TestResponse, find};
-pub(crate) use roads::{RequestPathway, request};
-pub(crate) use socket::trusting;
+use response::parse;
+pub(crate) use response::{TestResponse, find};
+pub(crate) use socket::client_config;
 use socket::{TestSocket, TestStream};
+pub(crate) use transport::{TestTransport, request_head};
 
 use crate::harness::{LIMIT, NAME, TestServer};
 
@@ -30,35 +31,35 @@ use crate::harness::{LIMIT, NAME, TestServer};
 pub(crate) struct TestClient {
     stream: Box<dyn TestStream>,
     socket: TestSocket,
-    /// What came and was not taken.
-    came: Vec<u8>,
+    /// Bytes received and not consumed.
+    received: Vec<u8>,
     deadline: Instant,
 }
 
 impl TestClient {
-    /// Connects.
-    pub(crate) fn on(served: &TestServer, road: RequestPathway) -> Self {
-        match road {
-            RequestPathway::Plain => Self::tcp(TcpStream::connect(served.plain).unwrap()),
-            RequestPathway::Unix => {
-                let socket = UnixStream::connect(&served.unix).unwrap();
+    /// Connects over a transport.
+    pub(crate) fn connect(server: &TestServer, transport: TestTransport) -> Self {
+        match transport {
+            TestTransport::Plain => Self::from_tcp(TcpStream::connect(server.plain).unwrap()),
+            TestTransport::Unix => {
+                let socket = UnixStream::connect(&server.unix).unwrap();
                 let stream = Box::new(socket.try_clone().unwrap());
                 Self::new(stream, TestSocket::Unix(socket))
             }
-            RequestPathway::Tls => Self::tls(served.tls),
-            RequestPathway::Http2 | RequestPathway::Http2Tls => {
+            TestTransport::Tls => Self::tls(server.tls),
+            TestTransport::Http2 | TestTransport::Http2Tls => {
                 panic!("that is no connection of HTTP/1.1")
             }
         }
     }
 
-    /// Over TCP.
-    pub(crate) fn plain(served: &TestServer) -> Self {
-        Self::on(served, RequestPathway::Plain)
+    /// Connects over TCP.
+    pub(crate) fn connect_plain(server: &TestServer) -> Self {
+        Self::connect(server, TestTransport::Plain)
     }
 
-    /// On a socket that is connected.
-    pub(crate) fn tcp(socket: TcpStream) -> Self {
+    /// Wraps a connected socket.
+    pub(crate) fn from_tcp(socket: TcpStream) -> Self {
         socket.set_nodelay(true).unwrap();
         let stream = Box::new(socket.try_clone().unwrap());
         Self::new(stream, TestSocket::Tcp(socket))
@@ -68,23 +69,23 @@ impl TestClient {
         let socket = TcpStream::connect(address).unwrap();
         socket.set_nodelay(true).unwrap();
         let name = ServerName::try_from(NAME).unwrap();
-        let connection = ClientConnection::new(trusting(&[b"http/1.1"]), name).unwrap();
+        let connection = ClientConnection::new(client_config(&[b"http/1.1"]), name).unwrap();
         let stream = StreamOwned::new(connection, socket.try_clone().unwrap());
         Self::new(Box::new(stream), TestSocket::Tcp(socket))
     }
 
     fn new(stream: Box<dyn TestStream>, socket: TestSocket) -> Self {
-        socket.wait(LIMIT).unwrap();
+        socket.set_timeout(LIMIT).unwrap();
         Self {
             stream,
             socket,
-            came: Vec::new(),
+            received: Vec::new(),
             deadline: Instant::now() + LIMIT,
         }
     }
 
-    /// Waits that much longer, from now.
-    pub(crate) fn patient(&mut self, limit: Duration) {
+    /// Sets the deadline to `limit` from now.
+    pub(crate) fn set_deadline(&mut self, limit: Duration) {
         self.deadline = Instant::now() + limit;
     }
 
@@ -94,76 +95,76 @@ impl TestClient {
         self
     }
 
-    /// Sends bytes to somebody who may have gone.
+    /// Sends bytes to a server that may have closed the connection.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.stream.write_all(bytes.as_ref())?;
         self.stream.flush()
     }
 
-    /// Says that nothing more will be sent.
+    /// Closes the sending half.
     pub(crate) fn finish(&mut self) {
         self.stream.finish();
         self.socket.shutdown();
     }
 
-    /// Reads some more. `Ok(0)`: the server sends no more.
+    /// Reads more bytes. `Ok(0)`: the server has closed its sending half.
     pub(crate) fn read(&mut self) -> io::Result<usize> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.socket.wait(left)?;
+        self.socket.set_timeout(left)?;
         let mut buffer = [0; 64 << 10];
         let read = self.stream.read(&mut buffer)?;
-        self.came.extend_from_slice(&buffer[..read]);
+        self.received.extend_from_slice(&buffer[..read]);
         Ok(read)
     }
 
-    /// Sends a request without a body and reads its answer.
+    /// Sends a request without a body and reads its response.
     #[track_caller]
-    pub(crate) fn ask(
+    pub(crate) fn request(
         &mut self,
         method: &str,
         path: &str,
         fields: &[(&str, &str)],
     ) -> TestResponse {
-        self.send(request(method, path, fields));
-        self.answer_to(method)
+        self.send(request_head(method, path, fields));
+        self.read_response_to(method)
     }
 
-    /// Reads the answer to a GET, or to what is answered like one.
+    /// Reads the response to a GET, or to a method that is answered like one.
     #[track_caller]
-    pub(crate) fn answer(&mut self) -> TestResponse {
-        self.answer_to("GET")
+    pub(crate) fn read_response(&mut self) -> TestResponse {
+        self.read_response_to("GET")
     }
 
-    /// Reads an answer, whole.
+    /// Reads a whole response.
     #[track_caller]
-    pub(crate) fn answer_to(&mut self, method: &str) -> TestResponse {
-        let mut answer = self.head();
-        match self.body(&answer, method) {
-            Ok(body) => answer.body = body,
-            Err((body, error)) => panic!("{} bytes, and then {error}: {answer:?}", body.len()),
+    pub(crate) fn read_response_to(&mut self, method: &str) -> TestResponse {
+        let mut response = self.read_head();
+        match self.read_body(&response, method) {
+            Ok(body) => response.body = body,
+            Err((body, error)) => panic!("{} bytes, and then {error}: {response:?}", body.len()),
         }
-        answer
+        response
     }
 
-    /// Reads an answer's head.
+    /// Reads the head of a response.
     #[track_caller]
-    pub(crate) fn head(&mut self) -> TestResponse {
-        match self.head_or_end() {
+    pub(crate) fn read_head(&mut self) -> TestResponse {
+        match self.read_head_or_end() {
             Some(head) => head,
             None => panic!(
                 "no answer, but {:?} and the end",
-                self.came.escape_ascii().to_string()
+                self.received.escape_ascii().to_string()
             ),
         }
     }
 
-    /// Reads an answer's head, if there is one before the end.
-    pub(crate) fn head_or_end(&mut self) -> Option<TestResponse> {
+    /// Reads the head of a response, if there is one before the end.
+    pub(crate) fn read_head_or_end(&mut self) -> Option<TestResponse> {
         let end = loop {
-            if let Some(at) = find(&self.came, b"\r\n\r\n") {
+            if let Some(at) = find(&self.received, b"\r\n\r\n") {
                 break at;
             }
             if !matches!(self.read(), Ok(1..)) {
@@ -171,12 +172,12 @@ impl TestClient {
                 return None;
             }
         };
-        let head: Vec<u8> = self.came.drain(..end + 4).collect();
+        let head: Vec<u8> = self.received.drain(..end + 4).collect();
         Some(parse(&head[..end]))
     }
 
-    /// Reads an answer's body; of one that breaks off, what there was.
-    pub(crate) fn body(
+    /// Reads the body of a response; if it ends early, the error has what there was.
+    pub(crate) fn read_body(
         &mut self,
         head: &TestResponse,
         method: &str,
@@ -191,33 +192,33 @@ impl TestClient {
         }
         match length {
             Some(length) => self.take(length),
-            None if is_chunked => self.chunks(),
-            None => Ok(self.rest()),
+            None if is_chunked => self.read_chunks(),
+            None => Ok(self.read_to_end()),
         }
     }
 
-    /// Takes so many bytes.
+    /// Takes this many bytes.
     pub(crate) fn take(&mut self, length: usize) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
-        while self.came.len() < length {
+        while self.received.len() < length {
             match self.read() {
                 Ok(0) => {
                     return Err((
-                        std::mem::take(&mut self.came),
+                        std::mem::take(&mut self.received),
                         io::ErrorKind::UnexpectedEof.into(),
                     ));
                 }
                 Ok(_) => {}
-                Err(error) => return Err((std::mem::take(&mut self.came), error)),
+                Err(error) => return Err((std::mem::take(&mut self.received), error)),
             }
         }
-        Ok(self.came.drain(..length).collect())
+        Ok(self.received.drain(..length).collect())
     }
 
-    fn chunks(&mut self) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
+    fn read_chunks(&mut self) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
         let mut body = Vec::new();
         loop {
             let line = loop {
-                if let Some(at) = find(&self.came, b"\r\n") {
+                if let Some(at) = find(&self.received, b"\r\n") {
                     break at;
                 }
                 match self.read() {
@@ -226,7 +227,7 @@ impl TestClient {
                     Err(error) => return Err((body, error)),
                 }
             };
-            let line: Vec<u8> = self.came.drain(..line + 2).collect();
+            let line: Vec<u8> = self.received.drain(..line + 2).collect();
             let digits = std::str::from_utf8(line.trim_ascii_end()).unwrap();
             let length = usize::from_str_radix(digits, 16).expect("a chunk's length");
             match self.take(length + 2) {
@@ -242,8 +243,8 @@ impl TestClient {
         }
     }
 
-    /// Everything until the end, however that comes.
-    pub(crate) fn rest(&mut self) -> Vec<u8> {
+    /// Reads everything until the end of the connection, even by a reset.
+    pub(crate) fn read_to_end(&mut self) -> Vec<u8> {
         loop {
             match self.read() {
                 Ok(0) => break,
@@ -251,41 +252,42 @@ impl TestClient {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
                 Err(error) => panic!(
                     "{:?} and then {error}",
-                    self.came.escape_ascii().to_string()
+                    self.received.escape_ascii().to_string()
                 ),
             }
         }
-        std::mem::take(&mut self.came)
+        std::mem::take(&mut self.received)
     }
 
-    /// Nothing has come by now, not even the end.
+    /// Whether nothing has been received, not even the end.
     pub(crate) fn has_nothing(&mut self) -> bool {
-        self.socket.wait(Duration::from_millis(5)).unwrap();
+        self.socket.set_timeout(Duration::from_millis(5)).unwrap();
         let read = self.stream.read(&mut [0]);
-        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) && self.came.is_empty()
+        read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+            && self.received.is_empty()
     }
 
-    /// Whether the server has gone, or says that it does. Takes what has come by now.
+    /// Whether the server has closed the connection. Reads what has been received.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.socket.wait(Duration::from_millis(5)).unwrap();
+        self.socket.set_timeout(Duration::from_millis(5)).unwrap();
         let mut buffer = [0; 4096];
         match self.stream.read(&mut buffer) {
             Ok(read) => {
-                self.came.extend_from_slice(&buffer[..read]);
+                self.received.extend_from_slice(&buffer[..read]);
                 read == 0
             }
             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
 
-    /// Everything until the server has gone, in whatever way.
-    pub(crate) fn until_gone(&mut self) -> Vec<u8> {
+    /// Reads until the connection has ended, in whatever way.
+    pub(crate) fn read_until_closed(&mut self) -> Vec<u8> {
         while let Ok(1..) = self.read() {}
         assert!(Instant::now() < self.deadline, "the server never went");
-        std::mem::take(&mut self.came)
+        std::mem::take(&mut self.received)
     }
 
-    /// Goes with a reset: what the server has sent is not taken.
+    /// Resets the connection: what the server has sent is lost.
     pub(crate) fn reset(self) {
         if let TestSocket::Tcp(socket) = &self.socket {
             let socket = socket2::SockRef::from(socket);
@@ -293,10 +295,10 @@ impl TestClient {
         }
     }
 
-    /// Nothing more comes, and the connection ends.
+    /// Asserts that nothing more is received and the connection ends.
     #[track_caller]
-    pub(crate) fn ends(&mut self) {
-        let rest = self.rest();
+    pub(crate) fn assert_closed(&mut self) {
+        let rest = self.read_to_end();
         assert!(rest.is_empty(), "{:?}", rest.escape_ascii().to_string());
     }
 }

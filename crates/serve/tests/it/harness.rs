@@ -1,7 +1,9 @@
-//! A server of a directory of its own: on a port, on another with TLS, and on a unix socket, all at once.
+//! A server of its own directory: on a port, on another with TLS, and on a Unix socket, all at
+//! once.
 //!
-//! Beside the root lies a file that nobody may ever see. The server ends with its [`TestServer`], and a panic on one of its threads, also
-//! in a task whose end nobody waits for, fails whoever drops it.
+//! Beside the root is a file that no client may ever see. The server stops when its [`TestServer`]
+//! is dropped. A panic on one of its threads, even in a task that nobody joins, fails the test that
+//! drops it.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,10 +26,10 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// What no test waits longer for.
+/// The longest that any test waits.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// What the file beside the root says.
+/// Content of the file beside the root.
 pub(crate) const SECRET: &str = "beside the root and nobody's affair";
 
 /// The name in the certificate.
@@ -35,18 +37,18 @@ pub(crate) const NAME: &str = "store.test";
 
 /// How a server is started.
 pub(crate) struct ServerSetup {
-    /// How its store is opened.
+    /// The store's options.
     pub(crate) store: FileStoreOptions,
-    /// How it answers.
+    /// The server's options.
     pub(crate) server: FileServerOptions,
-    /// How it works.
-    pub(crate) crew: WorkerThreadsOptions,
-    /// Where the root and what is beside it are made; anywhere if not given.
-    pub(crate) within: Option<PathBuf>,
+    /// The options of the worker threads.
+    pub(crate) workers: WorkerThreadsOptions,
+    /// The directory in which the root is created; the system's temporary directory by default.
+    pub(crate) parent: Option<PathBuf>,
 }
 
 impl Default for ServerSetup {
-    /// Two threads, writable, as fast as it goes.
+    /// Two threads, writable, without limits.
     fn default() -> Self {
         Self {
             store: FileStoreOptions {
@@ -55,47 +57,47 @@ impl Default for ServerSetup {
                 ..FileStoreOptions::default()
             },
             server: FileServerOptions::default(),
-            crew: WorkerThreadsOptions {
+            workers: WorkerThreadsOptions {
                 threads: 2,
                 ..WorkerThreadsOptions::default()
             },
-            within: None,
+            parent: None,
         }
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct TestServer {
     /// The root, and the secret beside it.
     folder: TempDir,
-    /// Gone once the server has ended.
-    crew: Option<WorkerThreads>,
-    /// Where its disk work is done.
+    /// `None` once the server has stopped.
+    workers: Option<WorkerThreads>,
+    /// Runs its disk threads.
     disk: Option<Runtime>,
-    /// Its port.
+    /// Its TCP address.
     pub(crate) plain: SocketAddr,
-    /// Its port with TLS.
+    /// Its TLS address.
     pub(crate) tls: SocketAddr,
-    /// Its socket's file.
+    /// The path of its Unix socket.
     pub(crate) unix: PathBuf,
-    /// What answers. It holds the store's lock, and is gone once the server has ended.
+    /// The server. It holds the store's lock; `None` once it has stopped.
     server: Option<Arc<FileServer>>,
-    /// Sockets' files, which go with these.
+    /// Dropping these removes the socket's file.
     _bound: Vec<BoundListener>,
 }
 
 impl ServerSetup {
-    /// With this way of accepting.
-    pub(crate) fn accept(accept: AcceptStrategy) -> Self {
+    /// With this accept strategy.
+    pub(crate) fn with_strategy(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
-        setup.crew.strategy = accept;
+        setup.workers.strategy = accept;
         setup
     }
 
-    /// Starts it.
+    /// Starts the server.
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
-        let folder = match &self.within {
+        let folder = match &self.parent {
             Some(within) => tempfile::tempdir_in(within),
             None => tempfile::tempdir(),
         }
@@ -106,13 +108,13 @@ impl ServerSetup {
         self.start_in(folder, &root)
     }
 
-    /// Starts it; also what it counts.
-    pub(crate) fn counted(self) -> (TestServer, Arc<ServeMetrics>) {
+    /// Starts the server, and returns its metrics too.
+    pub(crate) fn start_with_metrics(self) -> (TestServer, Arc<ServeMetrics>) {
         let metrics = Arc::clone(&self.server.metrics);
         (self.start(), metrics)
     }
 
-    /// Starts it over a root that is there.
+    /// Starts the server with an existing root.
     pub(crate) fn start_in(self, folder: TempDir, root: &Path) -> TestServer {
         let disk = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -125,7 +127,7 @@ impl ServerSetup {
         let server = Arc::new(FileServer::new(store, disk_threads, self.server));
         let unix = folder.path().join("socket");
         let options = BindOptions {
-            sockets: NonZeroUsize::new(self.crew.sockets_per_address()).unwrap(),
+            sockets: NonZeroUsize::new(self.workers.sockets_per_address()).unwrap(),
             ..BindOptions::default()
         };
         let addresses = [
@@ -142,14 +144,14 @@ impl ServerSetup {
             BoundAddress::Tcp(address) => address,
             BoundAddress::Unix(_) => panic!("not a port"),
         });
-        let doors = all.iter_mut().enumerate().map(|(index, bound)| {
-            let tls = (index == 1).then(|| Arc::clone(&certified().1.config));
+        let listeners = all.iter_mut().enumerate().map(|(index, bound)| {
+            let tls = (index == 1).then(|| Arc::clone(&authority_and_tls().1.config));
             (std::mem::take(&mut bound.listeners), tls)
         });
-        let crew = WorkerThreads::start(doors.collect(), &server, &self.crew).unwrap();
+        let workers = WorkerThreads::start(listeners.collect(), &server, &self.workers).unwrap();
         TestServer {
             folder,
-            crew: Some(crew),
+            workers: Some(workers),
             disk: Some(disk),
             plain,
             tls,
@@ -161,43 +163,43 @@ impl ServerSetup {
 }
 
 impl TestServer {
-    /// How often a connection came to rest.
-    pub(crate) fn rests(&self) -> u64 {
+    /// How often an idle connection has released its buffers.
+    pub(crate) fn idle_releases(&self) -> u64 {
         self.server
             .as_ref()
             .map_or(0, |server| server.idle_releases())
     }
 
-    /// With what is said nothing about.
+    /// Starts a server with default options.
     pub(crate) fn start() -> Self {
         ServerSetup::default().start()
     }
 
-    /// What is served.
+    /// The served directory.
     pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("root")
     }
 
-    /// What is beside it, and must not be.
-    pub(crate) fn secret(&self) -> PathBuf {
+    /// The file beside it, which must stay secret.
+    pub(crate) fn secret_path(&self) -> PathBuf {
         self.folder.path().join("secret")
     }
 
-    /// Puts a file there behind the server's back.
-    pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    /// Writes a file without the server.
+    pub(crate) fn write_file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, bytes).unwrap();
         path
     }
 
-    /// What a file there holds; `None` if there is none.
-    pub(crate) fn holds(&self, name: &str) -> Option<Vec<u8>> {
+    /// The content of a file; `None` if there is none.
+    pub(crate) fn read_file(&self, name: &str) -> Option<Vec<u8>> {
         fs::read(self.root().join(name)).ok()
     }
 
-    /// How many uploads are under way, or were forgotten.
-    pub(crate) fn temporaries(&self) -> usize {
+    /// How many temporary files of uploads there are.
+    pub(crate) fn temporary_files(&self) -> usize {
         fs::read_dir(self.root().join(".haul")).map_or(0, |entries| {
             let files = entries.map(|entry| entry.unwrap());
             files
@@ -211,15 +213,15 @@ impl TestServer {
         })
     }
 
-    /// Begins the end without waiting for it.
-    pub(crate) fn stopper(&self) -> tokio_util::sync::CancellationToken {
-        self.crew.as_ref().unwrap().stop_token()
+    /// Begins the shutdown without waiting for it.
+    pub(crate) fn stop_token(&self) -> tokio_util::sync::CancellationToken {
+        self.workers.as_ref().unwrap().stop_token()
     }
 
-    /// Ends it.
-    pub(crate) fn end(&mut self, grace: Duration) -> ShutdownOutcome {
+    /// Shuts the server down.
+    pub(crate) fn shut_down(&mut self, grace: Duration) -> ShutdownOutcome {
         self.server = None;
-        let ending = self.crew.take().unwrap().shut_down(grace).unwrap();
+        let ending = self.workers.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);
         }
@@ -229,8 +231,8 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        if self.crew.is_some() {
-            self.end(Duration::ZERO);
+        if self.workers.is_some() {
+            self.shut_down(Duration::ZERO);
         }
         let panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(panic) = panics.first()
@@ -241,10 +243,11 @@ impl Drop for TestServer {
     }
 }
 
-/// What panicked on threads of servers.
+/// Panics on threads of servers.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Tokio keeps the panics of tasks for whoever joins them. Nobody joins a connection, so they are heard of here.
+/// Tokio keeps the panic of a task for whoever joins it. Nobody joins a connection, so a hook
+/// records panics.
 fn watch_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
@@ -261,7 +264,7 @@ fn watch_panics() {
 }
 
 /// One authority and one certificate are enough for all tests of a process.
-pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
+pub(crate) fn authority_and_tls() -> &'static (CertificateAuthority, ServerTls) {
     static CERTIFIED: OnceLock<(CertificateAuthority, ServerTls)> = OnceLock::new();
     CERTIFIED.get_or_init(|| {
         let authority = CertificateAuthority::new();
@@ -275,7 +278,8 @@ pub(crate) fn certified() -> &'static (CertificateAuthority, ServerTls) {
     })
 }
 
-/// Says that something is over when it is dropped, also by a panic: who loops until then must not keep the test from failing.
+/// Sets the flag when it is dropped, also by a panic: a loop that waits for the flag must not keep
+/// a failing test alive.
 pub(crate) struct DoneOnDrop<'a>(pub(crate) &'a AtomicBool);
 
 impl Drop for DoneOnDrop<'_> {
@@ -284,20 +288,20 @@ impl Drop for DoneOnDrop<'_> {
     }
 }
 
-/// What a counter says; the first of its lines that begins so.
-pub(crate) fn sample(metrics: &ServeMetrics, name: &str) -> u64 {
+/// The value of a metric: the first sample whose line begins so.
+pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
     let text = metrics.render();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
     let count = lines.next().and_then(|line| line.rsplit(' ').next());
     count.map_or(0, |count| count.parse().unwrap())
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
+    let incomplete = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < LIMIT, "it never came about: {what}");
+        assert!(incomplete.elapsed() < LIMIT, "it never came about: {what}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -1,4 +1,4 @@
-//! A client of HTTP/2 that is not the server's own library's.
+//! An HTTP/2 client on the `h2` crate.
 
 pub(crate) mod frames;
 
@@ -10,15 +10,15 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::client::{RequestPathway, TestResponse, trusting};
+use crate::client::{TestResponse, TestTransport, client_config};
 use crate::harness::{LIMIT, NAME, TestServer};
 
 /// A byte stream.
 pub(crate) trait TestHttp2Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> TestHttp2Stream for S {}
 
-/// Runs something that waits, to its end or to the limit's.
-pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
+/// Runs a future to its end, or to the limit.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -34,47 +34,50 @@ pub(crate) struct TestHttp2Request<'a> {
     pub(crate) body: Option<&'a [u8]>,
 }
 
-/// Asks on a connection of its own.
-pub(crate) fn ask(
-    served: &TestServer,
-    road: RequestPathway,
-    asked: &TestHttp2Request<'_>,
+/// Sends a request on a new connection.
+pub(crate) fn request(
+    server: &TestServer,
+    transport: TestTransport,
+    request: &TestHttp2Request<'_>,
 ) -> Result<TestResponse, h2::Error> {
-    run(async {
-        let stream = connect(served, road).await;
+    block_on(async {
+        let stream = connect(server, transport).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
         tokio::select! {
-            // It ends when nobody asks any more, which the other branch has done then.
+            // It ends when no sender is left, and then the other branch has finished.
             ended = connection => panic!("the connection ended: {ended:?}"),
-            answer = exchange(sender, asked) => answer,
+            response = exchange(sender, request) => response,
         }
     })
 }
 
-/// A byte stream on which both know that HTTP/2 is spoken.
-pub(crate) async fn connect(served: &TestServer, road: RequestPathway) -> Box<dyn TestHttp2Stream> {
-    if road == RequestPathway::Http2 {
-        return Box::new(TcpStream::connect(served.plain).await.unwrap());
+/// A byte stream on which both ends speak HTTP/2.
+pub(crate) async fn connect(
+    server: &TestServer,
+    transport: TestTransport,
+) -> Box<dyn TestHttp2Stream> {
+    if transport == TestTransport::Http2 {
+        return Box::new(TcpStream::connect(server.plain).await.unwrap());
     }
-    let socket = TcpStream::connect(served.tls).await.unwrap();
+    let socket = TcpStream::connect(server.tls).await.unwrap();
     let name = ServerName::try_from(NAME).unwrap();
-    let connector = TlsConnector::from(trusting(&[b"h2"]));
+    let connector = TlsConnector::from(client_config(&[b"h2"]));
     let stream = connector.connect(name, socket).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     Box::new(stream)
 }
 
-/// One request and its answer.
+/// One request and its response.
 async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
-    asked: &TestHttp2Request<'_>,
+    request: &TestHttp2Request<'_>,
 ) -> Result<TestResponse, h2::Error> {
     let TestHttp2Request {
         method,
         path,
         fields,
         body,
-    } = *asked;
+    } = *request;
     let mut sender = sender.ready().await?;
     let uri = format!("http://{NAME}{path}");
     let mut request = Request::builder()
@@ -85,13 +88,13 @@ async fn exchange(
         request = request.header(*name, *value);
     }
     let request = request.body(()).unwrap();
-    let (answer, mut stream) = sender.send_request(request, body.is_none())?;
+    let (response, mut stream) = sender.send_request(request, body.is_none())?;
     if let Some(body) = body {
-        send(&mut stream, body).await?;
-        // Whoever answered early may have reset it.
+        send_body(&mut stream, body).await?;
+        // A server that responds early may have reset the stream.
         let _ = stream.send_data(Bytes::new(), true);
     }
-    let (head, mut incoming) = answer.await?.into_parts();
+    let (head, mut incoming) = response.await?.into_parts();
     let mut body = Vec::new();
     while let Some(data) = incoming.data().await {
         let data = data?;
@@ -109,8 +112,8 @@ async fn exchange(
     })
 }
 
-/// Sends bytes of a body; where they are not wanted any more it ends early.
-pub(crate) async fn send(
+/// Sends bytes of a body; stops early if the server does not want them any more.
+pub(crate) async fn send_body(
     stream: &mut h2::SendStream<Bytes>,
     mut body: &[u8],
 ) -> Result<(), h2::Error> {

@@ -1,20 +1,18 @@
-//! The store over real sockets, in this process: the rows of the corner cases by their numbers, D.
+//! The store over real sockets, in this process: the corner cases of section D by their numbers.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on should stop where it is"
 )]
 
+mod access_log;
 mod client;
 mod harness;
 mod http2;
-mod logged;
-mod mistaken;
+mod log_capture;
 mod multipart;
-mod rows_answers;
-mod rows_broken;
+mod plain_http_on_tls_port;
 mod rows_cors;
-mod rows_counted;
 mod rows_d1;
 mod rows_d11;
 mod rows_d12;
@@ -28,10 +26,12 @@ mod rows_d6;
 mod rows_d7;
 mod rows_d8;
 mod rows_d9;
+mod rows_disk_errors;
 mod rows_forms;
 mod rows_http2;
-mod rows_resting;
-mod rows_slow;
-mod slow_disk;
+mod rows_idle;
+mod rows_metrics;
+mod rows_responses;
+mod rows_slow_disk;
+mod slow_filesystem;
 mod smuggling;
-mod told;

@@ -1,10 +1,11 @@
-//! Reads multipart/byteranges (RFC 9110 14.6) by the letter: what a lenient reader passes over is a panic here.
+//! Parses multipart/byteranges (RFC 9110 14.6) strictly: what a lenient parser accepts is a panic
+//! here.
 
 use std::ops::Range;
 
 use crate::client::{TestResponse, find};
 
-/// One part: which bytes it says it has, of how long a file, and those bytes.
+/// One part: its range, the file's length, and its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BodyPart {
     pub(crate) range: Range<usize>,
@@ -13,17 +14,20 @@ pub(crate) struct BodyPart {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// The parts of an answer.
+/// The parts of a response.
 #[track_caller]
-pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
-    let kind = answer.field("content-type").expect("a type");
+pub(crate) fn parse_parts(response: &TestResponse) -> Vec<BodyPart> {
+    let kind = response.field("content-type").expect("a type");
     let boundary = kind
         .strip_prefix("multipart/byteranges; boundary=")
         .expect("multipart/byteranges");
     // RFC 2046 5.1.1.
     assert!((1..=70).contains(&boundary.len()), "{boundary}");
-    assert!(answer.field("content-range").is_none(), "that is a part's");
-    let mut rest = &answer.body[..];
+    assert!(
+        response.field("content-range").is_none(),
+        "that is a part's"
+    );
+    let mut rest = &response.body[..];
     let mut parts = Vec::new();
     let (first, next) = (format!("--{boundary}"), format!("\r\n--{boundary}"));
     rest = rest.strip_prefix(first.as_bytes()).expect("a boundary");
@@ -38,7 +42,7 @@ pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
             assert!(lines.next().is_none(), "{head}");
             value.to_owned()
         };
-        let (range, len) = content_range(&field("Content-Range: "));
+        let (range, len) = parse_content_range(&field("Content-Range: "));
         let body = &part[end + 4..];
         let bytes = body.get(..range.len()).expect("all of a part").to_vec();
         parts.push(BodyPart {
@@ -55,9 +59,9 @@ pub(crate) fn parts(answer: &TestResponse) -> Vec<BodyPart> {
     parts
 }
 
-/// Reads `bytes A-B/LEN`.
+/// Parses `bytes A-B/LEN`.
 #[track_caller]
-pub(crate) fn content_range(value: &str) -> (Range<usize>, usize) {
+pub(crate) fn parse_content_range(value: &str) -> (Range<usize>, usize) {
     let (range, len) = value
         .strip_prefix("bytes ")
         .unwrap()

@@ -1,4 +1,4 @@
-//! What pages of other sites are told: also when they are refused, so that they can say why.
+//! CORS fields for pages of other sites, also on refusals, so that a page can show the reason.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use haul_serve::access::{
     AccessControl, AccessOptions, AllowedOrigins, AuthFile, CorsOptions, CorsPolicy,
 };
 
-use crate::client::RequestPathway;
+use crate::client::TestTransport;
 use crate::harness::{ServerSetup, TestServer};
 
-/// The page that is named.
+/// The allowed page.
 const PAGE: &str = "https://page.test";
 
 /// `ann:secret`.
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
 
-/// A server of one file, for those who log in, that names a page which may write.
-fn serving(access: AccessOptions, credentials: bool) -> TestServer {
+/// A server of one file that needs a login, and allows a page to write.
+fn start_server(access: AccessOptions, credentials: bool) -> TestServer {
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![PAGE.parse().unwrap()]),
         allowed_methods: vec![Method::GET, Method::PUT],
@@ -34,9 +34,9 @@ fn serving(access: AccessOptions, credentials: bool) -> TestServer {
         },
         ..ServerSetup::default()
     };
-    let served = setup.start();
-    served.file("f", "x");
-    served
+    let server = setup.start();
+    server.write_file("f", "x");
+    server
 }
 
 fn ann() -> AccessOptions {
@@ -47,12 +47,12 @@ fn ann() -> AccessOptions {
     }
 }
 
-/// A page that may not read a 401 cannot ask for a login.
+/// A page that cannot read a 401 cannot ask for a login.
 #[test]
-fn pages_that_were_named_may_read_refusals() {
-    // A login that must be hashed is refused on another path.
+fn listed_pages_may_read_refusals() {
+    // A login that must be hashed is refused on another code path.
     let line = "bob:$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW:ro";
-    let served = serving(
+    let server = start_server(
         AccessOptions {
             auth_files: vec![AuthFile::parse(Path::new("logins"), line).unwrap()],
             ..ann()
@@ -60,8 +60,8 @@ fn pages_that_were_named_may_read_refusals() {
         false,
     );
     let wrong = ("Authorization", "Basic Ym9iOndyb25n");
-    for road in RequestPathway::ALL {
-        for (origin, told) in [(PAGE, Some(PAGE)), ("https://other.test", None)] {
+    for transport in TestTransport::ALL {
+        for (origin, events) in [(PAGE, Some(PAGE)), ("https://other.test", None)] {
             let origin = ("Origin", origin);
             for (target, fields, status) in [
                 ("/f", &[origin][..], 401),
@@ -70,13 +70,13 @@ fn pages_that_were_named_may_read_refusals() {
                 ("/a%2fb", &[origin, ANN], 400),
                 ("/none", &[origin, ANN], 404),
             ] {
-                let answer = served.ask(road, "GET", target, fields);
-                let case = format!("{road:?} {target} {fields:?}");
-                assert_eq!(answer.status, status, "{case}");
-                let named = answer.field("access-control-allow-origin");
+                let response = server.request(transport, "GET", target, fields);
+                let case = format!("{transport:?} {target} {fields:?}");
+                assert_eq!(response.status, status, "{case}");
+                let named = response.field("access-control-allow-origin");
                 assert_eq!(
-                    (named, answer.field("vary")),
-                    (told, Some("Origin")),
+                    (named, response.field("vary")),
+                    (events, Some("Origin")),
                     "{case}"
                 );
             }
@@ -84,23 +84,30 @@ fn pages_that_were_named_may_read_refusals() {
     }
 }
 
-/// A login may be one that the browser keeps, and adds to what a page asks of its own accord; a token is none.
+/// A browser may add a stored login to a page's requests by itself, but never a token.
 #[test]
-fn a_page_that_writes_with_a_login_is_told_what_that_needs() {
+fn a_refused_cross_site_write_says_which_options_it_needs() {
     let bearer = ("Authorization", "Bearer token");
     for (credentials, login) in [(false, 403), (true, 204)] {
-        let served = serving(ann(), credentials);
-        for road in RequestPathway::ALL {
-            let put = |fields: &[_]| served.put(road, "/f", fields, b"y");
-            assert_eq!(put(&[("Origin", PAGE), bearer]).status, 204, "{road:?}");
-            let answer = put(&[("Origin", PAGE), ANN]);
-            assert_eq!(answer.status, login, "{road:?}");
-            let says = answer.text().contains("--cors-credentials");
-            assert_eq!(says, !credentials, "{road:?} {}", answer.text());
-            // That of a stranger needs something else first.
-            let answer = put(&[("Origin", "https://other.test"), ANN]);
-            assert_eq!(answer.status, 403, "{road:?}");
-            assert!(!answer.text().contains("--cors-credentials"), "{road:?}");
+        let server = start_server(ann(), credentials);
+        for transport in TestTransport::ALL {
+            let put = |fields: &[_]| server.put(transport, "/f", fields, b"y");
+            assert_eq!(
+                put(&[("Origin", PAGE), bearer]).status,
+                204,
+                "{transport:?}"
+            );
+            let response = put(&[("Origin", PAGE), ANN]);
+            assert_eq!(response.status, login, "{transport:?}");
+            let says = response.text().contains("--cors-credentials");
+            assert_eq!(says, !credentials, "{transport:?} {}", response.text());
+            // A page that is not on the list is refused before that.
+            let response = put(&[("Origin", "https://other.test"), ANN]);
+            assert_eq!(response.status, 403, "{transport:?}");
+            assert!(
+                !response.text().contains("--cors-credentials"),
+                "{transport:?}"
+            );
         }
     }
 }

@@ -4,17 +4,17 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::{RequestPathway, TestClient, find};
+use crate::client::{TestClient, TestTransport, find};
 use crate::harness::{DoneOnDrop, NAME, SECRET, TestServer, eventually};
 
-/// Sends a request's first line as it is, and reads what comes until the end.
+/// Sends a request line as it is, and reads to the end of the connection.
 #[track_caller]
-fn line(served: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
-    let mut client = TestClient::plain(served);
+fn send_request_line(server: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
+    let mut client = TestClient::connect_plain(server);
     let mut head = line.to_vec();
     head.extend(format!("\r\nHost: {NAME}\r\nConnection: close\r\n\r\n").into_bytes());
     client.send(head);
-    let answers = client.rest();
+    let answers = client.read_to_end();
     let status = answers.strip_prefix(b"HTTP/1.1 ").expect("an answer");
     let status = std::str::from_utf8(&status[..3]).unwrap().parse().unwrap();
     (status, answers)
@@ -22,9 +22,9 @@ fn line(served: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d1_no_path_leads_out() {
-    let served = TestServer::start();
-    served.file("a/b", "inside");
+fn d1_no_path_leads_out_of_the_root() {
+    let server = TestServer::start();
+    server.write_file("a/b", "inside");
     let long = format!("/{}", "x".repeat(5000));
     let deep = format!("/{}", "x/".repeat(2500));
     let climbing = format!("/{}secret", "../".repeat(1500));
@@ -76,9 +76,10 @@ fn d1_no_path_leads_out() {
     ];
     for (path, expected) in cases {
         for method in [&b"GET "[..], b"HEAD ", b"DELETE ", b"PUT "] {
-            let (status, answers) = line(&served, &[method, path, b" HTTP/1.1"].concat());
+            let (status, answers) =
+                send_request_line(&server, &[method, path, b" HTTP/1.1"].concat());
             let path = path.escape_ascii().to_string();
-            // A PUT whose path is a name like any other makes that file, inside.
+            // A PUT whose path is an ordinary name creates that file inside the root.
             let is_made =
                 method == b"PUT " && expected.contains(&404) && [201, 204].contains(&status);
             let is_gone = method == b"DELETE " && expected.contains(&404) && status == 204;
@@ -92,18 +93,18 @@ fn d1_no_path_leads_out() {
                 "{path}"
             );
             if is_made {
-                // As it was for those that come after.
-                clear(&served);
+                // Restores the folder for the next case.
+                remove_uploads(&server);
             }
         }
     }
-    assert_eq!(fs::read_to_string(served.secret()).unwrap(), SECRET);
-    assert_eq!(served.holds("a/b").unwrap(), b"inside");
+    assert_eq!(fs::read_to_string(server.secret_path()).unwrap(), SECRET);
+    assert_eq!(server.read_file("a/b").unwrap(), b"inside");
 }
 
-/// Removes what PUTs have made.
-fn clear(served: &TestServer) {
-    for entry in fs::read_dir(served.root()).unwrap() {
+/// Removes the files that PUTs have created.
+fn remove_uploads(server: &TestServer) {
+    for entry in fs::read_dir(server.root()).unwrap() {
         let path = entry.unwrap().path();
         if path
             .file_name()
@@ -115,22 +116,25 @@ fn clear(served: &TestServer) {
 }
 
 #[test]
-fn d1_what_is_no_path_of_ours_is_told() {
-    let served = TestServer::start();
-    served.file("a", "inside");
-    assert_eq!(line(&served, b"OPTIONS * HTTP/1.1").0, 204);
-    assert_eq!(line(&served, b"GET http://store.test/a HTTP/1.1").0, 200);
-    let (status, _) = line(&served, b"CONNECT example.org:443 HTTP/1.1");
+fn d1_invalid_paths_get_a_reason() {
+    let server = TestServer::start();
+    server.write_file("a", "inside");
+    assert_eq!(send_request_line(&server, b"OPTIONS * HTTP/1.1").0, 204);
+    assert_eq!(
+        send_request_line(&server, b"GET http://store.test/a HTTP/1.1").0,
+        200
+    );
+    let (status, _) = send_request_line(&server, b"CONNECT example.org:443 HTTP/1.1");
     assert!([400, 405].contains(&status), "{status}");
-    let (status, _) = line(&served, b"CONNECT /a HTTP/1.1");
+    let (status, _) = send_request_line(&server, b"CONNECT /a HTTP/1.1");
     assert!([400, 405].contains(&status), "{status}");
-    assert_eq!(line(&served, b"TRACE /a HTTP/1.1").0, 405);
-    assert_eq!(line(&served, b"BREW /a HTTP/1.1").0, 405);
+    assert_eq!(send_request_line(&server, b"TRACE /a HTTP/1.1").0, 405);
+    assert_eq!(send_request_line(&server, b"BREW /a HTTP/1.1").0, 405);
 }
 
 #[test]
-fn d1_names_that_only_look_odd_are_names() {
-    let served = TestServer::start();
+fn d1_odd_names_are_accepted() {
+    let server = TestServer::start();
     for (path, name) in [
         ("/a%20b", &b"a b"[..]),
         ("/%c3%a4", "ä".as_bytes()),
@@ -142,29 +146,29 @@ fn d1_names_that_only_look_odd_are_names() {
         ("/.hidden", b".hidden"),
         ("/%0a%09", b"\n\t"),
     ] {
-        for road in RequestPathway::ALL {
-            let answer = served.put(road, path, &[], path.as_bytes());
+        for transport in TestTransport::ALL {
+            let response = server.put(transport, path, &[], path.as_bytes());
             assert!(
-                [201, 204].contains(&answer.status),
-                "{path} {road:?}: {answer:?}"
+                [201, 204].contains(&response.status),
+                "{path} {transport:?}: {response:?}"
             );
-            let answer = served.ask(road, "GET", path, &[]);
+            let response = server.request(transport, "GET", path, &[]);
             assert_eq!(
-                (answer.status, answer.text().as_str()),
+                (response.status, response.text().as_str()),
                 (200, path),
-                "{road:?}"
+                "{transport:?}"
             );
         }
         use std::os::unix::ffi::OsStrExt as _;
-        let path = served.root().join(std::ffi::OsStr::from_bytes(name));
+        let path = server.root().join(std::ffi::OsStr::from_bytes(name));
         assert!(path.is_file(), "{}", path.display());
     }
 }
 
 #[test]
-fn d1_no_path_leads_out_by_http2() {
-    let served = TestServer::start();
-    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
+fn d1_no_path_leads_out_of_the_root_over_http2() {
+    let server = TestServer::start();
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
         for (path, expected) in [
             ("/../secret", 400),
             ("/%2e%2e/secret", 400),
@@ -174,26 +178,26 @@ fn d1_no_path_leads_out_by_http2() {
             ("/.haul/lock", 404),
             ("/%252e%252e/secret", 404),
         ] {
-            let answer = served.ask(road, "GET", path, &[]);
-            assert_eq!(answer.status, expected, "{path}");
-            assert!(!answer.text().contains(SECRET), "{path}");
+            let response = server.request(transport, "GET", path, &[]);
+            assert_eq!(response.status, expected, "{path}");
+            assert!(!response.text().contains(SECRET), "{path}");
         }
     }
 }
 
 #[test]
-fn d2_links_that_lead_out_lead_nowhere() {
-    let served = TestServer::start();
-    let root = served.root();
-    served.file("in/file", "inside");
-    symlink(served.secret(), root.join("file")).unwrap();
+fn d2_links_that_lead_out_are_not_found() {
+    let server = TestServer::start();
+    let root = server.root();
+    server.write_file("in/file", "inside");
+    symlink(server.secret_path(), root.join("file")).unwrap();
     symlink("../secret", root.join("relative")).unwrap();
     symlink("..", root.join("up")).unwrap();
     symlink("/", root.join("top")).unwrap();
     symlink("loop", root.join("loop")).unwrap();
     symlink("in/file", root.join("fine")).unwrap();
     for path in ["/up/", "/top/"] {
-        assert_ne!(served.get(path).status, 200, "{path}");
+        assert_ne!(server.get(path).status, 200, "{path}");
     }
     for path in [
         "/file",
@@ -202,50 +206,50 @@ fn d2_links_that_lead_out_lead_nowhere() {
         "/top/etc/passwd",
         "/loop",
     ] {
-        for road in RequestPathway::ALL {
-            let answer = served.ask(road, "GET", path, &[]);
-            assert_eq!(answer.status, 404, "{path} {road:?}");
-            assert!(!answer.text().contains(SECRET));
+        for transport in TestTransport::ALL {
+            let response = server.request(transport, "GET", path, &[]);
+            assert_eq!(response.status, 404, "{path} {transport:?}");
+            assert!(!response.text().contains(SECRET));
         }
     }
-    assert_eq!(served.get("/fine").text(), "inside");
-    // Nothing is made or removed behind one.
+    assert_eq!(server.get("/fine").text(), "inside");
+    // Nothing is created or deleted behind a link that leads out.
     for path in ["/up/new", "/top/tmp/haul-was-here", "/up/secret"] {
-        let answer = served.put(RequestPathway::Plain, path, &[], b"overwritten");
+        let response = server.put(TestTransport::Plain, path, &[], b"overwritten");
         assert!(
-            [403, 404, 409].contains(&answer.status),
-            "{path}: {answer:?}"
+            [403, 404, 409].contains(&response.status),
+            "{path}: {response:?}"
         );
-        let answer = served.ask(RequestPathway::Plain, "DELETE", path, &[]);
+        let response = server.request(TestTransport::Plain, "DELETE", path, &[]);
         assert!(
-            [403, 404, 409].contains(&answer.status),
-            "{path}: {answer:?}"
+            [403, 404, 409].contains(&response.status),
+            "{path}: {response:?}"
         );
     }
-    // An upload to a link's own name replaces the link, a DELETE removes it.
+    // An upload to a link's own name replaces the link, and a DELETE removes it.
     assert!(
         [201, 204].contains(
-            &served
-                .put(RequestPathway::Plain, "/file", &[], b"mine")
+            &server
+                .put(TestTransport::Plain, "/file", &[], b"mine")
                 .status
         )
     );
-    assert_eq!(served.get("/file").text(), "mine");
+    assert_eq!(server.get("/file").text(), "mine");
     assert_eq!(
-        served
-            .ask(RequestPathway::Plain, "DELETE", "/relative", &[])
+        server
+            .request(TestTransport::Plain, "DELETE", "/relative", &[])
             .status,
         204
     );
     assert!(root.join("relative").symlink_metadata().is_err());
-    assert_eq!(fs::read_to_string(served.secret()).unwrap(), SECRET);
+    assert_eq!(fs::read_to_string(server.secret_path()).unwrap(), SECRET);
     assert!(!root.join("../new").exists());
 }
 
 #[test]
-fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
-    let served = TestServer::start();
-    let (root, outside) = (served.root(), served.root().join("../outside"));
+fn d2_swapped_links_never_lead_out_of_the_root() {
+    let server = TestServer::start();
+    let (root, outside) = (server.root(), server.root().join("../outside"));
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("f"), SECRET).unwrap();
     fs::create_dir(root.join("real")).unwrap();
@@ -254,7 +258,7 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
     symlink(&outside, root.join("link")).unwrap();
     let over = AtomicBool::new(false);
     let swapped = std::thread::scope(|scope| {
-        // `d` is now a folder, now a link out of the root.
+        // `d` is alternately a folder and a link out of the root.
         let swapper = scope.spawn(|| {
             let mut swapped = 0;
             while !over.load(Ordering::Relaxed) {
@@ -272,25 +276,25 @@ fn d2_links_that_are_swapped_in_meanwhile_lead_nowhere() {
             swapped
         });
         let until = DoneOnDrop(&over);
-        let mut client = TestClient::plain(&served);
+        let mut client = TestClient::connect_plain(&server);
         let (mut inside, mut nowhere) = (0, 0);
         eventually("both were met", || {
             for _ in 0..50 {
-                let answer = client.ask("GET", "/d/f", &[]);
-                match answer.status {
+                let response = client.request("GET", "/d/f", &[]);
+                match response.status {
                     200 => inside += 1,
                     404 => nowhere += 1,
                     other => panic!("{other}"),
                 }
-                assert!(!answer.text().contains(SECRET));
+                assert!(!response.text().contains(SECRET));
                 client
-                    .send(crate::client::request(
+                    .send(crate::client::request_head(
                         "PUT",
                         "/d/new",
                         &[("Content-Length", "3")],
                     ))
                     .send("new");
-                let put = client.answer_to("PUT");
+                let put = client.read_response_to("PUT");
                 assert!([201, 204, 403, 404, 409].contains(&put.status), "{put:?}");
             }
             inside >= 200 && nowhere >= 200

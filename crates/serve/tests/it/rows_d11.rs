@@ -1,4 +1,4 @@
-//! D11: more connections than there may be, and fewer descriptors than are needed.
+//! D11: more connections than allowed, and fewer descriptors than needed.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -8,37 +8,37 @@ use std::process::Command;
 use haul_serve::accept::AcceptStrategy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::client::{RequestPathway, TestClient, request};
-use crate::harness::{LIMIT, ServerSetup, eventually, sample};
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{LIMIT, ServerSetup, eventually, metric};
 
 #[test]
-fn d11_one_too_many_waits_until_another_leaves() {
+fn d11_a_connection_beyond_the_limit_waits_for_another_to_end() {
     for accept in AcceptStrategy::ALL {
-        let mut setup = ServerSetup::accept(accept);
-        setup.crew.max_connections = 2;
-        let served = setup.start();
-        served.file("f", "here");
-        let [mut first, mut second] =
-            [RequestPathway::Plain, RequestPathway::Unix].map(|road| TestClient::on(&served, road));
+        let mut setup = ServerSetup::with_strategy(accept);
+        setup.workers.max_connections = 2;
+        let server = setup.start();
+        server.write_file("f", "here");
+        let [mut first, mut second] = [TestTransport::Plain, TestTransport::Unix]
+            .map(|transport| TestClient::connect(&server, transport));
         for client in [&mut first, &mut second] {
-            assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+            assert_eq!(client.request("GET", "/f", &[]).text(), "here");
         }
-        let mut third = TestClient::plain(&served);
-        third.send(request("GET", "/f", &[]));
-        // Those that are there go on, and it waits.
+        let mut third = TestClient::connect_plain(&server);
+        third.send(request_head("GET", "/f", &[]));
+        // Existing connections continue while it waits.
         for _ in 0..20 {
-            assert_eq!(second.ask("GET", "/f", &[]).text(), "here", "{accept}");
+            assert_eq!(second.request("GET", "/f", &[]).text(), "here", "{accept}");
             assert!(third.has_nothing(), "{accept}");
         }
         drop(first);
-        assert_eq!(third.answer().text(), "here", "{accept}");
+        assert_eq!(third.read_response().text(), "here", "{accept}");
         drop((second, third));
-        // Their places are free again.
-        for road in RequestPathway::ALL {
+        // Their permits are free again.
+        for transport in TestTransport::ALL {
             assert_eq!(
-                served.ask(road, "GET", "/f", &[]).text(),
+                server.request(transport, "GET", "/f", &[]).text(),
                 "here",
-                "{accept} {road:?}"
+                "{accept} {transport:?}"
             );
         }
     }
@@ -46,38 +46,40 @@ fn d11_one_too_many_waits_until_another_leaves() {
 
 #[test]
 fn d11_many_idle_connections_are_kept() {
-    let served = ServerSetup::default().start();
-    served.file("f", "here");
-    let mut all: Vec<_> = (0..300).map(|_| TestClient::plain(&served)).collect();
+    let server = ServerSetup::default().start();
+    server.write_file("f", "here");
+    let mut all: Vec<_> = (0..300)
+        .map(|_| TestClient::connect_plain(&server))
+        .collect();
     for _ in 0..2 {
         for client in &mut all {
-            assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+            assert_eq!(client.request("GET", "/f", &[]).text(), "here");
         }
     }
 }
 
-/// The variable by which the test below finds that it is the child.
+/// The variable that tells the test below that it is the child process.
 const CHILD: &str = "HAUL_TEST_FEW_DESCRIPTORS";
 
-/// Descriptors are the process's, so this is one of its own.
+/// Descriptors belong to the process, so this test runs in one of its own.
 #[test]
-fn d11_without_descriptors_it_waits_until_there_are_some() {
-    alone(
-        "d11_without_descriptors_it_waits_until_there_are_some",
+fn d11_without_descriptors_the_server_waits_and_recovers() {
+    run_in_child(
+        "d11_without_descriptors_the_server_waits_and_recovers",
         run_out,
     );
 }
 
 #[test]
-fn d11_files_that_are_kept_open_leave_their_descriptors_to_whoever_needs_one() {
-    alone(
-        "d11_files_that_are_kept_open_leave_their_descriptors_to_whoever_needs_one",
+fn d11_cached_files_are_closed_when_descriptors_run_out() {
+    run_in_child(
+        "d11_cached_files_are_closed_when_descriptors_run_out",
         leave,
     );
 }
 
 /// Runs a test of this file in a process of its own.
-fn alone(test: &str, run: fn()) {
+fn run_in_child(test: &str, run: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return run();
     }
@@ -95,17 +97,17 @@ fn alone(test: &str, run: fn()) {
 }
 
 /// Takes all descriptors that are left.
-fn eat() -> Vec<File> {
+fn take_descriptors() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
 fn leave() {
-    let (served, metrics) = ServerSetup::accept(AcceptStrategy::Single).counted();
+    let (server, metrics) = ServerSetup::with_strategy(AcceptStrategy::Single).start_with_metrics();
     for index in 0..40 {
-        served.file(&format!("{index}"), "here");
+        server.write_file(&format!("{index}"), "here");
     }
-    served.file("folder/f", "");
-    let mut client = TestClient::plain(&served);
+    server.write_file("folder/f", "");
+    let mut client = TestClient::connect_plain(&server);
     let limit = Rlimit {
         current: Some(150),
         maximum: getrlimit(Resource::Nofile).maximum,
@@ -118,69 +120,77 @@ fn leave() {
         ("HEAD", "/folder/", 200),
         ("PUT", "/put", 201),
     ] {
-        served.file("new", path);
+        server.write_file("new", path);
         taken.clear();
         for index in 0..40 {
-            assert_eq!(client.ask("GET", &format!("/{index}"), &[]).text(), "here");
+            assert_eq!(
+                client.request("GET", &format!("/{index}"), &[]).text(),
+                "here"
+            );
         }
-        taken = eat();
-        let answer = client.ask(method, path, &[("Content-Length", "0")]);
-        assert_eq!(answer.status, status, "{method} {path}");
+        taken = take_descriptors();
+        let response = client.request(method, path, &[("Content-Length", "0")]);
+        assert_eq!(response.status, status, "{method} {path}");
     }
-    // All of one's own are gone, but for that of a connection.
-    taken.extend(eat());
+    // All descriptors are in use, except one for a connection.
+    taken.extend(take_descriptors());
     taken.pop();
-    let mut socket = TcpStream::connect(served.plain).unwrap();
+    let mut socket = TcpStream::connect(server.plain).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
     socket
-        .write_all(request("GET", "/1", &[]).as_bytes())
+        .write_all(request_head("GET", "/1", &[]).as_bytes())
         .unwrap();
-    let mut answer = [0; 12];
-    socket.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 200");
-    assert_eq!(sample(&metrics, "haul_errors_total{kind=\"accept\"}"), 0);
+    let mut response = [0; 12];
+    socket.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 200");
+    assert_eq!(metric(&metrics, "haul_errors_total{kind=\"accept\"}"), 0);
     assert_eq!(
-        sample(&metrics, "haul_errors_total{kind=\"descriptors\"}"),
+        metric(&metrics, "haul_errors_total{kind=\"descriptors\"}"),
         0
     );
-    // Who reads the directory of the test's needs one, too.
+    // Reading the test's directory needs a descriptor too.
     drop(taken);
 }
 
 fn run_out() {
-    let served = ServerSetup::default().start();
-    served.file("f", "here");
-    assert_eq!(served.get("/f").text(), "here");
+    let server = ServerSetup::default().start();
+    server.write_file("f", "here");
+    assert_eq!(server.get("/f").text(), "here");
     let limit = Rlimit {
         current: Some(120),
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    // Accepted while there were some: those that come later may wait in the kernel's queue until the end.
-    let mut first = TestClient::plain(&served);
-    assert_eq!(first.ask("GET", "/f", &[]).text(), "here");
-    // Each takes one here and one there, until nobody has any.
+    // Accepted before they ran out: later connections may wait in the kernel's queue until the end.
+    let mut first = TestClient::connect_plain(&server);
+    assert_eq!(first.request("GET", "/f", &[]).text(), "here");
+    // Each takes one descriptor at each end, until none is left.
     let mut all = Vec::new();
-    while let Ok(socket) = TcpStream::connect(served.plain) {
+    while let Ok(socket) = TcpStream::connect(server.plain) {
         all.push(socket);
         assert!(all.len() < 200);
     }
-    // The first is served still. The file, if it was kept open, may have left its descriptor to one of them.
-    let answer = first.ask("GET", "/f", &[]);
-    assert!([200, 503].contains(&answer.status), "{answer:?}");
-    // Sockets that this side has closed are closed there when they are seen.
+    // The first is still served. The file, if it was cached, may have lost its descriptor to one of
+    // them.
+    let response = first.request("GET", "/f", &[]);
+    assert!([200, 503].contains(&response.status), "{response:?}");
+    // The server closes its ends when it notices.
     drop(all);
     eventually("the first gets the file", || {
-        first.ask("GET", "/f", &[]).status == 200
+        first.request("GET", "/f", &[]).status == 200
     });
     eventually("new ones are served", || {
-        let mut client = TestClient::plain(&served);
-        client.try_send(request("GET", "/f", &[])).is_ok()
-            && client.head_or_end().is_some_and(|head| head.status == 200)
+        let mut client = TestClient::connect_plain(&server);
+        client.try_send(request_head("GET", "/f", &[])).is_ok()
+            && client
+                .read_head_or_end()
+                .is_some_and(|head| head.status == 200)
     });
-    // Not for one alone.
-    let mut again: Vec<_> = (0..15).map(|_| TestClient::plain(&served)).collect();
+    // More than one is accepted.
+    let mut again: Vec<_> = (0..15)
+        .map(|_| TestClient::connect_plain(&server))
+        .collect();
     for client in &mut again {
-        assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+        assert_eq!(client.request("GET", "/f", &[]).text(), "here");
     }
 }

@@ -1,18 +1,19 @@
-//! D12: a large directory. A million entries are for `scripts/bench serve`; here are as many as a test can make.
+//! D12: a large directory. `scripts/bench serve` uses a million entries; this test as many as it
+//! can create.
 
 use std::collections::HashSet;
 use std::fs;
 
-use crate::client::{RequestPathway, TestClient, request};
-use crate::harness::{ServerSetup, TestServer, eventually, sample};
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{ServerSetup, TestServer, eventually, metric};
 
 const MANY: usize = 100_000;
 
-/// Names of one file in a folder: that is quick, where the file system lets a file have so many.
-fn fill(served: &TestServer, count: usize) {
-    let folder = served.root().join("many");
+/// Hard links of one file: they are quick to create, where the file system allows so many.
+fn fill(server: &TestServer, count: usize) {
+    let folder = server.root().join("many");
     fs::create_dir(&folder).unwrap();
-    let mut file = served.file("file", "x");
+    let mut file = server.write_file("file", "x");
     for index in 0..count {
         let name = folder.join(format!("{index:06}"));
         if fs::hard_link(&file, &name).is_err() {
@@ -22,11 +23,15 @@ fn fill(served: &TestServer, count: usize) {
     }
 }
 
-/// The names in a page of JSON, and where the next one begins.
-fn page(served: &TestServer, road: RequestPathway, query: &str) -> (Vec<String>, Option<String>) {
-    let answer = served.ask(road, "GET", &format!("/many/?format=json{query}"), &[]);
-    assert_eq!(answer.status, 200, "{query}");
-    let page: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+/// The names in a page of JSON, and the cursor of the next page.
+fn page(
+    server: &TestServer,
+    transport: TestTransport,
+    query: &str,
+) -> (Vec<String>, Option<String>) {
+    let response = server.request(transport, "GET", &format!("/many/?format=json{query}"), &[]);
+    assert_eq!(response.status, 200, "{query}");
+    let page: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
     let names = page["entries"].as_array().unwrap().iter();
     let names = names
         .map(|entry| entry["name"].as_str().unwrap().to_owned())
@@ -35,16 +40,16 @@ fn page(served: &TestServer, road: RequestPathway, query: &str) -> (Vec<String>,
 }
 
 #[test]
-fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
-    let served = TestServer::start();
-    fill(&served, MANY);
-    // A page of what a page is, and no more.
-    let (first, next) = page(&served, RequestPathway::Plain, "");
+fn d12_a_large_folder_is_listed_in_pages_and_as_a_stream() {
+    let server = TestServer::start();
+    fill(&server, MANY);
+    // A page has its default length.
+    let (first, next) = page(&server, TestTransport::Plain, "");
     assert!(!first.is_empty() && first.len() < MANY && next.is_some());
-    // Each name once and in order, however long a page is.
+    // Each name once and in order, whatever the page length.
     let (mut all, mut query) = (Vec::new(), "&limit=30000".to_owned());
     loop {
-        let (names, next) = page(&served, RequestPathway::Tls, &query);
+        let (names, next) = page(&server, TestTransport::Tls, &query);
         assert!(names.len() <= 30_000);
         all.extend(names);
         let Some(next) = next else { break };
@@ -58,15 +63,20 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     }
     assert_eq!(all.len(), MANY);
     assert!(all.is_sorted());
-    // All at once, an object a line.
-    for road in [RequestPathway::Plain, RequestPathway::Http2] {
-        let answer = served.ask(road, "GET", "/many/", &[("Accept", "application/x-ndjson")]);
-        assert_eq!(
-            (answer.status, answer.field("content-length")),
-            (200, None),
-            "{road:?}"
+    // All entries at once, one object on each line.
+    for transport in [TestTransport::Plain, TestTransport::Http2] {
+        let response = server.request(
+            transport,
+            "GET",
+            "/many/",
+            &[("Accept", "application/x-ndjson")],
         );
-        let text = answer.text();
+        assert_eq!(
+            (response.status, response.field("content-length")),
+            (200, None),
+            "{transport:?}"
+        );
+        let text = response.text();
         let names: HashSet<_> = text
             .lines()
             .map(|line| {
@@ -74,11 +84,11 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
                 row["name"].as_str().unwrap().to_owned()
             })
             .collect();
-        assert_eq!(names.len(), MANY, "{road:?}");
+        assert_eq!(names.len(), MANY, "{transport:?}");
     }
-    // A page for people is no larger than a browser takes.
-    let html = served.ask(
-        RequestPathway::Plain,
+    // An HTML page is no larger than a browser can handle.
+    let html = server.request(
+        TestTransport::Plain,
         "GET",
         "/many/",
         &[("Accept", "text/html")],
@@ -90,49 +100,48 @@ fn d12_a_large_folder_is_listed_in_pages_and_in_a_stream() {
     );
 }
 
-/// Others are served while it is made, and whoever goes away ends it.
+/// Other clients are served meanwhile, and a client that leaves ends the listing.
 #[test]
-fn d12_a_listing_that_nobody_reads_holds_nobody_up() {
-    let (served, metrics) = ServerSetup::default().counted();
-    fill(&served, MANY);
-    let mut stuck: Vec<_> = (0..10).map(|_| TestClient::plain(&served)).collect();
+fn d12_an_unread_listing_does_not_block_others() {
+    let (server, metrics) = ServerSetup::default().start_with_metrics();
+    fill(&server, MANY);
+    let mut stuck: Vec<_> = (0..10)
+        .map(|_| TestClient::connect_plain(&server))
+        .collect();
     for client in &mut stuck {
-        client.send(request(
+        client.send(request_head(
             "GET",
             "/many/",
             &[("Accept", "application/x-ndjson")],
         ));
-        assert_eq!(client.head().status, 200);
+        assert_eq!(client.read_head().status, 200);
     }
     for _ in 0..100 {
-        assert_eq!(served.get("/file").text(), "x");
+        assert_eq!(server.get("/file").text(), "x");
     }
-    assert_eq!(
-        page(&served, RequestPathway::Plain, "&limit=10").0.len(),
-        10
-    );
+    assert_eq!(page(&server, TestTransport::Plain, "&limit=10").0.len(), 10);
     let answered = "haul_http_requests_total{method=\"GET\",code=\"2xx\"}";
     eventually("the others are counted", || {
-        sample(&metrics, answered) == 101
+        metric(&metrics, answered) == 101
     });
     drop(stuck);
     eventually("they were stuck, and are given up", || {
-        sample(&metrics, answered) == 111
-            && sample(&metrics, "haul_errors_total{kind=\"aborted\"}") == 10
+        metric(&metrics, answered) == 111
+            && metric(&metrics, "haul_errors_total{kind=\"aborted\"}") == 10
     });
-    assert_eq!(served.get("/file").text(), "x");
+    assert_eq!(server.get("/file").text(), "x");
 }
 
 #[test]
-fn d12_a_folder_is_redirected_to_and_listed_in_every_form() {
-    let served = TestServer::start();
-    served.file("a/b", "x");
-    for road in RequestPathway::ALL {
-        let answer = served.ask(road, "GET", "/a?x=y", &[]);
+fn d12_a_folder_without_slash_redirects_and_lists_in_every_format() {
+    let server = TestServer::start();
+    server.write_file("a/b", "x");
+    for transport in TestTransport::ALL {
+        let response = server.request(transport, "GET", "/a?x=y", &[]);
         assert_eq!(
-            (answer.status, answer.field("location")),
+            (response.status, response.field("location")),
             (301, Some("/a/?x=y")),
-            "{road:?}"
+            "{transport:?}"
         );
         for (form, kind) in [
             ("html", "text/html"),
@@ -140,26 +149,26 @@ fn d12_a_folder_is_redirected_to_and_listed_in_every_form() {
             ("tar", "application/x-tar"),
         ] {
             let target = format!("/a/?format={form}");
-            let answer = served.ask(road, "GET", &target, &[]);
-            assert_eq!(answer.status, 200, "{road:?} {form}");
+            let response = server.request(transport, "GET", &target, &[]);
+            assert_eq!(response.status, 200, "{transport:?} {form}");
             assert!(
-                answer.field("content-type").unwrap().starts_with(kind),
-                "{road:?} {form}"
+                response.field("content-type").unwrap().starts_with(kind),
+                "{transport:?} {form}"
             );
-            assert!(crate::client::find(&answer.body, b"b").is_some());
-            let head = served.ask(road, "HEAD", &target, &[]);
+            assert!(crate::client::find(&response.body, b"b").is_some());
+            let head = server.request(transport, "HEAD", &target, &[]);
             assert!(
                 head.status == 200 && head.body.is_empty(),
-                "{road:?} {form}"
+                "{transport:?} {form}"
             );
         }
-        // What is the store's own is in no listing.
+        // The store's own files are in no listing.
         assert!(
-            !served
-                .ask(road, "GET", "/?format=json", &[])
+            !server
+                .request(transport, "GET", "/?format=json", &[])
                 .text()
                 .contains(".haul"),
-            "{road:?}"
+            "{transport:?}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! D14: the end, with requests under way.
+//! D14: shutdown with unfinished requests.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use haul_lab::ResourceContent;
 use haul_serve::accept::{AcceptStrategy, ShutdownOutcome};
 use tokio::time::Instant;
 
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{LIMIT, ServerSetup, TestServer, eventually};
 
 /// More than both ends' socket buffers hold.
@@ -19,39 +19,41 @@ const LARGE: u64 = 16 << 20;
     clippy::too_many_lines,
     reason = "one story, told from its start to its end"
 )]
-fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
+fn d14_unfinished_requests_are_finished_and_none_is_begun() {
     let file = ResourceContent::random(14, LARGE).to_vec();
     for accept in AcceptStrategy::ALL {
-        let mut served = ServerSetup::accept(accept).start();
-        served.file("f", &file);
-        let mut idle: Vec<_> = RequestPathway::FIRST
-            .map(|road| TestClient::on(&served, road))
+        let mut server = ServerSetup::with_strategy(accept).start();
+        server.write_file("f", &file);
+        let mut idle: Vec<_> = TestTransport::HTTP1
+            .map(|transport| TestClient::connect(&server, transport))
             .into();
         for client in &mut idle {
-            assert_eq!(client.ask("HEAD", "/f", &[]).status, 200);
+            assert_eq!(client.request("HEAD", "/f", &[]).status, 200);
         }
-        // Connected, and never said a word.
-        idle.push(TestClient::plain(&served));
-        let mut readers = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
+        // Connected without sending anything.
+        idle.push(TestClient::connect_plain(&server));
+        let mut readers =
+            TestTransport::HTTP1.map(|transport| TestClient::connect(&server, transport));
         for reader in &mut readers {
-            reader.send(request("GET", "/f", &[]));
+            reader.send(request_head("GET", "/f", &[]));
             reader.take(1).unwrap();
         }
-        let mut writers = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
+        let mut writers =
+            TestTransport::HTTP1.map(|transport| TestClient::connect(&server, transport));
         for (index, writer) in writers.iter_mut().enumerate() {
             let path = format!("/put-{index}");
             writer
-                .send(request("PUT", &path, &[("Content-Length", "1000000")]))
+                .send(request_head("PUT", &path, &[("Content-Length", "1000000")]))
                 .send(vec![b'x'; 500_000]);
         }
         eventually("all are being written", || {
-            served.temporaries() == writers.len()
+            server.temporary_files() == writers.len()
         });
-        // A head of which the rest has not come yet is no request.
-        let mut begun = TestClient::plain(&served);
-        begun.send("GET /f HTTP/1.1\r\nHost: x\r\n");
-        let (plain, unix) = (served.plain, served.unix.clone());
-        served.stopper().cancel();
+        // An incomplete head is not a request.
+        let mut incomplete = TestClient::connect_plain(&server);
+        incomplete.send("GET /f HTTP/1.1\r\nHost: x\r\n");
+        let (plain, unix) = (server.plain, server.unix.clone());
+        server.stop_token().cancel();
         eventually("idle connections end", || {
             idle.iter_mut().all(|client| matches!(client.read(), Ok(0)))
         });
@@ -60,82 +62,90 @@ fn d14_what_is_under_way_is_finished_and_nothing_is_begun() {
         });
         eventually("nor there", || is_refused(UnixStream::connect(&unix)));
         std::thread::scope(|scope| {
-            let ended = scope.spawn(|| served.end(LIMIT));
+            let ended = scope.spawn(|| server.shut_down(LIMIT));
             for (index, writer) in writers.iter_mut().enumerate() {
                 writer.send(vec![b'x'; 500_000]);
-                let answer = writer.answer_to("PUT");
-                assert_eq!(answer.status, 201, "{accept} {index}");
-                assert_eq!(answer.field("connection"), Some("close"));
-                writer.ends();
+                let response = writer.read_response_to("PUT");
+                assert_eq!(response.status, 201, "{accept} {index}");
+                assert_eq!(response.field("connection"), Some("close"));
+                writer.assert_closed();
             }
             for reader in &mut readers {
-                let all = reader.rest();
+                let all = reader.read_to_end();
                 assert!(
                     all.ends_with(&file[1000..]),
                     "{accept}: {} bytes",
                     all.len()
                 );
             }
-            drop(begun);
+            drop(incomplete);
             assert_eq!(ended.join().unwrap(), ShutdownOutcome::Clean, "{accept}");
         });
         for index in 0..writers.len() {
             assert_eq!(
-                served.holds(&format!("put-{index}")).unwrap().len(),
+                server.read_file(&format!("put-{index}")).unwrap().len(),
                 1_000_000
             );
         }
-        assert_eq!(served.temporaries(), 0);
+        assert_eq!(server.temporary_files(), 0);
     }
 }
 
-/// Whether nobody listens; one that was queued before and is dropped unheard counts, too.
+/// Whether nobody listens; a connection that was queued before and is dropped counts too.
 fn is_refused<S>(connected: std::io::Result<S>) -> bool {
     connected.is_err()
 }
 
 #[test]
-fn d14_whoever_takes_too_long_is_cut_off() {
+fn d14_requests_beyond_the_grace_period_are_aborted() {
     let file = ResourceContent::random(14, LARGE).to_vec();
     for accept in AcceptStrategy::ALL {
-        for road in RequestPathway::FIRST {
-            let mut served = ServerSetup::accept(accept).start();
-            served.file("f", &file);
-            served.file("key", "old");
-            let mut stuck = TestClient::on(&served, road);
-            stuck.send(request("GET", "/f", &[]));
+        for transport in TestTransport::HTTP1 {
+            let mut server = ServerSetup::with_strategy(accept).start();
+            server.write_file("f", &file);
+            server.write_file("key", "old");
+            let mut stuck = TestClient::connect(&server, transport);
+            stuck.send(request_head("GET", "/f", &[]));
             stuck.take(1).unwrap();
-            let mut writer = TestClient::on(&served, road);
+            let mut writer = TestClient::connect(&server, transport);
             writer
-                .send(request("PUT", "/key", &[("Content-Length", "1000000")]))
+                .send(request_head(
+                    "PUT",
+                    "/key",
+                    &[("Content-Length", "1000000")],
+                ))
                 .send(vec![b'x'; 500_000]);
-            eventually("it is being written", || served.temporaries() == 1);
+            eventually("it is being written", || server.temporary_files() == 1);
             let began = Instant::now();
             assert_eq!(
-                served.end(Duration::from_millis(300)),
+                server.shut_down(Duration::from_millis(300)),
                 ShutdownOutcome::Aborted,
-                "{accept} {road:?}"
+                "{accept} {transport:?}"
             );
-            let took = began.elapsed();
+            let elapsed = began.elapsed();
             assert!(
-                took >= Duration::from_millis(300) && took < Duration::from_secs(10),
-                "{took:?}"
+                elapsed >= Duration::from_millis(300) && elapsed < Duration::from_secs(10),
+                "{elapsed:?}"
             );
-            // Short, and seen to be.
-            assert!(stuck.until_gone().len() < file.len());
-            assert_eq!(served.holds("key").unwrap(), b"old", "{accept} {road:?}");
-            assert_eq!(served.temporaries(), 0, "{accept} {road:?}");
+            // The client sees that it is incomplete.
+            assert!(stuck.read_until_closed().len() < file.len());
+            assert_eq!(
+                server.read_file("key").unwrap(),
+                b"old",
+                "{accept} {transport:?}"
+            );
+            assert_eq!(server.temporary_files(), 0, "{accept} {transport:?}");
         }
     }
 }
 
 #[test]
-fn d14_a_server_that_has_nothing_to_do_ends_at_once() {
+fn d14_an_idle_server_shuts_down_at_once() {
     for accept in AcceptStrategy::ALL {
-        let mut served = ServerSetup::accept(accept).start();
-        let _idle = RequestPathway::FIRST.map(|road| TestClient::on(&served, road));
+        let mut server = ServerSetup::with_strategy(accept).start();
+        let _idle = TestTransport::HTTP1.map(|transport| TestClient::connect(&server, transport));
         let began = Instant::now();
-        assert_eq!(served.end(LIMIT), ShutdownOutcome::Clean, "{accept}");
+        assert_eq!(server.shut_down(LIMIT), ShutdownOutcome::Clean, "{accept}");
         assert!(
             began.elapsed() < LIMIT / 3,
             "{accept}: {:?}",
@@ -145,21 +155,21 @@ fn d14_a_server_that_has_nothing_to_do_ends_at_once() {
 }
 
 #[test]
-fn d14_streams_of_http2_are_finished() {
+fn d14_http2_streams_are_finished_at_shutdown() {
     let file = ResourceContent::random(14, LARGE).to_vec();
     let file = &file[..3 << 20];
-    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
-        let mut served = TestServer::start();
-        served.file("f", file);
-        let stopper = served.stopper();
-        let body = crate::http2::run(async {
-            let stream = crate::http2::connect(&served, road).await;
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
+        let mut server = TestServer::start();
+        server.write_file("f", file);
+        let stopper = server.stop_token();
+        let body = crate::http2::block_on(async {
+            let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let download = async {
                 let mut sender = sender.ready().await.unwrap();
                 let request = http::Request::get("http://store.test/f").body(()).unwrap();
-                let (answer, _) = sender.send_request(request, true).unwrap();
-                let mut incoming = answer.await.unwrap().into_body();
+                let (response, _) = sender.send_request(request, true).unwrap();
+                let mut incoming = response.await.unwrap().into_body();
                 stopper.cancel();
                 let mut body = Vec::new();
                 while let Some(data) = incoming.data().await {
@@ -172,12 +182,16 @@ fn d14_streams_of_http2_are_finished() {
                 }
                 body
             };
-            // The connection ends by itself when its last stream has.
+            // The connection ends by itself after its last stream.
             let (ended, body) = tokio::join!(connection, download);
             ended.unwrap();
             body
         });
-        assert!(body == file, "{road:?}");
-        assert_eq!(served.end(LIMIT), ShutdownOutcome::Clean, "{road:?}");
+        assert!(body == file, "{transport:?}");
+        assert_eq!(
+            server.shut_down(LIMIT),
+            ShutdownOutcome::Clean,
+            "{transport:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! D15: who may not is told so, on every road, before anything else is.
+//! D15: clients without permission are refused first, over every transport.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use haul_serve::access::{
 };
 use haul_serve::{FileServerOptions, ObjectKey};
 
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{ServerSetup, TestServer};
 
 fn basic(login: &str) -> String {
@@ -20,8 +20,9 @@ fn key() -> SigningKey {
     SigningKey::new(b"0123456789abcdef").unwrap()
 }
 
-/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and strangers may read below `/open`.
-fn served() -> TestServer {
+/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and
+/// everybody may read below `/open`.
+fn start_server() -> TestServer {
     let access = AccessControl::new(AccessOptions {
         users: vec![
             "ann:secret:rw".parse().unwrap(),
@@ -41,17 +42,17 @@ fn served() -> TestServer {
         },
         ..ServerSetup::default()
     };
-    let served = setup.start();
+    let server = setup.start();
     for name in ["ann", "bob/f", "in/f", "open/f"] {
-        served.file(name, "content");
+        server.write_file(name, "content");
     }
-    served
+    server
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d15_everybody_may_do_what_they_may() {
-    let served = served();
+fn d15_users_may_do_exactly_what_their_scopes_permit() {
+    let server = start_server();
     let [ann, bob] = ["ann:secret", "bob:pass"].map(basic);
     let token = "Bearer t0ken".to_owned();
     let wrong = [
@@ -92,43 +93,43 @@ fn d15_everybody_may_do_what_they_may() {
     ];
     for wrong in &wrong {
         cases.push(("GET", "/ann", Some(wrong), &[401]));
-        // Who mistypes is told, also where strangers may go.
+        // A mistyped login is refused even where none is needed.
         cases.push(("GET", "/open/f", Some(wrong), &[401]));
     }
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for (method, path, login, expected) in &cases {
             let fields: Vec<_> = login
                 .iter()
                 .map(|login| ("Authorization", *login))
                 .collect();
-            let answer = match *method {
-                "PUT" => served.put(road, path, &fields, b"content"),
-                _ => served.ask(road, method, path, &fields),
+            let response = match *method {
+                "PUT" => server.put(transport, path, &fields, b"content"),
+                _ => server.request(transport, method, path, &fields),
             };
             assert!(
-                expected.contains(&answer.status),
-                "{road:?} {method} {path} {login:?}: {answer:?}"
+                expected.contains(&response.status),
+                "{transport:?} {method} {path} {login:?}: {response:?}"
             );
-            let challenges = answer
+            let challenges = response
                 .fields
                 .iter()
                 .filter(|(name, _)| name == "www-authenticate");
             assert_eq!(
                 challenges.count() > 0,
-                answer.status == 401,
-                "{road:?} {method} {path}"
+                response.status == 401,
+                "{transport:?} {method} {path}"
             );
-            assert!(answer.status == 200 || !answer.text().contains("content"));
+            assert!(response.status == 200 || !response.text().contains("content"));
         }
         for name in ["ann", "bob/f", "in/f", "open/f"] {
-            assert_eq!(served.holds(name).unwrap(), b"content", "{road:?}");
+            assert_eq!(server.read_file(name).unwrap(), b"content", "{transport:?}");
         }
     }
 }
 
 #[test]
-fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
-    let served = served();
+fn d15_a_signed_url_permits_only_what_was_signed() {
+    let server = start_server();
     let named = ObjectKey::parse("/ann").unwrap();
     let soon = SystemTime::now() + Duration::from_secs(600);
     let past = SystemTime::now() - Duration::from_secs(600);
@@ -140,15 +141,16 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
     let file = ObjectKey::parse("/bob").unwrap();
     let file = key().sign(SignableMethod::Get, &file, None, soon);
     let put = sign(SignableMethod::Put, soon);
-    for road in RequestPathway::ALL {
-        let ask = |method: &str, target: &str| served.ask(road, method, target, &[]).status;
-        assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{road:?}");
-        assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{road:?}");
+    for transport in TestTransport::ALL {
+        let ask =
+            |method: &str, target: &str| server.request(transport, method, target, &[]).status;
+        assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{transport:?}");
+        assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{transport:?}");
         for (method, target) in [
             ("GET", format!("/ann?{late}")),
             ("GET", format!("/ann?{put}")),
             ("GET", format!("/bob/f?{good}")),
-            // A folder's names are not the file of its name.
+            // A folder's listing is not the file of that name.
             ("GET", format!("/bob/?{file}")),
             ("GET", format!("/ann?{good}x")),
             ("GET", format!("/ann?x=y&{good}")),
@@ -157,34 +159,38 @@ fn d15_a_signed_url_is_good_for_what_it_was_signed_for() {
         ] {
             assert!(
                 [401, 403].contains(&ask(method, &target)),
-                "{road:?} {method} {target}"
+                "{transport:?} {method} {target}"
             );
         }
         assert_eq!(
-            served
-                .put(road, &format!("/ann?{put}"), &[], b"content")
+            server
+                .put(transport, &format!("/ann?{put}"), &[], b"content")
                 .status,
             204,
-            "{road:?}"
+            "{transport:?}"
         );
     }
 }
 
-/// Who is refused hears so before the body is sent, and whoever sends it all the same.
+/// A refused client learns so before it sends the body, and also if it sends the body all the same.
 #[test]
-fn d15_a_body_of_somebody_who_may_not_is_not_asked_for() {
-    let served = served();
-    for road in RequestPathway::FIRST {
-        let mut client = TestClient::on(&served, road);
-        client.send(request(
+fn d15_the_body_of_a_refused_client_is_not_asked_for() {
+    let server = start_server();
+    for transport in TestTransport::HTTP1 {
+        let mut client = TestClient::connect(&server, transport);
+        client.send(request_head(
             "PUT",
             "/ann",
             &[("Content-Length", "5"), ("Expect", "100-continue")],
         ));
-        assert_eq!(client.answer_to("PUT").status, 401, "{road:?}");
+        assert_eq!(client.read_response_to("PUT").status, 401, "{transport:?}");
         let body = vec![b'x'; 4 << 20];
-        assert_eq!(served.put(road, "/ann", &[], &body).status, 401, "{road:?}");
-        assert_eq!(served.holds("ann").unwrap(), b"content");
-        assert_eq!(served.temporaries(), 0);
+        assert_eq!(
+            server.put(transport, "/ann", &[], &body).status,
+            401,
+            "{transport:?}"
+        );
+        assert_eq!(server.read_file("ann").unwrap(), b"content");
+        assert_eq!(server.temporary_files(), 0);
     }
 }

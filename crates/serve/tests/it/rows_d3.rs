@@ -1,21 +1,21 @@
-//! D3: uploads that break off, at every byte, and what is left of them.
+//! D3: uploads that end early, at every byte, and what remains of them.
 
 use bytes::Bytes;
 use haul_lab::ResourceContent;
 use haul_serve::observe::ServeMetrics;
 use http::Request;
 
-use crate::client::{RequestPathway, TestClient, request};
-use crate::harness::{NAME, ServerSetup, TestServer, eventually, sample};
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{NAME, ServerSetup, TestServer, eventually, metric};
 use crate::http2;
 
 const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
 
-/// The same upload by its length and in chunks of three sizes.
+/// The same upload with a length, and in chunks of three sizes.
 fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     let length = body.len().to_string();
-    let by_length = request("PUT", "/key", &[("Content-Length", &length)]);
-    let in_chunks = request("PUT", "/key", &[("Transfer-Encoding", "chunked")]);
+    let by_length = request_head("PUT", "/key", &[("Content-Length", &length)]);
+    let in_chunks = request_head("PUT", "/key", &[("Transfer-Encoding", "chunked")]);
     let mut chunked = in_chunks.into_bytes();
     let third = body.len().div_ceil(3);
     for chunk in body.chunks(third) {
@@ -27,65 +27,65 @@ fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     [[by_length.as_bytes(), body].concat(), chunked]
 }
 
-/// Nothing has changed, and nothing is left.
+/// Asserts that nothing has changed and nothing remains.
 #[track_caller]
-fn is_as_it_was(served: &TestServer, after: &str) {
-    assert_eq!(served.holds("key").unwrap(), b"old", "{after}");
-    eventually("temporaries are gone", || served.temporaries() == 0);
+fn assert_unchanged(server: &TestServer, after: &str) {
+    assert_eq!(server.read_file("key").unwrap(), b"old", "{after}");
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }
 
 #[test]
-fn d3_an_upload_that_ends_at_any_byte_changes_nothing() {
-    let served = TestServer::start();
-    served.file("key", "old");
-    for road in RequestPathway::FIRST {
+fn d3_an_upload_that_ends_early_at_any_byte_changes_nothing() {
+    let server = TestServer::start();
+    server.write_file("key", "old");
+    for transport in TestTransport::HTTP1 {
         for upload in framings(BODY) {
             for cut in 0..upload.len() {
-                let mut client = TestClient::on(&served, road);
+                let mut client = TestClient::connect(&server, transport);
                 client.send(&upload[..cut]);
-                // Whoever cannot go on says so, and may still hear what became of it.
+                // The client closes its sending half, and may still read a response.
                 client.finish();
-                let answer = client.until_gone();
-                assert!(!answer.starts_with(b"HTTP/1.1 2"), "{road:?} {cut}");
-                is_as_it_was(&served, &format!("{road:?} {cut}"));
+                let response = client.read_until_closed();
+                assert!(!response.starts_with(b"HTTP/1.1 2"), "{transport:?} {cut}");
+                assert_unchanged(&server, &format!("{transport:?} {cut}"));
             }
-            // All of it is an upload.
-            let mut client = TestClient::on(&served, road);
+            // The complete body is an upload.
+            let mut client = TestClient::connect(&server, transport);
             client.send(&upload);
-            assert_eq!(client.answer_to("PUT").status, 204);
-            assert_eq!(served.holds("key").unwrap(), BODY);
-            served.file("key", "old");
+            assert_eq!(client.read_response_to("PUT").status, 204);
+            assert_eq!(server.read_file("key").unwrap(), BODY);
+            server.write_file("key", "old");
         }
     }
 }
 
 #[test]
-fn d3_an_upload_that_is_dropped_at_any_byte_changes_nothing() {
-    let (served, metrics) = ServerSetup::default().counted();
-    served.file("key", "old");
+fn d3_an_upload_that_is_reset_at_any_byte_changes_nothing() {
+    let (server, metrics) = ServerSetup::default().start_with_metrics();
+    server.write_file("key", "old");
     let mut sent = 0;
     for upload in framings(BODY) {
         for cut in 0..upload.len() {
-            let mut client = TestClient::plain(&served);
+            let mut client = TestClient::connect_plain(&server);
             client.send(&upload[..cut]);
             if cut % 2 == 0 {
                 client.reset();
             }
         }
-        let accepted = || sample(&metrics, "haul_connections_accepted_total");
-        let open = || sample(&metrics, "haul_connections_open");
+        let accepted = || metric(&metrics, "haul_connections_accepted_total");
+        let open = || metric(&metrics, "haul_connections_open");
         sent += upload.len() as u64;
         eventually("all were noticed", || accepted() == sent && open() == 0);
-        is_as_it_was(&served, "all of them");
+        assert_unchanged(&server, "all of them");
     }
 }
 
 #[test]
-fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
+fn d3_a_long_unfinished_upload_leaves_nothing_on_the_disk() {
     let body = ResourceContent::random(3, 3 << 20).to_vec();
-    let served = TestServer::start();
-    served.file("key", "old");
-    for road in RequestPathway::FIRST {
+    let server = TestServer::start();
+    server.write_file("key", "old");
+    for transport in TestTransport::HTTP1 {
         for upload in framings(&body) {
             for cut in [
                 70_000,
@@ -96,15 +96,15 @@ fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
                 upload.len() - 1,
             ] {
                 for is_reset in [false, true] {
-                    let mut client = TestClient::on(&served, road);
+                    let mut client = TestClient::connect(&server, transport);
                     client.send(&upload[..cut]);
-                    eventually("it is being written", || served.temporaries() == 1);
-                    assert_eq!(served.holds("key").unwrap(), b"old");
+                    eventually("it is being written", || server.temporary_files() == 1);
+                    assert_eq!(server.read_file("key").unwrap(), b"old");
                     match is_reset {
                         true => client.reset(),
                         false => drop(client),
                     }
-                    is_as_it_was(&served, &format!("{road:?} {cut} {is_reset}"));
+                    assert_unchanged(&server, &format!("{transport:?} {cut} {is_reset}"));
                 }
             }
         }
@@ -112,16 +112,20 @@ fn d3_a_long_upload_that_breaks_off_leaves_nothing_on_the_disk() {
 }
 
 #[test]
-fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
-    let served = TestServer::start();
-    let mut client = TestClient::plain(&served);
-    client.send(request("PUT", "/a/b/c", &[("Content-Length", "1000000")]));
+fn d3_folders_of_an_unfinished_upload_are_removed() {
+    let server = TestServer::start();
+    let mut client = TestClient::connect_plain(&server);
+    client.send(request_head(
+        "PUT",
+        "/a/b/c",
+        &[("Content-Length", "1000000")],
+    ));
     client.send(vec![b'x'; 200_000]);
-    eventually("it is being written", || served.temporaries() == 1);
+    eventually("it is being written", || server.temporary_files() == 1);
     drop(client);
-    eventually("it is gone", || served.temporaries() == 0);
-    assert_eq!(served.get("/a/b/c").status, 404);
-    assert!(!served.root().join("a/b/c").exists());
+    eventually("it is gone", || server.temporary_files() == 0);
+    assert_eq!(server.get("/a/b/c").status, 404);
+    assert!(!server.root().join("a/b/c").exists());
 }
 
 /// How an upload over HTTP/2 ends early.
@@ -129,7 +133,7 @@ fn d3_folders_of_an_upload_that_broke_off_hold_nothing() {
 enum EarlyUploadEnd {
     /// The stream is reset.
     Reset(h2::Reason),
-    /// It ends with fewer bytes than were told.
+    /// It ends with fewer bytes than declared.
     Short,
     /// The connection ends.
     Gone,
@@ -138,56 +142,56 @@ enum EarlyUploadEnd {
 /// An upload over HTTP/2 that ends early.
 #[derive(Debug, Clone, Copy)]
 struct BrokenUpload {
-    road: RequestPathway,
+    transport: TestTransport,
     ends: EarlyUploadEnd,
-    /// Whether it says how long it would have been.
+    /// Whether it declares its length.
     is_declared: bool,
     /// Bytes that are sent.
     length: usize,
 }
 
 #[test]
-fn d3_an_upload_over_http2_that_breaks_off_changes_nothing() {
-    let (served, metrics) = ServerSetup::default().counted();
-    served.file("key", "old");
+fn d3_an_unfinished_upload_over_http2_changes_nothing() {
+    let (server, metrics) = ServerSetup::default().start_with_metrics();
+    server.write_file("key", "old");
     let resets = [h2::Reason::CANCEL, h2::Reason::NO_ERROR].map(EarlyUploadEnd::Reset);
     let all = resets
         .into_iter()
         .chain([EarlyUploadEnd::Short, EarlyUploadEnd::Gone]);
-    for (road, ends) in all.flat_map(|ends| {
+    for (transport, ends) in all.flat_map(|ends| {
         [
-            (RequestPathway::Http2, ends),
-            (RequestPathway::Http2Tls, ends),
+            (TestTransport::Http2, ends),
+            (TestTransport::Http2Tls, ends),
         ]
     }) {
         for is_declared in [true, false] {
             for length in [0, 1, 49, 200_000, 700_000] {
                 let broken = BrokenUpload {
-                    road,
+                    transport,
                     ends,
                     is_declared,
                     length,
                 };
-                // One that ends in order without having said how long it is is whole.
+                // A body without a declared length that ends cleanly is complete.
                 if is_declared || !matches!(ends, EarlyUploadEnd::Short) {
-                    break_off(&served, &metrics, broken);
-                    is_as_it_was(&served, &format!("{broken:?}"));
+                    break_off(&server, &metrics, broken);
+                    assert_unchanged(&server, &format!("{broken:?}"));
                 }
             }
         }
     }
     assert_eq!(
-        served.put(RequestPathway::Http2, "/key", &[], BODY).status,
+        server.put(TestTransport::Http2, "/key", &[], BODY).status,
         204
     );
-    assert_eq!(served.holds("key").unwrap(), BODY);
+    assert_eq!(server.read_file("key").unwrap(), BODY);
 }
 
-/// Begins an upload of a million bytes, ends it after some, and waits until the server has done with it.
-fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
-    let before = sample(metrics, "haul_uploads_total");
-    http2::run(async {
-        let stream = http2::connect(served, broken.road).await;
+/// Begins an upload of a million bytes, ends it early, and waits until the server has dropped it.
+fn break_off(server: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
+    let before = metric(metrics, "haul_uploads_total");
+    http2::block_on(async {
+        let stream = http2::connect(server, broken.transport).await;
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let upload = async {
             let mut sender = sender.ready().await.unwrap();
@@ -195,28 +199,28 @@ fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
             if broken.is_declared {
                 request = request.header("content-length", "1000000");
             }
-            let (answer, mut stream) = sender
+            let (response, mut stream) = sender
                 .send_request(request.body(()).unwrap(), false)
                 .unwrap();
             let body = vec![b'x'; broken.length];
-            http2::send(&mut stream, &body).await.unwrap();
-            // Not before its head has come: what ends earlier never becomes an upload.
-            until(|| sample(metrics, "haul_uploads_total") > before).await;
+            http2::send_body(&mut stream, &body).await.unwrap();
+            // Only after its head has arrived: a stream that ends earlier never becomes an upload.
+            until(|| metric(metrics, "haul_uploads_total") > before).await;
             if broken.length > 100_000 {
-                until(|| served.temporaries() > 0).await;
+                until(|| server.temporary_files() > 0).await;
             }
             match broken.ends {
                 EarlyUploadEnd::Gone => return,
                 EarlyUploadEnd::Reset(reason) => {
                     stream.send_reset(reason);
-                    // The connection stays, so that it is the reset that ends it.
-                    until(|| sample(metrics, "haul_uploads_in_flight") == 0).await;
+                    // The connection stays open, so that the reset ends the upload.
+                    until(|| metric(metrics, "haul_uploads_in_flight") == 0).await;
                 }
                 EarlyUploadEnd::Short => stream.send_data(Bytes::new(), true).unwrap(),
             }
-            match answer.await {
+            match response.await {
                 Err(_) => {}
-                Ok(answer) => assert!(answer.status().as_u16() >= 400, "{answer:?}"),
+                Ok(response) => assert!(response.status().as_u16() >= 400, "{response:?}"),
             }
         };
         tokio::select! {
@@ -225,11 +229,11 @@ fn break_off(served: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
         }
     });
     eventually("it is over", || {
-        sample(metrics, "haul_uploads_in_flight") == 0
+        metric(metrics, "haul_uploads_in_flight") == 0
     });
 }
 
-/// Lets the others of its task go on until something is so.
+/// Lets other futures of the task proceed until a condition holds.
 async fn until(mut holds: impl FnMut() -> bool) {
     while !holds() {
         tokio::task::yield_now().await;
@@ -237,69 +241,72 @@ async fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn d3_what_a_killed_server_left_is_gone_when_the_next_one_starts() {
-    let mut served = TestServer::start();
-    served.file("key", "old");
-    served.file(".haul/.haul-put-1-1", "half a version");
-    served.file(".haul/.haul-put-2-0", "");
-    served.end(std::time::Duration::ZERO);
-    assert_eq!(served.temporaries(), 2);
-    let root = served.root();
+fn d3_leftovers_of_a_killed_server_are_removed_at_start() {
+    let mut server = TestServer::start();
+    server.write_file("key", "old");
+    server.write_file(".haul/.haul-put-1-1", "half a version");
+    server.write_file(".haul/.haul-put-2-0", "");
+    server.shut_down(std::time::Duration::ZERO);
+    assert_eq!(server.temporary_files(), 2);
+    let root = server.root();
     let next = ServerSetup::default().start_in(tempfile::tempdir().unwrap(), &root);
-    assert_eq!(served.temporaries(), 0);
+    assert_eq!(server.temporary_files(), 0);
     assert_eq!(next.get("/key").text(), "old");
 }
 
 #[test]
-fn d3_what_was_removed_beside_the_server_is_no_missing_file() {
-    let served = TestServer::start();
-    let root = served.root();
-    let put = |road, path| served.put(road, path, &[], b"x");
-    for road in RequestPathway::ALL {
+fn d3_a_removed_root_or_temporary_folder_is_not_a_404() {
+    let server = TestServer::start();
+    let root = server.root();
+    let put = |transport, path| server.put(transport, path, &[], b"x");
+    for transport in TestTransport::ALL {
         std::fs::remove_dir_all(root.join(".haul")).unwrap();
-        assert!(put(road, "/f").status < 300, "{road:?}: it is made again");
+        assert!(
+            put(transport, "/f").status < 300,
+            "{transport:?}: it is made again"
+        );
     }
     std::fs::remove_dir_all(&root).unwrap();
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for path in ["/f", "/x/f"] {
-            let answer = put(road, path);
-            assert_eq!(answer.status, 500, "{road:?} {path}");
-            assert!(answer.text().contains("removed"), "{}", answer.text());
+            let response = put(transport, path);
+            assert_eq!(response.status, 500, "{transport:?} {path}");
+            assert!(response.text().contains("removed"), "{}", response.text());
         }
-        // Whoever mirrors it is not to take that for an empty folder.
+        // A client that mirrors the store must not take this for an empty folder.
         for path in ["/", "/?format=json", "/?format=tar", "/f", "/x/"] {
             assert_eq!(
-                served.ask(road, "GET", path, &[]).status,
+                server.request(transport, "GET", path, &[]).status,
                 500,
-                "{road:?} {path}"
+                "{transport:?} {path}"
             );
         }
     }
 }
 
-/// A file that others may not read stays such a file.
+/// A file that others may not read stays so.
 #[test]
-fn d3_a_file_that_is_replaced_keeps_its_rights() {
+fn d3_a_replaced_file_keeps_its_permissions() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-    let served = TestServer::start();
-    let path = served.file("f", "old");
+    let server = TestServer::start();
+    let path = server.write_file("f", "old");
     let is_root = rustix::process::geteuid().is_root();
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for mode in [0o600, 0o640, 0o755, 0o644] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             if is_root {
                 chown(&path, Some(1000), Some(1001)).unwrap();
             }
-            assert_eq!(served.put(road, "/f", &[], b"new").status, 204);
+            assert_eq!(server.put(transport, "/f", &[], b"new").status, 204);
             let now = std::fs::metadata(&path).unwrap();
-            assert_eq!(now.mode() & 0o7777, mode, "{road:?}");
+            assert_eq!(now.mode() & 0o7777, mode, "{transport:?}");
             assert!(!is_root || (now.uid(), now.gid()) == (1000, 1001));
         }
     }
-    // Nobody gets an owner's rights by running what somebody else has sent.
+    // Nobody gets an owner's rights by running a file that a client has sent.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
     assert_eq!(
-        served.put(RequestPathway::Plain, "/f", &[], b"new").status,
+        server.put(TestTransport::Plain, "/f", &[], b"new").status,
         204
     );
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);

@@ -1,4 +1,4 @@
-//! D4: uploads, downloads and removals of one key at one time.
+//! D4: concurrent uploads, downloads and deletions of one key.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use haul_lab::ResourceContent;
 use haul_serve::accept::AcceptStrategy;
 use http::Request;
 
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{NAME, ServerSetup, TestServer, eventually};
 use crate::http2;
 
@@ -14,31 +14,31 @@ use crate::http2;
 const LARGE: u64 = 16 << 20;
 
 #[test]
-fn d4_the_last_of_two_uploads_wins_whole() {
-    let served = TestServer::start();
-    for (size, road) in [
-        (100, RequestPathway::Plain),
-        (1 << 20, RequestPathway::Plain),
-        (1 << 20, RequestPathway::Tls),
+fn d4_the_last_of_two_uploads_wins_completely() {
+    let server = TestServer::start();
+    for (size, transport) in [
+        (100, TestTransport::Plain),
+        (1 << 20, TestTransport::Plain),
+        (1 << 20, TestTransport::Tls),
     ] {
         let [first, second] = [b'1', b'2'].map(|byte| vec![byte; size]);
         let length = size.to_string();
-        let head = request("PUT", "/key", &[("Content-Length", &length)]);
-        let mut one = TestClient::on(&served, road);
+        let head = request_head("PUT", "/key", &[("Content-Length", &length)]);
+        let mut one = TestClient::connect(&server, transport);
         one.send(&head).send(&first[..size / 2]);
-        let mut two = TestClient::on(&served, road);
+        let mut two = TestClient::connect(&server, transport);
         two.send(&head).send(&second[..size / 3]);
         one.send(&first[size / 2..]);
-        assert!([201, 204].contains(&one.answer_to("PUT").status));
-        assert_eq!(served.get("/key").body, first);
+        assert!([201, 204].contains(&one.read_response_to("PUT").status));
+        assert_eq!(server.get("/key").body, first);
         two.send(&second[size / 3..]);
-        assert_eq!(two.answer_to("PUT").status, 204);
-        assert_eq!(served.get("/key").body, second);
+        assert_eq!(two.read_response_to("PUT").status, 204);
+        assert_eq!(server.get("/key").body, second);
     }
-    eventually("temporaries are gone", || served.temporaries() == 0);
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }
 
-/// Versions are told apart by their byte, and each has a length of its own.
+/// Each version has its own byte and its own length.
 fn version(number: usize) -> Vec<u8> {
     let byte = u8::try_from(b'a' as usize + number % 26).unwrap();
     vec![byte; 1000 + 30_000 * (number % 7)]
@@ -47,42 +47,42 @@ fn version(number: usize) -> Vec<u8> {
 #[test]
 fn d4_every_reader_sees_one_version_while_many_write() {
     for accept in AcceptStrategy::ALL {
-        let served = ServerSetup::accept(accept).start();
-        served.file("key", version(0));
+        let server = ServerSetup::with_strategy(accept).start();
+        server.write_file("key", version(0));
         let (reads, writes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (served, reads, writes) = (&served, &reads, &writes);
+        let (server, reads, writes) = (&server, &reads, &writes);
         let is_over =
             move || reads.load(Ordering::Relaxed) > 300 && writes.load(Ordering::Relaxed) > 100;
         std::thread::scope(|scope| {
-            for road in [RequestPathway::Plain, RequestPathway::Tls] {
+            for transport in [TestTransport::Plain, TestTransport::Tls] {
                 scope.spawn(move || {
-                    let mut client = TestClient::on(served, road);
+                    let mut client = TestClient::connect(server, transport);
                     while !is_over() {
                         let number = writes.fetch_add(1, Ordering::Relaxed);
                         let body = version(number);
                         let length = body.len().to_string();
                         client
-                            .send(request("PUT", "/key", &[("Content-Length", &length)]))
+                            .send(request_head("PUT", "/key", &[("Content-Length", &length)]))
                             .send(body);
-                        assert_eq!(client.answer_to("PUT").status, 204);
+                        assert_eq!(client.read_response_to("PUT").status, 204);
                     }
                 });
             }
-            for road in RequestPathway::FIRST {
+            for transport in TestTransport::HTTP1 {
                 scope.spawn(move || {
-                    let mut client = TestClient::on(served, road);
+                    let mut client = TestClient::connect(server, transport);
                     while !is_over() {
-                        let answer = client.ask("GET", "/key", &[]);
-                        assert_eq!(answer.status, 200);
-                        let first = answer.body[0];
+                        let response = client.request("GET", "/key", &[]);
+                        assert_eq!(response.status, 200);
+                        let first = response.body[0];
                         assert!(
-                            answer.body.iter().all(|byte| *byte == first),
-                            "{road:?}: two versions"
+                            response.body.iter().all(|byte| *byte == first),
+                            "{transport:?}: two versions"
                         );
                         assert_eq!(
-                            (answer.body.len() - 1000) % 30_000,
+                            (response.body.len() - 1000) % 30_000,
                             0,
-                            "{road:?}: part of one"
+                            "{transport:?}: part of one"
                         );
                         reads.fetch_add(1, Ordering::Relaxed);
                     }
@@ -92,29 +92,27 @@ fn d4_every_reader_sees_one_version_while_many_write() {
     }
 }
 
-/// What is done to a file while somebody reads it.
+/// A change to a file while a client reads it.
 type ReadFileChange = fn(&TestServer);
 
 #[test]
-fn d4_a_reader_that_is_under_way_gets_its_version() {
+fn d4_a_reader_keeps_its_version() {
     let old = ResourceContent::random(4, LARGE).to_vec();
     let doings: [(ReadFileChange, Option<&[u8]>); 3] = [
         (
-            |served| {
+            |server| {
                 assert_eq!(
-                    served
-                        .put(RequestPathway::Plain, "/key", &[], b"new")
-                        .status,
+                    server.put(TestTransport::Plain, "/key", &[], b"new").status,
                     204
                 )
             },
             Some(b"new"),
         ),
         (
-            |served| {
+            |server| {
                 assert_eq!(
-                    served
-                        .ask(RequestPathway::Plain, "DELETE", "/key", &[])
+                    server
+                        .request(TestTransport::Plain, "DELETE", "/key", &[])
                         .status,
                     204
                 )
@@ -122,52 +120,52 @@ fn d4_a_reader_that_is_under_way_gets_its_version() {
             None,
         ),
         (
-            |served| {
-                served.file("other", "moved");
-                std::fs::rename(served.root().join("other"), served.root().join("key")).unwrap();
+            |server| {
+                server.write_file("other", "moved");
+                std::fs::rename(server.root().join("other"), server.root().join("key")).unwrap();
             },
             Some(b"moved"),
         ),
     ];
-    for road in RequestPathway::ALL {
-        let is_second = matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls);
+    for transport in TestTransport::ALL {
+        let is_second = matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls);
         // HTTP/2's windows are smaller.
         let old = if is_second { &old[..3 << 20] } else { &old[..] };
         for (index, (done, after)) in doings.iter().enumerate() {
-            let served = TestServer::start();
-            served.file("key", old);
-            let body = read_while(&served, road, || done(&served));
-            assert!(body == old, "{road:?} {index}");
-            let now = served.ask(road, "GET", "/key", &[]);
+            let server = TestServer::start();
+            server.write_file("key", old);
+            let body = read_while(&server, transport, || done(&server));
+            assert!(body == old, "{transport:?} {index}");
+            let now = server.request(transport, "GET", "/key", &[]);
             assert_eq!(
                 (now.status == 200).then_some(&now.body[..]),
                 *after,
-                "{road:?} {index}"
+                "{transport:?} {index}"
             );
         }
     }
 }
 
-/// Reads some of a body, does something else, reads the rest.
-fn read_while(served: &TestServer, road: RequestPathway, done: impl FnOnce()) -> Vec<u8> {
-    if !matches!(road, RequestPathway::Http2 | RequestPathway::Http2Tls) {
-        let mut client = TestClient::on(served, road);
-        client.send(request("GET", "/key", &[]));
-        let head = client.head();
+/// Reads a part of a body, performs the change, and reads the rest.
+fn read_while(server: &TestServer, transport: TestTransport, done: impl FnOnce()) -> Vec<u8> {
+    if !matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls) {
+        let mut client = TestClient::connect(server, transport);
+        client.send(request_head("GET", "/key", &[]));
+        let head = client.read_head();
         let length: usize = head.field("content-length").unwrap().parse().unwrap();
         let mut body = client.take(100_000).unwrap();
         done();
         body.extend(client.take(length - body.len()).unwrap());
         return body;
     }
-    http2::run(async {
-        let stream = http2::connect(served, road).await;
+    http2::block_on(async {
+        let stream = http2::connect(server, transport).await;
         let (sender, connection) = h2::client::handshake(stream).await.unwrap();
         let download = async {
             let mut sender = sender.ready().await.unwrap();
             let request = Request::get(format!("http://{NAME}/key")).body(()).unwrap();
-            let (answer, _) = sender.send_request(request, true).unwrap();
-            let mut incoming = answer.await.unwrap().into_body();
+            let (response, _) = sender.send_request(request, true).unwrap();
+            let mut incoming = response.await.unwrap().into_body();
             let (mut body, mut done) = (Vec::new(), Some(done));
             while let Some(data) = incoming.data().await {
                 let data = data.unwrap();
@@ -190,23 +188,23 @@ fn read_while(served: &TestServer, road: RequestPathway, done: impl FnOnce()) ->
 }
 
 #[test]
-fn d4_a_removal_ends_no_upload() {
-    let served = TestServer::start();
-    served.file("key", "old");
-    let mut client = TestClient::plain(&served);
+fn d4_a_deletion_does_not_end_an_upload() {
+    let server = TestServer::start();
+    server.write_file("key", "old");
+    let mut client = TestClient::connect_plain(&server);
     let body = vec![b'n'; 200_000];
     client
-        .send(request("PUT", "/key", &[("Content-Length", "200000")]))
+        .send(request_head("PUT", "/key", &[("Content-Length", "200000")]))
         .send(&body[..100_000]);
-    eventually("it is being written", || served.temporaries() == 1);
+    eventually("it is being written", || server.temporary_files() == 1);
     assert_eq!(
-        served
-            .ask(RequestPathway::Plain, "DELETE", "/key", &[])
+        server
+            .request(TestTransport::Plain, "DELETE", "/key", &[])
             .status,
         204
     );
-    assert_eq!(served.get("/key").status, 404);
+    assert_eq!(server.get("/key").status, 404);
     client.send(&body[100_000..]);
-    assert_eq!(client.answer_to("PUT").status, 201);
-    assert_eq!(served.get("/key").body, body);
+    assert_eq!(client.read_response_to("PUT").status, 201);
+    assert_eq!(server.get("/key").body, body);
 }

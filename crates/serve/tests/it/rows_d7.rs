@@ -1,29 +1,29 @@
-//! D7: ranges, on every road, compared with the file.
+//! D7: ranges over every transport, compared with the file.
 
 use std::ops::Range;
 
 use haul_lab::ResourceContent;
 
-use crate::client::{RequestPathway, TestResponse};
+use crate::client::{TestResponse, TestTransport};
 use crate::harness::TestServer;
-use crate::multipart::{content_range, parts};
+use crate::multipart::{parse_content_range, parse_parts};
 
-/// What a Range must come to.
+/// What a Range field must lead to.
 #[derive(Debug)]
 enum ExpectedRange {
-    /// 200 with all of it.
+    /// 200 with the whole file.
     Whole,
-    /// 206 with these, in this order; more than one in parts.
+    /// 206 with these ranges in order; several are sent in parts.
     Ranges(Vec<Range<usize>>),
     /// 416.
     Nothing,
-    /// The whole, or parts that are right.
+    /// The whole file, or parts that are right.
     Any,
 }
 
 use ExpectedRange::{Any, Nothing, Ranges, Whole};
 
-/// Range fields and what they come to for a file of `len` bytes, which are ten at least.
+/// Range fields and the expected responses for a file of `len` bytes, at least ten.
 fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     let one = |range| Ranges(vec![range]);
     let middle = len / 2;
@@ -76,39 +76,39 @@ fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
         ("bytes=0-,0-,0-,0-,0-,0-", Any),
         ("bytes=MID-,0-", Any),
     ]
-    .map(|(text, comes)| {
+    .map(|(text, expected)| {
         let text = text
             .replace("LAST", &(len - 1).to_string())
             .replace("LEN", &len.to_string());
-        (text.replace("MID", &middle.to_string()), comes)
+        (text.replace("MID", &middle.to_string()), expected)
     })
     .into()
 }
 
-/// Compares an answer with the file that it is of.
+/// Compares a response with the file.
 #[track_caller]
-fn compare(answer: &TestResponse, file: &[u8], comes: &ExpectedRange, why: &str) {
+fn compare(response: &TestResponse, file: &[u8], expected: &ExpectedRange, why: &str) {
     assert_eq!(
-        answer.field("accept-ranges"),
-        (answer.status != 416).then_some("bytes"),
+        response.field("accept-ranges"),
+        (response.status != 416).then_some("bytes"),
         "{why}"
     );
-    match (comes, answer.status) {
+    match (expected, response.status) {
         (Whole | Any, 200) => {
-            assert!(answer.body == file, "{why}");
-            assert!(answer.field("content-range").is_none(), "{why}");
+            assert!(response.body == file, "{why}");
+            assert!(response.field("content-range").is_none(), "{why}");
         }
         (Nothing, 416) => {
             let field = format!("bytes */{}", file.len());
-            assert_eq!(answer.field("content-range"), Some(&*field), "{why}");
+            assert_eq!(response.field("content-range"), Some(&*field), "{why}");
         }
         (Ranges(ranges), 206) if ranges.len() == 1 => {
-            let (range, len) = content_range(answer.field("content-range").unwrap());
+            let (range, len) = parse_content_range(response.field("content-range").unwrap());
             assert_eq!((&range, len), (&ranges[0], file.len()), "{why}");
-            assert!(answer.body == file[range], "{why}");
+            assert!(response.body == file[range], "{why}");
         }
-        (Ranges(_) | Any, 206) if answer.field("content-range").is_none() => {
-            let parts = parts(answer);
+        (Ranges(_) | Any, 206) if response.field("content-range").is_none() => {
+            let parts = parse_parts(response);
             for part in &parts {
                 assert_eq!(part.len, file.len(), "{why}");
                 assert_eq!(part.kind, "text/plain; charset=utf-8", "{why}");
@@ -118,47 +118,52 @@ fn compare(answer: &TestResponse, file: &[u8], comes: &ExpectedRange, why: &str)
                     part.range
                 );
             }
-            if let Ranges(ranges) = comes {
+            if let Ranges(ranges) = expected {
                 let got: Vec<_> = parts.into_iter().map(|part| part.range).collect();
                 assert_eq!(&got, ranges, "{why}");
             }
         }
         (Any, 206) => {
-            let (range, _) = content_range(answer.field("content-range").unwrap());
-            assert!(answer.body == file[range], "{why}");
+            let (range, _) = parse_content_range(response.field("content-range").unwrap());
+            assert!(response.body == file[range], "{why}");
         }
-        (_, status) => panic!("{why}: {comes:?}, but {status}"),
+        (_, status) => panic!("{why}: {expected:?}, but {status}"),
     }
-    if [200, 206].contains(&answer.status) {
-        let length = answer
+    if [200, 206].contains(&response.status) {
+        let length = response
             .field("content-length")
             .map(|length| length.parse().unwrap());
-        assert_eq!(length, Some(answer.body.len()), "{why}");
+        assert_eq!(length, Some(response.body.len()), "{why}");
     }
 }
 
 #[test]
-fn d7_ranges_are_what_the_file_has_there() {
-    let served = TestServer::start();
-    // One byte written at once, one below the road by sendfile, one on it.
+fn d7_ranges_have_the_bytes_of_the_file() {
+    let server = TestServer::start();
+    // Lengths for each way of sending: at once, in chunks, by sendfile.
     for len in [10_usize, 60_000, 700_001] {
         let file = ResourceContent::random(7, len as u64).to_vec();
-        served.file("f.txt", &file);
-        for road in RequestPathway::ALL {
-            for (range, comes) in cases(len) {
-                let answer = served.ask(road, "GET", "/f.txt", &[("Range", &range)]);
-                compare(&answer, &file, &comes, &format!("{road:?} {len} {range}"));
+        server.write_file("f.txt", &file);
+        for transport in TestTransport::ALL {
+            for (range, expected) in cases(len) {
+                let response = server.request(transport, "GET", "/f.txt", &[("Range", &range)]);
+                compare(
+                    &response,
+                    &file,
+                    &expected,
+                    &format!("{transport:?} {len} {range}"),
+                );
             }
         }
     }
 }
 
 #[test]
-fn d7_many_ranges_are_parts_and_too_many_the_whole() {
-    let served = TestServer::start();
+fn d7_several_ranges_are_sent_in_parts_and_too_many_as_the_whole() {
+    let server = TestServer::start();
     let len = 700_001;
     let file = ResourceContent::random(7, len as u64).to_vec();
-    served.file("f.txt", &file);
+    server.write_file("f.txt", &file);
     for (count, each) in [(2, 300_000), (10, 5000), (90, 1000), (90, 7000)] {
         let ranges: Vec<_> = (0..count)
             .map(|index| index * each..index * each + each - 7)
@@ -168,13 +173,13 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
             .map(|range| format!("{}-{}", range.start, range.end - 1))
             .collect();
         let field = format!("bytes={}", list.join(","));
-        for road in RequestPathway::ALL {
-            let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
+        for transport in TestTransport::ALL {
+            let response = server.request(transport, "GET", "/f.txt", &[("Range", &field)]);
             compare(
-                &answer,
+                &response,
                 &file,
                 &Ranges(ranges.clone()),
-                &format!("{road:?} {count} of {each}"),
+                &format!("{transport:?} {count} of {each}"),
             );
         }
     }
@@ -183,23 +188,26 @@ fn d7_many_ranges_are_parts_and_too_many_the_whole() {
             .map(|index| format!("{}-{}", index * 10, index * 10))
             .collect();
         let field = format!("bytes={}", list.join(","));
-        for road in [RequestPathway::Plain, RequestPathway::Tls] {
-            let answer = served.ask(road, "GET", "/f.txt", &[("Range", &field)]);
-            assert!([200, 416].contains(&answer.status), "{road:?} {count}");
-            assert!(answer.status == 416 || answer.body == file);
+        for transport in [TestTransport::Plain, TestTransport::Tls] {
+            let response = server.request(transport, "GET", "/f.txt", &[("Range", &field)]);
+            assert!(
+                [200, 416].contains(&response.status),
+                "{transport:?} {count}"
+            );
+            assert!(response.status == 416 || response.body == file);
         }
     }
-    // The same large range over and over is no way to make a server send more than it has.
+    // Repeating a large range must not make the server send more than the file has.
     let field = format!("bytes={}", vec!["0-"; 100].join(","));
-    let answer = served.ask(RequestPathway::Plain, "GET", "/f.txt", &[("Range", &field)]);
-    assert!(answer.body.len() < 2 * len, "{}", answer.body.len());
+    let response = server.request(TestTransport::Plain, "GET", "/f.txt", &[("Range", &field)]);
+    assert!(response.body.len() < 2 * len, "{}", response.body.len());
 }
 
 #[test]
 fn d7_an_empty_file_has_no_ranges() {
-    let served = TestServer::start();
-    served.file("empty", "");
-    for road in RequestPathway::ALL {
+    let server = TestServer::start();
+    server.write_file("empty", "");
+    for transport in TestTransport::ALL {
         for range in [
             "bytes=0-",
             "bytes=0-0",
@@ -207,37 +215,44 @@ fn d7_an_empty_file_has_no_ranges() {
             "bytes=-0",
             "bytes=0-0,1-1",
         ] {
-            let answer = served.ask(road, "GET", "/empty", &[("Range", range)]);
-            assert!([200, 416].contains(&answer.status), "{road:?} {range}");
-            assert!(answer.status == 416 || answer.body.is_empty());
+            let response = server.request(transport, "GET", "/empty", &[("Range", range)]);
+            assert!(
+                [200, 416].contains(&response.status),
+                "{transport:?} {range}"
+            );
+            assert!(response.status == 416 || response.body.is_empty());
         }
-        let answer = served.ask(road, "GET", "/empty", &[]);
-        assert_eq!((answer.status, answer.body.len()), (200, 0), "{road:?}");
+        let response = server.request(transport, "GET", "/empty", &[]);
+        assert_eq!(
+            (response.status, response.body.len()),
+            (200, 0),
+            "{transport:?}"
+        );
     }
 }
 
 #[test]
-fn d7_two_fields_are_none() {
-    let served = TestServer::start();
-    served.file("f.txt", "0123456789");
-    for road in RequestPathway::ALL {
-        let answer = served.ask(
-            road,
+fn d7_two_range_fields_are_ignored() {
+    let server = TestServer::start();
+    server.write_file("f.txt", "0123456789");
+    for transport in TestTransport::ALL {
+        let response = server.request(
+            transport,
             "GET",
             "/f.txt",
             &[("Range", "bytes=0-1"), ("Range", "bytes=4-5")],
         );
         assert_eq!(
-            (answer.status, answer.text().as_str()),
+            (response.status, response.text().as_str()),
             (200, "0123456789"),
-            "{road:?}"
+            "{transport:?}"
         );
     }
 }
 
-/// Fields but for the time of day, how a connection goes on, and that there is nothing.
-fn lasting(answer: &TestResponse) -> Vec<(String, String)> {
-    let mut fields = answer.fields.clone();
+/// Fields of a response, except for the date, the connection and an empty length.
+fn lasting(response: &TestResponse) -> Vec<(String, String)> {
+    let mut fields = response.fields.clone();
     fields.retain(|(name, value)| {
         !["date", "connection"].contains(&name.as_str())
             && (name.as_str(), value.as_str()) != ("content-length", "0")
@@ -247,18 +262,18 @@ fn lasting(answer: &TestResponse) -> Vec<(String, String)> {
 }
 
 #[test]
-fn d7_head_is_what_get_begins_with() {
-    let served = TestServer::start();
-    served.file("folder/x", "");
+fn d7_head_has_the_fields_of_get() {
+    let server = TestServer::start();
+    server.write_file("folder/x", "");
     for (name, len) in [
         ("empty", 0),
         ("tiny.html", 10),
         ("small.bin", 60_000),
         ("large", 300_000),
     ] {
-        served.file(name, ResourceContent::random(1, len).to_vec());
+        server.write_file(name, ResourceContent::random(1, len).to_vec());
     }
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for path in [
             "/empty",
             "/tiny.html",
@@ -270,71 +285,75 @@ fn d7_head_is_what_get_begins_with() {
         ] {
             for fields in [&[][..], &[("If-None-Match", "*")], &[("If-Match", "\"x\"")]] {
                 let [get, head] =
-                    ["GET", "HEAD"].map(|method| served.ask(road, method, path, fields));
-                assert_eq!(head.status, get.status, "{road:?} {path} {fields:?}");
-                assert_eq!(lasting(&head), lasting(&get), "{road:?} {path} {fields:?}");
+                    ["GET", "HEAD"].map(|method| server.request(transport, method, path, fields));
+                assert_eq!(head.status, get.status, "{transport:?} {path} {fields:?}");
+                assert_eq!(
+                    lasting(&head),
+                    lasting(&get),
+                    "{transport:?} {path} {fields:?}"
+                );
                 assert!(head.body.is_empty());
             }
         }
-        // Range is for GET alone (RFC 9110 14.2).
-        let head = served.ask(road, "HEAD", "/large", &[("Range", "bytes=0-1")]);
+        // Range applies to GET only (RFC 9110 14.2).
+        let head = server.request(transport, "HEAD", "/large", &[("Range", "bytes=0-1")]);
         assert_eq!(
             (head.status, head.field("content-length")),
             (200, Some("300000")),
-            "{road:?}"
+            "{transport:?}"
         );
     }
 }
 
 #[test]
 fn d7_whole_files_of_every_size() {
-    let served = TestServer::start();
+    let server = TestServer::start();
     for len in [
         0, 1, 100, 65_535, 65_536, 65_537, 131_072, 262_145, 5_000_000,
     ] {
         let file = ResourceContent::random(len, len).to_vec();
-        served.file("f", &file);
-        for road in RequestPathway::ALL {
-            let answer = served.ask(road, "GET", "/f", &[]);
+        server.write_file("f", &file);
+        for transport in TestTransport::ALL {
+            let response = server.request(transport, "GET", "/f", &[]);
             assert!(
-                answer.status == 200 && answer.body == file,
-                "{road:?} {len}"
+                response.status == 200 && response.body == file,
+                "{transport:?} {len}"
             );
-            let length = answer.field("content-length");
-            // Over HTTP/2 a head may be the end, which says the same.
+            let length = response.field("content-length");
+            // Over HTTP/2 the head may end the stream, which means the same.
             assert!(
                 length == Some(&*len.to_string()) || (len == 0 && length.is_none()),
-                "{road:?}"
+                "{transport:?}"
             );
         }
     }
 }
 
-/// On one connection, so that what one answer leaves behind would show in the next.
+/// On one connection, so that leftovers of one response would show in the next.
 #[test]
-fn d7_large_and_small_answers_take_turns_on_a_connection() {
-    let served = TestServer::start();
+fn d7_large_and_small_responses_alternate_on_a_connection() {
+    let server = TestServer::start();
     let (large, small) = (
         ResourceContent::random(1, 2_000_000).to_vec(),
         ResourceContent::random(2, 2000).to_vec(),
     );
-    served.file("large", &large);
-    served.file("small", &small);
-    for road in RequestPathway::FIRST {
-        let mut client = crate::client::TestClient::on(&served, road);
+    server.write_file("large", &large);
+    server.write_file("small", &small);
+    for transport in TestTransport::HTTP1 {
+        let mut client = crate::client::TestClient::connect(&server, transport);
         let mut all = String::new();
         for _ in 0..5 {
             for path in ["/large", "/small", "/nowhere", "/large", "/large"] {
-                all += &crate::client::request("GET", path, &[]);
+                all += &crate::client::request_head("GET", path, &[]);
             }
         }
         client.send(all);
         for _ in 0..5 {
-            assert!(client.answer().body == large);
-            assert!(client.answer().body == small);
-            assert_eq!(client.answer().status, 404);
-            assert!(client.answer().body == large);
-            assert!(client.answer().body == large);
+            assert!(client.read_response().body == large);
+            assert!(client.read_response().body == small);
+            assert_eq!(client.read_response().status, 404);
+            assert!(client.read_response().body == large);
+            assert!(client.read_response().body == large);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! D8: conditions of GET and HEAD, in the order of RFC 9110 13.2.2, on every road.
+//! D8: conditions of GET and HEAD, in the order of RFC 9110 13.2.2, over every transport.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime};
 use haul_serve::FileServerOptions;
 use http::HeaderValue;
 
-use crate::client::RequestPathway;
+use crate::client::TestTransport;
 use crate::harness::{ServerSetup, TestServer};
 
 const BEFORE: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const AFTER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// A server of `/f`, changed an hour ago; its tag and its date.
-fn served(content: &[u8]) -> (TestServer, String, String) {
+fn start_server(content: &[u8]) -> (TestServer, String, String) {
     let setup = ServerSetup {
         server: FileServerOptions {
             cache_control: Some(HeaderValue::from_static("max-age=60")),
@@ -21,8 +21,8 @@ fn served(content: &[u8]) -> (TestServer, String, String) {
         },
         ..ServerSetup::default()
     };
-    let served = setup.start();
-    let path = served.file("f", content);
+    let server = setup.start();
+    let path = server.write_file("f", content);
     let hour = SystemTime::now() - Duration::from_secs(3600);
     File::options()
         .write(true)
@@ -30,19 +30,19 @@ fn served(content: &[u8]) -> (TestServer, String, String) {
         .unwrap()
         .set_modified(hour)
         .unwrap();
-    let answer = served.get("/f");
+    let response = server.get("/f");
     let (tag, date) = (
-        answer.tag().to_owned(),
-        answer.field("last-modified").unwrap().to_owned(),
+        response.etag().to_owned(),
+        response.field("last-modified").unwrap().to_owned(),
     );
     assert_eq!(date, httpdate::fmt_http_date(hour));
-    (served, tag, date)
+    (server, tag, date)
 }
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d8_conditions_in_their_order() {
-    // In which TAG and DATE are the file's.
+fn d8_conditions_are_checked_in_order() {
+    // TAG and DATE stand for the file's.
     let cases: &[(&[(&str, &str)], u16)] = &[
         (&[("If-None-Match", "TAG")], 304),
         (&[("If-None-Match", "W/TAG")], 304),
@@ -62,7 +62,7 @@ fn d8_conditions_in_their_order() {
         (&[("If-Unmodified-Since", "DATE")], 200),
         (&[("If-Unmodified-Since", AFTER)], 200),
         (&[("If-Unmodified-Since", BEFORE)], 412),
-        // A tag makes a date of its kind count for nothing.
+        // A tag overrides the date of its kind.
         (
             &[("If-None-Match", "\"x\""), ("If-Modified-Since", "DATE")],
             200,
@@ -76,7 +76,7 @@ fn d8_conditions_in_their_order() {
             &[("If-Match", "\"x\""), ("If-Unmodified-Since", AFTER)],
             412,
         ),
-        // What must hold comes before what need not be sent.
+        // Preconditions are checked before cache validators.
         (&[("If-Match", "\"x\""), ("If-None-Match", "TAG")], 412),
         (&[("If-Match", "TAG"), ("If-None-Match", "TAG")], 304),
         (
@@ -87,7 +87,7 @@ fn d8_conditions_in_their_order() {
             &[("If-Unmodified-Since", AFTER), ("If-Modified-Since", AFTER)],
             304,
         ),
-        // And both before ranges.
+        // Both are checked before ranges.
         (&[("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
         (&[("If-Match", "\"x\""), ("Range", "bytes=0-1")], 412),
         (&[("If-Match", "\"x\""), ("Range", "bytes=999999-")], 412),
@@ -113,8 +113,8 @@ fn d8_conditions_in_their_order() {
         ),
     ];
     let content = b"0123456789".repeat(10_000);
-    let (served, tag, date) = served(&content);
-    for road in RequestPathway::ALL {
+    let (server, tag, date) = start_server(&content);
+    for transport in TestTransport::ALL {
         for (fields, status) in cases {
             let fields: Vec<_> = fields
                 .iter()
@@ -124,14 +124,14 @@ fn d8_conditions_in_their_order() {
                 .iter()
                 .map(|(name, value)| (*name, value.as_str()))
                 .collect();
-            let get = served.ask(road, "GET", "/f", &fields);
-            assert_eq!(get.status, *status, "{road:?} {fields:?}");
+            let get = server.request(transport, "GET", "/f", &fields);
+            assert_eq!(get.status, *status, "{transport:?} {fields:?}");
             match status {
-                200 => assert!(get.body == content, "{road:?} {fields:?}"),
-                206 => assert_eq!(get.body, b"01", "{road:?} {fields:?}"),
+                200 => assert!(get.body == content, "{transport:?} {fields:?}"),
+                206 => assert_eq!(get.body, b"01", "{transport:?} {fields:?}"),
                 304 => {
-                    // What a cache must be told again (15.4.5), and nothing of a body.
-                    assert_eq!(get.tag(), tag, "{road:?} {fields:?}");
+                    // The fields that a cache must get again (15.4.5), and none about a body.
+                    assert_eq!(get.etag(), tag, "{transport:?} {fields:?}");
                     assert_eq!(get.field("cache-control"), Some("max-age=60"));
                     assert!(get.field("date").is_some() && get.body.is_empty());
                     let length = get.field("content-length");
@@ -146,70 +146,71 @@ fn d8_conditions_in_their_order() {
                 ),
                 _ => {}
             }
-            let head = served.ask(road, "HEAD", "/f", &fields);
+            let head = server.request(transport, "HEAD", "/f", &fields);
             let expected = match status {
-                // Range is for GET alone.
+                // Range applies to GET only.
                 206 | 416 => 200,
                 other => *other,
             };
-            assert_eq!(head.status, expected, "{road:?} HEAD {fields:?}");
+            assert_eq!(head.status, expected, "{transport:?} HEAD {fields:?}");
         }
     }
 }
 
 #[test]
-fn d8_a_date_that_is_young_proves_nothing() {
-    let served = TestServer::start();
-    for road in RequestPathway::ALL {
-        served.file("f", "0123456789");
-        let date = served.get("/f").field("last-modified").unwrap().to_owned();
-        let answer = served.ask(
-            road,
+fn d8_a_recent_date_is_not_a_strong_validator() {
+    let server = TestServer::start();
+    for transport in TestTransport::ALL {
+        server.write_file("f", "0123456789");
+        let date = server.get("/f").field("last-modified").unwrap().to_owned();
+        let response = server.request(
+            transport,
             "GET",
             "/f",
             &[("If-Range", &date), ("Range", "bytes=0-1")],
         );
         assert_eq!(
-            (answer.status, answer.text().as_str()),
+            (response.status, response.text().as_str()),
             (200, "0123456789"),
-            "{road:?}"
+            "{transport:?}"
         );
     }
 }
 
 #[test]
-fn d8_a_part_and_the_whole_say_the_same_of_the_version() {
-    let (served, tag, date) = served(b"0123456789");
-    for road in RequestPathway::ALL {
+fn d8_partial_and_full_responses_have_the_same_validators() {
+    let (server, tag, date) = start_server(b"0123456789");
+    for transport in TestTransport::ALL {
         for range in ["bytes=0-1", "bytes=0-1,4-5", "bytes=x"] {
-            let answer = served.ask(road, "GET", "/f", &[("Range", range)]);
-            assert_eq!(answer.tag(), tag, "{road:?} {range}");
+            let response = server.request(transport, "GET", "/f", &[("Range", range)]);
+            assert_eq!(response.etag(), tag, "{transport:?} {range}");
             assert_eq!(
-                answer.field("last-modified"),
+                response.field("last-modified"),
                 Some(&*date),
-                "{road:?} {range}"
+                "{transport:?} {range}"
             );
             assert_eq!(
-                answer.field("cache-control"),
+                response.field("cache-control"),
                 Some("max-age=60"),
-                "{road:?} {range}"
+                "{transport:?} {range}"
             );
             assert_eq!(
-                answer.field("accept-ranges"),
+                response.field("accept-ranges"),
                 Some("bytes"),
-                "{road:?} {range}"
+                "{transport:?} {range}"
             );
         }
     }
 }
 
-/// What was changed behind the server's back, and put back to the same length and date, is another version.
+/// A file that another program changed, and then set back to the same length and date, is another
+/// version.
 #[test]
-fn d8_a_change_by_others_is_seen_at_once() {
-    let (served, tag, date) = served(b"0123456789");
-    let path = served.root().join("f");
-    for road in RequestPathway::ALL {
-        let before = served.ask(road, "GET", "/f", &[]);
+fn d8_a_change_by_another_program_is_seen_at_once() {
+    let (server, tag, date) = start_server(b"0123456789");
+    let path = server.root().join("f");
+    for transport in TestTransport::ALL {
+        let before = server.request(transport, "GET", "/f", &[]);
         std::fs::write(&path, &b"9876543210"[..]).unwrap();
         let hour = httpdate::parse_http_date(&date).unwrap();
         File::options()
@@ -218,13 +219,13 @@ fn d8_a_change_by_others_is_seen_at_once() {
             .unwrap()
             .set_modified(hour)
             .unwrap();
-        let after = served.ask(road, "GET", "/f", &[("If-None-Match", before.tag())]);
+        let after = server.request(transport, "GET", "/f", &[("If-None-Match", before.etag())]);
         assert_eq!(
             (after.status, after.text().as_str()),
             (200, "9876543210"),
-            "{road:?}"
+            "{transport:?}"
         );
         std::fs::write(&path, &b"0123456789"[..]).unwrap();
     }
-    assert_ne!(served.get("/f").tag(), tag);
+    assert_ne!(server.get("/f").etag(), tag);
 }

@@ -1,6 +1,7 @@
-//! D9: peers that take their time, while others are served.
+//! D9: slow clients, while others are served.
 //!
-//! Limits are some hundred milliseconds here. A test waits for the server to give up, never for a time of its own.
+//! Timeouts are some hundred milliseconds here. A test waits for the server to give up, never for a
+//! fixed time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,39 +12,39 @@ use haul_serve::accept::AcceptStrategy;
 use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
-use crate::client::{RequestPathway, TestClient, request};
-use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, sample};
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, metric};
 
-/// What is given to everything.
+/// Every timeout of these tests.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// One thread, so that whoever kept it busy would be noticed.
-fn served(patience: TimeoutOptions) -> TestServer {
-    counted(patience).0
+/// A server with one thread, so that blocking it would be noticed.
+fn start_server(timeouts: TimeoutOptions) -> TestServer {
+    start_with_metrics(timeouts).0
 }
 
-/// The same, with what it counts.
-fn counted(patience: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
-    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+/// The same, with its metrics.
+fn start_with_metrics(timeouts: TimeoutOptions) -> (TestServer, Arc<ServeMetrics>) {
+    let mut setup = ServerSetup::with_strategy(AcceptStrategy::Single);
     let metrics = Arc::new(ServeMetrics::new());
     setup.server = FileServerOptions {
-        timeouts: patience,
+        timeouts,
         metrics: Arc::clone(&metrics),
         ..FileServerOptions::default()
     };
-    let served = setup.start();
-    served.file("f", "here");
-    served.file("large", vec![b'x'; 16 << 20]);
-    (served, metrics)
+    let server = setup.start();
+    server.write_file("f", "here");
+    server.write_file("large", vec![b'x'; 16 << 20]);
+    (server, metrics)
 }
 
-/// How many readers were given up.
-fn given_up(metrics: &ServeMetrics) -> u64 {
-    sample(metrics, "haul_errors_total{kind=\"send_timeout\"}")
+/// How many readers timed out.
+fn timed_out_readers(metrics: &ServeMetrics) -> u64 {
+    metric(metrics, "haul_errors_total{kind=\"send_timeout\"}")
 }
 
-/// Patient but for one thing.
-fn patient() -> TimeoutOptions {
+/// Long timeouts, to be shortened one by one.
+fn long_timeouts() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
         request_head: LIMIT,
@@ -53,206 +54,209 @@ fn patient() -> TimeoutOptions {
     }
 }
 
-/// Serves others until somebody is given up, and says how long that took.
+/// Serves other clients until a condition holds, and returns how long that took.
 #[track_caller]
-fn meanwhile(served: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration {
+fn serve_others_until(server: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
-    let mut other = TestClient::plain(served);
+    let mut other = TestClient::connect_plain(server);
     eventually("it is given up", || {
-        let asked = Instant::now();
-        assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
-        assert!(asked.elapsed() < Duration::from_secs(5), "others do notice");
+        let request = Instant::now();
+        assert_eq!(other.request("GET", "/f", &[]).text(), "here");
+        assert!(
+            request.elapsed() < Duration::from_secs(5),
+            "others do notice"
+        );
         is_over()
     });
     began.elapsed()
 }
 
 #[test]
-fn d9_a_head_that_drips_is_given_up() {
-    let served = served(TimeoutOptions {
+fn d9_a_dripping_head_times_out() {
+    let server = start_server(TimeoutOptions {
         request_head: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    for road in RequestPathway::FIRST {
-        let mut slow = TestClient::on(&served, road);
+    for transport in TestTransport::HTTP1 {
+        let mut slow = TestClient::connect(&server, transport);
         let mut bytes = "GET /f HTTP/1.1\r\nHost: store.test\r\nX: "
             .bytes()
             .chain(std::iter::repeat(b'y'));
         slow.send([bytes.next().unwrap()]);
-        let took = meanwhile(&served, || {
+        let elapsed = serve_others_until(&server, || {
             slow.try_send([bytes.next().unwrap()]).is_err() || slow.has_ended()
         });
-        assert!(took >= SHORT, "{road:?} {took:?}");
-        let said = slow.until_gone();
+        assert!(elapsed >= SHORT, "{transport:?} {elapsed:?}");
+        let received = slow.read_until_closed();
         assert!(
-            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
-            "{road:?} {}",
-            said.escape_ascii()
+            received.is_empty() || received.starts_with(b"HTTP/1.1 408"),
+            "{transport:?} {}",
+            received.escape_ascii()
         );
     }
 }
 
 #[test]
-fn d9_a_second_head_has_its_own_time() {
-    let served = served(TimeoutOptions {
+fn d9_a_second_head_has_a_timeout_of_its_own() {
+    let server = start_server(TimeoutOptions {
         request_head: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    let mut client = TestClient::plain(&served);
+    let mut client = TestClient::connect_plain(&server);
     let began = Instant::now();
     while began.elapsed() < 3 * SHORT {
-        assert_eq!(client.ask("GET", "/f", &[]).text(), "here");
+        assert_eq!(client.request("GET", "/f", &[]).text(), "here");
     }
     client.send("GET /f HTTP/1.1\r\n");
-    let took = meanwhile(&served, || client.has_ended());
-    assert!(took >= SHORT, "{took:?}");
+    let elapsed = serve_others_until(&server, || client.has_ended());
+    assert!(elapsed >= SHORT, "{elapsed:?}");
 }
 
 #[test]
-fn d9_a_connection_without_a_request_ends() {
-    let served = served(TimeoutOptions {
+fn d9_a_connection_without_a_request_times_out() {
+    let server = start_server(TimeoutOptions {
         idle: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    for road in RequestPathway::FIRST {
-        let mut used = TestClient::on(&served, road);
-        assert_eq!(used.ask("GET", "/f", &[]).text(), "here");
-        let took = meanwhile(&served, || used.has_ended());
-        assert!(took >= SHORT / 2, "{road:?} {took:?}");
-        used.ends();
+    for transport in TestTransport::HTTP1 {
+        let mut used = TestClient::connect(&server, transport);
+        assert_eq!(used.request("GET", "/f", &[]).text(), "here");
+        let elapsed = serve_others_until(&server, || used.has_ended());
+        assert!(elapsed >= SHORT / 2, "{transport:?} {elapsed:?}");
+        used.assert_closed();
     }
-    let mut silent = TestClient::plain(&served);
-    let took = meanwhile(&served, || silent.has_ended());
-    assert!(took >= SHORT / 2, "{took:?}");
+    let mut silent = TestClient::connect_plain(&server);
+    let elapsed = serve_others_until(&server, || silent.has_ended());
+    assert!(elapsed >= SHORT / 2, "{elapsed:?}");
 }
 
 #[test]
-fn d9_a_handshake_that_does_not_come_is_given_up() {
-    let (served, metrics) = counted(TimeoutOptions {
+fn d9_a_missing_handshake_times_out() {
+    let (server, metrics) = start_with_metrics(TimeoutOptions {
         handshake: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    let mut silent = TestClient::tcp(std::net::TcpStream::connect(served.tls).unwrap());
-    let took = meanwhile(&served, || silent.has_ended());
-    assert!(took >= SHORT / 2, "{took:?}");
+    let mut silent = TestClient::from_tcp(std::net::TcpStream::connect(server.tls).unwrap());
+    let elapsed = serve_others_until(&server, || silent.has_ended());
+    assert!(elapsed >= SHORT / 2, "{elapsed:?}");
     eventually("it is counted", || {
-        sample(&metrics, "haul_errors_total{kind=\"tls_timeout\"}") == 1
+        metric(&metrics, "haul_errors_total{kind=\"tls_timeout\"}") == 1
     });
 }
 
 #[test]
-fn d9_a_body_that_drips_is_given_up_and_changes_nothing() {
-    let served = served(TimeoutOptions {
+fn d9_a_dripping_body_times_out_and_changes_nothing() {
+    let server = start_server(TimeoutOptions {
         grace: SHORT,
         min_body_rate: 1 << 20,
-        ..patient()
+        ..long_timeouts()
     });
-    for road in RequestPathway::FIRST {
-        let mut slow = TestClient::on(&served, road);
-        slow.send(request("PUT", "/f", &[("Content-Length", "1000000")]))
+    for transport in TestTransport::HTTP1 {
+        let mut slow = TestClient::connect(&server, transport);
+        slow.send(request_head("PUT", "/f", &[("Content-Length", "1000000")]))
             .send(vec![b'x'; 100_000]);
-        let took = meanwhile(&served, || {
+        let elapsed = serve_others_until(&server, || {
             slow.try_send([b'x']).is_err() || slow.has_ended()
         });
-        assert!(took >= SHORT, "{road:?} {took:?}");
-        let said = slow.until_gone();
+        assert!(elapsed >= SHORT, "{transport:?} {elapsed:?}");
+        let received = slow.read_until_closed();
         assert!(
-            said.is_empty() || said.starts_with(b"HTTP/1.1 408"),
-            "{road:?} {}",
-            said.escape_ascii()
+            received.is_empty() || received.starts_with(b"HTTP/1.1 408"),
+            "{transport:?} {}",
+            received.escape_ascii()
         );
-        eventually("temporaries are gone", || served.temporaries() == 0);
-        assert_eq!(served.get("/f").text(), "here");
+        eventually("temporaries are gone", || server.temporary_files() == 0);
+        assert_eq!(server.get("/f").text(), "here");
     }
 }
 
 #[test]
-fn d9_a_body_that_stands_still_is_given_up() {
-    let served = served(TimeoutOptions {
+fn d9_a_stalled_body_times_out() {
+    let server = start_server(TimeoutOptions {
         grace: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
     for framing in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")] {
-        let mut slow = TestClient::plain(&served);
-        slow.send(request("PUT", "/f", &[framing]));
-        let took = meanwhile(&served, || slow.has_ended());
-        assert!(took >= SHORT, "{took:?}");
-        assert_eq!(served.get("/f").text(), "here");
+        let mut slow = TestClient::connect_plain(&server);
+        slow.send(request_head("PUT", "/f", &[framing]));
+        let elapsed = serve_others_until(&server, || slow.has_ended());
+        assert!(elapsed >= SHORT, "{elapsed:?}");
+        assert_eq!(server.get("/f").text(), "here");
     }
 }
 
 #[test]
-fn d9_a_reader_that_never_reads_is_given_up() {
-    let (served, metrics) = counted(TimeoutOptions {
+fn d9_a_client_that_never_reads_times_out() {
+    let (server, metrics) = start_with_metrics(TimeoutOptions {
         grace: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    for (index, road) in RequestPathway::FIRST.into_iter().enumerate() {
-        let mut slow = TestClient::on(&served, road);
-        slow.send(request("GET", "/large", &[]));
+    for (index, transport) in TestTransport::HTTP1.into_iter().enumerate() {
+        let mut slow = TestClient::connect(&server, transport);
+        slow.send(request_head("GET", "/large", &[]));
         slow.take(1).unwrap();
-        // That the server has gone shows here only behind all that it sent before.
-        let took = meanwhile(&served, || given_up(&metrics) > index as u64);
-        assert!(took >= SHORT, "{road:?} {took:?}");
-        assert!(slow.until_gone().len() < 16 << 20, "{road:?}");
+        // The client sees the end of the connection only after everything that was sent before.
+        let elapsed = serve_others_until(&server, || timed_out_readers(&metrics) > index as u64);
+        assert!(elapsed >= SHORT, "{transport:?} {elapsed:?}");
+        assert!(slow.read_until_closed().len() < 16 << 20, "{transport:?}");
     }
 }
 
-/// Who is slow and steady is not who stands still.
+/// Slow and steady progress is not a stall.
 #[test]
-fn d9_a_slow_and_steady_reader_gets_all() {
-    let served = served(TimeoutOptions {
+fn d9_a_slow_and_steady_reader_gets_everything() {
+    let server = start_server(TimeoutOptions {
         grace: 5 * SHORT,
         min_reader_rate: 1000,
-        ..patient()
+        ..long_timeouts()
     });
-    let mut slow = TestClient::plain(&served);
-    slow.patient(2 * LIMIT);
-    slow.send(request("GET", "/large", &[]));
-    let head = slow.head();
+    let mut slow = TestClient::connect_plain(&server);
+    slow.set_deadline(2 * LIMIT);
+    slow.send(request_head("GET", "/large", &[]));
+    let head = slow.read_head();
     assert_eq!(head.status, 200);
-    // A read of 64 KiB, and a word with somebody else, over and over.
-    let mut other = TestClient::plain(&served);
-    let mut came = 0;
-    while came < 16 << 20 {
-        came += slow.take(64 << 10).expect("it is not given up").len();
-        assert_eq!(other.ask("GET", "/f", &[]).text(), "here");
+    // A read of 64 KiB and a request of another client, in turn.
+    let mut other = TestClient::connect_plain(&server);
+    let mut received = 0;
+    while received < 16 << 20 {
+        received += slow.take(64 << 10).expect("it is not given up").len();
+        assert_eq!(other.request("GET", "/f", &[]).text(), "here");
     }
 }
 
 #[test]
 fn d9_over_http2_too() {
-    let (served, metrics) = counted(TimeoutOptions {
+    let (server, metrics) = start_with_metrics(TimeoutOptions {
         grace: SHORT,
         idle: SHORT,
         request_head: SHORT,
         handshake: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    for (index, road) in [RequestPathway::Http2, RequestPathway::Http2Tls]
+    for (index, transport) in [TestTransport::Http2, TestTransport::Http2Tls]
         .into_iter()
         .enumerate()
     {
         let began = Instant::now();
-        crate::http2::run(async {
-            let stream = crate::http2::connect(&served, road).await;
+        crate::http2::block_on(async {
+            let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-            // Without a request it is idle.
+            // Without a request the connection is idle.
             let _ = connection.await;
             drop(sender);
         });
-        assert!(began.elapsed() >= SHORT, "{road:?}");
-        crate::http2::run(async {
-            let stream = crate::http2::connect(&served, road).await;
+        assert!(began.elapsed() >= SHORT, "{transport:?}");
+        crate::http2::block_on(async {
+            let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let mut sender = sender.ready().await.unwrap();
             let request = http::Request::get("http://store.test/large")
                 .body(())
                 .unwrap();
-            let (answer, _stream) = sender.send_request(request, true).unwrap();
-            // Its window is never opened.
+            let (response, _stream) = sender.send_request(request, true).unwrap();
+            // Its window stays closed.
             let stuck = async {
-                let _incoming = answer.await.unwrap().into_body();
+                let _incoming = response.await.unwrap().into_body();
                 std::future::pending::<()>().await;
             };
             tokio::select! {
@@ -261,37 +265,39 @@ fn d9_over_http2_too() {
             }
         });
         // It is counted when the connection has ended.
-        eventually("a slow reader", || given_up(&metrics) == index as u64 + 1);
-        assert_eq!(served.ask(road, "GET", "/f", &[]).text(), "here");
+        eventually("a slow reader", || {
+            timed_out_readers(&metrics) == index as u64 + 1
+        });
+        assert_eq!(server.request(transport, "GET", "/f", &[]).text(), "here");
     }
 }
 
 #[test]
-fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
-    let served = served(TimeoutOptions {
+fn d9_a_slow_and_steady_http2_reader_does_not_time_out() {
+    let server = start_server(TimeoutOptions {
         grace: SHORT,
-        ..patient()
+        ..long_timeouts()
     });
-    for road in [RequestPathway::Http2, RequestPathway::Http2Tls] {
-        crate::http2::run(async {
-            let stream = crate::http2::connect(&served, road).await;
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
+        crate::http2::block_on(async {
+            let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
             let reading = async {
                 let mut sender = sender.ready().await.unwrap();
                 let request = http::Request::get("http://store.test/large");
                 let request = request.body(()).unwrap();
-                let (answer, _stream) = sender.send_request(request, true).unwrap();
-                let mut body = answer.await.unwrap().into_body();
+                let (response, _stream) = sender.send_request(request, true).unwrap();
+                let mut body = response.await.unwrap().into_body();
                 let began = Instant::now();
-                // Its window lets less through than the socket would take.
+                // Its window lets less through than the socket would accept.
                 while began.elapsed() < SHORT * 5 {
-                    let piece = body.data().await.unwrap().expect("it is waited for");
-                    body.flow_control().release_capacity(piece.len()).unwrap();
+                    let chunk = body.data().await.unwrap().expect("it is waited for");
+                    body.flow_control().release_capacity(chunk.len()).unwrap();
                     tokio::time::sleep(SHORT / 10).await;
                 }
             };
             tokio::select! {
-                ended = connection => panic!("{road:?}: it was given up: {ended:?}"),
+                ended = connection => panic!("{transport:?}: it was given up: {ended:?}"),
                 () = reading => {}
             }
         });
@@ -299,24 +305,26 @@ fn d9_a_reader_over_http2_that_is_slow_and_steady_is_waited_for() {
 }
 
 #[test]
-fn d9_a_limit_makes_no_idle_connection_immortal() {
-    let mut setup = ServerSetup::accept(AcceptStrategy::Single);
+fn d9_a_rate_limited_idle_connection_times_out() {
+    let mut setup = ServerSetup::with_strategy(AcceptStrategy::Single);
     setup.server = FileServerOptions {
         timeouts: TimeoutOptions {
             idle: SHORT,
-            ..patient()
+            ..long_timeouts()
         },
-        // Its head takes longer than it may be idle.
+        // Its head takes longer than the idle timeout.
         connection_rate: Some(8 << 10),
         ..FileServerOptions::default()
     };
-    let served = setup.start();
-    served.file("f", "here");
-    let mut client = TestClient::plain(&served);
+    let server = setup.start();
+    server.write_file("f", "here");
+    let mut client = TestClient::connect_plain(&server);
     let padding = "x".repeat(12 << 10);
     assert_eq!(
-        client.ask("GET", "/f", &[("x-padding", &padding)]).text(),
+        client
+            .request("GET", "/f", &[("x-padding", &padding)])
+            .text(),
         "here"
     );
-    assert_eq!(client.rest(), b"", "it ends");
+    assert_eq!(client.read_to_end(), b"", "it ends");
 }

@@ -1,9 +1,10 @@
-//! Forms of the page, as browsers without a script and `curl -F` send them: each file whole or not there.
+//! Upload forms, as browsers without scripts and `curl -F` send them: each file is stored
+//! completely or not at all.
 
-use crate::client::{RequestPathway, TestClient, TestResponse, request};
+use crate::client::{TestClient, TestResponse, TestTransport, request_head};
 use crate::harness::{TestServer, eventually};
 
-/// A form of these files, with the boundary `zz`.
+/// A form with these files and the boundary `zz`.
 fn form(files: &[(&str, &str)]) -> String {
     let part = |(name, text): &(&str, &str)| {
         format!(
@@ -13,69 +14,76 @@ fn form(files: &[(&str, &str)]) -> String {
     files.iter().map(part).collect::<String>() + "--zz--\r\n"
 }
 
-fn send(served: &TestServer, road: RequestPathway, path: &str, body: &str) -> TestResponse {
-    let mut client = TestClient::on(served, road);
+fn send(server: &TestServer, transport: TestTransport, path: &str, body: &str) -> TestResponse {
+    let mut client = TestClient::connect(server, transport);
     let kind = ("Content-Type", "multipart/form-data; boundary=zz");
     let length = body.len().to_string();
-    client.send(request("POST", path, &[kind, ("Content-Length", &length)]));
+    client.send(request_head(
+        "POST",
+        path,
+        &[kind, ("Content-Length", &length)],
+    ));
     client.send(body);
-    client.answer_to("POST")
+    client.read_response_to("POST")
 }
 
 #[test]
-fn d3_a_file_ends_where_its_delimiter_does() {
-    let served = TestServer::start();
+fn d3_a_form_file_ends_at_its_delimiter() {
+    let server = TestServer::start();
     let head = "--zz\r\nContent-Disposition: form-data; name=\"f\"; filename=\"doc\"\r\n\r\n";
-    for road in RequestPathway::FIRST {
+    for transport in TestTransport::HTTP1 {
         for body in [
             "half\r\n--zzz half\r\n--zz--\r\n",
             "half\r\n--zz",
             "half\r\n--zz-",
             "half",
         ] {
-            served.file("doc", "precious");
+            server.write_file("doc", "precious");
             for path in ["/", "/?replace=yes"] {
-                let answer = send(&served, road, path, &format!("{head}{body}"));
-                assert_eq!(answer.status, 400, "{road:?} {body:?}");
+                let response = send(&server, transport, path, &format!("{head}{body}"));
+                assert_eq!(response.status, 400, "{transport:?} {body:?}");
             }
             assert_eq!(
-                served.holds("doc").unwrap(),
+                server.read_file("doc").unwrap(),
                 b"precious",
-                "{road:?} {body:?}"
+                "{transport:?} {body:?}"
             );
         }
-        eventually("nothing is left", || served.temporaries() == 0);
+        eventually("nothing is left", || server.temporary_files() == 0);
     }
 }
 
 #[test]
-fn d5_a_form_replaces_what_is_there_if_that_is_asked_for() {
-    let served = TestServer::start();
-    for road in RequestPathway::FIRST {
-        served.file("a", "old");
+fn d5_a_form_replaces_existing_files_only_on_request() {
+    let server = TestServer::start();
+    for transport in TestTransport::HTTP1 {
+        server.write_file("a", "old");
         for name in ["b", "c"] {
-            let _ = std::fs::remove_file(served.root().join(name));
+            let _ = std::fs::remove_file(server.root().join(name));
         }
         let files = form(&[("b", "new"), ("a", "new"), ("c", "new")]);
-        let answer = send(&served, road, "/", &files);
-        assert_eq!(answer.status, 409, "{road:?}");
-        let text = answer.text();
+        let response = send(&server, transport, "/", &files);
+        assert_eq!(response.status, 409, "{transport:?}");
+        let text = response.text();
         assert!(
             text.contains("  /a\n") && text.contains("stored: 2\n"),
             "{text}"
         );
         assert!(text.contains("replace=yes"), "{text}");
-        let held = |name| String::from_utf8(served.holds(name).unwrap()).unwrap();
+        let held = |name| String::from_utf8(server.read_file(name).unwrap()).unwrap();
         assert_eq!([held("a"), held("b"), held("c")], ["old", "new", "new"]);
-        assert_eq!(send(&served, road, "/?replace=yes", &files).status, 303);
+        assert_eq!(
+            send(&server, transport, "/?replace=yes", &files).status,
+            303
+        );
         assert_eq!(held("a"), "new");
     }
 }
 
 #[test]
-fn what_became_of_a_form_is_told() {
-    let served = TestServer::start();
-    for (files, status, said) in [
+fn the_response_to_a_form_says_which_files_were_stored() {
+    let server = TestServer::start();
+    for (files, status, received) in [
         (&[][..], 400, "no file was chosen"),
         (&[("", "")], 400, "no file was chosen"),
         (
@@ -84,21 +92,21 @@ fn what_became_of_a_form_is_told() {
             "the file before it was stored",
         ),
     ] {
-        let answer = send(&served, RequestPathway::Plain, "/", &form(files));
-        assert_eq!(answer.status, status, "{files:?}");
-        assert!(answer.text().contains(said), "{}", answer.text());
+        let response = send(&server, TestTransport::Plain, "/", &form(files));
+        assert_eq!(response.status, status, "{files:?}");
+        assert!(response.text().contains(received), "{}", response.text());
     }
-    assert!(served.holds("one").is_some() && served.holds("three").is_none());
-    served.file("folder/x", "");
-    let answer = send(
-        &served,
-        RequestPathway::Plain,
+    assert!(server.read_file("one").is_some() && server.read_file("three").is_none());
+    server.write_file("folder/x", "");
+    let response = send(
+        &server,
+        TestTransport::Plain,
         "/",
         &form(&[("folder", "1")]),
     );
     assert!(
-        answer.status >= 400 && answer.text().starts_with("/folder: "),
+        response.status >= 400 && response.text().starts_with("/folder: "),
         "{}",
-        answer.text()
+        response.text()
     );
 }

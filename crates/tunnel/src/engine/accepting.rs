@@ -1,4 +1,4 @@
-//! Connections as they come in, each given to a task of its own.
+//! Accepts connections, and gives each a task of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -11,14 +11,15 @@ use tokio::time::{Instant, timeout};
 
 use super::{TunnelEngineState, TunnelListener};
 use crate::active_connections::ActiveConnection;
-use crate::record::TunnelOutcome;
+use crate::config::ClientAddress;
+use crate::log_record::TunnelOutcome;
 use crate::relay::RelayStream;
-use crate::session::{self, ClientAddress};
+use crate::session;
 
-/// Before another try when the system has no descriptor for a connection.
-const BREATH: Duration = Duration::from_millis(100);
+/// The pause before the next try when the system has no descriptor for a connection.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A listener that the runtime watches.
+/// A listening socket that the runtime watches.
 #[derive(Debug)]
 pub(super) enum PolledListener {
     Tcp(TcpListener),
@@ -26,20 +27,18 @@ pub(super) enum PolledListener {
 }
 
 impl PolledListener {
-    pub(super) fn of(listener: Listener) -> io::Result<Self> {
+    pub(super) fn new(listener: Listener) -> io::Result<Self> {
         Ok(match listener {
             Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
             Listener::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
         })
     }
 
+    /// The next connection. TCP's have their options, TCP_NODELAY among them, from the listening socket.
     async fn accept(&self) -> io::Result<(RelayStream, ClientAddress)> {
         match self {
             Self::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
-                // Linux has it from the listener.
-                #[cfg(not(target_os = "linux"))]
-                let _ = stream.set_nodelay(true);
                 Ok((RelayStream::Tcp(stream), ClientAddress::Tcp(peer)))
             }
             Self::Unix(listener) => {
@@ -50,57 +49,62 @@ impl PolledListener {
     }
 }
 
-/// Accepts until the door is closed.
+/// Accepts until the listener is closed.
 pub(super) async fn accept(
-    listener: PolledListener,
-    door: Arc<TunnelListener>,
-    shared: Arc<TunnelEngineState>,
+    socket: PolledListener,
+    listener: Arc<TunnelListener>,
+    engine: Arc<TunnelEngineState>,
 ) {
-    let mut failing = FailureReports::default();
+    let mut failures = FailureReports::default();
     loop {
         let accepted = tokio::select! {
             biased;
-            () = door.closed().cancelled() => break,
-            accepted = listener.accept() => accepted,
+            () = listener.closed().cancelled() => break,
+            accepted = socket.accept() => accepted,
         };
         match accepted {
-            Ok((client, peer)) => {
-                failing.worked();
-                begin(client, peer, &door, &shared);
+            Ok((client, address)) => {
+                failures.worked();
+                start(client, address, &listener, &engine);
             }
-            // Of a connection that was gone before it was accepted.
+            // The client left before it was accepted.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // It fails ten times a second, and may for hours.
-                if failing.failed(1, Instant::now()) {
-                    tracing::warn!(listener = %door.tunnel().name, %error, "cannot accept");
+                // It fails ten times a second, and may for hours: not every failure is reported.
+                if failures.failed(1, Instant::now()) {
+                    tracing::warn!(listener = %listener.config().name, %error, "cannot accept");
                 }
-                let _ = timeout(BREATH, door.closed().cancelled()).await;
+                let _ = timeout(RETRY_DELAY, listener.closed().cancelled()).await;
             }
         }
     }
 }
 
-/// Has a connection served, if there is room for one.
-fn begin(
+/// Starts the task of one connection, if there is room for it.
+fn start(
     client: RelayStream,
-    peer: ClientAddress,
-    door: &TunnelListener,
-    shared: &Arc<TunnelEngineState>,
+    address: ClientAddress,
+    listener: &TunnelListener,
+    engine: &Arc<TunnelEngineState>,
 ) {
-    let tunnel = door.tunnel();
-    let entry = Arc::new(ActiveConnection::new(Arc::clone(&tunnel), peer));
-    let Some(place) = shared.live.enter(&entry, shared.options.max_connections) else {
+    let (config, replaced) = listener.current();
+    let connection = Arc::new(ActiveConnection::new(config, address));
+    let Some(guard) = engine.active.insert(&connection, engine.max_connections) else {
         client.reset_on_drop();
-        return shared.refused(tunnel, peer);
-    };
-    client.keep_alive(tunnel.timeouts.keepalive);
-    let shared_too = Arc::clone(shared);
-    shared.tasks.spawn(async move {
-        let outcome = tokio::select! {
-            outcome = session::serve(client, &entry.tunnel, &entry) => outcome,
-            () = shared_too.cutting.cancelled() => TunnelOutcome::Stopped,
+        let outcome = TunnelOutcome::TooManyConnections {
+            limit: engine.max_connections,
+            set_by: Arc::clone(&engine.max_connections_set_by),
         };
-        shared_too.over(&entry, Some(place), &outcome);
+        return engine.log.record(&connection, &outcome);
+    };
+    client.keep_alive(connection.config.timeouts.keepalive);
+    let engine_of_task = Arc::clone(engine);
+    engine.tasks.spawn(async move {
+        let outcome = tokio::select! {
+            outcome = session::serve(client, &connection, &engine_of_task.log, replaced) => outcome,
+            () = engine_of_task.cutting.cancelled() => TunnelOutcome::Stopped,
+        };
+        engine_of_task.log.record(&connection, &outcome);
+        drop(guard);
     });
 }

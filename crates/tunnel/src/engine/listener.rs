@@ -1,128 +1,127 @@
-//! A listener that is open, and the tunnel that it leads into now.
+//! An open listener, and what it does with its clients now.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::TunnelEngineState;
-use crate::session::TunnelConfig;
+use crate::config::TunnelConfig;
 
 /// An open listener. It stays open when this is dropped; [`close`](Self::close) closes it.
 #[derive(Debug)]
 pub struct TunnelListener {
-    /// Where it leads, and what keeps connections ready for that.
-    inside: Mutex<TunnelListenerState>,
+    current: Mutex<CurrentConfig>,
     /// Cancelled when it is closed.
     closed: CancellationToken,
-    /// What accepts, and has the sockets for that.
+    /// The tasks that accept, which own the sockets.
     accepting: TaskTracker,
-    /// Whose tasks it has.
-    shared: Weak<TunnelEngineState>,
+    engine: Weak<TunnelEngineState>,
 }
 
+/// What a listener does with its clients, until it is given another.
 #[derive(Debug)]
-struct TunnelListenerState {
-    tunnel: Arc<TunnelConfig>,
-    /// Ends the task that keeps connections ready.
-    warming: CancellationToken,
+struct CurrentConfig {
+    config: Arc<TunnelConfig>,
+    /// Cancelled when the listener is closed or has another config.
+    replaced: CancellationToken,
 }
 
 impl TunnelListener {
-    pub(super) fn new(tunnel: TunnelConfig, shared: &Arc<TunnelEngineState>) -> Self {
-        let tunnel = Arc::new(tunnel);
-        let closed = shared.closing.child_token();
+    pub(super) fn new(config: TunnelConfig, engine: &Arc<TunnelEngineState>) -> Self {
+        let closed = engine.closing.child_token();
         Self {
-            inside: Mutex::new(TunnelListenerState {
-                warming: warm(&tunnel, shared, &closed),
-                tunnel,
-            }),
+            current: Mutex::new(CurrentConfig::start(config, engine, &closed)),
             closed,
             accepting: TaskTracker::new(),
-            shared: Arc::downgrade(shared),
+            engine: Arc::downgrade(engine),
         }
     }
 
-    /// Leads into another tunnel from here on. Who came before goes on with the old one.
-    pub fn reconfigure(&self, tunnel: TunnelConfig) {
-        let tunnel = Arc::new(tunnel);
-        let Some(shared) = self.shared.upgrade() else {
+    /// Serves clients by another config from here on. Connections that are open go on with the one before.
+    pub fn reconfigure(&self, config: TunnelConfig) {
+        let Some(engine) = self.engine.upgrade() else {
             return;
         };
-        let inside = TunnelListenerState {
-            warming: warm(&tunnel, &shared, &self.closed),
-            tunnel,
-        };
-        let mut known = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        known.warming.cancel();
-        *known = inside;
+        let next = CurrentConfig::start(config, &engine, &self.closed);
+        let before = std::mem::replace(&mut *self.lock(), next);
+        before.replaced.cancel();
     }
 
-    /// Accepts no more. Who came before goes on.
+    /// Accepts nothing more. Connections that are open go on.
     pub fn close(&self) {
         self.closed.cancel();
     }
 
-    /// Whether it accepts no more.
+    /// Whether it accepts nothing more.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.is_cancelled()
     }
 
-    /// Waits until what it listened on is free for others: it has been closed, and its sockets with it. Cancel safe.
+    /// Waits until the listener and its sockets are closed, so that others can bind its address. Cancel safe.
     pub async fn wait_closed(&self) {
         self.closed.cancelled().await;
         self.accepting.close();
         self.accepting.wait().await;
     }
 
-    /// Something accepts for it.
-    pub(super) fn accepting<F: Future<Output = ()>>(
+    /// Tracks a task that accepts for it.
+    pub(super) fn track<F: Future<Output = ()>>(
         &self,
         accepting: F,
     ) -> impl Future<Output = ()> + use<F> {
         self.accepting.track_future(accepting)
     }
 
-    /// Where it leads now.
-    pub(super) fn tunnel(&self) -> Arc<TunnelConfig> {
-        let inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&inside.tunnel)
+    pub(super) fn config(&self) -> Arc<TunnelConfig> {
+        Arc::clone(&self.lock().config)
+    }
+
+    /// The config, and a token that is cancelled when the listener is closed or has another.
+    pub(super) fn current(&self) -> (Arc<TunnelConfig>, CancellationToken) {
+        let current = self.lock();
+        (Arc::clone(&current.config), current.replaced.clone())
     }
 
     pub(super) fn closed(&self) -> &CancellationToken {
         &self.closed
     }
-}
 
-/// Begins to keep connections ready, if the tunnel wants that; what ends it.
-fn warm(
-    tunnel: &TunnelConfig,
-    shared: &TunnelEngineState,
-    closed: &CancellationToken,
-) -> CancellationToken {
-    let stop = closed.child_token();
-    if let Some(warm) = &tunnel.warm_pool {
-        shared.tasks.spawn(Arc::clone(warm).run(stop.clone()));
+    fn lock(&self) -> MutexGuard<'_, CurrentConfig> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    stop
 }
 
-/// Those that there are.
+impl CurrentConfig {
+    /// Starts to fill the config's warm pool, if it has one.
+    fn start(config: TunnelConfig, engine: &TunnelEngineState, closed: &CancellationToken) -> Self {
+        let replaced = closed.child_token();
+        if let Some(pool) = &config.warm_pool {
+            engine.tasks.spawn(Arc::clone(pool).run(replaced.clone()));
+        }
+        Self {
+            config: Arc::new(config),
+            replaced,
+        }
+    }
+}
+
+/// The listeners of an engine.
 #[derive(Debug, Default)]
 pub(super) struct TunnelListeners(Mutex<Vec<Arc<TunnelListener>>>);
 
 impl TunnelListeners {
-    pub(super) fn add(&self, door: &Arc<TunnelListener>) {
-        let mut doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        doors.retain(|door| !door.closed.is_cancelled());
-        doors.push(Arc::clone(door));
+    pub(super) fn add(&self, listener: &Arc<TunnelListener>) {
+        let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|listener| !listener.is_closed());
+        listeners.push(Arc::clone(listener));
     }
 
-    /// Where those that are open lead.
-    pub(super) fn tunnels(&self) -> Vec<Arc<TunnelConfig>> {
-        let doors = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = doors.iter().filter(|door| !door.closed.is_cancelled());
-        open.map(|door| door.tunnel()).collect()
+    /// The configs of those that are open.
+    pub(super) fn configs(&self) -> Vec<Arc<TunnelConfig>> {
+        let listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = listeners.iter().filter(|listener| !listener.is_closed());
+        open.map(|listener| listener.config()).collect()
     }
 }

@@ -1,6 +1,6 @@
-//! Calls on sockets, made when the runtime says that they will not have to wait.
+//! Calls on sockets, made when the runtime says that they need not wait.
 
-use std::future::Future;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A socket of either kind. Both directions of a relay use it at a time.
+/// A socket of either kind, which both directions of a relay use at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RelaySocket<'a> {
     Tcp(&'a TcpStream),
@@ -19,7 +19,6 @@ pub(crate) enum RelaySocket<'a> {
 }
 
 impl<'a> RelaySocket<'a> {
-    /// The socket, for calls of other modules.
     pub(super) fn fd(self) -> BorrowedFd<'a> {
         match self {
             Self::Tcp(stream) => stream.as_fd(),
@@ -27,51 +26,63 @@ impl<'a> RelaySocket<'a> {
         }
     }
 
-    /// Reads what is there.
-    pub(crate) fn poll_read(
+    /// Reads what has come; 0 is the end of the stream.
+    pub(super) fn poll_read(
         self,
         cx: &mut Context<'_>,
-        room: &mut [u8],
+        buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let most = room.len();
-        self.poll_call(cx, (Interest::READABLE, most), |fd| {
-            let (bytes, _) = rustix::net::recv(fd, &mut *room, RecvFlags::empty())?;
-            Ok(bytes)
+        let most = buffer.len();
+        self.poll_call(cx, Interest::READABLE, most, |fd| {
+            let (count, _) = rustix::net::recv(fd, &mut *buffer, RecvFlags::empty())?;
+            Ok(count)
         })
     }
 
-    /// Writes what it takes.
+    /// Waits until something has come, which stays to be read; 0 is the end of the stream.
+    pub(crate) async fn peek(self) -> io::Result<usize> {
+        poll_fn(|cx| {
+            self.poll_call(cx, Interest::READABLE, 1, |fd| {
+                let (count, _) = rustix::net::recv(fd, &mut [0; 1], RecvFlags::PEEK)?;
+                Ok(count)
+            })
+        })
+        .await
+    }
+
+    /// Writes as much as there is room for.
     pub(super) fn poll_write(self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_call(cx, (Interest::WRITABLE, bytes.len()), |fd| {
+        self.poll_call(cx, Interest::WRITABLE, bytes.len(), |fd| {
             rustix::net::send(fd, bytes, SendFlags::NOSIGNAL)
         })
     }
 
-    /// Makes a call as soon as the socket is ready for it. One that moved less than `most` has emptied the socket, or filled it: the next
-    /// would have to wait, and is not tried before the system says so.
+    /// Makes a call as soon as the socket is ready for it. A call that moves less than `most` bytes has emptied the socket, or filled it:
+    /// the next would have to wait, and is not tried before the runtime says so.
     pub(super) fn poll_call(
         self,
         cx: &mut Context<'_>,
-        (interest, most): (Interest, usize),
+        interest: Interest,
+        most: usize,
         mut call: impl FnMut(BorrowedFd<'a>) -> rustix::io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_ready(cx, interest))?;
             let mut moved = None;
             let tried = self.try_io(interest, || {
-                let bytes = retry_on_intr(|| call(self.fd()))?;
-                moved = Some(bytes);
-                match 0 < bytes && bytes < most {
+                let count = retry_on_intr(|| call(self.fd()))?;
+                moved = Some(count);
+                match 0 < count && count < most {
                     true => Err(io::ErrorKind::WouldBlock.into()),
                     false => Ok(()),
                 }
             });
             match (moved, tried) {
-                (Some(bytes), _) => return Poll::Ready(Ok(bytes)),
+                (Some(count), _) => return Poll::Ready(Ok(count)),
                 (None, Err(error)) if error.kind() != io::ErrorKind::WouldBlock => {
                     return Poll::Ready(Err(error));
                 }
-                // The runtime has taken its word back, and will give it again.
+                // The runtime was wrong, and knows it now.
                 (None, _) => {}
             }
         }
@@ -98,12 +109,7 @@ impl<'a> RelaySocket<'a> {
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Write);
     }
 
-    /// Becomes ready when it has an error, whoever else looks for one.
-    pub(crate) fn errors(self) -> SocketErrors<'a> {
-        SocketErrors::of(Some(self))
-    }
-
-    /// Waits until it has an error, and takes that.
+    /// Waits until the socket has an error, and takes it.
     async fn error(self) -> io::Error {
         let waited = match self {
             Self::Tcp(stream) => stream.ready(Interest::ERROR).await,
@@ -115,22 +121,25 @@ impl<'a> RelaySocket<'a> {
         };
         match taken {
             Ok(Some(error)) | Err(error) => error,
-            // Somebody else has seen it.
+            // Another call has taken it.
             Ok(None) => io::ErrorKind::ConnectionReset.into(),
         }
     }
 }
 
-/// Becomes ready when an end has an error that nobody would read. Of ends that are no sockets it never does.
-pub(crate) struct SocketErrors<'a>(
-    Option<Pin<Box<dyn Future<Output = io::Error> + Send + 'a>>>,
-    Option<RelaySocket<'a>>,
-);
+/// Becomes ready when a socket has an error, also where nothing reads from it. For a stream that is no socket it never does.
+pub(crate) struct SocketErrors<'a> {
+    socket: Option<RelaySocket<'a>>,
+    /// Made when it is first polled, which is seldom.
+    waiting: Option<Pin<Box<dyn Future<Output = io::Error> + Send + 'a>>>,
+}
 
 impl<'a> SocketErrors<'a> {
-    pub(super) fn of(socket: Option<RelaySocket<'a>>) -> Self {
-        // Made when it is first wanted, which is seldom.
-        Self(None, socket)
+    pub(crate) fn new(socket: Option<RelaySocket<'a>>) -> Self {
+        Self {
+            socket,
+            waiting: None,
+        }
     }
 }
 
@@ -138,15 +147,12 @@ impl Future for SocketErrors<'_> {
     type Output = io::Error;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Error> {
-        let Self(waiting, socket) = self.get_mut();
-        match socket {
-            Some(socket) => {
-                let socket = *socket;
-                waiting
-                    .get_or_insert_with(|| Box::pin(socket.error()))
-                    .as_mut()
-                    .poll(cx)
-            }
+        let Self { socket, waiting } = self.get_mut();
+        match *socket {
+            Some(socket) => waiting
+                .get_or_insert_with(|| Box::pin(socket.error()))
+                .as_mut()
+                .poll(cx),
             None => Poll::Pending,
         }
     }

@@ -7,7 +7,7 @@
 mod setback;
 #[cfg(test)]
 mod tests;
-mod unasked;
+mod unchallenged;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use url::Url;
 
 use setback::setback;
-use unasked::UnchallengedProxies;
+use unchallenged::UnchallengedProxies;
 
 /// The most ways that alternatives may come to: each of one place with each of the next.
 const MOST: usize = 16;
@@ -72,7 +72,7 @@ pub struct Upstream {
     /// What a log calls the way without proxies.
     straight: Arc<str>,
     /// Proxies that need not be asked what they want to see.
-    unasked: UnchallengedProxies,
+    unchallenged: UnchallengedProxies,
 }
 
 /// Proxies in a row.
@@ -127,7 +127,7 @@ impl Upstream {
             target_tls: options.target_tls,
             limit,
             straight: "direct".into(),
-            unasked: UnchallengedProxies::default(),
+            unchallenged: UnchallengedProxies::default(),
         })
     }
 
@@ -171,7 +171,7 @@ impl Upstream {
 
     /// The ways to a target.
     fn order(&self, target: &Target) -> Vec<UpstreamRoute> {
-        match self.no_proxy.matches(&target.host, target.port) {
+        match self.bypasses_proxies(target) {
             true => vec![UpstreamRoute::Direct],
             false => self.state().order(self.epoch.elapsed()),
         }
@@ -260,13 +260,18 @@ impl Upstream {
     }
 
     /// Proxies that need not be asked what they want to see.
-    pub(crate) fn unasked(&self) -> &UnchallengedProxies {
-        &self.unasked
+    pub(crate) fn unchallenged(&self) -> &UnchallengedProxies {
+        &self.unchallenged
     }
 
-    /// For a connection to be there.
-    pub(crate) fn limit(&self) -> Duration {
+    /// How long a connection may take.
+    pub(crate) fn connect_timeout(&self) -> Duration {
         self.limit
+    }
+
+    /// Whether a target is reached without the proxies.
+    pub(crate) fn bypasses_proxies(&self, target: &Target) -> bool {
+        self.no_proxy.matches(&target.host, target.port)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, UpstreamRoutes> {

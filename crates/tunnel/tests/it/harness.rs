@@ -1,4 +1,4 @@
-//! An engine with one tunnel, its log, and peers for both of its ends.
+//! An engine with one listener, its log, and peers for both of its sides.
 
 use std::future::Future;
 use std::io;
@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use haul_lab::within;
 use haul_net::{ConnectorConfig, Proxy, Target};
-use haul_service::listen::{
-    BindOptions, BoundAddress as Place, BoundListener, InheritedSockets, bind,
-};
+use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
 use haul_service::observe::{LineLog, LogSink};
 use haul_tunnel::{
     ListenerKind, TunnelConfig, TunnelEngine, TunnelEngineOptions, TunnelListener, TunnelLogFormat,
@@ -35,11 +33,8 @@ impl LogSink for CapturedLog {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         let text = String::from_utf8(lines.to_vec()).unwrap();
         assert!(!text.contains(PASSWORD), "{text}");
-        self.0
-            .0
-            .lock()
-            .unwrap()
-            .extend(text.lines().map(str::to_owned));
+        let lines = text.lines().map(str::to_owned);
+        self.0.0.lock().unwrap().extend(lines);
         self.0.1.notify_waiters();
         Ok(())
     }
@@ -50,7 +45,7 @@ impl LogSink for CapturedLog {
 }
 
 impl CapturedLog {
-    /// The line of this number, once it is there.
+    /// Waits for the line of this number, from 0 on.
     pub(crate) async fn line(&self, number: usize) -> String {
         let line = async {
             loop {
@@ -71,35 +66,45 @@ impl CapturedLog {
     }
 }
 
-/// An engine with one door.
+/// An engine with one listener.
 #[derive(Debug)]
 pub(crate) struct EngineFixture {
     pub(crate) engine: TunnelEngine,
-    pub(crate) door: Arc<TunnelListener>,
+    pub(crate) listener: Arc<TunnelListener>,
     pub(crate) address: SocketAddr,
-    pub(crate) lines: CapturedLog,
+    pub(crate) log: CapturedLog,
 }
 
-/// Proxies in a row, with alternatives.
-pub(crate) fn by(places: &[&[String]]) -> UpstreamOptions {
-    let read = |text: &String| -> Proxy { text.parse().unwrap() };
+/// Through a chain of proxies. Each place of it has alternatives.
+pub(crate) fn chain(places: &[&[String]]) -> UpstreamOptions {
+    let parse = |text: &String| -> Proxy { text.parse().unwrap() };
     UpstreamOptions {
         proxies: places
             .iter()
-            .map(|place| place.iter().map(read).collect())
+            .map(|place| place.iter().map(parse).collect())
             .collect(),
-        connector: patient(LIMIT),
+        connector: connect_timeout(LIMIT),
         ..UpstreamOptions::default()
     }
 }
 
-/// By one proxy.
-pub(crate) fn by_one(proxy: &str) -> UpstreamOptions {
-    by(&[&[proxy.to_owned()]])
+/// Without proxies.
+pub(crate) fn direct() -> UpstreamOptions {
+    chain(&[])
 }
 
-/// Connections have to be there within so long.
-pub(crate) fn patient(limit: Duration) -> ConnectorConfig {
+/// Through one proxy.
+pub(crate) fn through(proxy: &str) -> UpstreamOptions {
+    chain(&[&[proxy.to_owned()]])
+}
+
+/// Through one proxy, with a login of ours.
+pub(crate) fn with_login(proxy: &ScriptedTarget) -> UpstreamOptions {
+    let login = format!("://me:{PASSWORD}@");
+    through(&proxy.proxy_url().replacen("://", &login, 1))
+}
+
+pub(crate) fn connect_timeout(limit: Duration) -> ConnectorConfig {
     ConnectorConfig {
         connect_timeout: limit,
         ..ConnectorConfig::default()
@@ -110,18 +115,18 @@ pub(crate) fn target(text: impl ToString) -> Target {
     text.to_string().parse().unwrap()
 }
 
-/// A tunnel to a target, without anything that stands ready.
-pub(crate) fn tunnel(local: ListenerKind, upstream: UpstreamOptions) -> TunnelConfig {
+/// A config without warm connections and timeouts.
+pub(crate) fn config(kind: ListenerKind, upstream: UpstreamOptions) -> TunnelConfig {
     TunnelConfig {
         name: "here".into(),
-        kind: local,
+        kind,
         upstream: Arc::new(Upstream::new(upstream).unwrap()),
         warm_pool: None,
         timeouts: TunnelTimeouts::default(),
     }
 }
 
-pub(crate) fn listening() -> BoundListener {
+pub(crate) fn bind_loopback() -> BoundListener {
     let address = "127.0.0.1:0".parse().unwrap();
     bind(
         &address,
@@ -133,108 +138,126 @@ pub(crate) fn listening() -> BoundListener {
 }
 
 impl EngineFixture {
-    /// A forward to a target.
-    pub(crate) fn to(target: Target, upstream: UpstreamOptions) -> Self {
-        Self::with(tunnel(ListenerKind::Forward(target), upstream))
+    /// A listener that forwards its clients to a target.
+    pub(crate) fn forward(target: Target, upstream: UpstreamOptions) -> Self {
+        Self::with_config(config(ListenerKind::Forward(target), upstream))
     }
 
-    /// A listener whose clients say where to.
-    pub(crate) fn of(local: ListenerKind, upstream: UpstreamOptions) -> Self {
-        Self::with(tunnel(local, upstream))
+    /// A listener of this kind.
+    pub(crate) fn with_kind(kind: ListenerKind, upstream: UpstreamOptions) -> Self {
+        Self::with_config(config(kind, upstream))
     }
 
-    pub(crate) fn with(tunnel: TunnelConfig) -> Self {
-        Self::limited(tunnel, 1000)
+    /// A listener for HTTP clients.
+    pub(crate) fn http(upstream: UpstreamOptions) -> Self {
+        Self::with_kind(ListenerKind::Http, upstream)
     }
 
-    pub(crate) fn limited(tunnel: TunnelConfig, max_connections: usize) -> Self {
-        let lines = CapturedLog::default();
-        let log = LineLog::start("tunnel log", Box::new(lines.clone()), 1 << 20).unwrap();
+    pub(crate) fn with_config(config: TunnelConfig) -> Self {
+        Self::with_limit(config, 1000)
+    }
+
+    pub(crate) fn with_limit(config: TunnelConfig, max_connections: usize) -> Self {
+        let log = CapturedLog::default();
+        let lines = LineLog::start("tunnel log", Box::new(log.clone()), 1 << 20).unwrap();
         let engine = TunnelEngine::new(TunnelEngineOptions {
             max_connections,
             max_connections_set_by: "the test".into(),
-            log: Some((Arc::new(log), TunnelLogFormat::Json)),
+            log: Some((Arc::new(lines), TunnelLogFormat::Json)),
         });
-        let bound = listening();
-        let Place::Tcp(address) = bound.local else {
+        let bound = bind_loopback();
+        let BoundAddress::Tcp(address) = bound.local else {
             panic!("{bound:?}")
         };
-        let door = engine.listen(bound.listeners, tunnel).unwrap();
+        let listener = engine.listen(bound.listeners, config).unwrap();
         Self {
             engine,
-            door,
+            listener,
             address,
-            lines,
+            log,
         }
     }
 
-    /// A client.
-    pub(crate) async fn call(&self) -> TcpStream {
+    /// A new client.
+    pub(crate) async fn connect(&self) -> TcpStream {
         within(LIMIT, TcpStream::connect(self.address))
             .await
             .unwrap()
     }
 
-    /// What is live.
     pub(crate) fn status(&self) -> TunnelStatus {
         serde_json::from_slice(&self.engine.status_page().render()).unwrap()
     }
 
-    /// Until so many connections are live.
-    pub(crate) async fn until_live(&self, count: usize) {
-        until(|| self.engine.connection_count() == count).await;
+    /// Waits until so many connections are open.
+    pub(crate) async fn wait_for_connections(&self, count: usize) {
+        wait_until(|| self.engine.connection_count() == count).await;
     }
 
-    /// Says a word through it, and hears it again.
-    pub(crate) async fn echoes(&self) -> TcpStream {
-        let mut client = self.call().await;
-        echoed(&mut client).await;
+    /// A new client that has sent a word and got it back.
+    pub(crate) async fn echo(&self) -> TcpStream {
+        let mut client = self.connect().await;
+        assert_echo(&mut client).await;
         client
+    }
+
+    /// A new client that sends this and reads to the end.
+    pub(crate) async fn request(&self, bytes: &[u8]) -> String {
+        let mut client = self.connect().await;
+        send(&mut client, bytes).await;
+        String::from_utf8(read_to_end(&mut client).await).unwrap()
+    }
+
+    /// A new client that sends an HTTP request and reads the response to it.
+    pub(crate) async fn http_request(&self, bytes: &[u8]) -> String {
+        let mut client = self.connect().await;
+        send(&mut client, bytes).await;
+        read_response(&mut client).await
     }
 }
 
-/// Until something is so. Others have their turn meanwhile.
-pub(crate) async fn until(is_so: impl Fn() -> bool + Send + Sync) {
-    let so = async {
-        while !is_so() {
+/// Waits until a condition holds. Other tasks have their turn meanwhile.
+pub(crate) async fn wait_until(condition: impl Fn() -> bool + Send + Sync) {
+    let waiting = async {
+        while !condition() {
             tokio::task::yield_now().await;
         }
     };
-    within(LIMIT, so).await;
+    within(LIMIT, waiting).await;
 }
 
-/// A word is said, and comes back.
-pub(crate) async fn echoed(client: &mut TcpStream) {
-    say(client, b"a word").await;
-    assert_eq!(next(client, 6).await, b"a word");
+/// Sends a word, and gets it back.
+pub(crate) async fn assert_echo(client: &mut TcpStream) {
+    send(client, b"a word").await;
+    assert_eq!(read(client, 6).await, b"a word");
 }
 
-pub(crate) async fn say(peer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) {
+pub(crate) async fn send(peer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) {
     within(LIMIT, peer.write_all(bytes)).await.unwrap();
 }
 
-/// The next bytes, so many.
-pub(crate) async fn next(peer: &mut (impl AsyncReadExt + Unpin), count: usize) -> Vec<u8> {
+/// The next `count` bytes.
+pub(crate) async fn read(peer: &mut (impl AsyncReadExt + Unpin), count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     within(LIMIT, peer.read_exact(&mut bytes)).await.unwrap();
     bytes
 }
 
-/// All until the end.
-pub(crate) async fn heard(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+/// All until the end of the stream.
+pub(crate) async fn read_to_end(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     within(LIMIT, peer.read_to_end(&mut all)).await.unwrap();
     all
 }
 
-/// It was closed or reset, and nothing was said before.
-pub(crate) async fn is_gone(peer: &mut TcpStream) {
+/// The stream was closed or reset before a byte came.
+pub(crate) async fn assert_closed(peer: &mut TcpStream) {
     let read = within(LIMIT, peer.read(&mut [0; 1])).await;
     assert!(!matches!(read, Ok(1..)), "{read:?}");
 }
 
-/// Reads a head.
-pub(crate) async fn head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
+/// Reads the head of a request or a response.
+pub(crate) async fn read_head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(within(LIMIT, peer.read_u8()).await.unwrap());
@@ -242,7 +265,58 @@ pub(crate) async fn head(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// Somebody who accepts connections and does what a script says. Dropped, it stops.
+/// The value of a field in a head.
+pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().skip(1).find_map(|line| {
+        let (found, value) = line.split_once(':')?;
+        found.eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+/// Reads a response whose length its head tells: the head, and the body as it comes.
+pub(crate) async fn read_response(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let head = read_head(peer).await;
+    let body = match (
+        field(&head, "content-length"),
+        field(&head, "transfer-encoding"),
+    ) {
+        (Some(length), _) => read(peer, length.parse().unwrap()).await,
+        (None, Some(_)) => read_chunks(peer).await,
+        (None, None) => read_to_end(peer).await,
+    };
+    head + &String::from_utf8(body).unwrap()
+}
+
+/// Reads a chunked body, and returns it with its chunks' sizes and its trailer.
+async fn read_chunks(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
+    let mut all = Vec::new();
+    loop {
+        let size = read_line(peer).await;
+        let length = usize::from_str_radix(size.trim_end(), 16).unwrap();
+        all.extend_from_slice(size.as_bytes());
+        if length == 0 {
+            break;
+        }
+        all.extend(read(peer, length + 2).await);
+    }
+    loop {
+        let line = read_line(peer).await;
+        all.extend_from_slice(line.as_bytes());
+        if line == "\r\n" {
+            return all;
+        }
+    }
+}
+
+async fn read_line(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
+    let mut line = Vec::new();
+    while !line.ends_with(b"\r\n") {
+        line.push(within(LIMIT, peer.read_u8()).await.unwrap());
+    }
+    String::from_utf8(line).unwrap()
+}
+
+/// A server that handles each connection by a script. It stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct ScriptedTarget {
     pub(crate) address: SocketAddr,
@@ -251,8 +325,8 @@ pub(crate) struct ScriptedTarget {
 }
 
 impl ScriptedTarget {
-    /// The script gets each connection, and its number from 0 on. A panic of it only ends that connection.
-    pub(crate) async fn doing<F>(script: impl Fn(TcpStream, usize) -> F + Send + 'static) -> Self
+    /// The script gets each connection and its number, from 0 on. If it panics, that ends its connection alone.
+    pub(crate) async fn new<F>(script: impl Fn(TcpStream, usize) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -289,41 +363,34 @@ impl ScriptedTarget {
         })
     }
 
-    /// Says again what it hears, to the end.
+    /// Sends back what it receives.
     pub(crate) async fn echo() -> Self {
-        Self::doing(|stream, _| repeat(stream)).await
+        Self::new(|stream, _| echo_all(stream)).await
     }
 
-    /// Says something first, and then the same as an echo.
-    pub(crate) async fn greeting(words: &'static [u8]) -> Self {
-        Self::doing(move |mut stream, _| async move {
-            if stream.write_all(words).await.is_ok() {
-                repeat(stream).await;
+    /// Sends a greeting, and then back what it receives.
+    pub(crate) async fn greeting(greeting: &'static [u8]) -> Self {
+        Self::new(move |mut stream, _| async move {
+            if stream.write_all(greeting).await.is_ok() {
+                echo_all(stream).await;
             }
         })
         .await
     }
 
-    /// How many connections came.
+    /// How many connections it has accepted.
     pub(crate) fn accepted(&self) -> usize {
         *self.accepted.lock().unwrap()
     }
 
-    /// As a proxy of HTTP.
-    pub(crate) fn proxy(&self) -> String {
+    /// Its URL as an HTTP proxy.
+    pub(crate) fn proxy_url(&self) -> String {
         format!("http://{}", self.address)
     }
 }
 
-pub(crate) async fn repeat(stream: TcpStream) {
-    let (mut from, mut to) = stream.into_split();
-    let _ = tokio::io::copy(&mut from, &mut to).await;
-    let _ = to.shutdown().await;
-}
-
-/// Says something, and hears the whole answer.
-pub(crate) async fn answer(stand: &EngineFixture, said: &[u8]) -> String {
-    let mut client = stand.call().await;
-    say(&mut client, said).await;
-    String::from_utf8(heard(&mut client).await).unwrap()
+pub(crate) async fn echo_all(stream: TcpStream) {
+    let (mut reader, mut writer) = stream.into_split();
+    let _ = tokio::io::copy(&mut reader, &mut writer).await;
+    let _ = writer.shutdown().await;
 }

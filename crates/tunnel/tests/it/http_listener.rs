@@ -1,4 +1,6 @@
-//! The HTTP proxy's listener: CONNECT, and what is refused.
+//! The HTTP listener: CONNECT, what it refuses, and how it leaves clients.
+
+use std::time::Duration;
 
 use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{HttpProxy, RequestMatcher, within};
@@ -9,49 +11,120 @@ use tokio::net::TcpStream;
 use crate::harness::*;
 
 #[tokio::test]
-async fn connect_is_a_tunnel_and_loses_nothing() {
-    let far = ScriptedTarget::greeting(b"220 hello\r\n").await;
+async fn connect_makes_a_tunnel_and_loses_no_byte() {
+    let server = ScriptedTarget::greeting(b"220 hello\r\n").await;
     let proxy = HttpProxy::builder()
-        .route("far.test:25", far.address)
+        .route("far.test:25", server.address)
         .start()
         .await;
-    let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy.url()));
-    let mut client = stand.call().await;
-    say(&mut client, b"CONNECT far.test:25 HTTP/1.1\r\nHost: far.test:25\r\nProxy-Authorization: Basic eDp5\r\n\r\nEHLO").await;
-    assert!(head(&mut client).await.starts_with("HTTP/1.1 200 "));
-    assert_eq!(next(&mut client, 15).await, b"220 hello\r\nEHLO");
-    // What a client shows to us is not for the next.
+    let fixture = EngineFixture::http(through(&proxy.url()));
+    let mut client = fixture.connect().await;
+    let connect = b"CONNECT far.test:25 HTTP/1.1\r\nHost: far.test:25\r\nProxy-Authorization: Basic eDp5\r\n\r\nEHLO";
+    send(&mut client, connect).await;
+    let head = read_head(&mut client).await;
+    assert_eq!(head, "HTTP/1.1 200 Connection established\r\n\r\n");
+    assert_eq!(read(&mut client, 15).await, b"220 hello\r\nEHLO");
+    // The client's login is for this listener, and not for the next proxy.
     assert_eq!(proxy.requests()[0].header("proxy-authorization"), None);
+    client.shutdown().await.unwrap();
+    assert_eq!(read_to_end(&mut client).await, b"");
+    let line = fixture.log.line(0).await;
+    assert!(line.contains("\"closed\""), "{line}");
 }
 
 #[tokio::test]
-async fn what_is_not_for_a_proxy_is_refused_with_the_reason() {
-    let stand = EngineFixture::of(ListenerKind::Http, by(&[]));
-    let address = stand.address;
-    let many = "X: y\r\n".repeat(200);
-    let long = format!("X: {}\r\n", "y".repeat(70_000));
-    for (n, (request, status)) in [
-        (format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"), 400),
-        ("OPTIONS * HTTP/1.1\r\n\r\n".to_owned(), 400),
-        ("GET https://far.test/ HTTP/1.1\r\n\r\n".to_owned(), 400),
-        ("CONNECT far.test HTTP/1.1\r\n\r\n".to_owned(), 400),
-        ("CONNECT far.test:0 HTTP/1.1\r\n\r\n".to_owned(), 400),
-        ("\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}".to_owned(), 400),
-        ("SSH-2.0-OpenSSH_9\r\n".to_owned(), 400),
-        (format!("GET http://far.test/ HTTP/1.1\r\n{many}\r\n"), 400),
-        (format!("GET http://far.test/ HTTP/1.1\r\n{long}\r\n"), 431),
-        ("POST http://far.test/ HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(), 400),
+async fn connect_after_other_requests_makes_a_tunnel() {
+    let server = ScriptedTarget::echo().await;
+    let fixture = EngineFixture::http(direct());
+    let mut client = fixture.connect().await;
+    send(&mut client, b"GET http://127.0.0.1:1/ HTTP/1.1\r\n\r\n").await;
+    let response = read_response(&mut client).await;
+    assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
+    let connect = format!("CONNECT {} HTTP/1.1\r\n\r\n", server.address);
+    send(&mut client, connect.as_bytes()).await;
+    assert!(read_head(&mut client).await.starts_with("HTTP/1.1 200 "));
+    assert_echo(&mut client).await;
+    drop(client);
+    assert!(fixture.log.line(0).await.contains("\"unreached\""));
+    let line = fixture.log.line(1).await;
+    assert!(
+        line.contains("\"closed\"") && line.contains(&server.address.to_string()),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn requests_that_are_not_for_a_proxy_are_refused_with_the_reason() {
+    let fixture = EngineFixture::http(direct());
+    let address = fixture.address;
+    for (n, request) in [
+        format!("GET / HTTP/1.1\r\nHost: {address}\r\n\r\n"),
+        "OPTIONS * HTTP/1.1\r\n\r\n".to_owned(),
+        "GET https://far.test/ HTTP/1.1\r\n\r\n".to_owned(),
+        "CONNECT far.test HTTP/1.1\r\n\r\n".to_owned(),
+        "CONNECT far.test:0 HTTP/1.1\r\n\r\n".to_owned(),
     ]
-    .into_iter()
+    .iter()
     .enumerate()
     {
-        let mut client = stand.call().await;
-        say(&mut client, request.as_bytes()).await;
-        client.shutdown().await.unwrap();
-        let answer = String::from_utf8(heard(&mut client).await).unwrap();
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")) && answer.contains("haul: "), "{answer}");
-        drop(client);
-        assert!(stand.lines.line(n).await.contains("\"misunderstood\""));
+        let response = fixture.request(request.as_bytes()).await;
+        let is_refused = response.starts_with("HTTP/1.1 400 ");
+        assert!(is_refused && response.contains("haul: "), "{response}");
+        assert!(fixture.log.line(n).await.contains("\"misunderstood\""));
+    }
+}
+
+/// hyper refuses these itself, without a body.
+#[tokio::test]
+async fn malformed_and_oversized_requests_are_refused() {
+    let fixture = EngineFixture::http(direct());
+    let many = "X: y\r\n".repeat(200);
+    let long = format!("X: {}\r\n", "y".repeat(70_000));
+    let get = "GET http://far.test/ HTTP/1.1\r\n";
+    let post = "POST http://far.test/ HTTP/1.1\r\n";
+    for (n, (request, status)) in [
+        ("\x16\x03\x01\x02\x00\x01\x00\x01\u{fc}".to_owned(), 400),
+        ("SSH-2.0-OpenSSH_9\r\n".to_owned(), 400),
+        (format!("{get}X : y\r\n\r\n"), 400),
+        (format!("{get}X: y\r\n folded\r\n\r\n"), 400),
+        (format!("{get}{many}\r\n"), 431),
+        (format!("{get}{long}\r\n"), 431),
+        (
+            format!("{post}Content-Length: 3\r\nContent-Length: 4\r\n\r\n"),
+            400,
+        ),
+        (format!("{post}Content-Length: +3\r\n\r\n"), 400),
+        (format!("{post}Content-Length: -3\r\n\r\n"), 400),
+        (format!("{post}Content-Length: 0x3\r\n\r\n"), 400),
+        (format!("{post}Content-Length: 3, 4\r\n\r\n"), 400),
+        (format!("{post}Content-Length:\r\n\r\n"), 400),
+        (
+            format!("{post}Content-Length: 99999999999999999999\r\n\r\n"),
+            400,
+        ),
+        (format!("{post}Transfer-Encoding: identity\r\n\r\n"), 400),
+        (
+            format!("{post}Transfer-Encoding: chunked, gzip\r\n\r\n"),
+            400,
+        ),
+        (
+            format!("{post}Transfer-Encoding: gzip, chunked\r\n\r\n"),
+            501,
+        ),
+        (
+            "POST http://far.test/ HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n".to_owned(),
+            400,
+        ),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let response = fixture.request(request.as_bytes()).await;
+        assert!(
+            response.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{request}: {response}"
+        );
+        assert!(fixture.log.line(n).await.contains("\"misunderstood\""));
     }
 }
 
@@ -71,27 +144,28 @@ async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
         (asking.url_with_login("me", PASSWORD), 502),
         (closed, 502),
     ] {
-        let stand = EngineFixture::of(ListenerKind::Http, by_one(&proxy));
-        let answer = answer(
-            &stand,
-            b"CONNECT far.test:22 HTTP/1.1\r\n\r\nand more than was asked",
-        )
-        .await;
+        let fixture = EngineFixture::http(through(&proxy));
+        // What follows would be for the target, and is no request to this proxy.
+        let connect =
+            b"CONNECT far.test:22 HTTP/1.1\r\n\r\nGET http://127.0.0.1:1/ HTTP/1.1\r\n\r\n";
+        let response = fixture.request(connect).await;
         assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
+            response.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{response}"
         );
+        assert!(response.contains("cannot reach far.test"), "{response}");
         assert!(
-            !answer.contains(PASSWORD) && answer.contains("proxy"),
-            "{answer}"
+            !response.contains(PASSWORD) && response.contains("proxy"),
+            "{response}"
         );
+        assert_eq!(response.matches("HTTP/1.1").count(), 1, "{response}");
     }
 }
 
-/// One who does not go when it is told to is not waited for.
+/// A client that stays when it has been refused is not waited for.
 #[tokio::test(start_paused = true)]
 async fn a_refused_client_that_stays_is_closed_in_time() {
-    for (local, said) in [
+    for (kind, bytes) in [
         (ListenerKind::Http, &b"GET / HTTP/1.1\r\n\r\n"[..]),
         (ListenerKind::Socks, b"GET / HTTP/1.1\r\n\r\n"),
         (ListenerKind::Http, b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n"),
@@ -100,36 +174,51 @@ async fn a_refused_client_that_stays_is_closed_in_time() {
             b"\x05\x01\x00\x05\x01\x00\x01\x7f\x00\x00\x01\x00\x01",
         ),
     ] {
-        let stand = EngineFixture::of(local, by(&[]));
-        let mut client: TcpStream = TcpStream::connect(stand.address).await.unwrap();
-        client.write_all(said).await.unwrap();
+        let fixture = EngineFixture::with_kind(kind, direct());
+        let mut client = TcpStream::connect(fixture.address).await.unwrap();
+        client.write_all(bytes).await.unwrap();
         let mut all = Vec::new();
         let _ = client.read_to_end(&mut all).await;
-        let minutes = std::time::Duration::from_secs(120);
         let gone = async {
-            while stand.engine.connection_count() > 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            while fixture.engine.connection_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        within(minutes, gone).await;
+        within(Duration::from_secs(120), gone).await;
     }
 }
 
-/// One who never says where to is not waited for either.
+/// Nor is a client that never names a target.
 #[tokio::test(start_paused = true)]
 async fn a_silent_client_is_closed_in_time() {
-    for local in [ListenerKind::Http, ListenerKind::Socks] {
-        let stand = EngineFixture::of(local, by(&[]));
-        let mut client = TcpStream::connect(stand.address).await.unwrap();
-        let read = within(
-            std::time::Duration::from_secs(120),
-            client.read(&mut [0; 1]),
-        )
-        .await;
+    for kind in [ListenerKind::Http, ListenerKind::Socks] {
+        let fixture = EngineFixture::with_kind(kind, direct());
+        let mut client = TcpStream::connect(fixture.address).await.unwrap();
+        let read = within(Duration::from_secs(120), client.read(&mut [0; 1])).await;
         assert!(!matches!(read, Ok(1..)));
-        // The log is written by a thread of its own, whose time is not ours.
+        // A thread of its own writes the log, and its time is not paused.
         tokio::time::resume();
-        assert!(stand.lines.line(0).await.contains("\"silent\""));
+        assert!(fixture.log.line(0).await.contains("\"silent\""));
         tokio::time::pause();
     }
+}
+
+#[tokio::test]
+async fn e10_a_client_that_leaves_takes_its_connect_with_it() {
+    let mute = ScriptedTarget::new(|mut stream, _| async move {
+        read_to_end(&mut stream).await;
+    })
+    .await;
+    let fixture = EngineFixture::http(through(&mute.proxy_url()));
+    for n in 0..2 {
+        let mut client = fixture.connect().await;
+        send(&mut client, b"CONNECT far.test:22 HTTP/1.1\r\n\r\n").await;
+        wait_until(|| mute.accepted() == n + 1).await;
+        if n == 1 {
+            client.set_zero_linger().unwrap();
+        }
+        drop(client);
+        assert!(fixture.log.line(n).await.contains("\"left\""));
+    }
+    fixture.wait_for_connections(0).await;
 }

@@ -1,20 +1,22 @@
-//! Tunnels as a whole, by scripted proxies and over real sockets: the rows E1 to E13, and what listeners speak.
+//! Whole tunnels over real sockets, through scripted proxies: rows E1 to E13, and what listeners speak.
 
 #![expect(
     clippy::unwrap_used,
     reason = "a test that cannot go on should stop where it is"
 )]
 
-mod answers;
+mod connect_responses;
 mod engine;
 mod harness;
+mod http_bodies;
+mod http_forwarding;
+mod http_keep_alive;
 mod http_listener;
+mod http_proxy_logins;
 mod lifetimes;
-mod logins;
-mod passed_on;
-mod passed_on_logins;
+mod proxy_logins;
 mod refusals;
+mod routes;
 mod socks_listener;
 mod tls;
-mod warm;
-mod ways;
+mod warm_pool;

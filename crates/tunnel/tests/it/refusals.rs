@@ -1,4 +1,4 @@
-//! Proxies that will not, and those that are not there: rows E5 and E6.
+//! Proxies that refuse, and proxies that cannot be reached: rows E5 and E6.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use tokio::time::Instant;
 
 use crate::harness::*;
 
-/// Short enough to be waited for.
+/// A timeout that a test can wait for.
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Where nobody listens.
-fn nobody() -> String {
+/// The URL of a proxy where nothing listens.
+fn closed_port() -> String {
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", socket.local_addr().unwrap())
 }
 
 #[tokio::test]
-async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_tries_again() {
+async fn e5_a_refusal_closes_the_client_and_is_logged_and_the_next_client_tries_again() {
     let echo = ScriptedTarget::echo().await;
-    for (status, words) in [
+    for (status, message) in [
         (403, "refused with 403"),
         (404, "refused with 404"),
         (502, "cannot reach the target: 502"),
@@ -38,33 +38,33 @@ async fn e5_a_refusal_closes_the_client_is_told_in_the_log_and_the_next_one_trie
             })
             .start()
             .await;
-        let stand = EngineFixture::to(target(echo.address), by_one(&proxy.url()));
-        assert_eq!(heard(&mut stand.call().await).await, b"");
-        let line = stand.lines.line(0).await;
-        let known = [
-            words,
+        let fixture = EngineFixture::forward(target(echo.address), through(&proxy.url()));
+        assert_eq!(read_to_end(&mut fixture.connect().await).await, b"");
+        let line = fixture.log.line(0).await;
+        let expected = [
+            message,
             "Blocked by the",
             "\"unreached\"",
             &proxy.address().to_string(),
         ];
-        assert!(known.iter().all(|words| line.contains(words)), "{line}");
-        drop(stand.echoes().await);
-        assert!(stand.lines.line(1).await.contains("\"closed\""));
+        assert!(expected.iter().all(|text| line.contains(text)), "{line}");
+        drop(fixture.echo().await);
+        assert!(fixture.log.line(1).await.contains("\"closed\""));
     }
 }
 
 #[tokio::test]
-async fn e5_squids_own_word_is_told_and_nothing_that_could_break_a_line() {
-    let proxy = ScriptedTarget::doing(|mut stream, _| async move {
-        head(&mut stream).await;
-        let words = b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL \x1b[2J\x07 0\r\n\r\n";
-        stream.write_all(words).await.unwrap();
-        repeat(stream).await;
+async fn e5_squids_own_reason_is_logged_and_no_control_character_of_it() {
+    let proxy = ScriptedTarget::new(|mut stream, _| async move {
+        read_head(&mut stream).await;
+        let response = b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL \x1b[2J\x07 0\r\n\r\n";
+        stream.write_all(response).await.unwrap();
+        echo_all(stream).await;
     })
     .await;
-    let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.proxy()));
-    is_gone(&mut stand.call().await).await;
-    let line = stand.lines.line(0).await;
+    let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy.proxy_url()));
+    assert_closed(&mut fixture.connect().await).await;
+    let line = fixture.log.line(0).await;
     assert!(
         line.contains("ERR_DNS_FAIL") && !line.contains(['\x1b', '\x07']),
         "{line:?}"
@@ -72,8 +72,8 @@ async fn e5_squids_own_word_is_told_and_nothing_that_could_break_a_line() {
 }
 
 #[tokio::test]
-async fn e5_socks_refusals_are_told() {
-    for (code, words) in [
+async fn e5_socks_refusals_are_logged() {
+    for (code, message) in [
         (2, "not allowed by its rules"),
         (4, "host unreachable"),
         (5, "connection refused"),
@@ -83,56 +83,56 @@ async fn e5_socks_refusals_are_told() {
             .quirk(SocksQuirk::RefuseWith(code))
             .start()
             .await;
-        let stand = EngineFixture::to(target("far.test:22"), by_one(&proxy.url("socks5h")));
-        is_gone(&mut stand.call().await).await;
-        let line = stand.lines.line(0).await;
-        assert!(line.contains(words), "{line}");
+        let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy.url("socks5h")));
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
+        assert!(line.contains(message), "{line}");
     }
 }
 
 #[tokio::test]
-async fn e6_a_proxy_that_is_down_is_told_at_once() {
-    let stand = EngineFixture::to(target("far.test:22"), by_one(&nobody()));
-    is_gone(&mut stand.call().await).await;
-    let line = stand.lines.line(0).await;
+async fn e6_a_proxy_that_is_down_is_logged_at_once() {
+    let fixture = EngineFixture::forward(target("far.test:22"), through(&closed_port()));
+    assert_closed(&mut fixture.connect().await).await;
+    let line = fixture.log.line(0).await;
     assert!(line.contains("cannot connect to the proxy"), "{line}");
 }
 
-/// Until the client is closed, and what the log says then.
+/// Waits until the client is closed, and returns the line of the log.
 async fn fails_in_time(upstream: UpstreamOptions) -> String {
-    let stand = EngineFixture::to(
+    let fixture = EngineFixture::forward(
         target("far.test:22"),
         UpstreamOptions {
-            connector: patient(SHORT),
+            connector: connect_timeout(SHORT),
             ..upstream
         },
     );
     let begun = Instant::now();
-    is_gone(&mut stand.call().await).await;
-    let passed = begun.elapsed();
-    // Far above what a busy machine adds, and below twice any limit that is not kept.
-    assert!(passed < SHORT + Duration::from_secs(4), "{passed:?}");
-    stand.lines.line(0).await
+    assert_closed(&mut fixture.connect().await).await;
+    let elapsed = begun.elapsed();
+    // More than a busy machine adds, and less than a timeout that is not kept.
+    assert!(elapsed < SHORT + Duration::from_secs(4), "{elapsed:?}");
+    fixture.log.line(0).await
 }
 
 #[tokio::test]
 async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
     let silent = SilentListener::start().unwrap();
-    let line = fails_in_time(by_one(&format!("http://{}", silent.address()))).await;
+    let line = fails_in_time(through(&format!("http://{}", silent.address()))).await;
     assert!(line.contains("no connection to the proxy"), "{line}");
     let mute = SocksProxy::builder()
         .quirk(SocksQuirk::Silent)
         .start()
         .await;
-    let line = fails_in_time(by_one(&mute.url("socks5h"))).await;
+    let line = fails_in_time(through(&mute.url("socks5h"))).await;
     assert!(
         line.contains("no connection to far.test:22 in time"),
         "{line}"
     );
-    // It accepts, and never answers: by itself, within TLS, behind another, and before one.
-    let mute = ScriptedTarget::doing(|stream, _| hold(stream)).await;
+    // A proxy that accepts and never responds: alone, within TLS, behind another proxy, and before one.
+    let mute = ScriptedTarget::new(|stream, _| hold(stream)).await;
     let good = HttpProxy::builder().start().await;
-    let silent = mute.proxy();
+    let silent = mute.proxy_url();
     for places in [
         &[&[silent.clone()][..]][..],
         &[&[silent.replace("http:", "https:")]],
@@ -141,20 +141,20 @@ async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
         &[&[good.url()], &[silent.replace("http:", "https:")]],
         &[&[silent.clone(), silent.clone(), silent.clone()]],
     ] {
-        fails_in_time(by(places)).await;
+        fails_in_time(chain(places)).await;
     }
 }
 
-/// Keeps a connection for as long as the peer does, without a word.
+/// Keeps a connection for as long as the peer does, and sends nothing.
 async fn hold(mut stream: tokio::net::TcpStream) {
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
 }
 
-/// The same for a request that is passed on, which goes no further than to the last proxy.
+/// The same for a request in absolute-form, which goes to the last proxy and no further.
 #[tokio::test]
 async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
-    let mute = ScriptedTarget::doing(|stream, _| hold(stream)).await;
-    let (silent, behind) = (mute.proxy(), nobody());
+    let mute = ScriptedTarget::new(|stream, _| hold(stream)).await;
+    let (silent, behind) = (mute.proxy_url(), closed_port());
     for places in [
         &[from_ref(&silent), from_ref(&behind)][..],
         &[
@@ -164,67 +164,67 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
         &[&[silent.replace("http:", "https:")]],
     ] {
         let upstream = UpstreamOptions {
-            connector: patient(SHORT),
-            ..by(places)
+            connector: connect_timeout(SHORT),
+            ..chain(places)
         };
-        let stand = EngineFixture::of(ListenerKind::Http, upstream);
-        let mut client = stand.call().await;
+        let fixture = EngineFixture::with_kind(ListenerKind::Http, upstream);
+        let mut client = fixture.connect().await;
         let begun = Instant::now();
-        say(
+        send(
             &mut client,
             b"GET http://far.test/ HTTP/1.1\r\nHost: far.test\r\n\r\n",
         )
         .await;
-        let answer = head(&mut client).await;
+        let response = read_head(&mut client).await;
         assert!(begun.elapsed() < SHORT + Duration::from_secs(4));
-        assert!(answer.starts_with("HTTP/1.1 50"), "{answer}");
+        assert!(response.starts_with("HTTP/1.1 50"), "{response}");
     }
 }
 
 #[tokio::test]
-async fn e6_a_proxy_without_an_address_is_told() {
+async fn e6_a_proxy_whose_name_does_not_resolve_is_logged() {
     let names = DnsServer::start(|_| DnsReply::NxDomain).await;
-    let mut upstream = by_one("http://proxy.test:3128");
+    let mut upstream = through("http://proxy.test:3128");
     upstream.connector.dns_servers = vec![names.address()];
-    let stand = EngineFixture::to(target("far.test:22"), upstream);
-    is_gone(&mut stand.call().await).await;
-    let line = stand.lines.line(0).await;
+    let fixture = EngineFixture::forward(target("far.test:22"), upstream);
+    assert_closed(&mut fixture.connect().await).await;
+    let line = fixture.log.line(0).await;
     assert!(line.contains("no such host: proxy.test"), "{line}");
     let silent = DnsServer::start(|_| DnsReply::NoReply).await;
-    let mut upstream = by_one("http://proxy.test:3128");
-    upstream.connector = patient(SHORT);
+    let mut upstream = through("http://proxy.test:3128");
+    upstream.connector = connect_timeout(SHORT);
     upstream.connector.dns_servers = vec![silent.address()];
-    let stand = EngineFixture::to(target("far.test:22"), upstream);
+    let fixture = EngineFixture::forward(target("far.test:22"), upstream);
     let begun = Instant::now();
-    is_gone(&mut stand.call().await).await;
+    assert_closed(&mut fixture.connect().await).await;
     assert!(begun.elapsed() < SHORT + Duration::from_secs(4));
 }
 
 #[tokio::test]
-async fn e6_with_the_fallback_a_target_is_reached_straight_when_no_proxy_can_be() {
+async fn e6_with_the_fallback_a_target_is_reached_directly_when_no_proxy_can_be() {
     let echo = ScriptedTarget::echo().await;
     let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let silent = SilentListener::start().unwrap();
     for proxy in [
-        nobody(),
+        closed_port(),
         "http://proxy.test:1".to_owned(),
         format!("http://{}", silent.address()),
     ] {
         let mut upstream = UpstreamOptions {
             direct_fallback: true,
-            ..by_one(&proxy)
+            ..through(&proxy)
         };
-        upstream.connector = patient(SHORT * 4);
+        upstream.connector = connect_timeout(SHORT * 4);
         upstream.connector.dns_servers = vec![names.address()];
-        let stand = EngineFixture::to(target(echo.address), upstream);
-        drop(stand.echoes().await);
-        let line = stand.lines.line(0).await;
+        let fixture = EngineFixture::forward(target(echo.address), upstream);
+        drop(fixture.echo().await);
+        let line = fixture.log.line(0).await;
         assert!(line.contains("\"via\":\"direct\""), "{line}");
     }
 }
 
 #[tokio::test]
-async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
+async fn e6_the_fallback_does_not_go_around_a_proxy_that_responds() {
     let echo = ScriptedTarget::echo().await;
     for status in [403, 407, 502, 503] {
         let proxy = HttpProxy::builder()
@@ -233,12 +233,12 @@ async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
             .await;
         let upstream = UpstreamOptions {
             direct_fallback: true,
-            ..by_one(&proxy.url())
+            ..through(&proxy.url())
         };
-        let stand = EngineFixture::to(target(echo.address), upstream);
-        is_gone(&mut stand.call().await).await;
+        let fixture = EngineFixture::forward(target(echo.address), upstream);
+        assert_closed(&mut fixture.connect().await).await;
         assert!(
-            stand.lines.line(0).await.contains("\"unreached\""),
+            fixture.log.line(0).await.contains("\"unreached\""),
             "{status}"
         );
     }
@@ -248,21 +248,21 @@ async fn e6_the_fallback_is_no_way_around_a_proxy_that_is_there() {
 #[tokio::test]
 async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
     let echo = ScriptedTarget::echo().await;
-    // It is no proxy: it hangs up on whoever comes.
-    let broken = ScriptedTarget::doing(|_, _| async {}).await;
+    // It is no proxy: it closes every connection.
+    let broken = ScriptedTarget::new(|_, _| async {}).await;
     let good = HttpProxy::builder().start().await;
-    let upstream = by(&[&[nobody(), broken.proxy(), good.url()]]);
-    let stand = EngineFixture::to(target(echo.address), upstream);
+    let upstream = chain(&[&[closed_port(), broken.proxy_url(), good.url()]]);
+    let fixture = EngineFixture::forward(target(echo.address), upstream);
     for n in 0..5 {
-        drop(stand.echoes().await);
-        let line = stand.lines.line(n).await;
+        drop(fixture.echo().await);
+        let line = fixture.log.line(n).await;
         assert!(
             line.contains(&format!("\"via\":\"{}\"", good.address())),
             "{line}"
         );
     }
     assert_eq!((broken.accepted(), good.requests().len()), (1, 5));
-    assert_eq!(stand.lines.count(), 5);
+    assert_eq!(fixture.log.count(), 5);
 }
 
 #[tokio::test]
@@ -273,14 +273,16 @@ async fn e6_a_proxy_that_refuses_by_its_rules_is_not_gone_around() {
         .start()
         .await;
     let good = HttpProxy::builder().start().await;
-    let stand = EngineFixture::to(target(echo.address), by(&[&[strict.url(), good.url()]]));
-    is_gone(&mut stand.call().await).await;
+    let fixture =
+        EngineFixture::forward(target(echo.address), chain(&[&[strict.url(), good.url()]]));
+    assert_closed(&mut fixture.connect().await).await;
     assert!(good.requests().is_empty());
-    // One that cannot reach it may have a neighbour who can.
+    // When a proxy cannot reach the target, another may.
     let cut_off = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::status(502))
         .start()
         .await;
-    let stand = EngineFixture::to(target(echo.address), by(&[&[cut_off.url(), good.url()]]));
-    stand.echoes().await;
+    let fixture =
+        EngineFixture::forward(target(echo.address), chain(&[&[cut_off.url(), good.url()]]));
+    fixture.echo().await;
 }

@@ -1,4 +1,4 @@
-//! The SOCKS5 listener, by a client written by hand (RFC 1928).
+//! The SOCKS5 listener, with a client written by hand (RFC 1928).
 
 use haul_lab::{HttpProxy, RequestMatcher, SocksProxy, SocksQuirk, faults, within};
 use haul_tunnel::ListenerKind;
@@ -7,26 +7,26 @@ use tokio::net::TcpStream;
 
 use crate::harness::*;
 
-/// A request for an address of some kind.
-fn request(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
+/// A request for an address of this kind.
+fn socks_request(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
     [&[5, 1, 0, kind], address, &port.to_be_bytes()].concat()
 }
 
-fn named(name: &str, port: u16) -> Vec<u8> {
-    request(
+fn request_for_name(name: &str, port: u16) -> Vec<u8> {
+    socks_request(
         3,
         &[&[u8::try_from(name.len()).unwrap()], name.as_bytes()].concat(),
         port,
     )
 }
 
-/// Greets, asks, and hears the code of the reply.
-async fn ask(stand: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
-    let mut client = stand.call().await;
-    say(&mut client, &[5, 2, 0, 2]).await;
-    assert_eq!(next(&mut client, 2).await, [5, 0]);
-    say(&mut client, request).await;
-    let reply = next(&mut client, 10).await;
+/// Greets, sends a request, and returns the code of the reply.
+async fn exchange(fixture: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
+    let mut client = fixture.connect().await;
+    send(&mut client, &[5, 2, 0, 2]).await;
+    assert_eq!(read(&mut client, 2).await, [5, 0]);
+    send(&mut client, request).await;
+    let reply = read(&mut client, 10).await;
     assert_eq!((reply[0], &reply[2..]), (5, &[0, 1, 0, 0, 0, 0, 0, 0][..]));
     (client, reply[1])
 }
@@ -34,7 +34,7 @@ async fn ask(stand: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
 #[tokio::test]
 async fn every_kind_of_address_is_reached() {
     let four = ScriptedTarget::echo().await;
-    let six = ScriptedTarget::at("[::1]:0", |stream, _| repeat(stream))
+    let six = ScriptedTarget::at("[::1]:0", |stream, _| echo_all(stream))
         .await
         .unwrap();
     let port = four.address.port();
@@ -42,24 +42,39 @@ async fn every_kind_of_address_is_reached() {
         .route(&format!("far.test:{port}"), four.address)
         .start()
         .await;
-    let stand = EngineFixture::of(ListenerKind::Socks, by_one(&proxy.url()));
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, through(&proxy.url()));
     let v6 = std::net::Ipv6Addr::LOCALHOST.octets();
     let wanted = [
-        (request(1, &[127, 0, 0, 1], port), four.address.to_string()),
-        (request(4, &v6, six.address.port()), six.address.to_string()),
-        (named("far.test", port), format!("far.test:{port}")),
-        (named("127.0.0.1", port), four.address.to_string()),
-        (named("::1", six.address.port()), six.address.to_string()),
+        (
+            socks_request(1, &[127, 0, 0, 1], port),
+            four.address.to_string(),
+        ),
+        (
+            socks_request(4, &v6, six.address.port()),
+            six.address.to_string(),
+        ),
+        (
+            request_for_name("far.test", port),
+            format!("far.test:{port}"),
+        ),
+        (
+            request_for_name("127.0.0.1", port),
+            four.address.to_string(),
+        ),
+        (
+            request_for_name("::1", six.address.port()),
+            six.address.to_string(),
+        ),
     ];
     for (n, (request, target)) in wanted.into_iter().enumerate() {
-        let (mut client, code) = ask(&stand, &request).await;
+        let (mut client, code) = exchange(&fixture, &request).await;
         assert_eq!(code, 0);
-        echoed(&mut client).await;
+        assert_echo(&mut client).await;
         assert_eq!(proxy.requests()[n].target, target);
         drop(client);
         assert!(
-            stand
-                .lines
+            fixture
+                .log
                 .line(n)
                 .await
                 .contains(&format!("\"target\":\"{target}\""))
@@ -70,29 +85,29 @@ async fn every_kind_of_address_is_reached() {
 #[tokio::test]
 async fn single_bytes_and_everything_at_once_are_understood() {
     let echo = ScriptedTarget::echo().await;
-    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
-    let request = request(1, &[127, 0, 0, 1], echo.address.port());
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
+    let request = socks_request(1, &[127, 0, 0, 1], echo.address.port());
     let all = [&[5, 1, 0][..], &request, b"a word"].concat();
-    let mut client = stand.call().await;
+    let mut client = fixture.connect().await;
     client.set_nodelay(true).unwrap();
     for byte in &all {
-        say(&mut client, &[*byte]).await;
+        send(&mut client, &[*byte]).await;
         tokio::task::yield_now().await;
     }
-    assert_eq!(next(&mut client, 12).await[..4], [5, 0, 5, 0]);
-    assert_eq!(next(&mut client, 6).await, b"a word");
-    // And all that follows, in the same breath as the greeting.
-    let mut client = stand.call().await;
+    assert_eq!(read(&mut client, 12).await[..4], [5, 0, 5, 0]);
+    assert_eq!(read(&mut client, 6).await, b"a word");
+    // And with all that follows in the same write as the greeting.
+    let mut client = fixture.connect().await;
     let long = [&[5, 1, 0][..], &request, &[b'x'; 100_000]].concat();
     let (mut from, mut to) = client.split();
-    let both = async { tokio::join!(say(&mut to, &long), next(&mut from, 100_012)).1 };
+    let both = async { tokio::join!(send(&mut to, &long), read(&mut from, 100_012)).1 };
     assert!(both.await[12..] == [b'x'; 100_000]);
 }
 
 #[tokio::test]
-async fn what_is_not_served_is_told_in_the_protocols_words() {
-    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
-    for (n, (said, answer, why)) in [
+async fn requests_that_are_not_served_get_a_reply_of_the_protocol() {
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
+    for (n, (bytes, reply, reason)) in [
         (
             &b"\x04\x01\x00\x50\x7f\x00\x00\x01\x00"[..],
             &b""[..],
@@ -134,38 +149,43 @@ async fn what_is_not_served_is_told_in_the_protocols_words() {
     .into_iter()
     .enumerate()
     {
-        let mut client = stand.call().await;
-        say(&mut client, said).await;
-        assert_eq!(heard(&mut client).await, answer, "{said:?}");
+        let mut client = fixture.connect().await;
+        send(&mut client, bytes).await;
+        assert_eq!(read_to_end(&mut client).await, reply, "{bytes:?}");
         drop(client);
-        let line = stand.lines.line(n).await;
+        let line = fixture.log.line(n).await;
         assert!(
-            line.contains("\"misunderstood\"") && line.contains(why),
+            line.contains("\"misunderstood\"") && line.contains(reason),
             "{line}"
         );
     }
 }
 
-/// What a hasty client sends behind its request does not cost it the answer.
+/// A client that sends more behind its request gets the reply nevertheless.
 #[tokio::test]
-async fn a_refusal_is_heard_by_one_who_goes_on_speaking() {
-    let stand = EngineFixture::of(ListenerKind::Socks, by_one("http://127.0.0.1:1"));
-    let mut client = stand.call().await;
-    let request = [&[5, 1, 0][..], &named("far.test", 22), &[b'x'; 200_000]].concat();
+async fn a_refusal_reaches_a_client_that_goes_on_sending() {
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, through("http://127.0.0.1:1"));
+    let mut client = fixture.connect().await;
+    let request = [
+        &[5, 1, 0][..],
+        &request_for_name("far.test", 22),
+        &[b'x'; 200_000],
+    ]
+    .concat();
     let (mut from, mut to) = client.split();
-    let (_, answer) = tokio::join!(say(&mut to, &request), next(&mut from, 12));
-    assert_eq!(answer[..4], [5, 0, 5, 1]);
-    // The end comes after it, and no reset.
+    let (_, response) = tokio::join!(send(&mut to, &request), read(&mut from, 12));
+    assert_eq!(response[..4], [5, 0, 5, 1]);
+    // The end of the stream comes after it, and no reset.
     let mut rest = Vec::new();
     assert_eq!(within(LIMIT, from.read_to_end(&mut rest)).await.unwrap(), 0);
     for _ in 0..100 {
-        say(&mut to, b"x").await;
+        send(&mut to, b"x").await;
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn the_code_of_a_refusal_says_whose_it_is() {
+async fn the_code_of_a_refusal_tells_who_refused() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
@@ -182,28 +202,28 @@ async fn the_code_of_a_refusal_says_whose_it_is() {
     };
     let (forbidden, bad, late) = (status(403).await, status(502).await, status(504).await);
     let (rules, unreachable) = (socks(2).await, socks(4).await);
-    let request = request(1, &[127, 0, 0, 1], closed.port());
+    let request = socks_request(1, &[127, 0, 0, 1], closed.port());
     for (upstream, expected) in [
-        (by(&[]), 5),
-        (by_one(&forbidden.url()), 2),
-        (by_one(&bad.url()), 4),
-        (by_one(&late.url()), 4),
-        (by_one(&rules.url("socks5h")), 2),
-        (by_one(&unreachable.url("socks5h")), 4),
-        // Nobody is at the proxy's address: that says nothing of the target.
-        (by_one(&format!("http://{closed}")), 1),
+        (direct(), 5),
+        (through(&forbidden.url()), 2),
+        (through(&bad.url()), 4),
+        (through(&late.url()), 4),
+        (through(&rules.url("socks5h")), 2),
+        (through(&unreachable.url("socks5h")), 4),
+        // Nothing listens at the proxy's address: that says nothing of the target.
+        (through(&format!("http://{closed}")), 1),
     ] {
-        let stand = EngineFixture::of(ListenerKind::Socks, upstream);
-        let (mut client, code) = ask(&stand, &request).await;
+        let fixture = EngineFixture::with_kind(ListenerKind::Socks, upstream);
+        let (mut client, code) = exchange(&fixture, &request).await;
         assert_eq!(code, expected);
-        assert_eq!(heard(&mut client).await, b"");
+        assert_eq!(read_to_end(&mut client).await, b"");
     }
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_in_the_middle_is_forgotten() {
-    let stand = EngineFixture::of(ListenerKind::Socks, by(&[]));
-    for (n, said) in [
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
+    for (n, bytes) in [
         &b""[..],
         b"\x05",
         b"\x05\x01\x00",
@@ -212,12 +232,12 @@ async fn a_client_that_leaves_in_the_middle_is_forgotten() {
     .into_iter()
     .enumerate()
     {
-        let mut client = stand.call().await;
-        say(&mut client, said).await;
+        let mut client = fixture.connect().await;
+        send(&mut client, bytes).await;
         client.shutdown().await.unwrap();
         drop(client);
-        let line = stand.lines.line(n).await;
+        let line = fixture.log.line(n).await;
         assert!(line.contains("the client left"), "{line}");
     }
-    stand.until_live(0).await;
+    fixture.wait_for_connections(0).await;
 }

@@ -21,9 +21,9 @@ fn trusting(authority: &CertificateAuthority, identity: Option<&IssuedCertificat
     }
 }
 
-/// By a proxy to which TLS is made so.
-fn by_secured(url: &str, tls: TlsOptions) -> UpstreamOptions {
-    let mut upstream = by_one(url);
+/// Through a proxy to which TLS is made by these options.
+fn through_tls(url: &str, tls: TlsOptions) -> UpstreamOptions {
+    let mut upstream = through(url);
     upstream.proxies[0][0].tls = Some(ProxyTls::new(tls).unwrap());
     upstream
 }
@@ -36,12 +36,12 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
         .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
-    let stand = EngineFixture::to(
+    let fixture = EngineFixture::forward(
         target(echo.address),
-        by_secured(&proxy.url(), trusting(&authority, None)),
+        through_tls(&proxy.url(), trusting(&authority, None)),
     );
-    drop(stand.echoes().await);
-    assert!(stand.lines.line(0).await.contains("\"closed\""));
+    drop(fixture.echo().await);
+    assert!(fixture.log.line(0).await.contains("\"closed\""));
     let elsewhere = HttpProxy::builder()
         .tls(authority.issue(&["other.test"]).server_config(None))
         .start()
@@ -50,7 +50,7 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
         .tls(authority.issue_expired(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
-    for (url, tls, words) in [
+    for (url, tls, message) in [
         (
             proxy.url(),
             trusting(&stranger, None),
@@ -63,17 +63,20 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
         ),
         (old.url(), trusting(&authority, None), "expired"),
     ] {
-        let stand = EngineFixture::to(target(echo.address), by_secured(&url, tls));
-        is_gone(&mut stand.call().await).await;
-        let line = stand.lines.line(0).await;
-        assert!(line.contains(words) && line.contains("the proxy"), "{line}");
+        let fixture = EngineFixture::forward(target(echo.address), through_tls(&url, tls));
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
+        assert!(
+            line.contains(message) && line.contains("the proxy"),
+            "{line}"
+        );
     }
-    // The target's authority is not the proxy's.
-    let mut upstream = by_secured(&proxy.url(), trusting(&stranger, None));
+    // The authority for the target is not the one for the proxy.
+    let mut upstream = through_tls(&proxy.url(), trusting(&stranger, None));
     upstream.tls = trusting(&authority, None);
-    is_gone(
-        &mut EngineFixture::to(target(echo.address), upstream)
-            .call()
+    assert_closed(
+        &mut EngineFixture::forward(target(echo.address), upstream)
+            .connect()
             .await,
     )
     .await;
@@ -93,18 +96,21 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
         )
         .start()
         .await;
-    let stand = EngineFixture::to(
+    let fixture = EngineFixture::forward(
         target(echo.address),
-        by_secured(&strict.url(), trusting(&authority, Some(&me))),
+        through_tls(&strict.url(), trusting(&authority, Some(&me))),
     );
-    stand.echoes().await;
-    // A certificate that is for the target, and none.
-    let mut other = by_secured(&strict.url(), trusting(&authority, None));
+    fixture.echo().await;
+    // A certificate for the target alone, and none.
+    let mut other = through_tls(&strict.url(), trusting(&authority, None));
     other.tls = trusting(&authority, Some(&me));
-    for upstream in [other, by_secured(&strict.url(), trusting(&authority, None))] {
-        let stand = EngineFixture::to(target(echo.address), upstream);
-        is_gone(&mut stand.call().await).await;
-        let line = stand.lines.line(0).await;
+    for upstream in [
+        other,
+        through_tls(&strict.url(), trusting(&authority, None)),
+    ] {
+        let fixture = EngineFixture::forward(target(echo.address), upstream);
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
         assert!(line.contains("\"unreached\""), "{line}");
     }
     assert_eq!(echo.accepted(), 1);
@@ -132,31 +138,34 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
     ] {
         let upstream = UpstreamOptions {
             proxies: chain,
-            ..by(&[])
+            ..direct()
         };
-        let stand = EngineFixture::to(target(echo.address), upstream);
-        let mut client = stand.call().await;
+        let fixture = EngineFixture::forward(target(echo.address), upstream);
+        let mut client = fixture.connect().await;
         let (mut from, mut to) = client.split();
         let all = vec![7; 2 << 20];
-        let said = async {
-            say(&mut to, &all).await;
+        let sending = async {
+            send(&mut to, &all).await;
             to.shutdown().await.unwrap();
         };
-        let (_, heard) = within(LIMIT, async { tokio::join!(said, heard(&mut from)) }).await;
+        let (_, heard) = within(LIMIT, async {
+            tokio::join!(sending, read_to_end(&mut from))
+        })
+        .await;
         assert!(heard == all);
-        assert!(stand.lines.line(0).await.contains("\"closed\""));
+        assert!(fixture.log.line(0).await.contains("\"closed\""));
     }
 }
 
-/// Names that were asked for, and whether a protocol was offered.
+/// The server name of each ClientHello, and whether it offered a protocol.
 type ClientHellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
 
-/// A mail server, and what its clients have said first.
+/// A mail server, and the ClientHellos that it got.
 async fn imap(authority: &CertificateAuthority) -> (ScriptedTarget, ClientHellos) {
     let hellos = ClientHellos::default();
     let seen = Arc::clone(&hellos);
     let config = authority.issue(&["imap.test"]).server_config(None);
-    let server = ScriptedTarget::doing(move |stream, _| {
+    let server = ScriptedTarget::new(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
             let start = LazyConfigAcceptor::new(Default::default(), stream).await;
@@ -190,21 +199,21 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
     let upstream = |tls| UpstreamOptions {
         target_tls: true,
         tls,
-        ..by_one(&proxy.url())
+        ..through(&proxy.url())
     };
-    let stand = EngineFixture::to(
+    let fixture = EngineFixture::forward(
         target("imap.test:993"),
         upstream(trusting(&authority, None)),
     );
-    let mut client = stand.call().await;
-    assert_eq!(next(&mut client, 12).await, b"* OK ready\r\n");
-    echoed(&mut client).await;
+    let mut client = fixture.connect().await;
+    assert_eq!(read(&mut client, 12).await, b"* OK ready\r\n");
+    assert_echo(&mut client).await;
     client.shutdown().await.unwrap();
-    assert_eq!(heard(&mut client).await, b"");
-    assert!(stand.lines.line(0).await.contains("\"closed\""));
+    assert_eq!(read_to_end(&mut client).await, b"");
+    assert!(fixture.log.line(0).await.contains("\"closed\""));
     let hello = (Some("imap.test".to_owned()), false);
     assert_eq!(*hellos.lock().unwrap(), [hello]);
-    for (to, tls, words) in [
+    for (to, tls, message) in [
         (
             "imap.test:993",
             trusting(&stranger, None),
@@ -216,41 +225,41 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
             "for another host",
         ),
     ] {
-        // No other way leads to another target: none is tried.
+        // Another route would lead to the same target: none is tried.
         let other = HttpProxy::builder().start().await;
         let options = UpstreamOptions {
-            proxies: by(&[&[proxy.url(), other.url()]]).proxies,
+            proxies: chain(&[&[proxy.url(), other.url()]]).proxies,
             direct_fallback: true,
             ..upstream(tls)
         };
-        let stand = EngineFixture::to(target(to), options);
-        is_gone(&mut stand.call().await).await;
-        let line = stand.lines.line(0).await;
-        assert!(line.contains(words) && !line.contains("; then"), "{line}");
+        let fixture = EngineFixture::forward(target(to), options);
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
+        assert!(line.contains(message) && !line.contains("; then"), "{line}");
         assert!(other.requests().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_plain_request_is_secured_by_whatever_proxy() {
+async fn a_plain_request_goes_over_tls_to_its_target_whatever_the_proxy() {
     let authority = CertificateAuthority::new();
     let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
-    let far = ScriptedTarget::doing(move |stream, _| {
+    let server = ScriptedTarget::new(move |stream, _| {
         let acceptor = acceptor.clone();
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
-            let asked = head(&mut stream).await;
-            assert!(asked.starts_with("GET /x HTTP/1.1\r\n"), "{asked}");
-            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nsecured";
-            stream.write_all(answer).await.unwrap();
+            let request = read_head(&mut stream).await;
+            assert!(request.starts_with("GET /x HTTP/1.1\r\n"), "{request}");
+            let response = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsecured";
+            stream.write_all(response).await.unwrap();
             let _ = stream.shutdown().await;
         }
     })
     .await;
     let proxy = HttpProxy::builder().start().await;
-    for proxies in [by(&[]), by_one(&proxy.url())] {
-        let stand = EngineFixture::of(
+    for proxies in [direct(), through(&proxy.url())] {
+        let fixture = EngineFixture::with_kind(
             haul_tunnel::ListenerKind::Http,
             UpstreamOptions {
                 target_tls: true,
@@ -258,59 +267,57 @@ async fn a_plain_request_is_secured_by_whatever_proxy() {
                 ..proxies
             },
         );
-        let mut client = stand.call().await;
-        let request = format!("GET http://{}/x HTTP/1.1\r\n\r\n", far.address);
-        say(&mut client, request.as_bytes()).await;
-        let answer = String::from_utf8(heard(&mut client).await).unwrap();
-        assert!(answer.ends_with("secured"), "{answer}");
+        let request = format!("GET http://{}/x HTTP/1.1\r\n\r\n", server.address);
+        let response = fixture.http_request(request.as_bytes()).await;
+        assert!(response.ends_with("secured"), "{response}");
     }
     assert_eq!(proxy.requests()[0].method, "CONNECT");
 }
 
-/// A server that ends without TLS' own end says that something is missing, and not that nothing came.
+/// A server that ends without a close_notify of TLS may have more to send. What it has sent arrives, and then a reset.
 #[tokio::test]
-async fn what_came_before_tls_was_cut_arrives_whole_and_then_there_is_no_end() {
+async fn bytes_before_tls_is_cut_off_arrive_and_then_there_is_no_end() {
     let authority = CertificateAuthority::new();
     let all = vec![7; 3 << 20];
     let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
-    let said = all.clone();
-    let far = ScriptedTarget::doing(move |stream, _| {
-        let (acceptor, said) = (acceptor.clone(), said.clone());
+    let sent = all.clone();
+    let server = ScriptedTarget::new(move |stream, _| {
+        let (acceptor, sent) = (acceptor.clone(), sent.clone());
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
-            // What the client says is read: unread, it would be a reset by itself.
-            next(&mut stream, 1).await;
-            stream.write_all(&said).await.unwrap();
+            // What the client sends is read here: unread, it would cause a reset by itself.
+            read(&mut stream, 1).await;
+            stream.write_all(&sent).await.unwrap();
             stream.flush().await.unwrap();
             let (mut tcp, _) = stream.into_inner();
             tcp.shutdown().await.unwrap();
-            heard(&mut tcp).await;
+            read_to_end(&mut tcp).await;
         }
     })
     .await;
-    let stand = EngineFixture::to(
-        target(far.address),
+    let fixture = EngineFixture::forward(
+        target(server.address),
         UpstreamOptions {
             target_tls: true,
             tls: trusting(&authority, None),
-            ..by(&[])
+            ..direct()
         },
     );
     let client = tokio::net::TcpSocket::new_v4().unwrap();
-    // Little is under way: most of it waits with us when the end is known.
+    // The client's buffer is small: most of the bytes wait in the relay when it sees the end.
     client.set_recv_buffer_size(64 << 10).unwrap();
-    let mut client = client.connect(stand.address).await.unwrap();
-    say(&mut client, b"x").await;
-    let came = next(&mut client, all.len()).await;
-    assert!(came == all);
+    let mut client = client.connect(fixture.address).await.unwrap();
+    send(&mut client, b"x").await;
+    let received = read(&mut client, all.len()).await;
+    assert!(received == all);
     let end = within(
         LIMIT,
         tokio::io::AsyncReadExt::read(&mut client, &mut [0; 1]),
     )
     .await;
     assert_eq!(end.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
-    let line = stand.lines.line(0).await;
+    let line = fixture.log.line(0).await;
     assert!(
         line.contains("\"broken\"")
             && line.contains("TLS was cut off")

@@ -3,7 +3,7 @@
 //! What needs descriptors is counted at its most: both ends of each connection, the pipes of those that move much, listeners, and the
 //! connections that stand ready. Where that leaves room for few, it is told at the start and not first when somebody is turned away.
 
-use haul_tunnel::relay::PIPE_FILES;
+use haul_tunnel::relay::MAX_PIPE_DESCRIPTORS;
 
 /// Connections at one time, if the system has room for so many.
 const CONNECTIONS: usize = 65_536;
@@ -138,7 +138,9 @@ impl DescriptorNeeds {
     /// Descriptors with so many connections.
     fn needed(self, connections: usize) -> u64 {
         let connections = count(connections);
-        let pipes = connections.saturating_mul(PIPES_EACH).min(PIPE_FILES);
+        let pipes = connections
+            .saturating_mul(PIPES_EACH)
+            .min(MAX_PIPE_DESCRIPTORS);
         let ends = connections.saturating_mul(FILES_EACH);
         self.files().saturating_add(ends).saturating_add(pipes)
     }
@@ -146,7 +148,7 @@ impl DescriptorNeeds {
     /// The most connections that need no more than `allowed`.
     fn room(self, allowed: u64) -> usize {
         let left = allowed.saturating_sub(self.files());
-        let with_all_pipes = left.saturating_sub(PIPE_FILES) / FILES_EACH;
+        let with_all_pipes = left.saturating_sub(MAX_PIPE_DESCRIPTORS) / FILES_EACH;
         let with_own_pipes = left / (FILES_EACH + PIPES_EACH);
         usize::try_from(with_all_pipes.max(with_own_pipes)).unwrap_or(usize::MAX)
     }

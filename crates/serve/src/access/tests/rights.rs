@@ -1,4 +1,4 @@
-//! What rules, tokens and signatures let whom do.
+//! What rules, tokens and signatures permit.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ fn d15_without_rules_everybody_may_do_everything() {
     assert!(access.is_open());
     assert_eq!(status(&access, "DELETE /a", None), 200);
     assert_eq!(status(&access, "PUT /a", Some("nonsense".to_owned())), 200);
-    assert!(!granted(&access, "GET /", None).is_personal());
+    assert!(!permissions_for(&access, "GET /", None).is_personal());
 }
 
 #[test]
 fn d15_credentials_decide() {
-    let access = access(rules(&[
+    let access = access(rule_options(&[
         "alice:pass:rw:/a",
         "alice:pass:ro:/b",
         "bob:pass:ro",
@@ -31,7 +31,7 @@ fn d15_credentials_decide() {
         ("GET /b/x", basic("alice", "pass"), 200),
         ("PUT /b/x", basic("alice", "pass"), 403),
         ("GET /ab", basic("alice", "pass"), 403),
-        // Nothing above or beside what is hers, not even its names.
+        // Nothing above or beside her prefix, not even names.
         ("GET /", basic("alice", "pass"), 403),
         ("GET /c/", basic("alice", "pass"), 403),
         ("GET /a/", basic("alice", "pass"), 200),
@@ -56,26 +56,28 @@ fn d15_credentials_decide() {
             "{line} {authorization:?}"
         );
     }
-    let grant = granted(&access, "GET /a/x", basic("alice", "pass"));
+    let permissions = permissions_for(&access, "GET /a/x", basic("alice", "pass"));
     assert_eq!(
-        (grant.user.as_deref(), grant.source),
+        (permissions.user.as_deref(), permissions.source),
         (Some("alice"), PermissionSource::Login)
     );
     assert!(
-        grant.allows(AccessRight::Write, &key("/a/y"))
-            && !grant.allows(AccessRight::Write, &key("/b"))
+        permissions.allows(AccessRight::Write, &key("/a/y"))
+            && !permissions.allows(AccessRight::Write, &key("/b"))
     );
-    assert!(grant.allows_listing(&key("/b")) && !grant.allows_listing(&ObjectKey::root()));
-    let grant = granted(&access, "OPTIONS /a", None);
-    assert!(!grant.allows(AccessRight::Read, &key("/a")));
+    assert!(
+        permissions.allows_listing(&key("/b")) && !permissions.allows_listing(&ObjectKey::root())
+    );
+    let permissions = permissions_for(&access, "OPTIONS /a", None);
+    assert!(!permissions.allows(AccessRight::Read, &key("/a")));
 }
 
 #[test]
 fn d15_refusals_say_how_to_log_in_and_nothing_more() {
-    let mut options = rules(&["alice:pass:rw:/a"]);
+    let mut options = rule_options(&["alice:pass:rw:/a"]);
     options.tokens = vec!["secret:ro:/t".parse().expect("a rule")];
     let access = access(options);
-    let refused = |authorization| match asked(&access, "GET /b", authorization, None) {
+    let refused = |authorization| match authorize(&access, "GET /b", authorization, None) {
         AccessDecision::Refused(refusal) => refusal,
         other => panic!("{other:?}"),
     };
@@ -96,9 +98,9 @@ fn d15_refusals_say_how_to_log_in_and_nothing_more() {
     assert!(known.challenges.is_empty() && known.retry_after().is_none());
 }
 
-/// Nobody is asked for what cannot be given.
+/// A refusal asks only for credentials that exist.
 #[test]
-fn d15_refusals_name_what_there_is() {
+fn d15_refusals_ask_only_for_credentials_that_exist() {
     let key = || Some("0123456789abcdef".parse().expect("a key"));
     let signed = AccessOptions {
         signing_key: key(),
@@ -106,7 +108,7 @@ fn d15_refusals_name_what_there_is() {
     };
     let both = AccessOptions {
         signing_key: key(),
-        ..rules(&["alice:pass:ro"])
+        ..rule_options(&["alice:pass:ro"])
     };
     let common = AccessOptions {
         anonymous: AnonymousAccess::Some(vec![AccessScope::everywhere(AccessRight::Read)]),
@@ -117,7 +119,8 @@ fn d15_refusals_name_what_there_is() {
         (both, 401, "this needs a login"),
         (common, 403, "you may not do this here"),
     ] {
-        let AccessDecision::Refused(refusal) = asked(&access(options), "PUT /b", None, None) else {
+        let AccessDecision::Refused(refusal) = authorize(&access(options), "PUT /b", None, None)
+        else {
             panic!("it is granted")
         };
         assert_eq!(refusal.to_string(), says);
@@ -154,28 +157,31 @@ fn d15_tokens_decide() {
             "{line} {authorization:?}"
         );
     }
-    let grant = granted(&access, "GET /c", bearer("two"));
-    assert_eq!((grant.user, grant.source), (None, PermissionSource::Token));
+    let permissions = permissions_for(&access, "GET /c", bearer("two"));
+    assert_eq!(
+        (permissions.user, permissions.source),
+        (None, PermissionSource::Token)
+    );
 }
 
 #[test]
-fn d15_strangers_may_what_was_granted_to_all() {
-    let mut options = rules(&["alice:pass:rw:/a"]);
+fn d15_requests_without_credentials_have_the_anonymous_scopes() {
+    let mut options = rule_options(&["alice:pass:rw:/a"]);
     options.anonymous = AnonymousAccess::Some(vec!["ro:/pub".parse().expect("a scope")]);
     let access = access(options);
     assert_eq!(status(&access, "GET /pub/x", None), 200);
     assert_eq!(status(&access, "PUT /pub/x", None), 401);
     assert_eq!(status(&access, "GET /a/x", None), 401);
-    // Who is known may do no less; who is mistaken is told.
+    // A user with a login may do no less; a wrong login is refused.
     assert_eq!(status(&access, "GET /pub/x", basic("alice", "pass")), 200);
     assert_eq!(status(&access, "PUT /pub/x", basic("alice", "pass")), 403);
     assert_eq!(status(&access, "GET /pub/x", basic("alice", "x")), 401);
-    assert!(!granted(&access, "GET /pub/x", None).is_personal());
+    assert!(!permissions_for(&access, "GET /pub/x", None).is_personal());
 }
 
 #[test]
-fn d15_what_names_nobody_opens_nothing() {
-    let file = hashed(&["# nobody yet".to_owned()]);
+fn d15_empty_credential_files_permit_nothing() {
+    let file = hashed_options(&["# nobody yet".to_owned()]);
     let tokens = AccessOptions {
         token_files: vec![TokenFile::default()],
         ..AccessOptions::default()
@@ -191,7 +197,7 @@ fn d15_what_names_nobody_opens_nothing() {
     for options in [file, tokens, nobody, signed] {
         let access = access(options);
         assert!(!access.is_open());
-        // There is nobody to log in as, so there is no challenge, and thus no 401.
+        // Without any login there is no challenge, and thus no 401.
         assert_eq!(status(&access, "GET /", None), 403);
         assert_eq!(status(&access, "GET /", basic("", "")), 403);
     }
@@ -203,19 +209,19 @@ fn two_passwords_for_one_user_are_a_mistake() {
     let wrong = Err(AccessError::TwoPasswords {
         user: "alice".to_owned(),
     });
-    assert_eq!(twice(rules(&["alice:a:ro", "alice:b:rw:/x"])), wrong);
+    assert_eq!(twice(rule_options(&["alice:a:ro", "alice:b:rw:/x"])), wrong);
     assert_eq!(
-        twice(hashed(&[
+        twice(hashed_options(&[
             format!("alice:{}:ro", argon2_of("a")),
             format!("alice:{}:ro", bcrypt_of("a"))
         ])),
         wrong
     );
-    let mut both = hashed(&[format!("alice:{}:ro", argon2_of("a"))]);
-    both.users = rules(&["alice:a:ro"]).users;
+    let mut both = hashed_options(&[format!("alice:{}:ro", argon2_of("a"))]);
+    both.users = rule_options(&["alice:a:ro"]).users;
     assert_eq!(twice(both), wrong);
     let line = |scope| format!("alice:{}:{scope}", argon2_of("a"));
-    assert_eq!(twice(hashed(&[line("ro"), line("rw:/x")])), Ok(()));
+    assert_eq!(twice(hashed_options(&[line("ro"), line("rw:/x")])), Ok(()));
 }
 
 #[test]
@@ -223,22 +229,22 @@ fn d15_a_signature_decides_alone() {
     use AccessRight::{Read, Write};
     use SignableMethod::{Get, Put};
     let signing = SigningKey::new(b"0123456789abcdef").expect("a key");
-    let mut options = rules(&["alice:pass:rw"]);
+    let mut options = rule_options(&["alice:pass:rw"]);
     options.signing_key = Some(signing.clone());
     let access = access(options);
     let signed = |method, path: &str, query| {
-        let query = signing.sign(method, &named(path), query, at(60));
+        let query = signing.sign(method, &request_path(path), query, at(60));
         format!("{path}?{query}")
     };
     let get = signed(Get, "/a/b", None);
-    let grant = granted(&access, &format!("GET {get}"), None);
+    let permissions = permissions_for(&access, &format!("GET {get}"), None);
     assert_eq!(
-        (grant.source, grant.user.as_deref()),
+        (permissions.source, permissions.user.as_deref()),
         (PermissionSource::Signature, None)
     );
-    assert!(grant.is_personal() && grant.allows(Read, &key("/a/b")));
-    assert!(!grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b/c")));
-    assert!(!grant.allows(Read, &key("/a")) && !grant.allows_listing(&key("/a/b")));
+    assert!(permissions.is_personal() && permissions.allows(Read, &key("/a/b")));
+    assert!(!permissions.allows(Write, &key("/a/b")) && !permissions.allows(Read, &key("/a/b/c")));
+    assert!(!permissions.allows(Read, &key("/a")) && !permissions.allows_listing(&key("/a/b")));
     assert_eq!(status(&access, &format!("HEAD {get}"), None), 200);
     for method in ["PUT", "DELETE", "POST", "PATCH", "get"] {
         assert_eq!(
@@ -247,35 +253,35 @@ fn d15_a_signature_decides_alone() {
             "{method}"
         );
     }
-    // Not even with a login that would do, and not with anything added.
+    // Not even with a login that would suffice, and not with anything added.
     assert_eq!(
         status(&access, &format!("PUT {get}"), basic("alice", "pass")),
         403
     );
     assert_eq!(status(&access, &format!("GET {get}&format=tar"), None), 403);
     let folder = signed(Get, "/a/", Some("format=tar"));
-    let grant = granted(&access, &format!("GET {folder}"), None);
+    let permissions = permissions_for(&access, &format!("GET {folder}"), None);
     assert!(
-        grant.allows_listing(&key("/a"))
-            && !grant.allows_listing(&key("/a/b"))
-            && !grant.allows_listing(&ObjectKey::root())
+        permissions.allows_listing(&key("/a"))
+            && !permissions.allows_listing(&key("/a/b"))
+            && !permissions.allows_listing(&ObjectKey::root())
     );
-    let grant = granted(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
-    assert!(grant.allows(Write, &key("/a/b")) && !grant.allows(Read, &key("/a/b")));
-    let late = signing.sign(Get, &named("/a"), None, at(0));
+    let permissions = permissions_for(&access, &format!("PUT {}", signed(Put, "/a/b", None)), None);
+    assert!(permissions.allows(Write, &key("/a/b")) && !permissions.allows(Read, &key("/a/b")));
+    let late = signing.sign(Get, &request_path("/a"), None, at(0));
     for (query, wanted) in [
         (late.as_str(), AccessRefusalReason::LinkExpired),
         ("haul-signature=x", AccessRefusalReason::BadSignature),
     ] {
-        match asked(&access, &format!("GET /a?{query}"), None, None) {
+        match authorize(&access, &format!("GET /a?{query}"), None, None) {
             AccessDecision::Refused(refusal) => {
                 assert_eq!((refusal.reason, refusal.challenges.len()), (wanted, 0))
             }
             other => panic!("{other:?}"),
         }
     }
-    // Without a key these parameters are anybody's.
-    let keyless = self::access(rules(&["alice:pass:rw"]));
+    // Without a key these parameters mean nothing.
+    let keyless = self::access(rule_options(&["alice:pass:rw"]));
     assert_eq!(status(&keyless, &format!("GET {get}"), None), 401);
     assert_eq!(
         status(&keyless, &format!("GET {get}"), basic("alice", "pass")),
@@ -294,13 +300,13 @@ proptest! {
             "" => format!("alice:pass:{right}"),
             prefix => format!("alice:pass:{right}:{prefix}"),
         }).collect();
-        let access = access(rules(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
-        // The model: text, with a slash behind each segment.
+        let access = access(rule_options(&texts.iter().map(String::as_str).collect::<Vec<_>>()));
+        // The model: text, with a slash after each segment.
         let is_allowed = scopes.iter().any(|(right, prefix)| {
             format!("{path}/").starts_with(&format!("{prefix}/")) && (right == "rw" || !is_write)
         });
         let method = if is_write { Method::PUT } else { Method::GET };
-        let came = status(&access, &format!("{method} {path}"), basic("alice", "pass"));
-        prop_assert_eq!(came, if is_allowed { 200 } else { 403 });
+        let status_code = status(&access, &format!("{method} {path}"), basic("alice", "pass"));
+        prop_assert_eq!(status_code, if is_allowed { 200 } else { 403 });
     }
 }

@@ -1,4 +1,4 @@
-//! An upload's bytes as they come in, gathered into loads.
+//! Reads the body of an upload in portions.
 
 use std::future::Future;
 
@@ -10,60 +10,60 @@ use crate::http::request_body::RequestBody;
 
 /// Where an upload's bytes come from.
 pub(crate) trait UploadSource: Send {
-    /// The next of them; `None` when all have come.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
+    /// The next chunk; `None` at the end.
+    fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, UploadError>> + Send;
 
-    /// Whether it is known that none will come.
-    fn is_over(&self) -> bool;
+    /// Whether the source is known to have ended.
+    fn is_finished(&self) -> bool;
 }
 
 impl UploadSource for RequestBody {
-    async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
         let next = futures_util::StreamExt::next(self).await;
         next.transpose()
             .map_err(|error| UploadError::Broken(error.into()))
     }
 
-    fn is_over(&self) -> bool {
-        self.is_end()
+    fn is_finished(&self) -> bool {
+        self.is_end_stream()
     }
 }
 
-/// An upload's bytes as they come in.
+/// The body of an upload.
 pub(super) struct UploadBody<S> {
     source: S,
-    /// Bytes that may still come.
-    left: u64,
-    /// Whether all of it has come.
-    pub(super) is_over: bool,
+    /// Bytes that the body may still have.
+    remaining: u64,
+    /// Whether the whole body has been read.
+    pub(super) is_finished: bool,
 }
 
 impl<S: UploadSource> UploadBody<S> {
-    /// Takes at most `most` bytes.
-    pub(super) fn new(source: S, most: u64) -> Self {
+    /// Reads at most `max_bytes`.
+    pub(super) fn new(source: S, max_bytes: u64) -> Self {
         Self {
             source,
-            left: most,
-            is_over: false,
+            remaining: max_bytes,
+            is_finished: false,
         }
     }
 
-    /// Gathers `room` bytes, or what there is.
-    pub(super) async fn load(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
-        let mut load = CoalescedChunks::default();
-        while load.bytes() < room && !self.is_over {
-            let Some(data) = self.source.next().await? else {
-                self.is_over = true;
+    /// Reads at least `len` bytes, or up to the end.
+    pub(super) async fn read(&mut self, room: usize) -> Result<Vec<Bytes>, UploadError> {
+        let mut chunks = CoalescedChunks::default();
+        while chunks.bytes() < room && !self.is_finished {
+            let Some(data) = self.source.next_chunk().await? else {
+                self.is_finished = true;
                 break;
             };
-            self.left = self
-                .left
+            self.remaining = self
+                .remaining
                 .checked_sub(data.len() as u64)
                 .ok_or(UploadError::TooLong)?;
-            load.push(data);
-            self.is_over = self.source.is_over();
+            chunks.push(data);
+            self.is_finished = self.source.is_finished();
         }
-        Ok(load.into_pieces())
+        Ok(chunks.into_chunks())
     }
 }
 
@@ -71,30 +71,30 @@ impl<S: UploadSource> UploadBody<S> {
 mod tests {
     use super::*;
 
-    /// A body in pieces of this many bytes, without end.
+    /// A body of chunks of one size, without end.
     struct EndlessSmallChunks(Bytes);
 
     impl UploadSource for EndlessSmallChunks {
-        async fn next(&mut self) -> Result<Option<Bytes>, UploadError> {
+        async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
             Ok(Some(self.0.clone()))
         }
 
-        fn is_over(&self) -> bool {
+        fn is_finished(&self) -> bool {
             false
         }
     }
 
-    /// What an upload holds is not of its peer's making.
+    /// The client's chunk size must not decide how much memory an upload takes.
     #[tokio::test]
-    async fn a_load_of_many_small_pieces_is_few() {
+    async fn many_small_chunks_are_copied_together() {
         const LOAD: usize = 512 << 10;
-        for piece in [1, 2, 100] {
-            let mut intake =
-                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; piece])), u64::MAX);
-            let load = intake.load(LOAD).await.expect("a load");
-            let bytes: usize = load.iter().map(Bytes::len).sum();
-            assert!((LOAD..LOAD + piece).contains(&bytes), "{bytes}");
-            assert_eq!(load.len(), 1);
+        for chunk in [1, 2, 100] {
+            let mut body =
+                UploadBody::new(EndlessSmallChunks(Bytes::from(vec![b'x'; chunk])), u64::MAX);
+            let chunks = body.read(LOAD).await.expect("a load");
+            let bytes: usize = chunks.iter().map(Bytes::len).sum();
+            assert!((LOAD..LOAD + chunk).contains(&bytes), "{bytes}");
+            assert_eq!(chunks.len(), 1);
         }
     }
 }

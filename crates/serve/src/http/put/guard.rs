@@ -1,16 +1,16 @@
-//! An upload in the hands of a request, which may be dropped at any moment.
+//! An upload in a request's future, which may be dropped at any moment.
 
 use crate::store::{CommittedUpload, DiskThreads, StoreError, Upload};
 
-/// An upload that ends, whoever drops it, where waiting is allowed.
+/// Discards an unfinished upload on a thread that may block, wherever the guard is dropped.
 pub(super) struct UploadGuard {
-    /// `None` when it was given away.
+    /// `None` once the upload was taken.
     upload: Option<Box<Upload>>,
     disk: DiskThreads,
 }
 
 impl UploadGuard {
-    /// Of one that has begun.
+    /// Guards an upload.
     pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
         Self {
             upload: Some(Box::new(upload)),
@@ -18,7 +18,6 @@ impl UploadGuard {
         }
     }
 
-    /// It.
     #[expect(
         clippy::expect_used,
         reason = "it is given away by what consumes the holder's use of it"
@@ -27,15 +26,15 @@ impl UploadGuard {
         self.upload.as_mut().expect("it is held")
     }
 
-    /// For whoever commits it.
+    /// Takes the upload to commit it.
     #[expect(clippy::expect_used, reason = "the same")]
-    pub(super) fn give(&mut self) -> Upload {
+    pub(super) fn take(&mut self) -> Upload {
         *self.upload.take().expect("it is held")
     }
 
-    /// Commits it, if that can be done without waiting.
-    pub(super) fn commit_now(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
-        match self.give().try_commit() {
+    /// Commits the upload if that needs no waiting.
+    pub(super) fn try_commit(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
+        match self.take().try_commit() {
             Ok(done) => Some(done),
             Err(upload) => {
                 self.upload = Some(upload);
@@ -48,7 +47,7 @@ impl UploadGuard {
 impl Drop for UploadGuard {
     fn drop(&mut self) {
         if let Some(upload) = self.upload.take() {
-            // It is begun at once; nobody needs to wait for it.
+            // The task starts at once; nothing needs to wait for it.
             drop(self.disk.run(move || drop(upload)));
         }
     }

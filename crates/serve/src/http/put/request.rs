@@ -1,4 +1,4 @@
-//! What an upload's head asks for, and what can be said to it before its body comes.
+//! What an upload's head asks for, and what can be checked before its body is received.
 
 use std::sync::Arc;
 
@@ -7,63 +7,67 @@ use haul_plan::{Checksum, ExpectedDigest};
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, EXPECT};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::{SMALL, holds, too_long};
+use super::{FIRST_READ, body_too_long_response, conditions_hold};
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::http::FileServer;
-use crate::http::error_response::{ErrorResponse, plain};
+use crate::http::error_response::{ErrorResponse, text_response};
 use crate::observe::BodyRefusal;
 use crate::store::{CachedLookup, FileMetadata, StoreError};
 
-/// Bytes of an upload for which it is looked whether the disk has room, before they come: so many that the look costs nothing beside them.
-const MANY: u64 = 4 << 20;
+/// The server checks the free space beforehand for uploads of at least this many bytes: the check
+/// costs little in comparison.
+const SPACE_CHECK_MIN: u64 = 4 << 20;
 
-/// What is found out before a body is asked for. Little that is on its way is sooner read than refused: that would end the connection.
+/// What is checked before the body is asked for. A small body that has been sent is read rather
+/// than refused, since refusing it would end the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UploadPrecheck {
     /// Nothing.
-    Nothing,
-    /// What needs no disk: a visit to a thread that may wait is dear for each upload, and few are for a folder's name.
-    WhatIsKnown,
-    /// Everything: a condition is to be kept, there may be no room, or whoever sends it waits for a word (100-continue).
-    Everything,
+    Skip,
+    /// What needs no disk: a task on a blocking thread is expensive for each upload, and few
+    /// uploads name a folder.
+    CachedOnly,
+    /// Everything: there is a condition, there may be no space, or the client waits for 100
+    /// Continue.
+    Full,
 }
 
-/// What is asked for.
+/// A parsed upload request.
 #[derive(Debug)]
 pub(crate) struct UploadRequest {
-    /// Where it goes.
+    /// The key to store it under.
     pub(crate) key: ObjectKey,
-    /// What must hold.
+    /// The conditions of the request.
     pub(super) conditions: RequestConditions,
-    /// What the bytes must hash to.
+    /// The expected digests of the body.
     pub(super) digests: Vec<Checksum>,
-    /// Bytes that may come.
-    pub(crate) most: u64,
-    /// Bytes that will come, if its head says how many.
+    /// Maximum bytes of the body.
+    pub(crate) max_bytes: u64,
+    /// The body's length, if the head declares it.
     pub(super) length: Option<u64>,
-    /// Bytes that will come and for which it is to be seen whether there is room: they are many, or more than the quota has beside what is
-    /// there.
-    many: Option<u64>,
-    /// What is found out before the body is asked for.
-    first: UploadPrecheck,
+    /// The body's length, if the free space must be checked: it is large, or larger than the
+    /// quota's unused rest.
+    check_space_for: Option<u64>,
+    /// What is checked before the body is asked for.
+    precheck: UploadPrecheck,
 }
 
 impl UploadRequest {
-    /// A key and nothing else.
-    pub(crate) fn plainly(server: &FileServer, key: ObjectKey) -> Self {
+    /// An upload without conditions or digests.
+    pub(crate) fn unconditional(server: &FileServer, key: ObjectKey) -> Self {
         Self {
             key,
             conditions: RequestConditions::default(),
             digests: Vec::new(),
-            most: server.options.max_body.unwrap_or(u64::MAX),
+            max_bytes: server.options.max_body.unwrap_or(u64::MAX),
             length: None,
-            many: None,
-            first: UploadPrecheck::Nothing,
+            check_space_for: None,
+            precheck: UploadPrecheck::Skip,
         }
     }
 
-    /// The same, if nothing has the key.
+    /// The same upload, if the key has no file yet.
     pub(crate) fn if_new(self) -> Self {
         Self {
             conditions: RequestConditions::if_absent(),
@@ -71,102 +75,113 @@ impl UploadRequest {
         }
     }
 
-    /// Reads a request's fields.
+    /// Parses a request's header fields.
     ///
     /// # Errors
-    /// The answer to one that cannot be done, before any of its body is asked for.
+    /// The response to a request that cannot succeed, before any of its body is asked for.
     pub(crate) fn new(
-        line: &ConnectionState,
+        connection: &ConnectionState,
         key: ObjectKey,
         headers: &HeaderMap,
     ) -> Result<Self, ErrorResponse> {
-        let server = &line.server;
+        let server = &connection.server;
         if headers.contains_key(CONTENT_RANGE) {
-            let text = "a part of a file cannot be put: Content-Range is of no use here";
-            return Err(plain(StatusCode::BAD_REQUEST, text).into());
+            let text = "a part of a file cannot be uploaded: PUT does not support Content-Range";
+            return Err(text_response(StatusCode::BAD_REQUEST, text).into());
         }
-        if is_encoded(headers) {
-            let text = "a file is kept as it is sent, and nothing beside it would say how it is encoded: \
-                put it without Content-Encoding";
-            return Err(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
+        if has_content_coding(headers) {
+            let text = "files are stored as they are sent, without a record of their encoding: \
+                send it without Content-Encoding";
+            return Err(text_response(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into());
         }
         let digests = request_digests(headers)
-            .map_err(|error| plain(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let most = server.options.max_body.unwrap_or(u64::MAX);
+            .map_err(|error| text_response(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let max_bytes = server.options.max_body.unwrap_or(u64::MAX);
         let length = headers
             .get(CONTENT_LENGTH)
             .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-        if length.is_some_and(|length| length > most) {
+        if length.is_some_and(|length| length > max_bytes) {
             server
                 .options
                 .metrics
                 .count_refused_body(BodyRefusal::TooLarge);
-            return Err(too_long(most).into());
+            return Err(body_too_long_response(max_bytes).into());
         }
-        let many = length.filter(|length| *length >= MANY || !server.store.fits_quota(*length));
+        let check_space_for =
+            length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
         let conditions = RequestConditions::parse(headers);
-        let is_large = length.is_none_or(|length| length > SMALL as u64);
-        let first = match (headers.contains_key(EXPECT) || many.is_some(), is_large) {
-            (true, _) => UploadPrecheck::Everything,
-            (false, true) if !conditions.is_empty() => UploadPrecheck::Everything,
-            (false, true) => UploadPrecheck::WhatIsKnown,
-            (false, false) => UploadPrecheck::Nothing,
+        let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
+        let precheck = match (
+            headers.contains_key(EXPECT) || check_space_for.is_some(),
+            is_large,
+        ) {
+            (true, _) => UploadPrecheck::Full,
+            (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
+            (false, true) => UploadPrecheck::CachedOnly,
+            (false, false) => UploadPrecheck::Skip,
         };
         Ok(Self {
             key,
             conditions,
-            digests: digests.into_iter().map(checksum).collect(),
-            most,
+            digests: digests.into_iter().map(to_checksum).collect(),
+            max_bytes,
             length,
-            many,
-            first,
+            check_space_for,
+            precheck,
         })
     }
 
-    /// Looks whether the upload can come to anything before its body is asked for: nobody sends a gigabyte to learn that it was not wanted. What
-    /// counts is the look at the end.
+    /// Checks before the body is asked for whether the upload can succeed, so that no client sends
+    /// a gigabyte in vain. The check at the commit is the one that counts.
     ///
     /// # Errors
-    /// When it cannot.
-    pub(super) async fn look(&self, line: &Arc<ConnectionState>) -> Result<(), StoreError> {
-        let store = Arc::clone(&line.server.store);
-        match self.first {
-            UploadPrecheck::Nothing => return Ok(()),
-            UploadPrecheck::WhatIsKnown => {
+    /// When the upload cannot succeed.
+    pub(super) async fn run_precheck(
+        &self,
+        connection: &Arc<ConnectionState>,
+    ) -> Result<(), StoreError> {
+        let store = Arc::clone(&connection.server.store);
+        match self.precheck {
+            UploadPrecheck::Skip => return Ok(()),
+            UploadPrecheck::CachedOnly => {
                 return match store.try_open_file(&self.key) {
-                    CachedLookup::Ready(found) => is_possible(found.map(drop)),
+                    CachedLookup::Ready(result) => is_creatable(result.map(drop)),
                     CachedLookup::WouldBlock => Ok(()),
                 };
             }
-            UploadPrecheck::Everything => {}
+            UploadPrecheck::Full => {}
         }
-        let (key, conditions, many) = (self.key.clone(), self.conditions.clone(), self.many);
-        let _pause = line.pause();
+        let (key, conditions, check_space_for) = (
+            self.key.clone(),
+            self.conditions.clone(),
+            self.check_space_for,
+        );
+        let _pause = connection.pause();
         let check = move || {
             if conditions.is_empty() {
-                is_possible(store.open_file(&key).map(drop))?;
+                is_creatable(store.open_file(&key).map(drop))?;
             } else {
                 store.check(&key, &|meta: Option<&FileMetadata>| {
-                    holds(&conditions, meta)
+                    conditions_hold(&conditions, meta)
                 })?;
             }
-            many.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
+            check_space_for.map_or(Ok(()), |bytes| store.check_space(&key, bytes))
         };
-        line.server.disk.run(check).await
+        connection.server.disk.run(check).await
     }
 }
 
-/// Whether a file can come to where this was found.
-fn is_possible(found: Result<(), StoreError>) -> Result<(), StoreError> {
-    match found {
+/// Whether a file can be created where this was found.
+fn is_creatable(result: Result<(), StoreError>) -> Result<(), StoreError> {
+    match result {
         Err(error @ (StoreError::IsFolder | StoreError::Conflict)) => Err(error),
-        // What cannot be read can be replaced nevertheless.
+        // A file that cannot be read can be replaced nevertheless.
         _ => Ok(()),
     }
 }
 
-/// Whether what is sent is to be decoded by whoever gets it (RFC 9110 8.4).
-fn is_encoded(headers: &HeaderMap) -> bool {
+/// Whether the body has a content coding (RFC 9110 8.4).
+fn has_content_coding(headers: &HeaderMap) -> bool {
     let plain = |value: &HeaderValue| {
         let text = value.to_str().unwrap_or("?");
         let mut codings = text.split(',').map(str::trim);
@@ -175,8 +190,8 @@ fn is_encoded(headers: &HeaderMap) -> bool {
     !headers.get_all(CONTENT_ENCODING).iter().all(plain)
 }
 
-/// What is expected, as what the store compares with.
-fn checksum(expected: ExpectedDigest) -> Checksum {
+/// Converts an expected digest to the store's type.
+fn to_checksum(expected: ExpectedDigest) -> Checksum {
     Checksum {
         algorithm: expected.algorithm,
         digest: Some(expected.digest),

@@ -1,4 +1,4 @@
-//! JSON: an object a line (RFC 8259), written straight into the line.
+//! JSON: one object on each line (RFC 8259), written straight into the line.
 
 use std::io::Write;
 
@@ -7,13 +7,14 @@ use haul_service::observe::{UtcTimestamp, number};
 use super::{MAX_FIELD_BYTES, redacted_referer, shown_request_target, version_name};
 use crate::observe::AccessRecord;
 
-/// One request as an object without a newline. Fields that are not there are null, so that each object has the same.
+/// Writes one request as an object without a newline. Absent fields are null, so that all objects
+/// have the same keys.
 pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
     UtcTimestamp::from(record.time).rfc3339(line);
     line.extend_from_slice(b"\",\"peer\":");
     match record.peer {
-        // A `Vec` takes all that is written to it.
+        // Writing to a `Vec` cannot fail.
         Some(peer) => drop(write!(line, "\"{}\"", peer.to_canonical())),
         None => line.extend_from_slice(b"null"),
     }
@@ -34,8 +35,8 @@ pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     number(line, record.duration.as_secs(), 0);
     line.push(b'.');
     number(line, u64::from(record.duration.subsec_micros()), 6);
-    let from = record.referer.as_ref().map(redacted_referer);
-    write_json_field(",\"referer\":", from.as_deref(), line);
+    let referer = record.referer.as_ref().map(redacted_referer);
+    write_json_field(",\"referer\":", referer.as_deref(), line);
     let agent = record.user_agent.as_ref();
     let agent = agent.map(|agent| String::from_utf8_lossy(agent.as_bytes()));
     write_json_field(",\"user_agent\":", agent.as_deref(), line);
@@ -46,17 +47,17 @@ pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     line.extend_from_slice(cut);
 }
 
-/// Appends a name with what surrounds it, and a text or null. Control characters are escaped, those above ASCII too: terminals
-/// obey some of them.
+/// Appends a key with its punctuation, and a string or null. Control characters are escaped, also
+/// those above ASCII: terminals obey some of them.
 fn write_json_field(name: &str, text: Option<&str>, line: &mut Vec<u8>) {
     line.extend_from_slice(name.as_bytes());
     let Some(text) = text else {
         line.extend_from_slice(b"null");
         return;
     };
-    let shown = &text[..text.floor_char_boundary(MAX_FIELD_BYTES)];
+    let visible = &text[..text.floor_char_boundary(MAX_FIELD_BYTES)];
     line.push(b'"');
-    for run in shown.split_inclusive(must_escape) {
+    for run in visible.split_inclusive(must_escape) {
         let last = run.chars().next_back().filter(|c| must_escape(*c));
         let plain = run.len() - last.map_or(0, char::len_utf8);
         line.extend_from_slice(&run.as_bytes()[..plain]);
@@ -67,13 +68,13 @@ fn write_json_field(name: &str, text: Option<&str>, line: &mut Vec<u8>) {
             None => {}
         }
     }
-    if shown.len() < text.len() {
+    if visible.len() < text.len() {
         line.extend_from_slice(b"...");
     }
     line.push(b'"');
 }
 
-/// Whether a character cannot stand in a string, or should not: the two separators are newlines to JavaScript.
+/// Whether a character must be escaped, or should be: U+2028 and U+2029 are newlines to JavaScript.
 fn must_escape(c: char) -> bool {
     matches!(c, '"' | '\\' | '\u{2028}' | '\u{2029}') || c.is_control()
 }

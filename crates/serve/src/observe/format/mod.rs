@@ -1,8 +1,10 @@
-//! A request as a line: common, combined, JSON.
+//! The formats of the access log: common, combined, JSON.
 //!
-//! Common and combined are Apache's, to the byte, so that what reads such logs reads these; what a peer sent is escaped as nginx does
-//! (`\xHH` for quotes, backslashes, control bytes and what is not ASCII). JSON is one object a line, by field names of our own. Whatever a
-//! peer sends, a line holds no raw control byte, ends with its only newline, and has a bound; secrets in targets and referers are masked.
+//! Common and combined are Apache's to the byte, so that any tool for such logs reads these; text
+//! from clients is escaped as nginx does (`\xHH` for quotes, backslashes, control bytes and
+//! non-ASCII bytes). JSON has one object on each line, with keys of our own. Whatever a client
+//! sends, a line holds no raw control byte, ends with its only newline, and has a bounded length;
+//! secrets in targets and referers are masked.
 
 mod json;
 mod text;
@@ -14,10 +16,10 @@ use http::{HeaderValue, Version};
 
 use super::AccessRecord;
 
-/// Bytes of one field that a peer sent which are shown at most.
+/// Maximum bytes of a client's field that are shown.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 
-/// How a request is written to the access log.
+/// The format of an access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AccessLogFormat {
     /// Apache's `%h %l %u %t "%r" %>s %b`.
@@ -25,15 +27,15 @@ pub enum AccessLogFormat {
     /// Common with referer and user agent: what most tools expect.
     #[default]
     Combined,
-    /// An object a line, with all there is.
+    /// One JSON object on each line, with all fields.
     Json,
 }
 
-/// No such format.
+/// The text names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no format of access logs: common, combined or json")]
+#[error("`{text}` is not an access log format: use common, combined or json")]
 pub struct AccessLogFormatError {
-    /// What was asked for.
+    /// The text.
     pub text: String,
 }
 
@@ -64,7 +66,8 @@ impl std::str::FromStr for AccessLogFormat {
     }
 }
 
-/// A request's target as it stood in its first line. HTTP/2 has no such line; it is shown as nginx shows it, by path and query.
+/// A request's target as it was in the request line. HTTP/2 has no such line; as in nginx, path and
+/// query are shown.
 fn shown_request_target(record: &AccessRecord) -> Cow<'_, str> {
     let uri = &record.target;
     match uri.path_and_query() {
@@ -75,7 +78,7 @@ fn shown_request_target(record: &AccessRecord) -> Cow<'_, str> {
     }
 }
 
-/// A referer without its secrets.
+/// A referer with its secrets masked.
 fn redacted_referer(value: &HeaderValue) -> Cow<'_, str> {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => redacted_target(text),

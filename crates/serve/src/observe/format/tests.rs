@@ -1,4 +1,4 @@
-//! Lines against those of other servers, and against whatever a peer may send.
+//! Lines compared with those of other servers, and with hostile input.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The request of Apache's manual.
+/// The request in Apache's manual.
 fn frank() -> AccessRecord {
     AccessRecord {
         time: UNIX_EPOCH + Duration::from_millis(971_186_136_250),
@@ -45,7 +45,7 @@ fn object(record: &AccessRecord) -> Value {
 }
 
 #[test]
-fn the_lines_of_apaches_manual_are_written_to_the_byte() {
+fn lines_match_apaches_manual_exactly() {
     let common =
         r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 +0000] "GET /apache_pb.gif HTTP/1.0" 200 2326"#;
     assert_eq!(line(AccessLogFormat::Common, &frank()), common);
@@ -55,7 +55,7 @@ fn the_lines_of_apaches_manual_are_written_to_the_byte() {
 }
 
 #[test]
-fn json_has_all_there_is() {
+fn json_has_all_fields() {
     let text = concat!(
         r#"{"time":"2000-10-10T13:55:36.250Z","peer":"127.0.0.1","user":"frank","method":"GET","target":"/apache_pb.gif","#,
         r#""version":"HTTP/1.0","status":200,"sent":2326,"received":0,"seconds":0.001234,"#,
@@ -65,7 +65,7 @@ fn json_has_all_there_is() {
 }
 
 #[test]
-fn what_is_not_there_is_a_hyphen_or_null() {
+fn absent_fields_are_a_hyphen_or_null() {
     let record = AccessRecord {
         peer: None,
         user: None,
@@ -95,7 +95,7 @@ fn what_is_not_there_is_a_hyphen_or_null() {
 }
 
 #[test]
-fn what_a_peer_sent_ends_no_field() {
+fn client_text_cannot_end_a_field() {
     let record = AccessRecord {
         user: Some("a b\n".into()),
         user_agent: Some(HeaderValue::from_bytes(b"a\"b\\c\td\xFF").unwrap()),
@@ -107,7 +107,7 @@ fn what_a_peer_sent_ends_no_field() {
     let object = object(&record);
     assert_eq!(object["user"], json!("a b\n"));
     assert_eq!(object["user_agent"], json!("a\"b\\c\td\u{FFFD}"));
-    // Controls above ASCII, and newlines that are none to C.
+    // Control characters above ASCII, and newlines that C does not know.
     let record = AccessRecord {
         user: Some("\u{7F}\u{9B}1m\u{2028}".into()),
         ..frank()
@@ -147,7 +147,7 @@ fn secrets_in_targets_and_referers_are_masked_in_every_format() {
 }
 
 #[test]
-fn targets_stand_as_they_were_sent_and_those_of_http2_by_their_path() {
+fn targets_are_logged_as_sent_and_for_http2_by_path() {
     for (target, version, expected) in [
         (
             "http://h:81/a?b=1",
@@ -174,7 +174,7 @@ fn targets_stand_as_they_were_sent_and_those_of_http2_by_their_path() {
 }
 
 #[test]
-fn addresses_are_shown_by_their_own_family() {
+fn mapped_ipv4_addresses_are_shown_as_ipv4() {
     for (peer, expected) in [
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("2001:db8::1", "2001:db8::1"),
@@ -189,7 +189,7 @@ fn addresses_are_shown_by_their_own_family() {
 }
 
 #[test]
-fn long_fields_are_cut_after_they_are_masked() {
+fn long_fields_are_masked_before_they_are_truncated() {
     let long = "\u{E4}".repeat(MAX_FIELD_BYTES);
     let record = AccessRecord {
         target: format!("/?q=//me:{}@h", "s".repeat(MAX_FIELD_BYTES))
@@ -212,20 +212,21 @@ fn long_fields_are_cut_after_they_are_masked() {
 }
 
 #[test]
-fn formats_are_told_by_their_names() {
+fn formats_are_parsed_by_name() {
     assert_eq!("json".parse(), Ok(AccessLogFormat::Json));
     assert_eq!("combined".parse(), Ok(AccessLogFormat::default()));
     let error = "apache".parse::<AccessLogFormat>().unwrap_err();
-    let expected = "`apache` is no format of access logs: common, combined or json";
+    let expected = "`apache` is not an access log format: use common, combined or json";
     assert_eq!(error.to_string(), expected);
 }
 
-/// Any characters, controls among them.
+/// Any characters, with control characters among them.
 fn characters() -> impl Strategy<Value = String> {
     prop::collection::vec(any::<char>(), 0..20).prop_map(String::from_iter)
 }
 
-/// Header values may hold all bytes but controls; a tab is none to HTTP.
+/// Header values may hold all bytes but control characters; HTTP does not count the tab among
+/// those.
 fn header() -> impl Strategy<Value = Option<HeaderValue>> {
     let bytes = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..40),
@@ -262,19 +263,19 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn no_line_has_a_control_byte_whatever_was_sent(record in any_record()) {
+    fn no_line_has_a_control_byte(record in any_record()) {
         for format in [AccessLogFormat::Common, AccessLogFormat::Combined, AccessLogFormat::Json] {
             let text = line(format, &record);
             prop_assert!(!text.chars().any(char::is_control), "{text}");
         }
-        // Quotes stand where fields end and nowhere else.
+        // Quotes are only where fields begin and end.
         let text = line(AccessLogFormat::Combined, &record);
         let expected = if record.user.as_deref() == Some("") { 8 } else { 6 };
         prop_assert_eq!(text.matches('"').count(), expected, "{}", text);
     }
 
     #[test]
-    fn json_parses_back_to_what_was_told(record in any_record()) {
+    fn json_lines_parse_back_to_their_record(record in any_record()) {
         let object = object(&record);
         prop_assert_eq!(&object["user"], &json!(record.user.as_deref()));
         prop_assert_eq!(&object["method"], &json!(record.method.as_ref().unwrap().as_str()));

@@ -1,4 +1,4 @@
-//! Common and combined: fields between spaces, quotes around what a peer sent.
+//! Common and combined: fields separated by spaces, with quotes around client text.
 
 use std::io::Write;
 
@@ -7,15 +7,15 @@ use haul_service::observe::{UtcTimestamp, number};
 use super::{MAX_FIELD_BYTES, redacted_referer, shown_request_target, version_name};
 use crate::observe::AccessRecord;
 
-/// What stands for a field that is not there.
+/// Marks an absent field.
 const ABSENT: &[u8] = b"-";
 
 /// Apache's `%h %l %u %t "%r" %>s %b`.
 pub(super) fn write_common(record: &AccessRecord, line: &mut Vec<u8>) {
     match record.peer {
-        // A `Vec` takes all that is written to it.
+        // Writing to a `Vec` cannot fail.
         Some(peer) => drop(write!(line, "{}", peer.to_canonical())),
-        // As nginx calls it.
+        // As nginx writes it.
         None => line.extend_from_slice(b"unix:"),
     }
     line.extend_from_slice(b" - ");
@@ -61,19 +61,20 @@ fn write_quoted(field: Option<&[u8]>, line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Appends what a peer sent, up to a length, so that it ends no field: all but plain ASCII, and what `also` says, as `\xHH`.
+/// Appends client text, up to a length, so that it ends no field: everything but plain ASCII, and
+/// the bytes in `also`, is written as `\xHH`.
 fn write_escaped(field: &[u8], also: &[u8], line: &mut Vec<u8>) {
-    let shown = &field[..field.len().min(MAX_FIELD_BYTES)];
+    let visible = &field[..field.len().min(MAX_FIELD_BYTES)];
     let is_plain = |byte: u8| {
         (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\' && !also.contains(&byte)
     };
-    for run in shown.chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
+    for run in visible.chunk_by(|a, b| is_plain(*a) && is_plain(*b)) {
         match run {
             [byte] if !is_plain(*byte) => drop(write!(line, "\\x{byte:02X}")),
             plain => line.extend_from_slice(plain),
         }
     }
-    if shown.len() < field.len() {
+    if visible.len() < field.len() {
         line.extend_from_slice(b"...");
     }
 }

@@ -1,40 +1,40 @@
-//! What goes wrong, by kinds that an operator would tell apart: the values of labels, and so a fixed few.
+//! Faults and refusals, as the fixed label values of metrics.
 
 /// What went wrong with a connection or a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConnectionFault {
     /// A TLS handshake took too long.
     TlsTimeout,
-    /// A head did not come whole in time.
+    /// A head was not complete in time.
     HeadTimeout,
-    /// A body came too slowly, or stopped.
+    /// A body was too slow, or stalled.
     BodyTimeout,
-    /// The peer did not take its answer.
+    /// The client did not read the response.
     SendTimeout,
-    /// Nothing was asked for too long. The usual end of a kept connection, and no harm.
+    /// A connection was idle for too long: the usual end of a kept connection, and harmless.
     IdleTimeout,
-    /// A running request was cut off at shutdown, when the grace time was over.
+    /// A request was dropped at shutdown when the grace period was over.
     GraceTimeout,
     /// A TLS handshake failed.
     TlsHandshake,
-    /// What came was not HTTP.
+    /// The client did not speak HTTP.
     Protocol,
-    /// The peer went away within a request or its answer.
+    /// The client went away during a request or its response.
     Aborted,
     /// Reading from or writing to a connection failed otherwise.
     Io,
     /// Reading from or writing to the disk failed.
     Disk,
-    /// A file became shorter while it was sent.
+    /// A file shrank while it was sent.
     ShortFile,
-    /// A connection could not be accepted: descriptors ran out, mostly.
+    /// A connection could not be accepted: mostly because descriptors ran out.
     Accept,
-    /// A file could not be opened, for descriptors ran out.
+    /// A file could not be opened because descriptors ran out.
     Descriptors,
 }
 
 impl ConnectionFault {
-    /// All of them, in the order of their numbers.
+    /// All faults, in numeric order.
     pub const ALL: [Self; 14] = [
         Self::TlsTimeout,
         Self::HeadTimeout,
@@ -52,7 +52,7 @@ impl ConnectionFault {
         Self::Descriptors,
     ];
 
-    /// As a label's value.
+    /// The label value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,23 +74,23 @@ impl ConnectionFault {
     }
 }
 
-/// Why a request's body was not taken.
+/// Why a request's body was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BodyRefusal {
-    /// More than one body may have.
+    /// Longer than a body may be.
     TooLarge,
-    /// More than all files may have.
+    /// The quota is used up.
     Quota,
     /// The disk is full.
     DiskFull,
-    /// Another digest than its request said.
+    /// The digest does not match.
     Digest,
-    /// Fewer bytes than its request said.
+    /// Fewer bytes than declared.
     Short,
 }
 
 impl BodyRefusal {
-    /// All of them, in the order of their numbers.
+    /// All refusals, in numeric order.
     pub const ALL: [Self; 5] = [
         Self::TooLarge,
         Self::Quota,
@@ -99,7 +99,7 @@ impl BodyRefusal {
         Self::Short,
     ];
 
-    /// As a label's value.
+    /// The label value.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -118,12 +118,12 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn each_kind_stands_at_its_number_and_has_a_name_of_its_own() {
-        for (at, fault) in ConnectionFault::ALL.into_iter().enumerate() {
-            assert_eq!(fault as usize, at);
+    fn each_kind_has_its_index_and_a_unique_name() {
+        for (index, fault) in ConnectionFault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, index);
         }
-        for (at, why) in BodyRefusal::ALL.into_iter().enumerate() {
-            assert_eq!(why as usize, at);
+        for (index, reason) in BodyRefusal::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, index);
         }
         let names: HashSet<_> = ConnectionFault::ALL
             .into_iter()

@@ -1,8 +1,9 @@
-//! The numbers of a server: requests, bytes, times, connections, what went wrong.
+//! The metrics of a server: requests, bytes, durations, connections, faults.
 //!
-//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two more; each is relaxed and on a line that
-//! the thread has to itself. Names, units and labels are in `tell` alone. There are no labels that a peer could make up: methods
-//! and codes are classes, so the number of series is fixed.
+//! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two
+//! more; each is relaxed and on a cache line of the thread. Only `tell` knows names, units and
+//! labels. No label has a value that a client could choose: methods and status codes are grouped in
+//! classes, so the number of series is fixed.
 
 mod faults;
 
@@ -16,34 +17,34 @@ use http::{Method, StatusCode};
 
 pub use faults::{BodyRefusal, ConnectionFault};
 
-/// The methods that are told apart, and all others.
+/// Methods that are counted apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];
 
-/// The classes of status codes, and what is in none.
+/// Classes of status codes, and codes in no class.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
 
-/// Counters of bytes.
+/// Indices of the byte counters.
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Counters of what lasts: begun and ended. What lies between is under way.
+/// Indices of start and end counters. The difference is in progress.
 const STARTED: usize = 0;
 const ENDED: usize = 1;
 
-/// All numbers of one server. Shared by its threads behind an `Arc`.
+/// All metrics of one server. Its threads share it in an `Arc`.
 #[derive(Debug, Default)]
 pub struct ServeMetrics {
-    /// A row of codes for each method.
+    /// A row of status classes for each method.
     requests: ShardedCounters<{ METHODS.len() * CODES.len() }>,
-    /// From a request's first line to the last byte of its answer.
+    /// From a request's head to the last byte of its response.
     durations: DurationHistogram,
-    /// Of bodies, without heads and framing.
+    /// Bytes of bodies, without heads and framing.
     bytes: ShardedCounters<2>,
-    /// Accepted and closed.
+    /// Accepted and closed connections.
     connections: ShardedCounters<2>,
-    /// Closed at once, for there were too many.
+    /// Connections that were dropped because every thread's queue was full.
     refused_connections: ShardedCounters<1>,
-    /// Bodies of requests being taken in.
+    /// Started and ended uploads.
     uploads: ShardedCounters<2>,
     /// By [`ConnectionFault`].
     faults: ShardedCounters<{ ConnectionFault::ALL.len() }>,
@@ -51,69 +52,71 @@ pub struct ServeMetrics {
     refused_bodies: ShardedCounters<{ BodyRefusal::ALL.len() }>,
 }
 
-/// A connection or an upload that is under way until this is dropped.
+/// A connection or an upload that is in progress until this is dropped.
 #[derive(Debug)]
 #[must_use = "what it counts ends when it is dropped"]
 pub struct GaugeGuard {
     /// Where its end is counted.
     metrics: Arc<ServeMetrics>,
-    /// Which of them it is.
+    /// The counters of its kind.
     counters: fn(&ServeMetrics) -> &ShardedCounters<2>,
 }
 
 impl ServeMetrics {
-    /// All at zero.
+    /// All zero.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Counts a request whose answer has ended, well or not. Its bytes are counted apart, as they go.
+    /// Counts a request whose response has ended, complete or not. Its bytes are counted
+    /// separately.
     #[inline]
-    pub fn count_request(&self, method: &Method, status: StatusCode, took: Duration) {
+    pub fn count_request(&self, method: &Method, status: StatusCode, duration: Duration) {
         let cell = method_class(method) * CODES.len() + code_class(status);
         self.requests.add(cell, 1);
-        self.durations.observe(took);
+        self.durations.observe(duration);
     }
 
-    /// Counts bytes of answers' bodies: chunk by chunk, so that large ones show while they go, or all at the end.
+    /// Counts bytes of response bodies: chunk by chunk, so that large ones show while they are
+    /// sent, or all at the end.
     #[inline]
     pub fn count_sent(&self, bytes: u64) {
         self.bytes.add(SENT, bytes);
     }
 
-    /// Counts bytes of requests' bodies.
+    /// Counts bytes of request bodies.
     #[inline]
     pub fn count_received(&self, bytes: u64) {
         self.bytes.add(RECEIVED, bytes);
     }
 
-    /// Counts a connection that was accepted, and is open until what this returns is dropped.
+    /// Counts an accepted connection, open until the guard is dropped.
     pub fn track_connection(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.connections)
     }
 
-    /// Counts a connection that was closed at once, for there were too many.
+    /// Counts a connection that was dropped because every thread's queue was full.
     pub fn count_refused_connection(&self) {
         self.refused_connections.add(0, 1);
     }
 
-    /// Counts an upload, which is under way until what this returns is dropped.
+    /// Counts an upload, in progress until the guard is dropped.
     pub fn track_upload(self: &Arc<Self>) -> GaugeGuard {
         self.track(|metrics| &metrics.uploads)
     }
 
-    /// Counts what went wrong with a connection or a request.
+    /// Counts a fault of a connection or a request.
     pub fn count_fault(&self, fault: ConnectionFault) {
         self.faults.add(fault as usize, 1);
     }
 
-    /// Counts a request's body that was not taken.
-    pub fn count_refused_body(&self, why: BodyRefusal) {
-        self.refused_bodies.add(why as usize, 1);
+    /// Counts a refused request body.
+    pub fn count_refused_body(&self, reason: BodyRefusal) {
+        self.refused_bodies.add(reason as usize, 1);
     }
 
-    /// These numbers alone, in Prometheus' text format.
+    /// These metrics alone, in Prometheus' text format.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = MetricsText::default();
@@ -135,25 +138,25 @@ impl ServeMetrics {
         for (row, method) in METHODS.into_iter().enumerate() {
             for (column, code) in CODES.into_iter().enumerate() {
                 let count = self.requests.sum(row * CODES.len() + column);
-                // What never happened is left out, but for the one that every dashboard begins with.
+                // Samples of zero are left out, except the one that every dashboard shows first.
                 if count > 0 || (method, code) == ("GET", "2xx") {
                     family.sample(&[("method", method), ("code", code)], count);
                 }
             }
         }
-        let help = "Time from a request's head to the end of its answer.";
+        let help = "Time from a request's head to the end of its response.";
         self.durations
             .tell("haul_http_request_duration_seconds", help, out);
         let bytes = [
             (
                 "haul_http_response_body_bytes_total",
                 SENT,
-                "Bytes of answers' bodies sent.",
+                "Bytes of response bodies sent.",
             ),
             (
                 "haul_http_request_body_bytes_total",
                 RECEIVED,
-                "Bytes of requests' bodies received.",
+                "Bytes of request bodies received.",
             ),
         ];
         for (name, counter, help) in bytes {
@@ -176,7 +179,7 @@ impl ServeMetrics {
             help,
             accepted,
         );
-        let help = "Connections closed at once, for there were too many.";
+        let help = "Connections closed at once because every thread was busy.";
         let refused = self.refused_connections.sum(0);
         out.single(
             "haul_connections_refused_total",
@@ -184,33 +187,33 @@ impl ServeMetrics {
             help,
             refused,
         );
-        let (uploads, begun) = in_progress_and_total(&self.uploads);
+        let (uploads, started) = in_progress_and_total(&self.uploads);
         out.single(
             "haul_uploads_in_flight",
             MetricKind::Gauge,
-            "Uploads under way now.",
+            "Uploads in progress now.",
             uploads,
         );
         out.single(
             "haul_uploads_total",
             MetricKind::Counter,
-            "Uploads begun.",
-            begun,
+            "Uploads started.",
+            started,
         );
     }
 
     fn write_faults(&self, out: &mut MetricsText) {
-        let help = "What went wrong with connections and requests, by kind.";
+        let help = "Faults of connections and requests, by kind.";
         let mut family = out.family("haul_errors_total", MetricKind::Counter, help);
         for fault in ConnectionFault::ALL {
             family.sample(&[("kind", fault.name())], self.faults.sum(fault as usize));
         }
-        let help = "Bodies of requests that were not taken, by reason.";
+        let help = "Request bodies refused, by reason.";
         let mut family = out.family("haul_bodies_refused_total", MetricKind::Counter, help);
-        for why in BodyRefusal::ALL {
+        for reason in BodyRefusal::ALL {
             family.sample(
-                &[("reason", why.name())],
-                self.refused_bodies.sum(why as usize),
+                &[("reason", reason.name())],
+                self.refused_bodies.sum(reason as usize),
             );
         }
     }
@@ -230,14 +233,15 @@ impl Drop for GaugeGuard {
     }
 }
 
-/// How many are under way, and how many ever began. Ends are read first, so that none counts whose beginning does not.
+/// How many are in progress, and how many were ever started. The ends are read first, so that no
+/// end is counted without its start.
 fn in_progress_and_total(counters: &ShardedCounters<2>) -> (u64, u64) {
     let ended = counters.sum(ENDED);
-    let begun = counters.sum(STARTED);
-    (begun.saturating_sub(ended), begun)
+    let started = counters.sum(STARTED);
+    (started.saturating_sub(ended), started)
 }
 
-/// The place of a method in [`METHODS`].
+/// Index of a method in [`METHODS`].
 fn method_class(method: &Method) -> usize {
     let name = method.as_str();
     let other = METHODS.len() - 1;
@@ -247,7 +251,7 @@ fn method_class(method: &Method) -> usize {
         .unwrap_or(other)
 }
 
-/// The place of a code in [`CODES`].
+/// Index of a status code in [`CODES`].
 fn code_class(status: StatusCode) -> usize {
     match status.as_u16() / 100 {
         class @ 1..=5 => usize::from(class) - 1,

@@ -1,4 +1,4 @@
-//! What is counted is told, under names that do not change.
+//! Metrics are exported under stable names.
 
 use super::*;
 
@@ -20,9 +20,9 @@ fn count(metrics: &Arc<ServeMetrics>, sample: &str) -> u64 {
 }
 
 #[test]
-fn requests_are_told_by_method_and_class() {
+fn requests_are_counted_by_method_and_class() {
     let metrics = Arc::new(ServeMetrics::new());
-    let took = Duration::from_millis(3);
+    let duration = Duration::from_millis(3);
     for (method, status, times) in [
         (Method::GET, 200, 3),
         (Method::GET, 206, 2),
@@ -32,7 +32,7 @@ fn requests_are_told_by_method_and_class() {
         (Method::TRACE, 999, 1),
     ] {
         for _ in 0..times {
-            metrics.count_request(&method, StatusCode::from_u16(status).unwrap(), took);
+            metrics.count_request(&method, StatusCode::from_u16(status).unwrap(), duration);
         }
     }
     metrics.count_sent(1000);
@@ -64,7 +64,7 @@ fn requests_are_told_by_method_and_class() {
 }
 
 #[test]
-fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
+fn gauges_count_until_the_guard_is_dropped_on_any_thread() {
     let metrics = Arc::new(ServeMetrics::new());
     let first = metrics.track_connection();
     let second = metrics.track_connection();
@@ -84,7 +84,7 @@ fn what_lasts_is_under_way_until_it_is_dropped_wherever_that_is() {
 }
 
 #[test]
-fn faults_and_refusals_are_told_by_kind() {
+fn faults_and_refusals_are_counted_by_kind() {
     let metrics = Arc::new(ServeMetrics::new());
     metrics.count_fault(ConnectionFault::ShortFile);
     metrics.count_fault(ConnectionFault::ShortFile);

@@ -1,11 +1,11 @@
-//! What the heads of a form say: where parts begin, and what a file is called (RFC 7578 4.2, and what browsers do).
+//! The heads of a form: the boundary, and the names of files (RFC 7578 4.2, and what browsers do).
 
 use super::FormError;
 
-/// Fields of a part's head.
+/// Maximum fields of a part's head.
 const MOST_FIELDS: usize = 16;
 
-/// Bytes of the longest boundary (RFC 2046 5.1.1).
+/// Maximum bytes of a boundary (RFC 2046 5.1.1).
 const LONGEST_BOUNDARY: usize = 70;
 
 /// The boundary, if the content is a form.
@@ -20,7 +20,7 @@ pub(super) fn boundary(content_type: &str) -> Option<Vec<u8>> {
     (is_plain && has_length).then_some(boundary)
 }
 
-/// What the file in a part is called, of whose head this is the whole. `None` when it is no file.
+/// The file name in a part's head. `None` if the part is not a file.
 pub(super) fn file_name(head: &[u8]) -> Result<Option<Vec<u8>>, FormError> {
     let malformed = FormError::Malformed("a part's head cannot be read");
     let mut fields = [httparse::EMPTY_HEADER; MOST_FIELDS];
@@ -46,7 +46,7 @@ pub(super) fn file_name(head: &[u8]) -> Result<Option<Vec<u8>>, FormError> {
         .filter(|name| !name.is_empty()))
 }
 
-/// A parameter's value: a word, or what stands in quotes.
+/// A parameter's value, quoted or not.
 fn parameter(text: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     let mut rest = text;
     loop {
@@ -61,7 +61,7 @@ fn parameter(text: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// The value at the beginning of a text, and what follows it.
+/// The value at the beginning of a text, and the rest.
 fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
         let end = text
@@ -74,11 +74,12 @@ fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut at = 0;
     loop {
         let byte = *quoted.get(at)?;
-        let behind = quoted.get(at + 1..).unwrap_or_default();
+        let rest = quoted.get(at + 1..).unwrap_or_default();
         match byte {
-            b'"' => return Some((value, behind)),
-            // Browsers leave a backslash as it is, others escape a quote with one. Before the last quote it is a name's own.
-            b'\\' if behind.first() == Some(&b'"') && !ends(&behind[1..]) => {
+            b'"' => return Some((value, rest)),
+            // Browsers leave a backslash as it is, other clients escape a quote with one. Before
+            // the last quote it belongs to the name.
+            b'\\' if rest.first() == Some(&b'"') && !ends(&rest[1..]) => {
                 value.push(b'"');
                 at += 1;
             }
@@ -88,12 +89,13 @@ fn value(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     }
 }
 
-/// Whether a value ends before this.
+/// Whether a value ends before this text.
 fn ends(text: &[u8]) -> bool {
     matches!(text.trim_ascii_start().first(), None | Some(b';'))
 }
 
-/// Undoes what browsers do to the three bytes that cannot stand in quotes (HTML 4.10.21.8), and to no other.
+/// Undoes the escapes of the three bytes that browsers cannot put into quotes (HTML 4.10.21.8), and
+/// no others.
 fn unescaped(name: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(name.len());
     let mut rest = name;
@@ -110,7 +112,7 @@ fn unescaped(name: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// What follows the last slash; of a path of Windows, the last backslash.
+/// The part after the last slash; for a Windows path, after the last backslash.
 fn last_segment(name: &[u8]) -> &[u8] {
     let is_windows = matches!(name, [drive, b':', b'\\', ..] if drive.is_ascii_alphabetic());
     let is_end = |byte: &u8| *byte == b'/' || (is_windows && *byte == b'\\');
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_files_are_called_by_the_last_segment_of_what_browsers_say() {
+    fn d1_form_files_are_named_by_the_last_segment_only() {
         let cases: [(&str, Option<&str>); 18] = [
             (
                 "form-data; name=\"file\"; filename=\"a b.txt\"",
@@ -203,10 +205,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_come_back_from_what_browsers_write(name in "[^/\0\u{1}-\u{1f}\u{7f}]{1,20}") {
-            // A percent sign may be one of theirs, a drive is cut off.
+        fn form_file_names_survive_a_round_trip(name in "[^/\0\u{1}-\u{1f}\u{7f}]{1,20}") {
+            // A percent sign may begin an escape, and a drive is cut off.
             prop_assume!(!name.contains('%') && !name.contains(':'));
-            // Before a quote, nobody can tell whose a backslash is.
+            // Before a quote, a backslash is ambiguous.
             prop_assume!(!name.contains("\\\""));
             let written = name.replace('"', "%22");
             let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{written}\"\r\n\r\n");

@@ -1,4 +1,4 @@
-//! Forms as browsers send them, whole and cut off.
+//! Forms as browsers send them, whole and truncated.
 
 use std::convert::Infallible;
 
@@ -19,7 +19,7 @@ fn form(body: &[u8], len: usize) -> FormReader<TestChunks> {
     FormReader::new(TYPE, folder, stream::iter(chunks)).expect("a form")
 }
 
-/// All files of a form, as far as it goes.
+/// Reads all files of a form, as far as it goes.
 async fn read(mut form: FormReader<TestChunks>) -> (Vec<(String, Vec<u8>)>, Option<FormError>) {
     let mut files = Vec::new();
     loop {
@@ -47,7 +47,7 @@ fn part(disposition: &str, content: &[u8]) -> Vec<u8> {
     [head.as_bytes(), content, b"\r\n"].concat()
 }
 
-/// Two files, a field, and the part of an input in which nothing was chosen.
+/// Three files, a field, and the part of an input in which no file was chosen.
 fn body() -> Vec<u8> {
     [
         part("name=\"file\"; filename=\"a.txt\"", b"first\r\n--XY"),
@@ -61,7 +61,7 @@ fn body() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn files_go_to_the_folder_however_the_body_comes() {
+async fn form_files_are_read_whatever_the_chunk_size() {
     let expected = [
         ("/in/a.txt".to_owned(), b"first\r\n--XY".to_vec()),
         ("/in/%C3%A4%20%22.bin".to_owned(), vec![0, 255, 13, 10]),
@@ -75,16 +75,16 @@ async fn files_go_to_the_folder_however_the_body_comes() {
 }
 
 #[tokio::test]
-async fn d3_a_form_cut_off_at_any_byte_ends_in_an_error() {
+async fn d3_a_form_truncated_at_any_byte_is_an_error() {
     let body = body();
-    // The last line's end is not waited for.
+    // The last line end is not needed.
     for end in 0..body.len() - 2 {
         let (files, error) = read(form(&body[..end], 64)).await;
         assert!(
             matches!(error, Some(FormError::Truncated)),
             "{end}: {error:?}"
         );
-        // Those before it were complete.
+        // The files before it were complete.
         assert!(files.len() <= 3);
         let (whole, _) = read(form(&body, 64)).await;
         assert_eq!(files[..], whole[..files.len()]);
@@ -92,7 +92,7 @@ async fn d3_a_form_cut_off_at_any_byte_ends_in_an_error() {
 }
 
 #[tokio::test]
-async fn files_can_be_passed_over() {
+async fn files_can_be_skipped() {
     let mut form = form(&body(), 5);
     let mut keys = Vec::new();
     while let Some(key) = form.next_file().await.expect("a form") {
@@ -104,7 +104,7 @@ async fn files_can_be_passed_over() {
 }
 
 #[tokio::test]
-async fn d1_names_that_no_key_can_have_are_refused() {
+async fn d1_form_file_names_that_are_no_keys_are_refused() {
     for name in ["..", "a/..", "x\0y"] {
         let body = part(&format!("name=\"file\"; filename=\"{name}\""), b"x");
         let (files, error) = read(form(&body, 999)).await;
@@ -133,7 +133,7 @@ async fn too_many_parts_are_refused() {
 }
 
 #[tokio::test]
-async fn what_the_body_says_is_told() {
+async fn errors_of_the_body_are_passed_on() {
     let chunks = stream::iter([Err::<Bytes, _>(std::io::Error::other("reset"))]);
     let mut form = FormReader::new(TYPE, ObjectKey::root(), chunks).expect("a form");
     let error = form.next_file().await.expect_err("it broke");

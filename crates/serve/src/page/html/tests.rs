@@ -1,4 +1,5 @@
-//! Pages: nothing hostile gets through, links lead where they say, and what is not allowed is not there.
+//! Pages: hostile names do no harm, links lead to their targets, and a page offers only what is
+//! allowed.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,8 +34,8 @@ fn entry(name: &[u8], kind: EntryKind) -> FolderEntry {
 }
 
 fn html(listing: FolderListing, options: ListingPageOptions) -> String {
-    let pieces: Vec<Bytes> = render(listing, options).collect();
-    String::from_utf8(pieces.concat()).expect("UTF-8")
+    let chunks: Vec<Bytes> = render(listing, options).collect();
+    String::from_utf8(chunks.concat()).expect("UTF-8")
 }
 
 fn writable() -> ListingPageOptions {
@@ -45,12 +46,13 @@ fn writable() -> ListingPageOptions {
     }
 }
 
-/// The page without its style, script and icons, which are ours.
+/// The page without its style, script and icons, which are constant.
 fn without_assets(html: &str) -> String {
     html.replace(STYLE, "").replace(SCRIPT, "")
 }
 
-/// All tags of a page, in order, and the values of the attribute `href`, unescaped. Panics where the markup is not well made.
+/// All tags of a page, in order, and the values of the attribute `href`, unescaped. Panics if the
+/// markup is malformed.
 fn tags_and_hrefs(html: &str) -> (Vec<String>, Vec<String>) {
     let (mut tags, mut hrefs) = (Vec::new(), Vec::new());
     for part in html.split('<').skip(1) {
@@ -76,28 +78,28 @@ fn tags_and_hrefs(html: &str) -> (Vec<String>, Vec<String>) {
 
 proptest! {
     #[test]
-    fn d1_no_name_is_markup_and_every_link_leads_to_its_key(
+    fn d1_names_are_escaped_and_links_lead_to_their_keys(
         name in prop::collection::vec(any::<u8>(), 1..40),
-        above in prop::collection::vec(any::<u8>(), 1..20),
+        parents in prop::collection::vec(any::<u8>(), 1..20),
         is_folder: bool,
     ) {
-        let Ok(folder) = ObjectKey::root().child(&above) else { return Ok(()); };
+        let Ok(folder) = ObjectKey::root().child(&parents) else { return Ok(()); };
         let Ok(key) = folder.child(&name) else { return Ok(()); };
         let kind = if is_folder { EntryKind::Folder } else { EntryKind::File };
-        let page = |above: &[u8], name: &[u8]| {
+        let page = |parents: &[u8], name: &[u8]| {
             let mut listing = listing("/", vec![entry(name, kind)]);
-            listing.key = ObjectKey::root().child(above).expect("a key");
+            listing.key = ObjectKey::root().child(parents).expect("a key");
             without_assets(&html(listing, writable()))
         };
-        let (tags, hrefs) = tags_and_hrefs(&page(&above, &name));
+        let (tags, hrefs) = tags_and_hrefs(&page(&parents, &name));
         let (plain_tags, plain_hrefs) = tags_and_hrefs(&page(b"x", b"y"));
         // Whatever the names are, the page has the same tags.
         prop_assert_eq!(tags, plain_tags);
         let at = plain_hrefs.iter().position(|href| href == if is_folder { "y/" } else { "y" }).expect("the link");
         let base = url::Url::parse("http://host/").expect("a URL").join(&format!("{}/", folder.escaped())).expect("a URL");
         let target = base.join(&hrefs[at]).expect("a URL");
-        let named = ObjectKey::parse(target.path()).expect("a key");
-        prop_assert_eq!((named.key, named.is_folder), (key, is_folder));
+        let path = ObjectKey::parse(target.path()).expect("a key");
+        prop_assert_eq!((path.key, path.is_folder), (key, is_folder));
         prop_assert_eq!((target.host_str(), target.query(), target.fragment()), (Some("host"), None, None));
     }
 }
@@ -117,7 +119,7 @@ fn hostile_names_are_shown_harmless() {
         .map(|name| entry(name, EntryKind::File))
         .collect();
     let page = without_assets(&html(listing("/", entries), writable()));
-    for there in [
+    for expected in [
         "<bdi>&lt;script&gt;alert(1)&lt;/script&gt;</bdi>",
         "href=\"%22onmouseover=%22alert(1)\"",
         "href=\"javascript%3Aalert(1)\"",
@@ -127,13 +129,13 @@ fn hostile_names_are_shown_harmless() {
         "href=\"%FF%FE\"",
         "<bdi>&lt;b&gt;&#39;&quot;&amp;</bdi>",
     ] {
-        assert!(page.contains(there), "{there}\n{page}");
+        assert!(page.contains(expected), "{expected}\n{page}");
     }
     assert!(!page.contains('\u{202e}') && page.matches("<script>").count() == 1);
 }
 
 #[test]
-fn what_is_not_allowed_is_not_on_the_page() {
+fn forbidden_actions_are_not_on_the_page() {
     let entries = || vec![entry(b"f", EntryKind::File)];
     let read_only = ListingPageOptions {
         has_tar_link: false,
@@ -144,15 +146,15 @@ fn what_is_not_allowed_is_not_on_the_page() {
         assert!(!page.contains(absent), "{absent}");
     }
     let page = without_assets(&html(listing("/a/", entries()), writable()));
-    for there in [
+    for expected in [
         "<form",
         "aria-label=\"Delete f\"",
         "format=tar",
         "Signed in",
     ] {
-        assert!(page.contains(there), "{there}");
+        assert!(page.contains(expected), "{expected}");
     }
-    // What cannot be had is not linked to.
+    // An entry that cannot be downloaded has no link.
     let page = without_assets(&html(
         listing("/", vec![entry(b"pipe", EntryKind::Other)]),
         writable(),
@@ -163,7 +165,7 @@ fn what_is_not_allowed_is_not_on_the_page() {
 }
 
 #[test]
-fn breadcrumbs_lead_up_one_by_one() {
+fn breadcrumbs_link_to_each_parent() {
     let page = without_assets(&html(
         listing("/a/b%20c/d/", Vec::new()),
         ListingPageOptions::default(),
@@ -172,7 +174,7 @@ fn breadcrumbs_lead_up_one_by_one() {
                   <li><a href=\"../\"><bdi>b c</bdi></a></li></ol>";
     assert!(page.contains(crumbs), "{page}");
     assert!(page.contains("<h1><bdi>d</bdi></h1>") && page.contains("Parent folder"));
-    assert!(page.contains("Nothing is in this folder."));
+    assert!(page.contains("This folder is empty."));
     let top = without_assets(&html(
         listing("/", Vec::new()),
         ListingPageOptions::default(),
@@ -185,7 +187,7 @@ fn breadcrumbs_lead_up_one_by_one() {
 }
 
 #[test]
-fn the_deepest_path_has_a_short_trail() {
+fn the_deepest_path_has_few_breadcrumbs() {
     let path = "/a".repeat(1999);
     let page = without_assets(&html(
         listing(&path, Vec::new()),
@@ -210,7 +212,7 @@ fn sizes_and_times_are_exact_beneath_what_is_shown() {
 }
 
 #[test]
-fn the_links_of_a_page_are_queries_that_we_read() {
+fn the_links_of_a_page_are_valid_queries() {
     let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
     let mut part = listing("/", vec![entry(b"f", EntryKind::File)]);
     part.request.limit = 7;
@@ -249,7 +251,7 @@ fn the_links_of_a_page_are_queries_that_we_read() {
 }
 
 #[test]
-fn the_policy_fits_the_page() {
+fn the_content_security_policy_matches_the_page() {
     let page = html(listing("/", Vec::new()), writable());
     let policy = content_security_policy();
     for (open, close, directive) in [
@@ -267,7 +269,8 @@ fn the_policy_fits_the_page() {
     let rest = without_assets(&page);
     assert!(!rest.contains(" style=") && !rest.contains(" onclick"));
     assert!(!STYLE.contains("@import") && !STYLE.replace("url(\"data:", "").contains("url("));
-    // Nothing is fetched from elsewhere: the one address, of an icon in the page itself, is a vocabulary's name.
+    // Nothing is loaded from elsewhere: the only address, in an inline icon, is the name of an XML
+    // namespace.
     assert_eq!(
         rest.matches("http://").count() + rest.matches("https://").count(),
         1
@@ -275,16 +278,16 @@ fn the_policy_fits_the_page() {
 }
 
 #[test]
-fn a_long_list_comes_in_pieces() {
+fn a_long_listing_is_rendered_in_chunks() {
     let entries = (0..5000).map(|number| entry(format!("{number}").as_bytes(), EntryKind::File));
-    let pieces: Vec<Bytes> = render(
+    let chunks: Vec<Bytes> = render(
         listing("/", entries.collect()),
         ListingPageOptions::default(),
     )
     .collect();
-    assert!(pieces.len() > 8 && pieces.iter().all(|piece| piece.len() < 70_000));
+    assert!(chunks.len() > 8 && chunks.iter().all(|chunk| chunk.len() < 70_000));
     assert_eq!(
-        String::from_utf8(pieces.concat())
+        String::from_utf8(chunks.concat())
             .expect("UTF-8")
             .matches("<tr>")
             .count(),

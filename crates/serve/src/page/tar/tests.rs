@@ -1,4 +1,4 @@
-//! Archives, read back by others: GNU tar, Python's tarfile, and the crate's own reader.
+//! Archives, read by GNU tar, Python's tarfile and the crate's own reader.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,13 +20,13 @@ fn tar(top: &Path, path: &str) -> FolderTar {
 }
 
 fn pack(top: &Path, path: &str) -> Vec<u8> {
-    let pieces: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
-    let pieces = pieces.expect("a whole archive");
-    assert!(pieces.iter().all(|piece| piece.len() <= CHUNK + BLOCK));
-    pieces.concat()
+    let chunks: Result<Vec<Bytes>, FolderTarError> = tar(top, path).collect();
+    let chunks = chunks.expect("a whole archive");
+    assert!(chunks.iter().all(|chunk| chunk.len() <= CHUNK + BLOCK));
+    chunks.concat()
 }
 
-/// What is in an archive, with the bytes of files, by another reader.
+/// The entries of an archive with the bytes of files, by another reader.
 fn read(archive: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut archive = ::tar::Archive::new(archive);
     let entries = archive.entries().expect("entries").map(|entry| {
@@ -38,7 +38,7 @@ fn read(archive: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
     entries.collect()
 }
 
-/// What lies in a directory, in the same form.
+/// The entries of a directory, in the same form.
 fn walk(top: &Path, at: &Path, found: &mut BTreeMap<Vec<u8>, Vec<u8>>) {
     let name = at
         .strip_prefix(top)
@@ -92,7 +92,7 @@ fn tree() -> tempfile::TempDir {
     }
     fs::write(deep.join("f".repeat(255)), "deep").expect("a file");
     fs::write(x.join(OsStr::from_bytes(b"\xff<>\n\"")), "odd").expect("a file");
-    // Names that end just at the edge of a header's field.
+    // Names that just fit a header's field.
     for len in 96..=100 {
         fs::write(x.join("n".repeat(len)), len.to_string()).expect("a file");
     }
@@ -103,15 +103,15 @@ fn tree() -> tempfile::TempDir {
 }
 
 #[test]
-fn an_archive_holds_what_the_folder_holds() {
+fn an_archive_contains_the_whole_folder() {
     let top = tree();
     let mut model = BTreeMap::new();
     walk(top.path(), &top.path().join("x"), &mut model);
-    // The top itself is made by its content.
+    // The top folder exists by its content.
     model.remove(&b"x/"[..]);
     assert_eq!(model.len(), 15);
     assert_eq!(read(&pack(top.path(), "/x")), model);
-    // Of the root, the same, beneath a name of its own.
+    // For the root, the same beneath a folder name of its own.
     let whole = read(&pack(top.path(), "/"));
     assert_eq!(whole.get(&b"files/x/one"[..]), model.get(&b"x/one"[..]));
     assert_eq!(whole.len(), model.len() + 1);
@@ -147,11 +147,11 @@ with tarfile.open(fileobj=sys.stdin.buffer, mode='r|', errors='surrogateescape')
         assert size == member.size and member.mode == (0o755 if member.isdir() else 0o644)
         sys.stdout.buffer.write(member.name.encode('utf8', 'surrogateescape') + b'\\0%d\\0' % size)";
     let top = tree();
-    let said = feed(
+    let output = feed(
         Command::new("python3").args(["-c", SCRIPT]),
         &pack(top.path(), "/x"),
     );
-    let mut fields = said.split(|byte| *byte == 0);
+    let mut fields = output.split(|byte| *byte == 0);
     let mut listed = BTreeMap::new();
     while let (Some(name), Some(size)) = (fields.next(), fields.next()) {
         listed.insert(name.to_vec(), size.to_vec());
@@ -176,13 +176,13 @@ fn files_above_eight_gibibytes_have_their_size() {
         .and_then(|file| file.set_len(len))
         .expect("a file");
     let mut tar = tar(top.path(), "/");
-    let piece = tar.next().expect("a piece").expect("bytes");
+    let chunk = tar.next().expect("a piece").expect("bytes");
     let script = "import sys, tarfile; print(tarfile.TarInfo.frombuf(sys.stdin.buffer.read(512), 'utf8', 'strict').size)";
-    let said = feed(
+    let output = feed(
         Command::new("python3").args(["-c", script]),
-        &piece[..BLOCK],
+        &chunk[..BLOCK],
     );
-    assert_eq!(String::from_utf8_lossy(&said).trim(), len.to_string());
+    assert_eq!(String::from_utf8_lossy(&output).trim(), len.to_string());
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn d13_a_file_that_shrinks_ends_the_archive() {
 }
 
 #[test]
-fn a_file_that_grows_is_cut_at_its_first_length() {
+fn a_file_that_grows_is_packed_at_its_first_length() {
     let top = tempfile::tempdir().expect("a directory");
     let path = top.path().join("f");
     fs::write(&path, vec![b'x'; 1 << 20]).expect("a file");
@@ -213,7 +213,7 @@ fn a_file_that_grows_is_cut_at_its_first_length() {
     let mut archive = tar.next().expect("a piece").expect("bytes").to_vec();
     let mut file = File::options().append(true).open(&path).expect("a file");
     io::Write::write_all(&mut file, &[b'y'; 5000]).expect("more");
-    tar.for_each(|piece| archive.extend_from_slice(&piece.expect("bytes")));
+    tar.for_each(|chunk| archive.extend_from_slice(&chunk.expect("bytes")));
     assert_eq!(read(&archive)[&b"files/f"[..]], vec![b'x'; 1 << 20]);
 }
 
@@ -239,17 +239,17 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
     rustix::fs::mkfifoat(rustix::fs::CWD, top.join("in/pipe"), rustix::fs::Mode::RUSR)
         .expect("a pipe");
     let mut archive = tar(&top, "/in");
-    let pieces: Vec<Bytes> = archive
+    let chunks: Vec<Bytes> = archive
         .by_ref()
-        .map(|piece| piece.expect("bytes"))
+        .map(|chunk| chunk.expect("bytes"))
         .collect();
-    let packed = read(&pieces.concat());
+    let packed = read(&chunks.concat());
     assert_eq!(
         packed.keys().collect::<Vec<_>>(),
         [&b"in/good"[..], b"in/side/"]
     );
     assert_eq!(packed[&b"in/good"[..]], b"inside");
-    // The two that lead to folders. What leads out or nowhere is not there, as in a listing.
+    // The two that lead to folders. Links that lead out or nowhere are omitted, as in a listing.
     assert_eq!(archive.skipped(), 2);
     assert!(
         read(&pack(&top, "/"))
@@ -259,7 +259,7 @@ fn d2_links_to_files_beneath_the_root_are_packed_and_no_others() {
 }
 
 #[test]
-fn folders_without_end_end_the_archive() {
+fn folders_that_are_too_deep_end_the_archive() {
     let top = tempfile::tempdir().expect("a directory");
     let deep = |levels: usize| {
         let path: std::path::PathBuf = std::iter::repeat_n("d", levels).collect();

@@ -1,8 +1,9 @@
-//! Where a page begins, as clients hand it back.
+//! Cursors: where a page begins, as clients send it back.
 //!
-//! To them it is a word without a meaning: base64url of a byte for the order, one for the kind, sixteen for the value and then the
-//! name. It is believed in nothing: whatever it decodes to is only ever compared with what the directory has, and one that was made
-//! for another order is refused, as it would cut the listing somewhere in the middle.
+//! For clients it is an opaque word: base64url of a byte for the order, one for the kind, sixteen
+//! for the value, and then the name. The server trusts nothing in it: the decoded rank is only
+//! compared with the entries of the directory. A cursor of another order is refused, as it would
+//! cut the listing somewhere in the middle.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,32 +17,32 @@ use super::order::{PageRequest, SortKey, SortRank};
 /// Bytes before the name.
 const FIXED_BYTES: usize = 18;
 
-/// Bytes of the longest name (`NAME_MAX`).
+/// Maximum bytes of a name (`NAME_MAX`).
 const MAX_NAME_BYTES: usize = 255;
 
-/// Letters of the longest cursor.
+/// Maximum letters of a cursor.
 const MAX_CURSOR_LEN: usize = (FIXED_BYTES + MAX_NAME_BYTES).div_ceil(3) * 4;
 
-/// A place in an order, between two entries.
+/// A position in an order, between two entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListingCursor {
-    /// The order that it is a place in.
+    /// The order of the listing.
     sort: SortKey,
     descending: bool,
-    /// The entry that it stands beside, there or gone.
+    /// The entry beside the position, whether it still exists or not.
     rank: SortRank,
 }
 
-/// Why a text is no cursor.
+/// The text is not a cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("it is no place that this listing gave out")]
+#[error("not a cursor of this listing")]
 pub struct ListingCursorError;
 
 impl ListingCursor {
-    pub(super) fn new(ask: &PageRequest, rank: SortRank) -> Self {
+    pub(super) fn new(request: &PageRequest, rank: SortRank) -> Self {
         Self {
-            sort: ask.sort,
-            descending: ask.descending,
+            sort: request.sort,
+            descending: request.descending,
             rank,
         }
     }
@@ -50,7 +51,7 @@ impl ListingCursor {
         &self.rank
     }
 
-    /// Whether it is a place in that order.
+    /// Whether it is a position in that order.
     #[must_use]
     pub fn is_for_order(&self, sort: SortKey, descending: bool) -> bool {
         (self.sort, self.descending) == (sort, descending)
@@ -121,17 +122,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cursors_come_back(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
+        fn cursors_survive_a_round_trip(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
             prop_assume!(!name.contains(&b'/'));
-            let mut ask = PageRequest::first(1);
-            (ask.sort, ask.descending) = (SortKey::Modified, descending);
-            let cursor = ListingCursor::new(&ask, SortRank::new(EntryKind::File, value, name));
+            let mut request = PageRequest::first(1);
+            (request.sort, request.descending) = (SortKey::Modified, descending);
+            let cursor = ListingCursor::new(&request, SortRank::new(EntryKind::File, value, name));
             prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
             prop_assert!(cursor.is_for_order(SortKey::Modified, descending) && !cursor.is_for_order(SortKey::Size, descending));
         }
 
         #[test]
-        fn others_are_refused_or_read_back_the_same(text in "[A-Za-z0-9_=-]{0,60}") {
+        fn other_texts_are_refused_or_survive_a_round_trip(text in "[A-Za-z0-9_=-]{0,60}") {
             if let Ok(cursor) = text.parse::<ListingCursor>() {
                 prop_assert_eq!(cursor.to_string(), text);
             }

@@ -1,6 +1,7 @@
-//! One pass over a directory, of which a page is kept.
+//! Reads a directory once and keeps one page of it.
 //!
-//! The pass sees every entry, so that it also knows how many there are and how many come before the page, whichever way it goes.
+//! It sees every entry, so it also knows how many there are and how many come before the page, in
+//! either direction.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,34 +11,34 @@ use super::order::{SortDirection, SortRank};
 use super::top_entries::TopEntries;
 use super::{FolderPage, ListingCursor, PageRequest, PageStart};
 
-/// An entry's place, and what was found if it had to be looked at.
+/// An entry's rank, and its metadata if it had to be looked up.
 pub(super) type EntryCandidate = (SortRank, Option<EntryLookup>);
 
 type RankComparison = Box<dyn Fn(&EntryCandidate, &EntryCandidate) -> Ordering>;
 
-/// One pass over a directory, that keeps a page of it.
+/// One pass over a directory that keeps a page of it.
 pub(super) struct DirectoryPass<'a> {
-    /// Those that come first, in the direction of the walk.
+    /// The first entries, in the direction of the walk.
     top: TopEntries<EntryCandidate, RankComparison>,
     /// Where the walk begins.
     start: &'a PageStart,
     direction: SortDirection,
     total: u64,
-    /// How many lie on the other side of the place where the walk begins.
+    /// How many entries are on the other side of that position.
     skipped: u64,
 }
 
 impl<'a> DirectoryPass<'a> {
-    pub(super) fn new(ask: &'a PageRequest) -> Self {
-        let direction = ask.direction();
-        let backwards = matches!(ask.start, PageStart::Before(_));
+    pub(super) fn new(request: &'a PageRequest) -> Self {
+        let direction = request.direction();
+        let backwards = matches!(request.start, PageStart::Before(_));
         let compare = move |a: &EntryCandidate, b: &EntryCandidate| {
             let order = direction.compare(&a.0, &b.0);
             if backwards { order.reverse() } else { order }
         };
         Self {
-            top: TopEntries::new(ask.limit.max(1), Box::new(compare)),
-            start: &ask.start,
+            top: TopEntries::new(request.limit.max(1), Box::new(compare)),
+            start: &request.start,
             direction,
             total: 0,
             skipped: 0,
@@ -60,29 +61,29 @@ impl<'a> DirectoryPass<'a> {
         }
     }
 
-    /// The page without its entries, and those that belong on it.
-    pub(super) fn finish(self, ask: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
-        let mut chosen = self.top.into_sorted();
-        let beyond = self.total - self.skipped - chosen.len() as u64;
+    /// The page without its entries, and the ranks of those that belong on it.
+    pub(super) fn finish(self, request: &PageRequest) -> (FolderPage, Vec<EntryCandidate>) {
+        let mut selected = self.top.into_sorted();
+        let beyond = self.total - self.skipped - selected.len() as u64;
         let (ahead, after) = match self.start {
             PageStart::Before(_) => {
-                chosen.reverse();
+                selected.reverse();
                 (beyond, self.skipped)
             }
             PageStart::First | PageStart::After(_) => (self.skipped, beyond),
         };
         let cursor = |candidate: Option<&EntryCandidate>, is_there| {
             let (rank, _) = candidate.filter(|_| is_there)?;
-            Some(ListingCursor::new(ask, rank.clone()))
+            Some(ListingCursor::new(request, rank.clone()))
         };
         let page = FolderPage {
             entries: Vec::new(),
             total: self.total,
             preceding: ahead,
-            next: cursor(chosen.last(), after > 0),
-            previous: cursor(chosen.first(), ahead > 0),
+            next: cursor(selected.last(), after > 0),
+            previous: cursor(selected.first(), ahead > 0),
         };
-        (page, chosen)
+        (page, selected)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A folder's place, and looking at what is in it: which names are listed, what they are, where links lead.
+//! The entries of a folder: which are listed, their kinds, and where links lead.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -12,7 +12,8 @@ use super::{EntryKind, FolderEntry};
 use crate::ObjectKey;
 use crate::store::{StoreError, StoreRoot};
 
-/// How what is in a folder is opened while it is walked. No link is followed; a pipe that took a file's place waits for nobody.
+/// Flags to open an entry during a walk: follow no link, and do not wait if a pipe took a file's
+/// place.
 const OPEN_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
@@ -22,13 +23,13 @@ const OPEN_FLAGS: OFlags = OFlags::RDONLY
 /// Where a folder is.
 #[derive(Debug, Clone)]
 pub(super) struct FolderLocation {
-    /// Its key, of which those of its entries are made.
+    /// The folder's key, from which the keys of its entries are made.
     pub(super) key: ObjectKey,
-    /// Who follows links.
+    /// The root that resolves links.
     pub(super) root: Arc<StoreRoot>,
 }
 
-/// What a look at a name found.
+/// The metadata of an entry.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EntryLookup {
     pub(super) kind: EntryKind,
@@ -36,11 +37,11 @@ pub(super) struct EntryLookup {
     pub(super) modified: SystemTime,
 }
 
-/// What reading a directory alone says of an entry.
+/// What the directory itself says about an entry.
 #[derive(Debug)]
 pub(super) struct DirectoryRecord {
     pub(super) name: Vec<u8>,
-    /// `None` for links and where the file system does not say.
+    /// `None` for links, and where the file system does not say.
     pub(super) kind: Option<EntryKind>,
 }
 
@@ -60,7 +61,8 @@ impl FolderLocation {
     }
 
     fn is_listed(&self, name: &[u8]) -> bool {
-        // Whether it has a key. Names that neither begin with a dot nor lie deep have one for certain.
+        // Whether the name has a key. If it does not begin with a dot and the folder is not deep,
+        // it has one for certain.
         let has_key = || self.key.child(name).is_ok();
         let is_deep = self.key.as_bytes().len() > 3000;
         match name {
@@ -70,10 +72,11 @@ impl FolderLocation {
         }
     }
 
-    /// Looks at a name, and where a link leads. `None`: it has gone, or the link leads nowhere, or where one may not look.
+    /// Looks up a name, and the target of a link. `None`: it was deleted, or the link leads
+    /// nowhere, or to something that may not be read.
     ///
     /// # Errors
-    /// When there is no telling: a list without it would look whole.
+    /// When the disk fails: a listing without the entry would look complete.
     pub(super) fn look_up(
         &self,
         dir: BorrowedFd<'_>,
@@ -91,13 +94,13 @@ impl FolderLocation {
             return Ok(None);
         };
         match self.root.open_any(&key) {
-            Ok(behind) => Ok(Some(EntryLookup::from_stat(&rustix::fs::fstat(behind)?))),
+            Ok(target) => Ok(Some(EntryLookup::from_stat(&rustix::fs::fstat(target)?))),
             Err(StoreError::Io(error)) => Err(error),
             Err(_) => Ok(None),
         }
     }
 
-    /// Opens a name, or what a link of that name leads to.
+    /// Opens a name, or the target of a link of that name. The flag says whether it was a link.
     pub(super) fn open(
         &self,
         dir: BorrowedFd<'_>,
@@ -105,7 +108,7 @@ impl FolderLocation {
     ) -> Result<(OwnedFd, bool), StoreError> {
         match rustix::fs::openat(dir, name, OPEN_FLAGS, Mode::empty()) {
             Ok(fd) => Ok((fd, false)),
-            // The kernel's word for a link where none is followed.
+            // The kernel's error for a link that is not followed.
             Err(Errno::LOOP) => {
                 let key = self.key.child(name).map_err(|_| StoreError::TooLong)?;
                 Ok((self.root.open_any(&key)?, true))
@@ -139,7 +142,7 @@ impl EntryLookup {
     }
 }
 
-/// `None` where one has to look.
+/// `None` if the entry must be looked up.
 fn entry_kind(file_type: FileType) -> Option<EntryKind> {
     match file_type {
         FileType::Directory => Some(EntryKind::Folder),
@@ -149,7 +152,7 @@ fn entry_kind(file_type: FileType) -> Option<EntryKind> {
     }
 }
 
-/// When a file's content changed. Times that this system's clock cannot hold are the epoch.
+/// The modification time of a file. Times that `SystemTime` cannot hold become the epoch.
 pub(crate) fn modification_time(stat: &Stat) -> SystemTime {
     let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
     let whole = if stat.st_mtime < 0 {

@@ -1,7 +1,8 @@
 //! The order of a listing, and where in it a page begins.
 //!
-//! Folders come first, however it is sorted. Then comes what was asked for; names, byte by byte, settle what is equal, so that no
-//! two entries of a folder have the same place and a page can begin after any of them, even after one that is gone by then.
+//! Folders come first in every order. Then the sort key decides; equal entries are sorted by name,
+//! byte by byte. So no two entries of a folder have the same position, and a page can begin after
+//! any of them, even after one that has been deleted meanwhile.
 
 use std::cmp::Ordering;
 use std::time::{Duration, SystemTime};
@@ -12,12 +13,12 @@ use super::cursor::ListingCursor;
 /// What a listing is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SortKey {
-    /// Names, byte by byte.
+    /// The name, byte by byte.
     #[default]
     Name,
-    /// Bytes in a file. Folders and others have none.
+    /// The length. Only files have one.
     Size,
-    /// When it was changed last.
+    /// The modification time.
     Modified,
 }
 
@@ -27,27 +28,27 @@ pub enum PageStart {
     /// At the first entry.
     #[default]
     First,
-    /// After this place.
+    /// After this position.
     After(ListingCursor),
-    /// It ends before this place.
+    /// The page ends before this position.
     Before(ListingCursor),
 }
 
-/// Which page of a folder.
+/// A request for a page of a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PageRequest {
-    /// What it is sorted by.
+    /// The sort key.
     pub sort: SortKey,
     /// Whether the greatest come first. Folders come first in any case.
     pub descending: bool,
-    /// Where it begins.
+    /// Where the page begins.
     pub start: PageStart,
-    /// Entries on it; at least one. Memory grows with it, and with nothing else.
+    /// Maximum entries; at least one. Memory grows with it, and with nothing else.
     pub limit: usize,
 }
 
 impl PageRequest {
-    /// From the first entry, by name.
+    /// The first page, by name.
     #[must_use]
     pub fn first(limit: usize) -> Self {
         Self {
@@ -66,11 +67,11 @@ impl PageRequest {
     }
 }
 
-/// What decides an entry's place.
+/// The sort position of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SortRank {
     pub(super) kind: EntryKind,
-    /// Bytes, or nanoseconds since the epoch; zero where names alone decide.
+    /// Bytes, or nanoseconds since the epoch; zero if names alone decide.
     pub(super) value: i128,
     pub(super) name: Vec<u8>,
 }
@@ -81,7 +82,7 @@ impl SortRank {
     }
 }
 
-/// Which of two comes first.
+/// A sort key with its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SortDirection {
     pub(super) sort: SortKey,
@@ -90,15 +91,15 @@ pub(super) struct SortDirection {
 
 impl SortDirection {
     pub(super) fn compare(self, a: &SortRank, b: &SortRank) -> Ordering {
-        let turned = |order: Ordering| match self.descending {
+        let directed = |order: Ordering| match self.descending {
             true => order.reverse(),
             false => order,
         };
         let names = a.name.cmp(&b.name);
         let within = match self.sort {
-            SortKey::Name => turned(names),
-            // What is equal stays in the order of names, whichever way the rest goes.
-            SortKey::Size | SortKey::Modified => turned(a.value.cmp(&b.value)).then(names),
+            SortKey::Name => directed(names),
+            // Equal entries are sorted by ascending name in either direction.
+            SortKey::Size | SortKey::Modified => directed(a.value.cmp(&b.value)).then(names),
         };
         a.is_folder().cmp(&b.is_folder()).reverse().then(within)
     }
@@ -110,7 +111,7 @@ impl SortRank {
     }
 }
 
-/// Nanoseconds since the epoch; before it, less than none.
+/// Nanoseconds since the epoch; negative before it.
 pub(super) fn nanoseconds(time: SystemTime) -> i128 {
     let signed = |span: Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(SystemTime::UNIX_EPOCH) {

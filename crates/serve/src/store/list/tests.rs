@@ -1,4 +1,4 @@
-//! Listings of real directories, against a model.
+//! Listings of real directories, compared with a model.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +12,7 @@ use rustix::fs::Mode;
 
 use super::*;
 
-/// Opens a folder of a directory that is the root.
+/// Opens a folder beneath `top`, the root.
 fn folder(top: &Path, path: &str) -> OpenFolder {
     let root = Arc::new(StoreRoot::open(top).expect("a root"));
     let key = ObjectKey::parse(path).expect("a key").key;
@@ -31,7 +31,7 @@ fn touch(path: &Path, len: u64, modified: u64) {
     file.set_modified(time).expect("its time");
 }
 
-/// Files and folders with sizes and times that often are equal.
+/// Files and folders whose sizes and times are often equal.
 fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
     let name = prop::collection::vec(any::<u8>(), 1..6);
     let entry = (name, any::<bool>(), 0..3_u64, 1..4_u64);
@@ -46,24 +46,24 @@ fn arb_entries() -> impl Strategy<Value = Vec<(Vec<u8>, bool, u64, u64)>> {
     })
 }
 
-/// All pages, forwards and then backwards again, and the entries of each.
-fn walk(folder: &OpenFolder, mut ask: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
+/// All pages, forwards and then backwards.
+fn walk(folder: &OpenFolder, mut request: PageRequest) -> (Vec<FolderPage>, Vec<FolderPage>) {
     let (mut there, mut back) = (Vec::new(), Vec::new());
     loop {
-        let page = folder.page(&ask).expect("a page");
+        let page = folder.page(&request).expect("a page");
         let next = page.next.clone();
         there.push(page);
         match next {
             Some(cursor) => {
-                ask.start = PageStart::After(cursor.to_string().parse().expect("a cursor"))
+                request.start = PageStart::After(cursor.to_string().parse().expect("a cursor"))
             }
             None => break,
         }
     }
     let mut previous = there.last().and_then(|page| page.previous.clone());
     while let Some(cursor) = previous {
-        ask.start = PageStart::Before(cursor);
-        let page = folder.page(&ask).expect("a page");
+        request.start = PageStart::Before(cursor);
+        let page = folder.page(&request).expect("a page");
         previous = page.previous.clone();
         back.push(page);
     }
@@ -113,17 +113,18 @@ proptest! {
         prop_assert_eq!(all.len(), entries.len());
         let model = sorted(all, sort, descending);
 
-        let ask = PageRequest { sort, descending, start: PageStart::First, limit };
-        let (there, back) = walk(&folder(top.path(), "/"), ask);
-        let seen: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
-        prop_assert_eq!(&seen, &model);
+        let request = PageRequest { sort, descending, start: PageStart::First, limit };
+        let (there, back) = walk(&folder(top.path(), "/"), request);
+        let record: Vec<FolderEntry> = there.iter().flat_map(|page| page.entries.clone()).collect();
+        prop_assert_eq!(&record, &model);
         let mut ahead = 0;
         for page in &there {
             prop_assert_eq!((page.total, page.preceding), (model.len() as u64, ahead));
             prop_assert!(page.entries.len() == limit || page.next.is_none());
             ahead += page.entries.len() as u64;
         }
-        // Backwards from the last page: the same, less that page, and each page knows its place.
+        // Backwards from the last page: the same entries without that page, and each page knows its
+        // position.
         let before: Vec<FolderEntry> = back.iter().rev().flat_map(|page| page.entries.clone()).collect();
         let last = there.last().map_or(0, |page| page.entries.len());
         prop_assert_eq!(&before[..], &model[..model.len() - last]);
@@ -137,8 +138,8 @@ proptest! {
 }
 
 #[test]
-fn d12_fifty_thousand_entries_come_in_pages() {
-    // Files with one inode, as making many is what takes long.
+fn d12_fifty_thousand_entries_are_listed_in_pages() {
+    // Files with one inode, as creating many is slow.
     let top = tempfile::tempdir_in("/dev/shm").expect("a directory");
     let first = top.path().join("00000");
     touch(&first, 3, 3);
@@ -147,42 +148,42 @@ fn d12_fifty_thousand_entries_come_in_pages() {
     }
     let folder = folder(top.path(), "/");
     for sort in [SortKey::Name, SortKey::Size] {
-        let mut ask = PageRequest {
+        let mut request = PageRequest {
             sort,
             ..PageRequest::first(20_000)
         };
         let mut next = 0;
-        while let Some(page) = (next < 50_000).then(|| folder.page(&ask).expect("a page")) {
+        while let Some(page) = (next < 50_000).then(|| folder.page(&request).expect("a page")) {
             assert_eq!((page.total, page.preceding), (50_000, next));
             for entry in &page.entries {
                 assert_eq!(entry.name, format!("{next:05}").into_bytes());
                 next += 1;
             }
-            ask.start = page.next.map_or(PageStart::First, PageStart::After);
+            request.start = page.next.map_or(PageStart::First, PageStart::After);
         }
-        assert_eq!((next, &ask.start), (50_000, &PageStart::First));
+        assert_eq!((next, &request.start), (50_000, &PageStart::First));
     }
     assert_eq!(folder.into_entries().expect("entries").count(), 50_000);
 }
 
 #[test]
-fn a_page_goes_on_where_its_last_entry_was_though_that_is_gone() {
+fn the_next_page_continues_after_a_deleted_entry() {
     let top = tempfile::tempdir().expect("a directory");
     for name in ["a", "b", "c", "d"] {
         touch(&top.path().join(name), 1, 1);
     }
     let folder = folder(top.path(), "/");
-    let mut ask = PageRequest::first(2);
-    let page = folder.page(&ask).expect("a page");
+    let mut request = PageRequest::first(2);
+    let page = folder.page(&request).expect("a page");
     assert_eq!(names(&page), ["a", "b"]);
     fs::remove_file(top.path().join("b")).expect("removed");
     touch(&top.path().join("bb"), 1, 1);
-    ask.start = PageStart::After(page.next.expect("more"));
-    assert_eq!(names(&folder.page(&ask).expect("a page")), ["bb", "c"]);
+    request.start = PageStart::After(page.next.expect("more"));
+    assert_eq!(names(&folder.page(&request).expect("a page")), ["bb", "c"]);
 }
 
 #[test]
-fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
+fn d2_links_are_listed_as_their_targets_beneath_the_root() {
     let all = tempfile::tempdir().expect("a directory");
     let top = all.path().join("root");
     fs::create_dir_all(top.join("in/side")).expect("folders");
@@ -196,11 +197,11 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
     symlink("loop", top.join("in/loop")).expect("a link");
     let folder = folder(&top, "/in/");
     for sort in [SortKey::Name, SortKey::Size, SortKey::Modified] {
-        let ask = PageRequest {
+        let request = PageRequest {
             sort,
             ..PageRequest::first(9)
         };
-        let page = folder.page(&ask).expect("a page");
+        let page = folder.page(&request).expect("a page");
         assert_eq!(page.total, 3, "{sort:?}");
         let kind = |name: &str| {
             page.entries
@@ -224,7 +225,7 @@ fn d2_links_are_shown_as_what_they_lead_to_beneath_the_root() {
 }
 
 #[test]
-fn what_is_the_stores_own_is_not_listed() {
+fn reserved_names_are_not_listed() {
     let top = tempfile::tempdir().expect("a directory");
     for path in ["", "sub"] {
         let at = top.path().join(path);
@@ -242,7 +243,7 @@ fn what_is_the_stores_own_is_not_listed() {
         )
     };
     assert_eq!(listed("/"), ["sub", ".haul-x", ".haulage", ".hidden"]);
-    // Deeper down, only what uploads leave beside their targets is.
+    // Deeper down, only the temporary files of uploads are reserved.
     assert_eq!(listed("/sub"), [".haul", ".haul-x", ".haulage", ".hidden"]);
 }
 
@@ -266,11 +267,11 @@ fn times_before_the_epoch_sort_before_it() {
         let file = fs::File::create(top.path().join(name)).expect("a file");
         file.set_modified(time).expect("its time");
     }
-    let ask = PageRequest {
+    let request = PageRequest {
         sort: SortKey::Modified,
         ..PageRequest::first(9)
     };
-    let page = folder(top.path(), "/").page(&ask).expect("a page");
+    let page = folder(top.path(), "/").page(&request).expect("a page");
     assert_eq!(names(&page), ["old", "epoch"]);
     assert_eq!(page.entries[0].modified, before);
 }

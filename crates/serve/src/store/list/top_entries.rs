@@ -1,19 +1,21 @@
-//! The first so many of many, in bounded memory.
+//! The first `limit` entries of many, in bounded memory.
 //!
-//! Twice the limit is held at most. When that is full, the better half is found (linear time) and the rest let go; from then on
-//! whatever is worse than the worst of that half is turned away without being kept. Over a whole pass that is cheaper than a heap,
-//! and if everything fits, it is one sort.
+//! Holds at most twice the limit. When that is full, the better half is selected (in linear time)
+//! and the rest dropped; from then on an entry that is worse than the worst of that half is
+//! rejected at once. Over a whole pass that is cheaper than a heap, and if everything fits, it is
+//! one sort.
 
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Keeps the first `limit` of what is pushed.
+/// Keeps the first `limit` of all pushed items.
 pub(super) struct TopEntries<T, F> {
     kept: Vec<T>,
-    /// How many are wanted; at least one.
+    /// How many to keep; at least one.
     limit: usize,
     compare: F,
-    /// Whether `kept[limit - 1]` is the worst of the first `limit`, so that others can be measured by it.
+    /// Whether `kept[limit - 1]` is the worst of the first `limit`, so that others can be compared
+    /// with it.
     has_threshold: bool,
 }
 
@@ -38,7 +40,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> TopEntries<T, F> {
         }
     }
 
-    /// What was best, in order.
+    /// The first items, sorted.
     pub(super) fn into_sorted(mut self) -> Vec<T> {
         if self.kept.len() > self.limit {
             self.prune();
@@ -47,7 +49,7 @@ impl<T, F: Fn(&T, &T) -> Ordering> TopEntries<T, F> {
         self.kept
     }
 
-    /// Lets go of all but the best.
+    /// Drops all but the first `limit`.
     fn prune(&mut self) {
         self.kept
             .select_nth_unstable_by(self.limit - 1, &self.compare);
@@ -71,29 +73,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_the_head_of_the_sorted_list(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
-            let mut best = TopEntries::new(limit, u8::cmp);
+        fn it_keeps_the_first_entries_in_order(items in prop::collection::vec(0..50_u8, 0..200), limit in 1..40_usize) {
+            let mut top = TopEntries::new(limit, u8::cmp);
             for item in &items {
-                best.push(*item);
-                prop_assert!(best.kept.len() < limit * 2 || limit == 1);
+                top.push(*item);
+                prop_assert!(top.kept.len() < limit * 2 || limit == 1);
             }
             let mut model = items;
             model.sort_unstable();
             model.truncate(limit);
-            prop_assert_eq!(best.into_sorted(), model);
+            prop_assert_eq!(top.into_sorted(), model);
         }
     }
 
     #[test]
-    fn d12_a_million_leave_no_more_than_twice_the_page() {
-        let mut best = TopEntries::new(100, u32::cmp);
-        let mut most = 0;
-        // From the worst to the best: each one displaces another.
+    fn d12_selecting_from_a_million_holds_at_most_two_pages() {
+        let mut top = TopEntries::new(100, u32::cmp);
+        let mut max_kept = 0;
+        // From the worst to the best: each item displaces another.
         for item in (0..1_000_000_u32).rev() {
-            best.push(item);
-            most = most.max(best.kept.len()).max(best.kept.capacity());
+            top.push(item);
+            max_kept = max_kept.max(top.kept.len()).max(top.kept.capacity());
         }
-        assert!(most <= 256, "{most}");
-        assert!(best.into_sorted().into_iter().eq(0..100));
+        assert!(max_kept <= 256, "{max_kept}");
+        assert!(top.into_sorted().into_iter().eq(0..100));
     }
 }

@@ -7,7 +7,7 @@ fn key(number: usize) -> ObjectKey {
 }
 
 #[test]
-fn what_vanishes_is_given_back_and_what_stays_is_not() {
+fn reservations_are_released_unless_committed() {
     let quota = Arc::new(StorageQuota::new(50, Some(100)));
     let mut first = quota.reserve(&key(1), 0);
     first.grow(30).expect("room");
@@ -27,14 +27,14 @@ fn what_vanishes_is_given_back_and_what_stays_is_not() {
 }
 
 #[test]
-fn no_quota_is_no_limit() {
+fn without_a_quota_nothing_is_limited() {
     let quota = Arc::new(StorageQuota::new(0, None));
-    let mut claimed = quota.reserve(&key(1), 7);
-    claimed.grow(u64::MAX).expect("room");
-    claimed.change(0).expect("room");
+    let mut reservation = quota.reserve(&key(1), 7);
+    reservation.grow(u64::MAX).expect("room");
+    reservation.change(0).expect("room");
 }
 
-/// What may happen to a store of some keys.
+/// What may happen to a store with some keys.
 #[derive(Debug, Clone)]
 enum QuotaStep {
     Begin(usize),
@@ -42,7 +42,7 @@ enum QuotaStep {
     Commit(usize),
     Drop(usize),
     Delete(usize),
-    /// The count of the disk looks at the next key.
+    /// The recount looks at the next key.
     Look,
 }
 
@@ -61,12 +61,12 @@ fn step() -> impl Strategy<Value = QuotaStep> {
 const KEYS: usize = 4;
 const MOST: u64 = 100;
 
-/// The store, and what the quota makes of it.
+/// The store, and the quota that counts it.
 struct QuotaModel {
     files: [u64; KEYS],
     uploads: Vec<(usize, u64, QuotaReservation)>,
     quota: Arc<StorageQuota>,
-    /// How far the count of the disk is, what it found, and since when.
+    /// The position of the recount, its sum so far, and its start.
     count: (usize, u64, RecountStart),
 }
 
@@ -85,23 +85,23 @@ impl QuotaModel {
         let some = |index: usize| index % self.uploads.len().max(1);
         match *step {
             QuotaStep::Begin(key_) => {
-                let claimed = self.quota.reserve(&key(key_), self.files[key_]);
-                self.uploads.push((key_, 0, claimed));
+                let reservation = self.quota.reserve(&key(key_), self.files[key_]);
+                self.uploads.push((key_, 0, reservation));
             }
             QuotaStep::Take(index, bytes) => {
                 let index = some(index);
-                if let Some((_, len, claimed)) = self.uploads.get_mut(index)
-                    && claimed.grow(bytes).is_ok()
+                if let Some((_, len, reservation)) = self.uploads.get_mut(index)
+                    && reservation.grow(bytes).is_ok()
                 {
                     *len += bytes;
                 }
             }
             QuotaStep::Commit(index) if !self.uploads.is_empty() => {
-                let (key, len, mut claimed) = self.uploads.remove(some(index));
-                let before = self.files[key];
-                if claimed.change(before).is_ok() {
+                let (key, len, mut reservation) = self.uploads.remove(some(index));
+                let replaced_bytes = self.files[key];
+                if reservation.change(replaced_bytes).is_ok() {
                     self.files[key] = len;
-                    claimed.commit(before);
+                    reservation.commit(replaced_bytes);
                 }
             }
             QuotaStep::Drop(index) if !self.uploads.is_empty() => {
@@ -136,7 +136,7 @@ impl QuotaModel {
 
 proptest! {
     #[test]
-    fn files_never_hold_more_than_they_may_and_counting_anew_unsettles_nothing(
+    fn files_never_exceed_the_quota_and_a_recount_keeps_a_correct_count(
         steps in proptest::collection::vec(step(), 0..200),
     ) {
         let mut model = QuotaModel::new([30, 10, 0, 20], 60);
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_believed_wrongly_is_known_after_a_quiet_count(
+    fn a_quiet_recount_corrects_the_count(
         steps in proptest::collection::vec(step(), 0..100),
         believed in 0..MOST,
     ) {

@@ -18,7 +18,7 @@ fn read(root: &StoreRoot, path: &str) -> Result<String, StoreError> {
     Ok(text)
 }
 
-/// A root with links of all kinds, and what they must not reach.
+/// A root with links of all kinds, and files that they must not reach.
 fn tree() -> tempfile::TempDir {
     let all = tempfile::tempdir().expect("a directory");
     let root = all.path().join("root");
@@ -77,7 +77,7 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
             while !stop.load(Ordering::Relaxed) {
                 for from in [&file, &link] {
                     let aside = base.join("aside");
-                    // Made anew each time: a rename of one hard link over another does nothing.
+                    // Created again each time: renaming one hard link over another does nothing.
                     if *from == file {
                         fs::write(&aside, "inside").expect("a file");
                     } else {
@@ -87,14 +87,14 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
                 }
             }
         });
-        let mut seen = [0, 0];
-        while seen.contains(&0) {
+        let mut record = [0, 0];
+        while record.contains(&0) {
             match read(&root, "/swap") {
                 Ok(text) => {
                     assert_eq!(text, "inside");
-                    seen[0] += 1;
+                    record[0] += 1;
                 }
-                Err(StoreError::NotFound) => seen[1] += 1,
+                Err(StoreError::NotFound) => record[1] += 1,
                 Err(other) => panic!("{other}"),
             }
         }
@@ -103,7 +103,7 @@ fn d2_a_link_swapped_in_while_files_are_opened_is_not_followed() {
 }
 
 #[test]
-fn what_was_opened_a_moment_ago_is_opened_without_waiting() {
+fn a_recently_opened_file_is_opened_without_waiting() {
     let all = tree();
     let root = StoreRoot::open(&all.path().join("root")).expect("a root");
     read(&root, "/a/b/f").expect("it warms the caches");

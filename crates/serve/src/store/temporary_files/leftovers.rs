@@ -1,4 +1,5 @@
-//! What uploads of a process that was killed have left: in the room, and in the folders that it has noted.
+//! Removes the temporary files of a process that was killed: in `.haul`, and in the folders that it
+//! recorded.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::root::{StoreRoot, unlink};
 use crate::{ObjectKey, RESERVED_PREFIX};
 
-/// Removes what is left of uploads. Says of how many.
+/// Removes leftover temporary files. Returns their number.
 pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize, StoreError> {
     let mut removed = remove_temporaries(room)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -21,14 +22,14 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
     let mut all_done = true;
     for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
         let Ok(line) = line else { break };
-        // A line that was cut off, or a folder that is gone, or not mounted now.
-        let Ok(named) = ObjectKey::parse(&line) else {
+        // The line was cut off, or the folder is gone or not mounted now.
+        let Ok(path) = ObjectKey::parse(&line) else {
             continue;
         };
-        match root.open_folder(&named.key) {
+        match root.open_folder(&path.key) {
             Ok(folder) => removed += remove_temporaries(&folder)?,
             Err(error) => {
-                tracing::warn!(folder = %named.key, %error, "uploads may be left in a folder");
+                tracing::warn!(folder = %path.key, %error, "temporary files may be left in a folder");
                 all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
             }
         }
@@ -42,7 +43,7 @@ pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize
 /// Removes temporary files from one folder.
 fn remove_temporaries(folder: &OwnedFd) -> Result<usize, StoreError> {
     let mut removed = 0;
-    // The names first: what a directory that is being changed tells is not defined.
+    // Collects the names first: reading a directory while it changes is not defined.
     let names: Vec<_> = Dir::read_from(folder)?
         .filter_map(Result::ok)
         .map(|entry| entry.file_name().to_owned())

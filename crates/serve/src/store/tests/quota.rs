@@ -1,4 +1,4 @@
-//! What the store may hold, and who knows of it.
+//! The quota of a store, and how it learns of changes by others.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn with_quota(path: &Path, bytes: u64) -> Arc<FileStore> {
 }
 
 #[test]
-fn d6_a_replacement_needs_only_what_it_has_more() {
+fn d6_a_replacement_needs_only_the_difference() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
@@ -24,7 +24,7 @@ fn d6_a_replacement_needs_only_what_it_has_more() {
 }
 
 #[test]
-fn d6_of_two_uploads_to_one_key_only_one_counts_on_what_is_there() {
+fn d6_only_one_of_two_uploads_counts_on_the_replaced_bytes() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
@@ -42,13 +42,13 @@ fn d6_of_two_uploads_to_one_key_only_one_counts_on_what_is_there() {
 }
 
 #[test]
-fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
+fn d6_an_upload_whose_replaced_file_is_gone_needs_room_for_itself() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/f", "12345678").expect("it fits");
-    let named = ObjectKey::parse("/f").expect("a key");
+    let path = ObjectKey::parse("/f").expect("a key");
     let counting = upload(&store, "/f", "abcdefgh").expect("in its place");
-    store.delete(&named, None).expect("deleted");
+    store.delete(&path, None).expect("deleted");
     put(&store, "/g", "123").expect("what that gave back");
     assert!(matches!(
         counting.commit(None),
@@ -63,7 +63,7 @@ fn d6_who_counted_on_what_went_meanwhile_must_find_room_anew() {
 }
 
 #[test]
-fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
+fn d6_deletions_by_other_programs_are_found_when_the_quota_is_full() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = with_quota(folder.path(), 10);
     put(&store, "/a/f", "12345678").expect("it fits");
@@ -73,12 +73,12 @@ fn d6_what_other_programs_remove_is_found_out_when_room_is_wanted() {
         Err(StoreError::OverQuota { .. })
     ));
     store.maintain();
-    let begun = upload(&store, "/g", "1234567890").expect("all of it is free");
-    // What is under way counts once.
+    let started = upload(&store, "/g", "1234567890").expect("all of it is free");
+    // An unfinished upload counts once.
     let full = |path| store.check_space(&key(path), 1);
     assert!(matches!(full("/i"), Err(StoreError::OverQuota { .. })));
     store.maintain();
-    begun.commit(None).expect("committed");
+    started.commit(None).expect("committed");
     assert!(full("/i").is_err() && full("/g").is_ok());
     store.maintain();
     assert!(matches!(

@@ -1,32 +1,34 @@
-//! Versions of files: the digests that are kept of them, and how they are let go of.
+//! Versions of files: their stored digests, and how they are closed.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 
-/// Puts with a digest that is right.
+/// Uploads with a matching digest.
 fn put_with_digest(store: &Arc<FileStore>, path: &str, text: &'static str) -> CommittedUpload {
     let mut hashers = haul_digest::DigestSet::new([DigestAlgorithm::Sha256]);
     hashers.update(text.as_bytes());
     let digested = hashers.finish().pop().expect("a digest");
-    let wanted = Checksum {
+    let expected = Checksum {
         algorithm: digested.algorithm,
         digest: Some(digested.digest),
     };
-    let mut upload = store.begin_upload(&key(path), vec![wanted]).expect("begun");
-    let mut pieces = [Bytes::from(text)];
-    upload.accept(&pieces).expect("taken");
-    upload.write(&mut pieces).expect("written");
+    let mut upload = store
+        .begin_upload(&key(path), vec![expected])
+        .expect("begun");
+    let mut chunks = [Bytes::from(text)];
+    upload.accept(&chunks).expect("taken");
+    upload.write(&mut chunks).expect("written");
     upload.commit(None).expect("committed")
 }
 
-fn nanoseconds(meta: &FileMetadata) -> u32 {
-    let since = meta.modified.duration_since(UNIX_EPOCH);
+fn nanoseconds(metadata: &FileMetadata) -> u32 {
+    let since = metadata.modified.duration_since(UNIX_EPOCH);
     since.expect("after 1970").subsec_nanos()
 }
 
 #[test]
-fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobody_may_wait() {
+fn a_stored_digest_is_read_only_if_the_time_is_marked_and_never_on_a_reactor() {
     for within in ["/dev/shm", "."] {
         let folder = tempfile::tempdir_in(within).expect("a directory");
         let store = store(folder.path(), |_| {});
@@ -34,11 +36,11 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
         put(&store, "/without", "abc").expect("put");
         let object = store.open_file(&key("/with")).expect("read");
         if object.is_remote() || object.metadata().digest.is_none() {
-            // No such attributes here.
+            // This file system has no extended attributes.
             continue;
         }
         assert_eq!(nanoseconds(object.metadata()) % 1024, 517);
-        // An attribute that names this version, beside a time that has no mark: nobody looks.
+        // An attribute for this version, on a file whose time has no mark: it is not read.
         let path = folder.path().join("without");
         let file = fs::File::options().write(true).open(&path).expect("a file");
         file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000))
@@ -72,7 +74,7 @@ fn a_file_is_asked_for_its_digest_only_if_its_time_says_so_and_never_where_nobod
 }
 
 #[test]
-fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
+fn large_deleted_files_are_closed_on_disk_threads() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .max_blocking_threads(1)
@@ -88,7 +90,7 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
             .expect("its length");
         store.open_file(&key(&format!("/{name}"))).expect("read")
     };
-    /// How many removed files of this folder are open.
+    /// How many deleted files of this folder are open.
     fn removed(folder: &Path) -> usize {
         let open = fs::read_dir("/proc/self/fd").expect("this process");
         open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
@@ -108,14 +110,14 @@ fn large_files_that_were_removed_are_closed_where_waiting_is_allowed() {
             fs::write(folder.path().join(name), "x").expect("a change");
             store.open_file(&key("/little")).expect("read anew");
         }
-        let named = ObjectKey::parse(&format!("/{name}")).expect("a key");
-        store.delete(&named, None).expect("deleted");
+        let path = ObjectKey::parse(&format!("/{name}")).expect("a key");
+        store.delete(&path, None).expect("deleted");
     }
     assert_eq!(removed(&path), 1, "somebody reads it");
     drop(deleted);
     assert_eq!(removed(&path), 1, "its closing waits for the thread");
     release.send(()).expect("the thread");
-    // Behind it in the queue.
+    // Queued after it.
     runtime.block_on(disk.run(|| ()));
     assert_eq!(removed(&path), 0);
 }

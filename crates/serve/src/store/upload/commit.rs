@@ -1,4 +1,4 @@
-//! The end of an upload that is whole: its digests are compared, it is made durable, and it gets its key.
+//! Commits a complete upload: compares its digests, makes it durable, and renames it to its key.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::store::version::{FileMetadata, FileVersionId};
 use crate::store::{FileStore, StoreError, VersionCheck, stored_digest};
 
 impl Upload {
-    /// Gives it its key, if `check` likes what has it now.
+    /// Commits the upload if `check` accepts the version that has the key now.
     ///
     /// # Errors
-    /// When the bytes are not what they should be, a condition does not hold, or the disk fails; then the key has what it had.
+    /// When the bytes do not match their digests, a condition does not hold, or the disk fails; then the key keeps its old version.
     pub fn commit(
         mut self,
         check: Option<VersionCheck<'_>>,
     ) -> Result<CommittedUpload, StoreError> {
         let hashers = std::mem::take(&mut self.hashers);
         let digest = compare_digests(&self.expected_digests, hashers)?;
-        let Some(mut place) = self.location.take() else {
+        let Some(mut location) = self.location.take() else {
             return discarded(&self.store, self.len, digest);
         };
-        let (store, file) = (Arc::clone(&self.store), &place.temporary.file);
+        let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
         let mark = match digest {
             Some(_) => DigestMark::Present,
             None => DigestMark::Absent,
         };
-        // A file system in memory gives no number twice.
+        // A file system in memory reuses no inode number.
         if !self.in_memory || mark == DigestMark::Present {
             set_modified(file, store.timestamps.next(mark))?;
         }
@@ -48,151 +48,157 @@ impl Upload {
         self.unsynced.release();
         match store.options.durability {
             UploadDurability::None => {}
-            // One flush is of one mount.
-            UploadDurability::File if place.temporary.is_in_temporary_folder => {
-                let mount = place.temporary.folder();
+            // A group sync flushes one mount.
+            UploadDurability::File if location.temporary.is_in_temporary_folder => {
+                let mount = location.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
             }
             UploadDurability::File => rustix::fs::fdatasync(file)?,
             UploadDurability::Full => rustix::fs::fsync(file)?,
         }
-        let gone = {
+        let replaced_bytes = {
             let _lock = store.locks.lock(&self.key);
-            let mut tries = MAX_ATTEMPTS;
+            let mut attempts = MAX_ATTEMPTS;
             loop {
-                match self.rename_to_key(&place, check) {
-                    // Its folder is gone: another upload that came to nothing had made it, or somebody removed it.
-                    Err(StoreError::NotFound) if tries > 0 => {
-                        tries -= 1;
-                        place.reopen_folder(&store, &self.key)?;
+                match self.rename_to_key(&location, check) {
+                    // The folder is gone: another upload had created it and failed, or somebody
+                    // removed it.
+                    Err(StoreError::NotFound) if attempts > 0 => {
+                        attempts -= 1;
+                        location.reopen_folder(&store, &self.key)?;
                     }
                     other => break other?,
                 }
             }
         };
-        self.finish(place, gone, digest)
+        self.finish(location, replaced_bytes, digest)
     }
 
-    /// Commits without conditions, if nothing of that waits or takes long; else gives the upload back.
+    /// Commits without conditions, if nothing waits or takes long; otherwise returns the upload.
     ///
     /// # Errors
-    /// The upload, to be committed where waiting is allowed.
+    /// The upload, to be committed on a thread that may wait.
     pub fn try_commit(mut self) -> Result<Result<CommittedUpload, StoreError>, Box<Self>> {
         if !self.in_memory || !self.hashers.is_empty() {
             return Err(Box::new(self));
         }
-        let Some(place) = self.location.take() else {
+        let Some(location) = self.location.take() else {
             return Ok(discarded(&self.store, self.len, None));
         };
-        // Whoever has it may be waiting for a disk.
+        // The holder of the lock may be waiting for a disk.
         let store = Arc::clone(&self.store);
         let Some(lock) = store.locks.try_lock(&self.key) else {
-            self.location = Some(place);
+            self.location = Some(location);
             return Err(Box::new(self));
         };
-        let named = self.try_rename_to_key(&place);
+        let path = self.try_rename_to_key(&location);
         drop(lock);
-        match named.transpose() {
+        match path.transpose() {
             None | Some(Err(StoreError::NotFound)) => {
-                self.location = Some(place);
+                self.location = Some(location);
                 Err(Box::new(self))
             }
-            Some(named) => Ok(named.and_then(|gone| self.finish(place, gone, None))),
+            Some(path) => {
+                Ok(path.and_then(|replaced_bytes| self.finish(location, replaced_bytes, None)))
+            }
         }
     }
 
-    /// Gives it its name under the key's lock. Says how many bytes the file had that it replaced, if it did.
+    /// Renames the file to its key, under the key's lock. Returns how many bytes a replaced file
+    /// had.
     fn rename_to_key(
         &mut self,
-        place: &UploadLocation,
+        location: &UploadLocation,
         check: Option<VersionCheck<'_>>,
     ) -> Result<Option<u64>, StoreError> {
-        let is_there = check
+        let exists = check
             .map(|check| self.store.check(&self.key, check))
             .transpose()?;
-        self.prepare_quota(place)?;
-        match (place.rename_if_absent(&self.key)?, is_there) {
+        self.prepare_quota(location)?;
+        match (location.rename_if_absent(&self.key)?, exists) {
             (true, _) => Ok(None),
-            // What was looked at and not there is there by now: another program's, which nobody has looked at.
+            // The check found no file, but there is one now: another program's, which was not
+            // checked.
             (false, Some(false)) => Err(StoreError::ConditionFailed),
-            (false, _) => Ok(Some(place.rename_over(&self.key)?)),
+            (false, _) => Ok(Some(location.rename_over(&self.key)?)),
         }
     }
 
-    /// The same without conditions. `None`: what it would replace is not soon forgotten by its file system.
+    /// Does the same without conditions. The outer `None`: the file to be replaced is so large that
+    /// freeing it takes long.
     #[expect(
         clippy::option_option,
         reason = "nothing was replaced, or nothing was done"
     )]
     fn try_rename_to_key(
         &mut self,
-        place: &UploadLocation,
+        location: &UploadLocation,
     ) -> Result<Option<Option<u64>>, StoreError> {
-        self.prepare_quota(place)?;
-        if place.rename_if_absent(&self.key)? {
+        self.prepare_quota(location)?;
+        if location.rename_if_absent(&self.key)? {
             return Ok(Some(None));
         }
-        if place.existing_bytes(&self.key) > SMALL_FILE {
+        if location.existing_bytes(&self.key) > SMALL_FILE {
             return Ok(None);
         }
-        Ok(Some(Some(place.rename_over(&self.key)?)))
+        Ok(Some(Some(location.rename_over(&self.key)?)))
     }
 
-    /// What it counted on may have gone.
-    fn prepare_quota(&mut self, place: &UploadLocation) -> Result<(), StoreError> {
+    /// The file to be replaced may have changed, so the reservation must be adjusted.
+    fn prepare_quota(&mut self, location: &UploadLocation) -> Result<(), StoreError> {
         match self.store.quota.is_limited() {
-            true => self.reservation.change(place.existing_bytes(&self.key)),
+            true => self.reservation.change(location.existing_bytes(&self.key)),
             false => Ok(()),
         }
     }
 
-    /// It has its key. `gone`: how many bytes the file had that it replaced.
+    /// Finishes after the rename. `replaced_bytes` is the bytes of the replaced file, if any.
     fn finish(
         self,
-        place: UploadLocation,
-        gone: Option<u64>,
+        location: UploadLocation,
+        replaced_bytes: Option<u64>,
         digest: Option<Checksum>,
     ) -> Result<CommittedUpload, StoreError> {
         let store = &self.store;
         store.open_files.remove(&self.key);
-        // The bytes are the file's, whatever is said of its name from here on.
-        self.reservation.commit(gone.unwrap_or(0));
-        let found = rustix::fs::fstat(&place.temporary.file);
-        let folder = place.keep();
-        let meta = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
+        // The bytes are in the file, even if syncing its name fails.
+        self.reservation.commit(replaced_bytes.unwrap_or(0));
+        let found = rustix::fs::fstat(&location.temporary.file);
+        let folder = location.keep();
+        let metadata = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
         if store.options.durability == UploadDurability::Full {
             store.folders.sync(&parent(&self.key)?, &folder)?;
         }
         Ok(CommittedUpload {
-            metadata: meta,
-            replaced: gone.is_some(),
+            metadata,
+            replaced: replaced_bytes.is_some(),
         })
     }
 }
 
-/// What is said of an upload that was thrown away.
+/// The result of an upload that is discarded.
 fn discarded(
     store: &FileStore,
     len: u64,
     digest: Option<Checksum>,
 ) -> Result<CommittedUpload, StoreError> {
-    let meta = FileMetadata::new(
+    let metadata = FileMetadata::new(
         &FileVersionId::from_stat(&rustix::fs::fstat(store.root.top())?),
         digest,
     );
     Ok(CommittedUpload {
-        metadata: FileMetadata { len, ..meta },
+        metadata: FileMetadata { len, ..metadata },
         replaced: false,
     })
 }
 
-/// Compares the digests. The strongest is worth keeping.
+/// Compares the digests. Returns the strongest, to be stored.
 fn compare_digests(
-    wanted: &[Checksum],
+    expected: &[Checksum],
     hashers: DigestSet,
 ) -> Result<Option<Checksum>, StoreError> {
     let found = hashers.finish();
-    for checksum in wanted {
+    for checksum in expected {
         let is_same = found.iter().any(|digested| {
             digested.algorithm == checksum.algorithm
                 && Some(&digested.digest) == checksum.digest.as_ref()
@@ -201,16 +207,16 @@ fn compare_digests(
             return Err(StoreError::DigestMismatch(checksum.algorithm.name()));
         }
     }
-    let strongest = wanted
+    let strongest = expected
         .iter()
         .max_by_key(|checksum| checksum.algorithm.digest_len());
-    // Eight bytes and fewer are against accidents alone: no tag is made of them.
+    // Short digests only protect against accidents: no tag is derived from them.
     Ok(strongest
         .filter(|checksum| checksum.algorithm.digest_len() > 16)
         .cloned())
 }
 
-/// Sets a file's time of modification.
+/// Sets a file's modification time.
 fn set_modified(file: &File, modified: Timespec) -> Result<(), StoreError> {
     let times = Timestamps {
         last_access: Timespec {

@@ -1,4 +1,5 @@
-//! Where an upload is before it has its key, and how it gets that: by one rename.
+//! The temporary file of an upload with the folders that were created for it, and its rename to the
+//! key.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,43 +13,43 @@ use crate::store::root::OpenScope;
 use crate::store::temporary_files::{TemporaryFile, TemporaryFolder};
 use crate::store::{FileStore, StoreError, usage};
 
-/// Where an upload is before it has its key. Dropped, it leaves nothing.
+/// The temporary file of an upload with its folders. Dropping it removes them.
 #[derive(Debug)]
 pub(super) struct UploadLocation {
     /// The key's folder.
     pub(super) folder: Arc<OwnedFd>,
-    /// What is written. It goes before the folders do, since it may be in one.
+    /// The temporary file. Dropped before the folders, since it may be in one of them.
     pub(super) temporary: TemporaryFile,
-    /// Folders that were made for it.
+    /// Folders that were created for the upload.
     created_folders: CreatedFolders,
 }
 
 impl UploadLocation {
-    /// A place for a key.
+    /// Creates the temporary file and the folders for a key.
     pub(super) fn new(
         store: &FileStore,
-        room: &TemporaryFolder,
+        temporaries: &TemporaryFolder,
         key: &ObjectKey,
-        reach: OpenScope,
+        scope: OpenScope,
     ) -> Result<Self, StoreError> {
         let open = || {
-            let (folder, made) = store.folders.open_or_create(&parent(key)?, reach)?;
+            let (folder, created) = store.folders.open_or_create(&parent(key)?, scope)?;
             let folder = Arc::new(folder);
-            let temporary = room.create_file(&store.root, key, &folder, reach)?;
+            let temporary = temporaries.create_file(&store.root, key, &folder, scope)?;
             Ok(Self {
                 folder,
                 temporary,
-                created_folders: made,
+                created_folders: created,
             })
         };
         match open() {
-            // The folder went before the file was in it, and may be made again.
-            Err(StoreError::NotFound) if reach == OpenScope::Anywhere => open(),
+            // The folder was removed before the file was in it, so it is created again.
+            Err(StoreError::NotFound) if scope == OpenScope::Anywhere => open(),
             other => other,
         }
     }
 
-    /// Finds the key's folder again, which was removed while the upload came.
+    /// Reopens the key's folder, which was removed during the upload.
     pub(super) fn reopen_folder(
         &mut self,
         store: &FileStore,
@@ -60,20 +61,20 @@ impl UploadLocation {
                 false => StoreError::UploadRemoved,
             });
         }
-        let (folder, made) = store
+        let (folder, created) = store
             .folders
             .open_or_create(&parent(key)?, OpenScope::Anywhere)?;
         self.folder = Arc::new(folder);
-        self.created_folders.merge(made);
+        self.created_folders.merge(created);
         Ok(())
     }
 
-    /// Gives it the key's name if nothing has that. Whether it did.
+    /// Renames the file to the key if no file has it. Returns whether it did.
     pub(super) fn rename_if_absent(&self, key: &ObjectKey) -> Result<bool, StoreError> {
         match self.rename(key, false) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
-            // The file system cannot refuse to replace: a look before must do.
+            // The file system has no `RENAME_NOREPLACE`: check before.
             Err(Errno::INVAL) if self.is_absent(key) => {
                 self.rename(key, true).map_err(rename_error)?;
                 Ok(true)
@@ -83,50 +84,52 @@ impl UploadLocation {
         }
     }
 
-    /// Gives it the key's name, which something has. Says how many bytes that was.
+    /// Renames the file over the key's file. Returns the bytes of the replaced file.
     pub(super) fn rename_over(&self, key: &ObjectKey) -> Result<u64, StoreError> {
-        let before = self.existing_bytes(key);
+        let replaced = self.existing_bytes(key);
         self.copy_permissions(key)?;
         match self.rename(key, true) {
-            Ok(()) => Ok(before),
+            Ok(()) => Ok(replaced),
             Err(Errno::ISDIR | Errno::NOTDIR) => Err(StoreError::Conflict),
             Err(error) => Err(rename_error(error)),
         }
     }
 
-    /// Gives it the rights and the owner of the file that it is about to replace: one that others may not read stays such a file. Where
-    /// the owner cannot be kept, the group may be.
+    /// Copies permissions and owner from the file that will be replaced: a file that others may not
+    /// read stays so. If the owner cannot be kept, the group may be.
     fn copy_permissions(&self, key: &ObjectKey) -> Result<(), StoreError> {
-        /// Who may read, write and run it. Nobody gets more by running it.
+        /// Read, write and execute bits; set-user-id and set-group-id are not copied.
         const RIGHTS: u32 = 0o777;
-        let there = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
-        let Ok(there) = there else { return Ok(()) };
-        if FileType::from_raw_mode(there.st_mode) != FileType::RegularFile {
+        let existing = rustix::fs::statat(&self.folder, name(key)?, AtFlags::SYMLINK_NOFOLLOW);
+        let Ok(existing) = existing else {
+            return Ok(());
+        };
+        if FileType::from_raw_mode(existing.st_mode) != FileType::RegularFile {
             return Ok(());
         }
         let file = &self.temporary.file;
-        let own = rustix::fs::fstat(file)?;
-        let group = Some(Gid::from_raw(there.st_gid));
-        if own.st_uid != there.st_uid {
-            let owner = Some(Uid::from_raw(there.st_uid));
+        let own_stat = rustix::fs::fstat(file)?;
+        let group = Some(Gid::from_raw(existing.st_gid));
+        if own_stat.st_uid != existing.st_uid {
+            let owner = Some(Uid::from_raw(existing.st_uid));
             if rustix::fs::fchown(file, owner, group).is_err() {
                 let _ = rustix::fs::fchown(file, None, group);
             }
-        } else if own.st_gid != there.st_gid {
+        } else if own_stat.st_gid != existing.st_gid {
             let _ = rustix::fs::fchown(file, None, group);
         }
-        if own.st_mode & RIGHTS != there.st_mode & RIGHTS {
-            rustix::fs::fchmod(file, Mode::from_raw_mode(there.st_mode & RIGHTS))?;
+        if own_stat.st_mode & RIGHTS != existing.st_mode & RIGHTS {
+            rustix::fs::fchmod(file, Mode::from_raw_mode(existing.st_mode & RIGHTS))?;
         }
         Ok(())
     }
 
-    /// Bytes of the file that has the key's name; none where something else has it, which is not counted.
+    /// Bytes of the file that has the key; none if it is not a regular file.
     pub(super) fn existing_bytes(&self, key: &ObjectKey) -> u64 {
         name(key).map_or(0, |name| usage::file_bytes(&self.folder, name))
     }
 
-    /// It has its name: nothing of it goes. What remains is the folder that it is in now.
+    /// Keeps the file and its folders after the rename. Returns the key's folder.
     pub(super) fn keep(self) -> Arc<OwnedFd> {
         self.temporary.keep();
         self.created_folders.keep();
@@ -145,21 +148,22 @@ impl UploadLocation {
     }
 }
 
-/// What the system's refusal to rename means.
+/// Converts an error of the rename.
 fn rename_error(error: Errno) -> StoreError {
     match error {
-        // No link leads out here: something was mounted or unmounted meanwhile.
+        // Not a link that leads out of the root, which no rename follows: a file system was mounted
+        // or unmounted meanwhile.
         Errno::XDEV => StoreError::Io(error.into()),
         error => error.into(),
     }
 }
 
-/// The folder of a key.
+/// The parent folder of a key.
 pub(super) fn parent(key: &ObjectKey) -> Result<ObjectKey, StoreError> {
     Ok(key.split_parent().ok_or(StoreError::IsFolder)?.0)
 }
 
-/// What a key is called in its folder.
+/// The name of a key in its folder.
 fn name(key: &ObjectKey) -> Result<&[u8], StoreError> {
     Ok(key.split_parent_ref().ok_or(StoreError::IsFolder)?.1)
 }

@@ -1,4 +1,4 @@
-//! Files that are wrong, and what is said of them.
+//! Wrong files, and the errors for them.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,13 @@ use std::path::Path;
 use super::*;
 
 #[test]
-fn mistakes_are_found_at_the_start_and_say_what_to_do() {
-    let shown = TestCertificate::new();
-    let other = shown.another(&["other"]);
-    let CertificatePair { certificate, key } = shown.pair();
+fn mistakes_are_found_at_start_and_say_what_to_do() {
+    let fixture = TestCertificate::new();
+    let other = fixture.another(&["other"]);
+    let CertificatePair { certificate, key } = fixture.pair();
     let start = |certificate: &Path, key: &Path| {
         let (certificate, key) = (certificate.to_owned(), key.to_owned());
-        made(CertificatePair { certificate, key }).unwrap_err()
+        server_tls(CertificatePair { certificate, key }).unwrap_err()
     };
     let error = start(&certificate, &other.key);
     assert!(
@@ -29,9 +29,9 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
         error.hint().unwrap().contains("wrong way round"),
         "{error:?}"
     );
-    let error = start(&shown.directory.path().join("none"), &key);
+    let error = start(&fixture.directory.path().join("none"), &key);
     assert!(error.hint().unwrap().contains("--self-signed"), "{error:?}");
-    let error = start(shown.directory.path(), &key);
+    let error = start(fixture.directory.path(), &key);
     assert!(
         matches!(error, CertificateError::NotAFile { .. }),
         "{error:?}"
@@ -39,14 +39,14 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
     let error = ServerTls::from_files(Vec::new()).unwrap_err();
     assert!(matches!(error, CertificateError::NoneGiven), "{error:?}");
 
-    let large = shown.directory.path().join("large");
+    let large = fixture.directory.path().join("large");
     fs::write(&large, vec![b'a'; 1024 * 1024 + 1]).unwrap();
     let error = start(&large, &key);
     assert!(
         matches!(error, CertificateError::TooLarge { .. }),
         "{error:?}"
     );
-    let pipe = shown.directory.path().join("pipe");
+    let pipe = fixture.directory.path().join("pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &pipe,
@@ -55,7 +55,7 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
         0,
     )
     .unwrap();
-    // Nobody writes to it, and nobody waits for that.
+    // Nobody writes to it, and the server does not wait.
     let error = start(&pipe, &key);
     assert!(
         matches!(error, CertificateError::NotAFile { .. }),
@@ -64,9 +64,9 @@ fn mistakes_are_found_at_the_start_and_say_what_to_do() {
 }
 
 #[test]
-fn an_encrypted_key_is_told_from_a_broken_one() {
-    let shown = TestCertificate::new();
-    let pair = shown.pair();
+fn encrypted_and_broken_keys_are_distinguished() {
+    let fixture = TestCertificate::new();
+    let pair = fixture.pair();
     for (text, encrypted) in [
         (
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMA==\n-----END ENCRYPTED PRIVATE KEY-----\n",
@@ -80,7 +80,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
         ("\u{30}\u{82}", false),
     ] {
         fs::write(&pair.key, text).unwrap();
-        let error = made(pair.clone()).unwrap_err();
+        let error = server_tls(pair.clone()).unwrap_err();
         assert_eq!(
             matches!(error, CertificateError::Encrypted { .. }),
             encrypted,
@@ -93,7 +93,7 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
         "-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n",
     )
     .unwrap();
-    let error = made(pair).unwrap_err();
+    let error = server_tls(pair).unwrap_err();
     assert!(
         matches!(error, CertificateError::Unusable { .. }),
         "{error:?}"
@@ -101,34 +101,34 @@ fn an_encrypted_key_is_told_from_a_broken_one() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_is_told() {
-    let shown = TestCertificate::new();
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
+fn a_chain_in_the_wrong_order_is_reported() {
+    let fixture = TestCertificate::new();
+    let issued = fixture.authority.issue(&["localhost"]);
+    fixture.write(&issued);
     let wrong = format!(
         "{}{}",
-        shown.authority.certificate_pem(),
+        fixture.authority.certificate_pem(),
         issued.certificate_pem
     );
-    fs::write(shown.pair().certificate, wrong).unwrap();
-    let error = made(shown.pair()).unwrap_err();
+    fs::write(fixture.pair().certificate, wrong).unwrap();
+    let error = server_tls(fixture.pair()).unwrap_err();
     assert!(
         matches!(error, CertificateError::ChainOrder { .. }),
         "{error:?}"
     );
-    // One file with all of it, as some keep them, is fine.
+    // A single file with everything, as some users keep it, is fine.
     let all = format!(
         "{}{}{}",
         issued.key_pem,
         issued.certificate_pem,
-        shown.authority.certificate_pem()
+        fixture.authority.certificate_pem()
     );
-    let certificate = shown.pair().certificate;
+    let certificate = fixture.pair().certificate;
     fs::write(&certificate, all).unwrap();
     let key = certificate.clone();
-    meet(
-        &made(CertificatePair { certificate, key }).unwrap(),
-        shown.client(),
+    handshake(
+        &server_tls(CertificatePair { certificate, key }).unwrap(),
+        fixture.client(),
         "localhost",
     )
     .unwrap();

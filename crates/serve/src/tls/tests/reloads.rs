@@ -9,39 +9,41 @@ use rustls::pki_types::pem::PemObject as _;
 use super::*;
 
 #[test]
-fn a_new_certificate_is_met_by_new_handshakes() {
-    let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
-    let old = tls.certificates.fingerprints();
+fn new_handshakes_use_the_new_certificate() {
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let previous = tls.certificates.fingerprints();
     assert!(!tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Unchanged
     );
 
-    let issued = shown.authority.issue(&["localhost"]);
-    shown.write(&issued);
+    let issued = fixture.authority.issue(&["localhost"]);
+    fixture.write(&issued);
     assert!(tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
     assert!(!tls.certificates.has_changed());
-    assert_ne!(tls.certificates.fingerprints(), old);
-    let met = meet(&tls, shown.client(), "localhost").unwrap();
-    let new = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
-    assert_eq!(met.certificate, new);
+    assert_ne!(tls.certificates.fingerprints(), previous);
+    let result = handshake(&tls, fixture.client(), "localhost").unwrap();
+    let loaded = CertificateDer::from_pem_slice(issued.certificate_pem.as_bytes()).unwrap();
+    assert_eq!(result.certificate, loaded);
 }
 
 #[test]
-fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
-    let shown = TestCertificate::new();
-    let tls = made(shown.pair()).unwrap();
-    let old = meet(&tls, shown.client(), "localhost").unwrap().certificate;
-    let issued = shown.authority.issue(&["localhost"]);
+fn a_failed_reload_keeps_the_old_certificate_and_is_reported_once() {
+    let fixture = TestCertificate::new();
+    let tls = server_tls(fixture.pair()).unwrap();
+    let previous = handshake(&tls, fixture.client(), "localhost")
+        .unwrap()
+        .certificate;
+    let issued = fixture.authority.issue(&["localhost"]);
     let half = &issued.certificate_pem[..issued.certificate_pem.len() / 2];
-    let pair = shown.pair();
-    // Half a file, the whole but not its key, nothing.
+    let pair = fixture.pair();
+    // Half a file; a whole one without its key; an empty one; none.
     for (step, certificate) in [Some(half), Some(&issued.certificate_pem), Some(""), None]
         .iter()
         .enumerate()
@@ -67,34 +69,36 @@ fn a_reload_that_fails_keeps_the_old_and_is_reported_once() {
             _ => assert!(matches!(error, CertificateError::Read { .. }), "{error:?}"),
         }
         assert!(!tls.certificates.has_changed(), "{step}");
-        let met = meet(&tls, shown.client(), "localhost").unwrap();
-        assert_eq!(met.certificate, old, "{step}");
+        let result = handshake(&tls, fixture.client(), "localhost").unwrap();
+        assert_eq!(result.certificate, previous, "{step}");
     }
-    shown.write(&issued);
+    fixture.write(&issued);
     assert!(tls.certificates.has_changed());
     assert_eq!(
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
     assert_ne!(
-        meet(&tls, shown.client(), "localhost").unwrap().certificate,
-        old
+        handshake(&tls, fixture.client(), "localhost")
+            .unwrap()
+            .certificate,
+        previous
     );
 }
 
 #[test]
-fn a_link_that_is_swapped_is_a_change() {
-    let shown = TestCertificate::new();
-    let (first, second) = (shown.another(&["a"]), shown.another(&["b"]));
-    let link = |name: &str| shown.directory.path().join(name);
+fn a_swapped_link_counts_as_a_change() {
+    let fixture = TestCertificate::new();
+    let (first, second) = (fixture.another(&["a"]), fixture.another(&["b"]));
+    let link = |name: &str| fixture.directory.path().join(name);
     let point = |name: &str, to: &Path| {
-        let new = link("new");
-        std::os::unix::fs::symlink(to, &new).unwrap();
-        fs::rename(new, link(name)).unwrap();
+        let loaded = link("new");
+        std::os::unix::fs::symlink(to, &loaded).unwrap();
+        fs::rename(loaded, link(name)).unwrap();
     };
     point("c", &first.certificate);
     point("k", &first.key);
-    let tls = made(CertificatePair {
+    let tls = server_tls(CertificatePair {
         certificate: link("c"),
         key: link("k"),
     })
@@ -108,20 +112,20 @@ fn a_link_that_is_swapped_is_a_change() {
         tls.certificates.reload().unwrap(),
         CertificateReload::Replaced
     );
-    meet(&tls, shown.client(), "b").unwrap();
+    handshake(&tls, fixture.client(), "b").unwrap();
 }
 
 #[test]
 fn one_bad_pair_of_several_replaces_none() {
-    let shown = TestCertificate::new();
-    let (first, second) = (shown.another(&["a.test"]), shown.another(&["b.test"]));
+    let fixture = TestCertificate::new();
+    let (first, second) = (fixture.another(&["a.test"]), fixture.another(&["b.test"]));
     let tls = ServerTls::from_files(vec![first, second.clone()]).unwrap();
-    let old = tls.certificates.fingerprints();
-    shown.another(&["a.test"]);
+    let previous = tls.certificates.fingerprints();
+    fixture.another(&["a.test"]);
     fs::write(&second.key, "").unwrap();
     assert!(matches!(
         tls.certificates.reload(),
         Err(CertificateError::NoKey { .. })
     ));
-    assert_eq!(tls.certificates.fingerprints(), old);
+    assert_eq!(tls.certificates.fingerprints(), previous);
 }

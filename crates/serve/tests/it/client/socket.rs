@@ -1,4 +1,4 @@
-//! What a client is connected by: TCP, a unix socket, TLS.
+//! The client's end of a connection: TCP, a Unix socket, TLS.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,11 +10,11 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::harness::certified;
+use crate::harness::authority_and_tls;
 
 /// A byte stream.
 pub(super) trait TestStream: Read + Write + Send {
-    /// Says within the protocol that nothing more will be sent.
+    /// Sends the protocol's own end, if it has one.
     fn finish(&mut self) {}
 }
 
@@ -23,19 +23,19 @@ impl TestStream for UnixStream {}
 impl TestStream for StreamOwned<ClientConnection, TcpStream> {
     fn finish(&mut self) {
         self.conn.send_close_notify();
-        // Whoever has gone need not be told.
+        // The server may be gone.
         let _ = self.flush();
     }
 }
 
-/// Below TLS.
+/// The socket below TLS.
 pub(super) enum TestSocket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl TestSocket {
-    pub(super) fn wait(&self, limit: Duration) -> io::Result<()> {
+    pub(super) fn set_timeout(&self, limit: Duration) -> io::Result<()> {
         match self {
             Self::Tcp(socket) => socket
                 .set_read_timeout(Some(limit))
@@ -54,10 +54,10 @@ impl TestSocket {
     }
 }
 
-/// What a client with TLS trusts and offers.
-pub(crate) fn trusting(protocols: &[&[u8]]) -> Arc<ClientConfig> {
+/// A TLS client that trusts the test's authority.
+pub(crate) fn client_config(protocols: &[&[u8]]) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    let authority = certified().0.certificate_pem();
+    let authority = authority_and_tls().0.certificate_pem();
     roots
         .add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap())
         .unwrap();

@@ -1,14 +1,15 @@
-//! Frames of HTTP/2 as they are (RFC 9113 4.1), for what no library's client would send or show.
+//! Raw HTTP/2 frames (RFC 9113 4.1), for tests that need more than a library's client sends or
+//! shows.
 
 use std::io;
 
 use crate::client::TestClient;
 use crate::harness::NAME;
 
-/// What a connection begins with, and empty settings.
-pub(crate) const BEGINNING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The connection preface with empty settings.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
-/// Kinds of frames.
+/// Types of frames.
 pub(crate) const DATA: u8 = 0;
 pub(crate) const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -40,9 +41,9 @@ impl Http2Frame {
         }
     }
 
-    /// A GET, whole.
+    /// A complete GET request.
     pub(crate) fn get(stream: u32, path: &str) -> Self {
-        // By the static table: GET, http; then path and authority, as they are (RFC 7541 6.2.2).
+        // By the static table: GET, http; then path and authority as literals (RFC 7541 6.2.2).
         let mut block = vec![0x82, 0x86];
         for (name, value) in [(0x04, path), (0x01, NAME)] {
             block.push(name);
@@ -58,24 +59,24 @@ impl Http2Frame {
         Self::new(SETTINGS, 0, 0, payload)
     }
 
-    /// Gives a stream so much more room, or the connection.
-    pub(crate) fn room(stream: u32, bytes: u32) -> Self {
+    /// Enlarges the window of a stream, or of the connection.
+    pub(crate) fn window_update(stream: u32, bytes: u32) -> Self {
         Self::new(WINDOW_UPDATE, 0, stream, bytes.to_be_bytes())
     }
 
-    /// Takes a request back (CANCEL).
+    /// Cancels a stream (CANCEL).
     pub(crate) fn reset(stream: u32) -> Self {
         Self::new(RST_STREAM, 0, stream, 8_u32.to_be_bytes())
     }
 
-    /// As it is sent.
+    /// The encoded frame.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let length = u32::try_from(self.payload.len()).unwrap().to_be_bytes();
         let head = [&length[1..], &[self.kind, self.flags]].concat();
         [&head[..], &self.stream.to_be_bytes(), &self.payload].concat()
     }
 
-    /// The next one that comes; `None` if the end comes in order.
+    /// The next frame; `None` if the connection ends cleanly.
     pub(crate) fn next(client: &mut TestClient) -> Option<Self> {
         let head = match client.take(9) {
             Ok(head) => head,
@@ -95,7 +96,7 @@ impl Http2Frame {
         Some(Self::new(head[3], head[4], number(&head[5..]), payload))
     }
 
-    /// The next one of a kind; others before it are passed over.
+    /// The next frame of a type; skips others.
     #[track_caller]
     pub(crate) fn next_of(client: &mut TestClient, kind: u8) -> Self {
         loop {

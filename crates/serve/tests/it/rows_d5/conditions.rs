@@ -1,14 +1,15 @@
-//! D5: uploads and deletions under conditions, also where many want the same.
+//! D5: conditional uploads and deletions, also concurrent ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::client::{RequestPathway, TestClient, request};
+use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{TestServer, eventually};
 
 const LONG_AGO: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// What is asked, in which `TAG` stands for the version's; whether it lets a file be replaced, and whether it lets one be made.
+/// The field, with `TAG` for the version's tag; whether it allows replacing a file, and whether it
+/// allows creating one.
 const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-None-Match", "*", false, true),
     ("If-None-Match", "TAG", false, true),
@@ -21,74 +22,79 @@ const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-Match", "\"x\"", false, false),
     ("If-Unmodified-Since", LATER, true, true),
     ("If-Unmodified-Since", LONG_AGO, false, true),
-    // No date is no condition (RFC 9110 13.1.4).
+    // An invalid date is ignored (RFC 9110 13.1.4).
     ("If-Unmodified-Since", "yesterday", true, true),
 ];
 
 #[test]
-fn d5_conditions_decide_what_is_put_and_removed() {
-    let served = TestServer::start();
-    for road in RequestPathway::ALL {
+fn d5_conditions_decide_uploads_and_deletions() {
+    let server = TestServer::start();
+    for transport in TestTransport::ALL {
         for (field, value, replaces, makes) in CONDITIONS {
             let put = |path| {
-                let tag = served.get("/key").tag().to_owned();
-                served
-                    .put(road, path, &[(field, &value.replace("TAG", &tag))], b"new")
+                let tag = server.get("/key").etag().to_owned();
+                server
+                    .put(
+                        transport,
+                        path,
+                        &[(field, &value.replace("TAG", &tag))],
+                        b"new",
+                    )
                     .status
             };
-            served.file("key", "old");
+            server.write_file("key", "old");
             let (replaced, made) = (
                 if replaces { 204 } else { 412 },
                 if makes { 201 } else { 412 },
             );
-            assert_eq!(put("/key"), replaced, "{road:?} {field}: {value}");
+            assert_eq!(put("/key"), replaced, "{transport:?} {field}: {value}");
             let now: &[u8] = if replaces { b"new" } else { b"old" };
             assert_eq!(
-                served.holds("key").unwrap(),
+                server.read_file("key").unwrap(),
                 now,
-                "{road:?} {field}: {value}"
+                "{transport:?} {field}: {value}"
             );
-            assert_eq!(put("/fresh"), made, "{road:?} {field}: {value}");
+            assert_eq!(put("/fresh"), made, "{transport:?} {field}: {value}");
             assert_eq!(
-                served.holds("fresh").is_some(),
+                server.read_file("fresh").is_some(),
                 makes,
-                "{road:?} {field}: {value}"
+                "{transport:?} {field}: {value}"
             );
-            let _ = std::fs::remove_file(served.root().join("fresh"));
-            let tag = served.get("/key").tag().to_owned();
-            let removed = served.ask(
-                road,
+            let _ = std::fs::remove_file(server.root().join("fresh"));
+            let tag = server.get("/key").etag().to_owned();
+            let removed = server.request(
+                transport,
                 "DELETE",
                 "/key",
                 &[(field, &value.replace("TAG", &tag))],
             );
-            assert_eq!(removed.status, replaced, "{road:?} {field}: {value}");
+            assert_eq!(removed.status, replaced, "{transport:?} {field}: {value}");
             assert_eq!(
-                served.holds("key").is_none(),
+                server.read_file("key").is_none(),
                 replaces,
-                "{road:?} {field}: {value}"
+                "{transport:?} {field}: {value}"
             );
         }
     }
 }
 
 #[test]
-fn d5_of_many_that_make_a_file_one_does() {
-    let served = TestServer::start();
+fn d5_only_one_of_many_creates_a_file() {
+    let server = TestServer::start();
     for round in 0..20 {
         let path = format!("/{round}");
         let made = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for road in [
-                RequestPathway::Plain,
-                RequestPathway::Tls,
-                RequestPathway::Http2,
-                RequestPathway::Plain,
+            for transport in [
+                TestTransport::Plain,
+                TestTransport::Tls,
+                TestTransport::Http2,
+                TestTransport::Plain,
             ] {
-                let (served, path, made) = (&served, &path, &made);
+                let (server, path, made) = (&server, &path, &made);
                 scope.spawn(move || {
-                    match served
-                        .put(road, path, &[("If-None-Match", "*")], b"x")
+                    match server
+                        .put(transport, path, &[("If-None-Match", "*")], b"x")
                         .status
                     {
                         201 => drop(made.fetch_add(1, Ordering::Relaxed)),
@@ -101,24 +107,26 @@ fn d5_of_many_that_make_a_file_one_does() {
     }
 }
 
-/// Compare and swap: no count is lost.
+/// Compare and swap: no update is lost.
 #[test]
 fn d5_no_update_is_lost() {
-    let served = TestServer::start();
-    served.file("count", "0");
+    let server = TestServer::start();
+    server.write_file("count", "0");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let mut client = TestClient::plain(&served);
+                let mut client = TestClient::connect_plain(&server);
                 let mut done = 0;
                 while done < 25 {
-                    let before = client.ask("GET", "/count", &[]);
+                    let before = client.request("GET", "/count", &[]);
                     let count: usize = before.text().parse().unwrap();
                     let after = (count + 1).to_string();
                     let length = after.len().to_string();
-                    let fields = [("If-Match", before.tag()), ("Content-Length", &length)];
-                    client.send(request("PUT", "/count", &fields)).send(&after);
-                    match client.answer_to("PUT").status {
+                    let fields = [("If-Match", before.etag()), ("Content-Length", &length)];
+                    client
+                        .send(request_head("PUT", "/count", &fields))
+                        .send(&after);
+                    match client.read_response_to("PUT").status {
                         204 => done += 1,
                         other => assert_eq!(other, 412),
                     }
@@ -126,46 +134,52 @@ fn d5_no_update_is_lost() {
             });
         }
     });
-    assert_eq!(served.get("/count").text(), "100");
+    assert_eq!(server.get("/count").text(), "100");
 }
 
 #[test]
-fn d5_a_condition_must_hold_when_all_has_come() {
-    let served = TestServer::start();
-    served.file("key", "old");
-    let tag = served.get("/key").tag().to_owned();
-    let mut client = TestClient::plain(&served);
-    client.send(request(
+fn d5_a_condition_must_hold_at_the_commit() {
+    let server = TestServer::start();
+    server.write_file("key", "old");
+    let tag = server.get("/key").etag().to_owned();
+    let mut client = TestClient::connect_plain(&server);
+    client.send(request_head(
         "PUT",
         "/key",
         &[("If-Match", &tag), ("Content-Length", "200000")],
     ));
     client.send(vec![b'x'; 100_000]);
-    eventually("it is being written", || served.temporaries() == 1);
+    eventually("it is being written", || server.temporary_files() == 1);
     assert_eq!(
-        served
-            .put(RequestPathway::Plain, "/key", &[], b"newer")
+        server
+            .put(TestTransport::Plain, "/key", &[], b"newer")
             .status,
         204
     );
     client.send(vec![b'x'; 100_000]);
-    assert_eq!(client.answer_to("PUT").status, 412);
-    assert_eq!(served.get("/key").text(), "newer");
-    eventually("temporaries are gone", || served.temporaries() == 0);
+    assert_eq!(client.read_response_to("PUT").status, 412);
+    assert_eq!(server.get("/key").text(), "newer");
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }
 
 #[test]
 fn d5_tags_tell_versions_apart() {
-    let served = TestServer::start();
+    let server = TestServer::start();
     let mut tags = std::collections::HashSet::new();
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for _ in 0..10 {
-            let put = served.put(road, "/key", &[], b"same length");
+            let put = server.put(transport, "/key", &[], b"same length");
             assert!(put.field("last-modified").is_some());
-            assert!(put.tag().starts_with('"'), "it is strong");
-            assert_eq!(served.ask(road, "GET", "/key", &[]).tag(), put.tag());
-            assert_eq!(served.ask(road, "HEAD", "/key", &[]).tag(), put.tag());
-            assert!(tags.insert(put.tag().to_owned()), "{road:?}");
+            assert!(put.etag().starts_with('"'), "it is strong");
+            assert_eq!(
+                server.request(transport, "GET", "/key", &[]).etag(),
+                put.etag()
+            );
+            assert_eq!(
+                server.request(transport, "HEAD", "/key", &[]).etag(),
+                put.etag()
+            );
+            assert!(tags.insert(put.etag().to_owned()), "{transport:?}");
         }
     }
 }

@@ -1,15 +1,15 @@
-//! D5: digests that come with an upload are compared, and kept.
+//! D5: digests of an upload are compared, and stored.
 
 use super::MD5;
-use crate::client::RequestPathway;
+use crate::client::TestTransport;
 use crate::harness::{TestServer, eventually};
 
-/// A digest of "hello", in base64.
+/// The SHA-256 of "hello", in base64.
 const SHA_256: &str = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
 
 #[test]
 fn d5_digests_are_compared() {
-    let served = TestServer::start();
+    let server = TestServer::start();
     let (right, wrong) = (
         format!("sha-256=:{SHA_256}:"),
         format!("sha-256=:{}:", SHA_256.replace('L', "M")),
@@ -27,67 +27,67 @@ fn d5_digests_are_compared() {
         ("Repr-Digest", &right, true),
         ("Repr-Digest", &wrong, false),
     ];
-    for road in RequestPathway::ALL {
+    for transport in TestTransport::ALL {
         for (field, value, is_right) in cases {
-            served.file("key", "old");
-            let answer = served.put(road, "/key", &[(field, value)], b"hello");
+            server.write_file("key", "old");
+            let response = server.put(transport, "/key", &[(field, value)], b"hello");
             assert_eq!(
-                answer.status,
+                response.status,
                 if *is_right { 204 } else { 400 },
-                "{road:?} {field}: {value}"
+                "{transport:?} {field}: {value}"
             );
             let now: &[u8] = if *is_right { b"hello" } else { b"old" };
             assert_eq!(
-                served.holds("key").unwrap(),
+                server.read_file("key").unwrap(),
                 now,
-                "{road:?} {field}: {value}"
+                "{transport:?} {field}: {value}"
             );
         }
     }
-    // Two of which one is wrong.
+    // Two digests, one of which is wrong.
     let fields = [("Content-MD5", MD5), ("Content-Digest", &wrong)];
     assert_eq!(
-        served
-            .put(RequestPathway::Plain, "/fresh", &fields, b"hello")
+        server
+            .put(TestTransport::Plain, "/fresh", &fields, b"hello")
             .status,
         400
     );
-    assert!(served.holds("fresh").is_none());
-    // A large body is hashed piece by piece.
+    assert!(server.read_file("fresh").is_none());
+    // A large body is hashed chunk by chunk.
     let zeros = "sha-256=:MOFJVevOHSv34R7+Trk9RpoMM51xyuEWLjSwdBwyCKg=:";
-    let answer = served.put(
-        RequestPathway::Plain,
+    let response = server.put(
+        TestTransport::Plain,
         "/fresh",
         &[("Content-Digest", zeros)],
         &vec![0; 1 << 20],
     );
-    assert_eq!(answer.status, 400);
-    assert!(served.holds("fresh").is_none());
-    eventually("temporaries are gone", || served.temporaries() == 0);
+    assert_eq!(response.status, 400);
+    assert!(server.read_file("fresh").is_none());
+    eventually("temporaries are gone", || server.temporary_files() == 0);
 }
 
 #[test]
-fn d5_a_digest_that_was_compared_is_kept_and_told() {
-    let served = TestServer::start();
+fn d5_a_matching_digest_is_stored_and_sent() {
+    let server = TestServer::start();
     let digest = format!("sha-256=:{SHA_256}:");
-    let put = served.put(
-        RequestPathway::Plain,
+    let put = server.put(
+        TestTransport::Plain,
         "/key",
         &[("Content-Digest", &digest)],
         b"hello",
     );
-    for road in RequestPathway::ALL {
-        let answer = served.ask(road, "GET", "/key", &[]);
-        assert_eq!(answer.field("etag"), put.field("etag"), "{road:?}");
+    for transport in TestTransport::ALL {
+        let response = server.request(transport, "GET", "/key", &[]);
+        assert_eq!(response.field("etag"), put.field("etag"), "{transport:?}");
         assert_eq!(
-            answer.field("repr-digest"),
+            response.field("repr-digest"),
             put.field("repr-digest"),
-            "{road:?}"
+            "{transport:?}"
         );
     }
-    // Where files can have attributes, and only there.
+    // Only where files can have extended attributes.
     let keeps = rustix::fs::setxattr(
-        served.file("other", ""),
+        server.write_file("other", ""),
         "user.haul-test",
         b"x",
         rustix::fs::XattrFlags::empty(),
@@ -95,17 +95,17 @@ fn d5_a_digest_that_was_compared_is_kept_and_told() {
     let kept = put.field("repr-digest");
     assert_eq!(kept, keeps.is_ok().then_some(&*digest));
     if kept.is_some() {
-        let again = served.put(
-            RequestPathway::Tls,
+        let again = server.put(
+            TestTransport::Tls,
             "/key",
             &[("Content-Digest", &digest)],
             b"hello",
         );
-        assert_eq!((again.status, again.tag()), (204, put.tag()));
-        // Somebody else writes to it: it is of those bytes no longer.
-        served.file("key", "HELLO");
-        let changed = served.get("/key");
+        assert_eq!((again.status, again.etag()), (204, put.etag()));
+        // Another program writes to the file: the digest is no longer valid.
+        server.write_file("key", "HELLO");
+        let changed = server.get("/key");
         assert_eq!(changed.field("repr-digest"), None);
-        assert_ne!(changed.tag(), put.tag());
+        assert_ne!(changed.etag(), put.etag());
     }
 }

@@ -1,14 +1,15 @@
-//! D10: chunks are read by the letter, what follows them is none of them, and a body stays one, whatever it says.
+//! D10: chunks are parsed strictly, nothing after them is read, and a body is never taken for a
+//! request.
 
 use std::io::Write as _;
 
-use super::ExpectedResponse::{Either, Refused};
-use super::{LAST, SECOND, chunks, judge};
+use super::ExpectedResponse::{Refused, ResponseOrClose};
+use super::{LAST, SECOND, check_all, chunks};
 use crate::client::{TestClient, find};
 use crate::harness::TestServer;
 
 #[test]
-fn d10_chunks_are_read_by_the_letter() {
+fn d10_chunks_are_parsed_strictly() {
     let end = "0\r\n\r\n";
     let bodies = [
         ("0x", format!("0x3\r\nabc\r\n{end}")),
@@ -51,11 +52,11 @@ fn d10_chunks_are_read_by_the_letter() {
         ),
     ];
     let cases = bodies.map(|(name, body)| (name, chunks(&body), Refused(400)));
-    judge(&cases);
+    check_all(&cases);
 }
 
 #[test]
-fn d10_trailers_are_no_fields() {
+fn d10_trailers_are_ignored() {
     let trailers = [
         "Content-Length: 99",
         "Transfer-Encoding: chunked",
@@ -67,15 +68,15 @@ fn d10_trailers_are_no_fields() {
         (
             "a trailer",
             chunks(&format!("3\r\nabc\r\n0\r\n{line}\r\n\r\n")),
-            Either(201),
+            ResponseOrClose(201),
         )
     });
-    judge(&cases);
+    check_all(&cases);
 }
 
-/// Where the next head begins, only whoever has read the chunks knows.
+/// Only a program that has parsed the chunks knows where the next head begins.
 #[test]
-fn d10_after_chunks_nothing_is_taken() {
+fn d10_nothing_is_accepted_after_a_chunked_body() {
     for (name, second) in [
         ("sound", SECOND.to_owned()),
         (
@@ -85,24 +86,24 @@ fn d10_after_chunks_nothing_is_taken() {
         ),
         ("bare LF", SECOND.replace("\r\n", "\n")),
     ] {
-        let served = TestServer::start();
-        let mut client = TestClient::plain(&served);
+        let server = TestServer::start();
+        let mut client = TestClient::connect_plain(&server);
         client.send(chunks("3\r\nabc\r\n0\r\n\r\n") + &second);
         assert_eq!(
-            client.answer_to("PUT").field("connection"),
+            client.read_response_to("PUT").field("connection"),
             Some("close"),
             "{name}"
         );
-        client.ends();
-        assert!(served.holds("smuggled").is_none(), "{name}");
+        client.assert_closed();
+        assert!(server.read_file("smuggled").is_none(), "{name}");
     }
 }
 
-/// A body that says that it is a request stays a body.
+/// A body that looks like a request stays a body.
 #[test]
-fn d10_a_body_is_no_request() {
-    let served = TestServer::start();
-    let mut client = TestClient::plain(&served);
+fn d10_a_body_is_not_taken_for_a_request() {
+    let server = TestServer::start();
+    let mut client = TestClient::connect_plain(&server);
     let mut all = Vec::new();
     for index in 0..50 {
         write!(
@@ -114,18 +115,18 @@ fn d10_a_body_is_no_request() {
     }
     client.send(&all);
     for _ in 0..50 {
-        assert_eq!(client.answer_to("PUT").status, 201);
+        assert_eq!(client.read_response_to("PUT").status, 201);
     }
-    assert!(served.holds("smuggled").is_none());
+    assert!(server.read_file("smuggled").is_none());
     for index in 0..50 {
-        let held = served.holds(&index.to_string()).unwrap();
+        let held = server.read_file(&index.to_string()).unwrap();
         assert!(find(&held, SECOND.as_bytes()) == Some(0) && held.len() == SECOND.len());
     }
 }
 
-/// A GET's body is read past, not answered (RFC 9110 9.3.1).
+/// The body of a GET is skipped, not executed (RFC 9110 9.3.1).
 #[test]
-fn d10_a_body_that_nobody_asked_for_is_no_request() {
+fn d10_the_body_of_a_get_is_not_taken_for_a_request() {
     for (method, path, fine) in [
         ("GET", "/there", 200),
         ("HEAD", "/there", 200),
@@ -133,26 +134,26 @@ fn d10_a_body_that_nobody_asked_for_is_no_request() {
         ("OPTIONS", "/", 204),
         ("POST", "/x", 405),
     ] {
-        let served = TestServer::start();
-        served.file("there", "there");
-        let mut client = TestClient::plain(&served);
+        let server = TestServer::start();
+        server.write_file("there", "there");
+        let mut client = TestClient::connect_plain(&server);
         client.send(format!(
             "{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{SECOND}",
             SECOND.len()
         ));
-        let answer = client.answer_to(method);
+        let response = client.read_response_to(method);
         assert!(
-            answer.status == fine || method == "POST" && answer.status >= 400,
-            "{method}: {answer:?}"
+            response.status == fine || method == "POST" && response.status >= 400,
+            "{method}: {response:?}"
         );
-        // It is read past, or the connection ends.
+        // It is skipped, or the connection ends.
         if client.try_send(LAST).is_ok() {
-            let rest = client.rest();
+            let rest = client.read_to_end();
             assert!(
                 rest.is_empty() || rest.starts_with(b"HTTP/1.1 404"),
                 "{method}"
             );
         }
-        assert!(served.holds("smuggled").is_none(), "{method}");
+        assert!(server.read_file("smuggled").is_none(), "{method}");
     }
 }

@@ -1,11 +1,11 @@
-//! D10: where a body ends is said once, and in one way.
+//! D10: the end of a body must be declared once, and in one way.
 
-use super::ExpectedResponse::{Either, Refused, RefusedBy};
-use super::{get, judge, put};
+use super::ExpectedResponse::{Refused, RefusedBy, ResponseOrClose};
+use super::{check_all, get, put};
 
 #[test]
-fn d10_two_lengths_are_none() {
-    judge(&[
+fn d10_two_lengths_are_refused() {
+    check_all(&[
         (
             "a length, then chunks",
             put(
@@ -56,7 +56,7 @@ fn d10_two_lengths_are_none() {
 }
 
 #[test]
-fn d10_a_length_is_digits() {
+fn d10_a_length_with_anything_but_digits_is_refused() {
     let lengths = [
         "+3",
         "-3",
@@ -81,11 +81,11 @@ fn d10_a_length_is_digits() {
             Refused(400),
         )
     });
-    judge(&cases);
+    check_all(&cases);
 }
 
 #[test]
-fn d10_chunked_is_the_one_encoding() {
+fn d10_only_chunked_is_accepted_as_transfer_encoding() {
     let body = "3\r\nabc\r\n0\r\n\r\n";
     let encodings = [
         "chunked, identity",
@@ -123,16 +123,16 @@ fn d10_chunked_is_the_one_encoding() {
     ] {
         cases.push(("two encodings", put(fields, body), RefusedBy(&[400, 501])));
     }
-    // Space around a value is none of it (RFC 9110 5.5).
+    // Space around a value is not part of it (RFC 9110 5.5).
     cases.push((
         "tabs around",
         put("Transfer-Encoding:\tchunked\t\r\n", body),
-        Either(201),
+        ResponseOrClose(201),
     ));
     cases.push((
         "HTTP/1.0",
         put("Transfer-Encoding: chunked\r\n", body).replace("HTTP/1.1", "HTTP/1.0"),
         RefusedBy(&[400, 501, 505]),
     ));
-    judge(&cases);
+    check_all(&cases);
 }

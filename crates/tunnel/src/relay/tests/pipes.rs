@@ -1,10 +1,9 @@
 //! When a direction has a pipe, and that it has none when it needs none.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-#[cfg(target_os = "linux")]
-use crate::relay::pipe::PipedBytes;
+use crate::relay::bulk::PipedBytes;
 
 /// More than all sockets on the way have room for.
 const MUCH: usize = 48 << 20;
@@ -18,29 +17,30 @@ struct PolledDirection {
 }
 
 impl PolledDirection {
-    /// With the peers at both of its ends.
+    /// A direction between TCP sockets, with the peer that sends and the one that receives.
     async fn new() -> (Self, TcpStream, TcpStream) {
-        let ((from, speaker), (to, listener)) = (tcp().await, tcp().await);
-        let way = Self {
-            direction: RelayDirection::new(Bytes::new(), BodyFraming::ALL),
+        let (from, sender) = tcp_pair().await;
+        let (to, receiver) = tcp_pair().await;
+        let polled = Self {
+            direction: RelayDirection::new(Bytes::new()),
             from: RelayStream::Tcp(from),
             to: RelayStream::Tcp(to),
             moved: AtomicU64::new(0),
         };
-        (way, speaker, listener)
+        (polled, sender, receiver)
     }
 
-    /// Goes on until something is so, after it has been polled.
-    async fn until(&mut self, is_so: impl Fn(&RelayDirection, u64) -> bool + Send + Sync) {
-        let (mut source, _) = self.from.split();
-        let (_, mut sink) = self.to.split();
+    /// Polls the direction until `condition` holds of it and of the bytes that it has moved.
+    async fn until(&mut self, condition: impl Fn(&RelayDirection, u64) -> bool + Send + Sync) {
+        let (mut reader, _) = self.from.split();
+        let (_, mut writer) = self.to.split();
         let reached = poll_fn(|cx| {
             let polled = self
                 .direction
-                .poll(cx, (&mut source, &mut sink), &self.moved, false);
-            let moved = self.moved.load(std::sync::atomic::Ordering::Relaxed);
+                .poll(cx, &mut reader, &mut writer, &self.moved, false);
+            let moved = self.moved.load(Ordering::Relaxed);
             match polled {
-                _ if is_so(&self.direction, moved) => Poll::Ready(()),
+                _ if condition(&self.direction, moved) => Poll::Ready(()),
                 Poll::Ready(ended) => panic!("{ended:?}"),
                 Poll::Pending => Poll::Pending,
             }
@@ -49,147 +49,144 @@ impl PolledDirection {
     }
 }
 
-/// Reads for as long as there is something, and tells nobody.
+/// Reads and throws away everything.
 async fn drain(mut peer: TcpStream) {
-    let mut room = vec![0; 1 << 20];
-    while peer.read(&mut room).await.is_ok_and(|count| count > 0) {}
+    let mut buffer = vec![0; 1 << 20];
+    while peer.read(&mut buffer).await.is_ok_and(|count| count > 0) {}
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_pipe_is_taken_for_bulk_and_given_back_in_a_pause() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
+    let (mut polled, mut sender, mut receiver) = PolledDirection::new().await;
     for round in 1..3 {
-        let mut peers = JoinSet::new();
-        peers.spawn(async move {
-            say(&mut speaker, &vec![3; MUCH]).await;
-            speaker
+        let mut sending = JoinSet::new();
+        sending.spawn(async move {
+            send(&mut sender, &vec![3; MUCH]).await;
+            sender
         });
-        // Held up, since nobody listens.
-        way.until(|direction, _| direction.is_deaf() && direction.has_pipe())
+        // It is held up, since nobody reads.
+        polled
+            .until(|direction, _| !direction.is_reading() && direction.has_pipe())
             .await;
-        let mut hearing = JoinSet::new();
-        hearing.spawn(async move {
-            next(&mut listener, MUCH).await;
-            listener
+        let mut receiving = JoinSet::new();
+        receiving.spawn(async move {
+            read(&mut receiver, MUCH).await;
+            receiver
         });
-        // All that was said has gone, and nothing comes: nobody has a pipe.
-        let said = (round * MUCH) as u64;
-        way.until(|direction, moved| moved >= said && !direction.has_pipe())
+        // Everything has moved, and nothing more comes.
+        let sent = (round * MUCH) as u64;
+        polled
+            .until(|direction, moved| moved >= sent && !direction.has_pipe())
             .await;
-        speaker = peers.join_next().await.unwrap().unwrap();
-        listener = hearing.join_next().await.unwrap().unwrap();
+        sender = sending.join_next().await.unwrap().unwrap();
+        receiver = receiving.join_next().await.unwrap().unwrap();
     }
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_pipe_is_given_back_when_bulk_becomes_a_trickle() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, listener) = PolledDirection::new().await;
-    let mut peers = JoinSet::new();
-    peers.spawn(drain(listener));
-    let said = fill(&mut speaker).await as u64;
-    way.until(|_, moved| moved >= said).await;
+    let (mut polled, mut sender, receiver) = PolledDirection::new().await;
+    let mut receiving = JoinSet::new();
+    receiving.spawn(drain(receiver));
+    let sent = fill(&mut sender).await as u64;
+    polled.until(|_, moved| moved >= sent).await;
     for n in 1..200 {
-        say(&mut speaker, b"x").await;
-        way.until(|_, moved| moved >= said + n).await;
-        assert!(!way.direction.has_pipe() || n < 20, "{n}");
+        send(&mut sender, b"x").await;
+        polled.until(|_, moved| moved >= sent + n).await;
+        assert!(!polled.direction.has_pipe() || n < 20, "{n}");
     }
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_is_in_a_pipe_is_kept_for_a_slow_reader() {
+async fn bytes_in_a_pipe_are_kept_for_a_slow_reader() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
-    let said = vec![3; MUCH];
-    let length = said.len();
-    let mut peers = JoinSet::new();
-    peers.spawn(async move {
-        say(&mut speaker, &said).await;
-        finish(&mut speaker).await;
+    let (mut polled, mut sender, mut receiver) = PolledDirection::new().await;
+    let mut sending = JoinSet::new();
+    sending.spawn(async move {
+        send(&mut sender, &vec![3; MUCH]).await;
+        end_stream(&mut sender).await;
     });
-    way.until(|direction, _| direction.is_deaf() && direction.has_pipe())
+    polled
+        .until(|direction, _| !direction.is_reading() && direction.has_pipe())
         .await;
-    let mut hearing = JoinSet::new();
-    hearing.spawn(async move { heard(&mut listener).await.len() });
+    let mut receiving = JoinSet::new();
+    receiving.spawn(async move { read_all(&mut receiver).await.len() });
     let PolledDirection {
         mut direction,
         mut from,
         mut to,
         moved,
-    } = way;
+    } = polled;
     let ended = async {
-        let (mut source, _) = from.split();
-        let (_, mut sink) = to.split();
-        poll_fn(|cx| direction.poll(cx, (&mut source, &mut sink), &moved, false))
+        let (mut reader, _) = from.split();
+        let (_, mut writer) = to.split();
+        poll_fn(|cx| direction.poll(cx, &mut reader, &mut writer, &moved, false))
             .await
             .unwrap();
     };
     within(LIMIT, ended).await;
-    let heard = within(LIMIT, hearing.join_next()).await.unwrap().unwrap();
-    assert_eq!(heard, length);
+    let received = within(LIMIT, receiving.join_next()).await.unwrap().unwrap();
+    assert_eq!(received, MUCH);
     assert!(!direction.has_pipe());
 }
 
 #[tokio::test]
-async fn a_direction_in_small_steps_never_has_a_pipe_and_keeps_nothing() {
-    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
+async fn a_direction_that_moves_little_never_has_a_pipe_and_keeps_nothing() {
+    let (mut polled, mut sender, mut receiver) = PolledDirection::new().await;
     for n in 1..100_u64 {
-        say(&mut speaker, &[0; 100]).await;
-        way.until(|_, moved| moved >= 100 * n).await;
-        next(&mut listener, 100).await;
-        assert!(!way.direction.has_pipe() && !way.direction.is_deaf());
+        send(&mut sender, &[0; 100]).await;
+        polled.until(|_, moved| moved >= 100 * n).await;
+        read(&mut receiver, 100).await;
+        assert!(!polled.direction.has_pipe() && polled.direction.is_reading());
     }
 }
 
 #[tokio::test]
 async fn an_idle_relay_is_small() {
-    let ((client, _caller), (target, _called)) = (end(EndKind::Tcp).await, end(EndKind::Tcp).await);
-    let moved = RelayedBytes::default();
-    let relay = relay(client, target, EarlyBytes::default(), (&moved, None));
+    let (client_stream, _client) = stream_pair(StreamKind::Tcp).await;
+    let (target_stream, _target) = stream_pair(StreamKind::Tcp).await;
+    let bytes = RelayedBytes::default();
+    let relay = relay(
+        client_stream,
+        target_stream,
+        EarlyBytes::default(),
+        &bytes,
+        None,
+    );
     assert!(size_of_val(&relay) < 2048, "{}", size_of_val(&relay));
 }
 
-#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_direction_that_loses_its_pipe_is_woken_for_every_byte() {
     let _alone = PIPES.lock().await;
-    let (mut way, mut speaker, mut listener) = PolledDirection::new().await;
-    let mut peers = JoinSet::new();
-    peers.spawn(async move {
-        say(&mut speaker, &vec![3; MUCH]).await;
-        speaker
+    let (mut polled, mut sender, mut receiver) = PolledDirection::new().await;
+    let mut sending = JoinSet::new();
+    sending.spawn(async move {
+        send(&mut sender, &vec![3; MUCH]).await;
+        sender
     });
-    peers.spawn(async move {
-        next(&mut listener, MUCH).await;
-        listener
+    let mut receiving = JoinSet::new();
+    receiving.spawn(async move {
+        read(&mut receiver, MUCH).await;
+        receiver
     });
-    // Bytes are left to gather by now, though none come any more.
-    way.until(|direction, moved| moved == MUCH as u64 && !direction.has_pipe())
+    // The low-water mark is up by now, though nothing more comes.
+    polled
+        .until(|direction, moved| moved == MUCH as u64 && !direction.has_pipe())
         .await;
-    let mut ends = Vec::new();
-    while let Some(end) = peers.join_next().await {
-        ends.push(end.unwrap());
-    }
-    // Others have all the pipes that there are.
+    let mut sender = sending.join_next().await.unwrap().unwrap();
+    let _receiver = receiving.join_next().await.unwrap().unwrap();
+    // Other directions take all pipes.
     let mut others: Vec<PipedBytes> = Vec::new();
     loop {
         let mut other = PipedBytes::default();
-        if !other.get_ready() {
+        if !other.take_pipe() {
             break;
         }
         others.push(other);
     }
-    let speaks = ends.iter_mut().find(|end| {
-        let port = |end: &TcpStream| end.peer_addr().unwrap();
-        let RelayStream::Tcp(from) = &way.from else {
-            return false;
-        };
-        port(end) == from.local_addr().unwrap()
-    });
-    say(speaks.unwrap(), b"a little").await;
-    way.until(|_, moved| moved == MUCH as u64 + 8).await;
+    send(&mut sender, b"a little").await;
+    polled.until(|_, moved| moved == MUCH as u64 + 8).await;
 }

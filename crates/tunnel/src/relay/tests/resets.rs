@@ -1,246 +1,244 @@
-//! Resets are passed on as resets, as soon as they are seen, whatever the relay is at (E8).
+//! A reset is passed on as a reset as soon as it is seen, whatever the relay is doing (E8).
 
 use std::io::ErrorKind::ConnectionReset;
 
 use super::*;
+use crate::relay::outcome::is_departure;
 
-/// A relay between two TCP peers: client and target.
-async fn between() -> (RunningRelay, TcpStream, TcpStream) {
-    let ((client, caller), (target, called)) = (tcp().await, tcp().await);
-    let running = RunningRelay::start(RelayStream::Tcp(client), RelayStream::Tcp(target));
-    (running, caller, called)
+/// A relay between two TCP peers.
+async fn relay_over_tcp() -> (RunningRelay, TcpStream, TcpStream) {
+    let ((client_stream, client), (target_stream, target)) = (tcp_pair().await, tcp_pair().await);
+    let running = RunningRelay::start(
+        RelayStream::Tcp(client_stream),
+        RelayStream::Tcp(target_stream),
+    );
+    (running, client, target)
 }
 
 #[tokio::test]
-async fn e8_a_reset_of_either_side_is_the_others() {
-    let (running, caller, mut called) = between().await;
-    reset(caller);
-    assert_eq!(error(&mut called).await, ConnectionReset);
+async fn e8_a_reset_by_one_peer_reaches_the_other() {
+    let (running, client, mut target) = relay_over_tcp().await;
+    reset(client);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
 
-    let (running, mut caller, called) = between().await;
-    reset(called);
-    assert_eq!(error(&mut caller).await, ConnectionReset);
+    let (running, mut client, target) = relay_over_tcp().await;
+    reset(target);
+    assert_eq!(read_error(&mut client).await, ConnectionReset);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
 }
 
 #[tokio::test]
 async fn e8_a_reset_is_seen_while_its_direction_is_held_up() {
-    let (running, mut caller, mut called) = between().await;
-    assert!(fill(&mut caller).await > 100_000);
-    reset(caller);
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    assert!(fill(&mut client).await > 100_000);
+    reset(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    assert_eq!(error(&mut called).await, ConnectionReset);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
 
-    let (running, mut caller, mut called) = between().await;
-    assert!(fill(&mut called).await > 100_000);
-    reset(called);
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    assert!(fill(&mut target).await > 100_000);
+    reset(target);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
-    assert_eq!(error(&mut caller).await, ConnectionReset);
+    assert_eq!(read_error(&mut client).await, ConnectionReset);
 }
 
 #[tokio::test]
-async fn e8_a_reset_of_one_who_does_not_read_is_seen() {
-    let (running, mut caller, called) = between().await;
-    fill(&mut caller).await;
-    reset(called);
+async fn e8_a_reset_by_a_peer_that_does_not_read_is_seen() {
+    let (running, mut client, target) = relay_over_tcp().await;
+    fill(&mut client).await;
+    reset(target);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
-    assert_eq!(error(&mut caller).await, ConnectionReset);
+    assert_eq!(read_error(&mut client).await, ConnectionReset);
 
-    let (running, caller, mut called) = between().await;
-    fill(&mut called).await;
-    reset(caller);
+    let (running, client, mut target) = relay_over_tcp().await;
+    fill(&mut target).await;
+    reset(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    assert_eq!(error(&mut called).await, ConnectionReset);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
 }
 
 #[tokio::test]
 async fn e8_a_reset_with_both_directions_held_up_is_seen() {
-    let (running, mut caller, mut called) = between().await;
-    fill(&mut caller).await;
-    fill(&mut called).await;
-    reset(caller);
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    fill(&mut client).await;
+    fill(&mut target).await;
+    reset(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    assert_eq!(error(&mut called).await, ConnectionReset);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
 }
 
 #[tokio::test]
 async fn e8_a_reset_after_the_end_of_a_stream_is_seen() {
-    let (running, mut caller, mut called) = between().await;
-    finish(&mut caller).await;
-    assert_eq!(heard(&mut called).await, b"");
-    reset(caller);
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    end_stream(&mut client).await;
+    assert_eq!(read_all(&mut target).await, b"");
+    reset(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    let refused = within(LIMIT, called.write_all(b"x")).await.unwrap_err();
+    let refused = within(LIMIT, target.write_all(b"x")).await.unwrap_err();
     assert!(is_departure(&refused), "{refused}");
 
-    let (running, mut caller, mut called) = between().await;
-    finish(&mut called).await;
-    assert_eq!(heard(&mut caller).await, b"");
-    reset(called);
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    end_stream(&mut target).await;
+    assert_eq!(read_all(&mut client).await, b"");
+    reset(target);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
 }
 
 #[tokio::test]
-async fn e8_one_who_closes_with_something_unread_has_reset() {
-    let (running, caller, mut called) = between().await;
-    say(&mut called, b"said").await;
-    called.set_nodelay(true).unwrap();
-    // All of it is there before it is left unread.
-    within(LIMIT, caller.peek(&mut [0; 4])).await.unwrap();
-    drop(caller);
+async fn e8_closing_with_unread_bytes_is_a_reset() {
+    let (running, client, mut target) = relay_over_tcp().await;
+    send(&mut target, b"unread").await;
+    target.set_nodelay(true).unwrap();
+    // All of it has come before the client closes.
+    within(LIMIT, client.peek(&mut [0; 6])).await.unwrap();
+    drop(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    assert_eq!(error(&mut called).await, ConnectionReset);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
 }
 
 #[tokio::test]
-async fn e8_one_who_closed_in_order_is_gone_when_it_is_spoken_to() {
-    let (running, caller, mut called) = between().await;
-    drop(caller);
-    assert_eq!(heard(&mut called).await, b"");
-    // The first bytes are answered with a reset.
+async fn e8_a_peer_that_closed_in_order_is_gone_when_bytes_come_for_it() {
+    let (running, client, mut target) = relay_over_tcp().await;
+    drop(client);
+    assert_eq!(read_all(&mut target).await, b"");
+    // The system answers the first bytes with a reset.
     within(LIMIT, async {
-        while called.write_all(&[0; 4096]).await.is_ok() {
+        while target.write_all(&[0; 4096]).await.is_ok() {
             tokio::task::yield_now().await
         }
     })
     .await;
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
 }
 
 #[tokio::test]
-async fn e8_what_came_before_a_reset_is_told() {
-    let (running, mut caller, mut called) = between().await;
-    say(&mut caller, b"before").await;
-    assert_eq!(next(&mut called, 6).await, b"before");
-    let moved = Arc::clone(&running.moved);
-    reset(caller);
+async fn e8_bytes_before_a_reset_are_counted() {
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    send(&mut client, b"before").await;
+    assert_eq!(read(&mut target, 6).await, b"before");
+    let bytes = Arc::clone(&running.bytes);
+    reset(client);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Client)
     );
-    assert_eq!((moved.up(), moved.down()), (6, 0));
+    assert_eq!((bytes.up(), bytes.down()), (6, 0));
 }
 
 #[tokio::test]
-async fn e8_a_socket_without_resets_is_closed() {
-    let ((client, mut caller), (target, called)) = (end(EndKind::Unix).await, tcp().await);
-    let running = RunningRelay::start(client, RelayStream::Tcp(target));
-    reset(called);
+async fn e8_a_unix_socket_is_closed_since_it_has_no_resets() {
+    let ((client_stream, mut client), (target_stream, target)) =
+        (stream_pair(StreamKind::Unix).await, tcp_pair().await);
+    let running = RunningRelay::start(client_stream, RelayStream::Tcp(target_stream));
+    reset(target);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
-    assert_eq!(heard(&mut caller).await, b"");
+    assert_eq!(read_all(&mut client).await, b"");
 }
 
 #[tokio::test]
-async fn a_relay_that_is_dropped_is_no_end_of_a_stream() {
-    let (mut running, mut caller, mut called) = between().await;
-    say(&mut caller, b"before").await;
-    assert_eq!(next(&mut called, 6).await, b"before");
+async fn a_relay_that_is_dropped_resets_both_peers() {
+    let (mut running, mut client, mut target) = relay_over_tcp().await;
+    send(&mut client, b"before").await;
+    assert_eq!(read(&mut target, 6).await, b"before");
     within(LIMIT, running.task.shutdown()).await;
-    assert_eq!(error(&mut called).await, ConnectionReset);
-    assert_eq!(error(&mut caller).await, ConnectionReset);
+    assert_eq!(read_error(&mut target).await, ConnectionReset);
+    assert_eq!(read_error(&mut client).await, ConnectionReset);
 }
 
-/// A server that has seen enough of an upload says why, and leaves: the client is to hear that.
+/// A server that has seen enough of an upload says why, and closes. The client gets that.
 #[tokio::test]
-async fn e8_last_words_before_a_reset_are_handed_on_and_no_end_is() {
-    let (running, mut caller, mut called) = between().await;
-    fill(&mut caller).await;
-    say(&mut called, b"413 too much").await;
-    // Closed with something unread.
-    drop(called);
+async fn e8_last_words_before_a_reset_are_passed_on_without_an_end() {
+    let (running, mut client, mut target) = relay_over_tcp().await;
+    fill(&mut client).await;
+    send(&mut target, b"413 too much").await;
+    // It closes with unread bytes.
+    drop(target);
     assert_eq!(
-        running.ended().await,
+        running.outcome().await,
         RelayOutcome::Reset(RelaySide::Target)
     );
-    assert_eq!(next(&mut caller, 12).await, b"413 too much");
-    assert_eq!(error(&mut caller).await, ConnectionReset);
+    assert_eq!(read(&mut client, 12).await, b"413 too much");
+    assert_eq!(read_error(&mut client).await, ConnectionReset);
 }
 
-/// The client is slow, and talks on: it hears everything nevertheless, in both of the ways in which a server leaves.
+/// The client is slow and goes on sending. It gets everything nevertheless, whether the server ended its stream before it closed or not.
 #[tokio::test]
-async fn e8_a_long_answer_before_the_body_was_read_arrives_whole() {
+async fn e8_a_long_response_before_the_body_was_read_arrives_whole() {
     let all = vec![7; 1 << 20];
-    for (has_ended, extent) in [
-        (false, BodyFraming::ALL),
-        (true, BodyFraming::ALL),
-        (false, BodyFraming::bytes(u64::MAX)),
-        (true, BodyFraming::bytes(u64::MAX)),
-    ] {
-        let ((client, mut caller), (target, mut called)) = (tcp().await, tcp().await);
-        let early = EarlyBytes {
-            extent,
-            ..EarlyBytes::default()
-        };
-        let running = RunningRelay::with(
-            RelayStream::Tcp(client),
-            RelayStream::Tcp(target),
-            (early, None),
-        );
-        fill(&mut caller).await;
-        // All of it is at the relay before that can notice the reset.
-        let saying = async {
-            say(&mut called, &all).await;
+    for has_ended in [false, true] {
+        let (running, mut client, mut target) = relay_over_tcp().await;
+        fill(&mut client).await;
+        // All of it has reached the relay before that can notice the reset.
+        let sending = async {
+            send(&mut target, &all).await;
             if has_ended {
-                finish(&mut called).await;
+                end_stream(&mut target).await;
             }
         };
-        let half = next(&mut caller, all.len() / 2);
-        let (half, ()) = tokio::join!(half, saying);
-        let mut heard = half;
-        drop(called);
-        let mut room = vec![0; 4096];
+        let half = read(&mut client, all.len() / 2);
+        let (mut received, ()) = tokio::join!(half, sending);
+        drop(target);
+        let mut buffer = vec![0; 4096];
         let is_ended = loop {
-            match within(LIMIT, caller.read(&mut room)).await {
+            match within(LIMIT, client.read(&mut buffer)).await {
                 Ok(0) => break true,
-                Ok(count) => heard.extend_from_slice(&room[..count]),
+                Ok(count) => received.extend_from_slice(&buffer[..count]),
                 Err(_) => break false,
             }
         };
-        drop(caller);
-        let ended = running.ended().await;
-        assert_eq!(ended, RelayOutcome::Reset(RelaySide::Target), "{has_ended}");
+        drop(client);
+        let outcome = running.outcome().await;
+        assert_eq!(
+            outcome,
+            RelayOutcome::Reset(RelaySide::Target),
+            "{has_ended}"
+        );
         if has_ended {
-            assert!(is_ended && heard.len() == all.len(), "{}", heard.len());
+            assert!(
+                is_ended && received.len() == all.len(),
+                "{}",
+                received.len()
+            );
         } else {
             // What had not left the server when it closed is lost, and no end says otherwise.
-            assert!(!is_ended && heard.len() >= all.len() / 2);
+            assert!(!is_ended && received.len() >= all.len() / 2);
         }
     }
 }

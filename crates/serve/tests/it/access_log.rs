@@ -1,0 +1,323 @@
+//! The access log of requests that did not end well: each request that began has a line, which says
+//! how far it came.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use haul_lab::ResourceContent;
+use haul_plan::serving::TimeoutOptions;
+use haul_serve::FileServerOptions;
+use haul_serve::accept::{AcceptStrategy, ShutdownOutcome};
+use haul_serve::observe::{AccessLog, AccessLogFormat};
+use haul_service::observe::{LineLog, LogSink};
+use http::Request;
+
+use crate::client::{TestClient, TestTransport, request_head};
+use crate::harness::{LIMIT, NAME, ServerSetup, TestServer, eventually};
+use crate::http2;
+
+/// More than both ends' socket buffers hold.
+const LARGE: usize = 16 << 20;
+
+/// Every timeout of these tests.
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Keeps lines in memory.
+#[derive(Debug, Clone, Default)]
+struct MemoryLog(Arc<Mutex<Vec<u8>>>);
+
+impl LogSink for MemoryLog {
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.extend_from_slice(lines);
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A server with a log.
+struct LoggedServer {
+    server: TestServer,
+    log: Arc<LineLog>,
+    lines: MemoryLog,
+}
+
+impl LoggedServer {
+    fn start(accept: AcceptStrategy, timeouts: TimeoutOptions) -> Self {
+        let lines = MemoryLog::default();
+        let log = LineLog::start(AccessLog::NAME, Box::new(lines.clone()), 1 << 20).unwrap();
+        let log = Arc::new(log);
+        let mut setup = ServerSetup::with_strategy(accept);
+        setup.server = FileServerOptions {
+            timeouts,
+            access_log: Some(AccessLog::new(Arc::clone(&log), AccessLogFormat::Json)),
+            ..FileServerOptions::default()
+        };
+        let server = setup.start();
+        server.write_file("f", ResourceContent::random(1, LARGE as u64).to_vec());
+        Self { server, log, lines }
+    }
+
+    /// The only line of a target.
+    #[track_caller]
+    fn line(&self, target: &str) -> String {
+        let target = format!("\"target\":\"{target}\"");
+        let mut found = Vec::new();
+        eventually("it is logged", || {
+            let all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let all = String::from_utf8(all.clone()).unwrap();
+            let of_target = all.lines().filter(|line| line.contains(&target));
+            found = of_target.map(str::to_owned).collect();
+            !found.is_empty()
+        });
+        assert_eq!(found.len(), 1, "{found:#?}");
+        found.remove(0)
+    }
+
+    /// Closes the log: what is not logged by now never will be.
+    fn close(&self) {
+        assert!(http2::block_on(self.log.close(LIMIT)), "it is written");
+    }
+}
+
+/// A number in a line.
+#[track_caller]
+fn number(line: &str, name: &str) -> u64 {
+    let name = format!("\"{name}\":");
+    let (_, rest) = line.split_once(&name).expect(line);
+    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap();
+    rest[..end].parse().unwrap()
+}
+
+fn short() -> TimeoutOptions {
+    TimeoutOptions {
+        handshake: LIMIT,
+        idle: LIMIT,
+        request_head: SHORT,
+        grace: SHORT,
+        ..TimeoutOptions::default()
+    }
+}
+
+/// Checks the lines of requests that a shutdown aborted: a download whose client did not read, and
+/// an unfinished upload.
+#[track_caller]
+fn assert_aborted(logged: &LoggedServer, why: &str) {
+    let read = logged.line("/f");
+    let sent = number(&read, "sent");
+    assert_eq!(number(&read, "status"), 200, "{why}: {read}");
+    assert!(sent > 0 && sent < LARGE as u64, "{why}: {read}");
+    assert!(read.contains("\"cut_short\":true"), "{why}: {read}");
+    let written = logged.line("/key");
+    // The server ended it, not the client.
+    assert_eq!(number(&written, "status"), 503, "{why}: {written}");
+    assert!(number(&written, "received") > 0, "{why}: {written}");
+    assert!(written.contains("\"cut_short\":true"), "{why}: {written}");
+}
+
+#[test]
+fn requests_aborted_at_shutdown_are_logged() {
+    for accept in AcceptStrategy::ALL {
+        for transport in TestTransport::HTTP1 {
+            let mut logged = LoggedServer::start(accept, TimeoutOptions::default());
+            let mut stuck = TestClient::connect(&logged.server, transport);
+            stuck.send(request_head("GET", "/f", &[]));
+            stuck.take(1).unwrap();
+            let mut writer = TestClient::connect(&logged.server, transport);
+            writer
+                .send(request_head(
+                    "PUT",
+                    "/key",
+                    &[("Content-Length", "1000000")],
+                ))
+                .send(vec![b'x'; 500_000]);
+            eventually("it is being written", || {
+                logged.server.temporary_files() == 1
+            });
+            assert_eq!(logged.server.shut_down(SHORT), ShutdownOutcome::Aborted);
+            logged.close();
+            assert_aborted(&logged, &format!("{accept} {transport:?}"));
+        }
+    }
+}
+
+/// Probes show in the log.
+#[test]
+fn malformed_heads_are_logged() {
+    for transport in TestTransport::HTTP1 {
+        let mut logged = LoggedServer::start(AcceptStrategy::Single, short());
+        let twice = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
+        let long = format!(
+            "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+            "y".repeat(1 << 18)
+        );
+        for head in [
+            "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
+            twice,
+            &long,
+            "GET / HTTP/1.1\r\n",
+        ] {
+            let mut client = TestClient::connect(&logged.server, transport);
+            // The server may have closed the connection by then.
+            let _ = client.try_send(head);
+            eventually("it is refused", || client.has_ended());
+        }
+        assert_eq!(logged.server.shut_down(LIMIT), ShutdownOutcome::Clean);
+        logged.close();
+        let lines = logged.lines.0.lock().unwrap().clone();
+        let lines = String::from_utf8(lines).unwrap();
+        let nothing = "\"method\":null,\"target\":null,\"version\":null";
+        assert!(lines.lines().all(|line| line.contains(nothing)), "{lines}");
+        let mut found: Vec<u64> = lines.lines().map(|line| number(line, "status")).collect();
+        found.sort_unstable();
+        assert_eq!(found, [400, 400, 408, 431], "{transport:?}");
+    }
+}
+
+#[test]
+fn aborted_http2_streams_are_logged() {
+    for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
+        let mut logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
+        http2::block_on(async {
+            let stream = http2::connect(&logged.server, transport).await;
+            let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+            let asking = async {
+                let mut sender = sender.ready().await.unwrap();
+                let get = Request::get(format!("http://{NAME}/f")).body(()).unwrap();
+                let (response, _) = sender.send_request(get, true).unwrap();
+                let mut body = response.await.unwrap().into_body();
+                body.data().await.unwrap().unwrap();
+                let put = Request::put(format!("http://{NAME}/key")).body(()).unwrap();
+                let (_answer, mut upload) = sender.send_request(put, false).unwrap();
+                upload.send_data(vec![b'x'; 100_000].into(), false).unwrap();
+                while logged.server.temporary_files() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                // On another thread, since it ends a runtime.
+                let ended = std::thread::scope(|scope| {
+                    let ending = scope.spawn(|| logged.server.shut_down(SHORT));
+                    ending.join().unwrap()
+                });
+                assert_eq!(ended, ShutdownOutcome::Aborted);
+            };
+            tokio::pin!(connection);
+            tokio::select! {
+                biased;
+                () = asking => {}
+                ended = &mut connection => panic!("{ended:?}"),
+            }
+        });
+        logged.close();
+        assert_aborted(&logged, &format!("{transport:?}"));
+    }
+}
+
+#[test]
+fn slow_bodies_get_408_and_are_logged_so() {
+    for transport in TestTransport::HTTP1 {
+        for (index, framing) in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")]
+            .into_iter()
+            .enumerate()
+        {
+            let logged = LoggedServer::start(AcceptStrategy::Single, short());
+            let path = format!("/slow-{index}");
+            let mut slow = TestClient::connect(&logged.server, transport);
+            slow.send(request_head("PUT", &path, &[framing]));
+            let response = slow.read_response_to("PUT");
+            assert_eq!(response.status, 408, "{transport:?} {framing:?}");
+            assert_eq!(response.field("connection"), Some("close"));
+            assert!(response.text().contains("too slowly"), "{response:?}");
+            let line = logged.line(&path);
+            assert_eq!(number(&line, "status"), 408, "{transport:?} {line}");
+            assert!(logged.server.read_file(&path[1..]).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_slow_form_gets_408_like_any_body() {
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
+    let mut slow = TestClient::connect_plain(&logged.server);
+    let kind = ("Content-Type", "multipart/form-data; boundary=x");
+    slow.send(request_head(
+        "POST",
+        "/",
+        &[("Content-Length", "1000"), kind],
+    ));
+    assert_eq!(slow.read_response_to("POST").status, 408);
+    assert_eq!(number(&logged.line("/"), "status"), 408);
+}
+
+#[test]
+fn slow_http2_bodies_are_logged_with_408() {
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
+    http2::block_on(async {
+        let stream = http2::connect(&logged.server, TestTransport::Http2).await;
+        let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+        let mut sender = sender.ready().await.unwrap();
+        let put = Request::put(format!("http://{NAME}/slow"))
+            .body(())
+            .unwrap();
+        let (_answer, _upload) = sender.send_request(put, false).unwrap();
+        let _ = connection.await;
+    });
+    assert_eq!(number(&logged.line("/slow"), "status"), 408);
+}
+
+#[test]
+fn a_slow_head_gets_408() {
+    let logged = LoggedServer::start(AcceptStrategy::Single, short());
+    for transport in TestTransport::HTTP1 {
+        // The first head of its connection, or a later one.
+        for is_first in [true, false] {
+            let mut slow = TestClient::connect(&logged.server, transport);
+            if !is_first {
+                assert_eq!(slow.request("GET", "/none", &[]).status, 404);
+            }
+            slow.send("GET /f HTTP/1.1\r\nHost: x\r\n");
+            let response = slow.read_response();
+            assert_eq!(response.status, 408, "{transport:?}");
+            assert_eq!(response.field("connection"), Some("close"));
+            slow.assert_closed();
+        }
+    }
+}
+
+#[test]
+fn slow_readers_are_logged() {
+    for transport in TestTransport::HTTP1 {
+        let logged = LoggedServer::start(AcceptStrategy::Single, short());
+        let mut stuck = TestClient::connect(&logged.server, transport);
+        stuck.send(request_head("GET", "/f", &[]));
+        stuck.take(1).unwrap();
+        let line = logged.line("/f");
+        let sent = number(&line, "sent");
+        assert_eq!(number(&line, "status"), 200, "{transport:?}: {line}");
+        assert!(sent > 0 && sent < LARGE as u64, "{transport:?}: {line}");
+        assert!(line.contains("\"cut_short\":true"), "{transport:?}: {line}");
+    }
+}
+
+#[test]
+fn a_client_that_leaves_before_the_response_is_logged() {
+    let logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
+    let mut client = TestClient::connect_plain(&logged.server);
+    client
+        .send(request_head(
+            "PUT",
+            "/key",
+            &[("Content-Length", "1000000")],
+        ))
+        .send(vec![b'x'; 100_000]);
+    eventually("it is being written", || {
+        logged.server.temporary_files() == 1
+    });
+    client.reset();
+    let line = logged.line("/key");
+    assert!([400, 499].contains(&number(&line, "status")), "{line}");
+    assert!(line.contains("\"received\":100000"), "{line}");
+}

@@ -1,0 +1,287 @@
+//! Sends a request to its origin, or to a proxy that takes it as it is and may want a login first.
+//!
+//! A request without a body is sent again with what the proxy's 407 asks for. A body cannot be sent twice, so where it is not known for
+//! certain what the proxy wants to see, a HEAD request for the same URL finds out first: a password is right whenever it is shown, but a
+//! nonce that is remembered may have been used up by other requests.
+//!
+//! A 407 is never passed on. The client could not answer it: it would show its login to us, and we pass none on. So a 407 that is left is
+//! an error of ours, as when a CONNECT is refused.
+
+use std::sync::Arc;
+
+use haul_net::{Authorization, Connector, MAX_AUTH_ATTEMPTS, Proxy};
+use http::{Response, StatusCode};
+use hyper::body::{Body, Incoming};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use super::body::RequestBody;
+use super::request::ForwardRequest;
+use super::upstream_connection::HttpUpstream;
+use super::{HttpSession, RequestError};
+use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError, UpstreamConnection};
+
+/// A response whose body has not been read, and the connection that it comes over.
+pub(super) struct ForwardedResponse {
+    pub(super) response: Response<Incoming>,
+    pub(super) upstream: HttpUpstream,
+}
+
+impl HttpSession {
+    /// Sends a request with its body, and returns the response to it.
+    pub(super) async fn forward(
+        &self,
+        request: &ForwardRequest,
+        body: Incoming,
+    ) -> Result<ForwardedResponse, RequestError> {
+        match body.is_end_stream() {
+            true => Ok(self.forward_without_body(request).await?),
+            false => self.forward_with_body(request, body).await,
+        }
+    }
+
+    /// Sends a request until the proxy, if one takes it, is content with the login that it is shown.
+    async fn forward_without_body(
+        &self,
+        request: &ForwardRequest,
+    ) -> Result<ForwardedResponse, UpstreamConnectError> {
+        let mut upstream = match self.take_kept(request) {
+            Some(kept) => kept,
+            None => self.open(request).await?,
+        };
+        let proxy = upstream.http_proxy.clone();
+        let Some(proxy) = proxy.filter(|proxy| proxy.login.is_some()) else {
+            let sent = self.send(upstream, request, None).await?;
+            return self.unless_challenged(sent, request, false);
+        };
+        let (method, url) = request.method_and_url();
+        let connector = self.upstream().connector();
+        let mut authorization = connector.proxy_authorization(&proxy, (method, &url));
+        for _ in 1..MAX_AUTH_ATTEMPTS {
+            let sent = self.send(upstream, request, authorization.as_ref()).await?;
+            let is_challenged = is_challenge(&sent.response);
+            if authorization.is_none() {
+                let unchallenged = self.upstream().unchallenged();
+                unchallenged.record(&proxy, request.target(), is_challenged);
+            }
+            if !is_challenged {
+                return Ok(sent);
+            }
+            let fields = sent.response.headers();
+            let shown = authorization.as_ref();
+            authorization = connector.retry_proxy_auth((&proxy, fields), shown, (method, &url));
+            if authorization.is_none() {
+                let error =
+                    Connector::proxy_auth_error((&proxy, fields), true, sent.upstream.url());
+                return Err(error.into());
+            }
+            upstream = self.open(request).await?;
+            // Another proxy than the one that has asked sees no login that is for that one.
+            if !is_same(upstream.http_proxy.as_ref(), &proxy) {
+                authorization = None;
+                break;
+            }
+        }
+        let sent = self.send(upstream, request, authorization.as_ref()).await?;
+        self.unless_challenged(sent, request, authorization.is_some())
+    }
+
+    /// Sends a request with a body, once. What a proxy wants to see with it is known or asked for before.
+    async fn forward_with_body(
+        &self,
+        request: &ForwardRequest,
+        body: Incoming,
+    ) -> Result<ForwardedResponse, RequestError> {
+        let mut reached = self.reach(request).await?;
+        let mut authorization = None;
+        let proxy = reached.http_proxy.clone();
+        if let Some(proxy) = proxy.filter(|proxy| proxy.login.is_some()) {
+            let (method, url) = request.method_and_url();
+            let connector = self.upstream().connector();
+            authorization = connector
+                .proxy_authorization(&proxy, (method, &url))
+                .filter(Authorization::is_reusable);
+            let unchallenged = self.upstream().unchallenged();
+            if authorization.is_none() && !unchallenged.is_known(&proxy, request.target()) {
+                authorization = self.probe(request, reached, &proxy).await?;
+                reached = self.reach(request).await?;
+                authorization =
+                    authorization.filter(|_| is_same(reached.http_proxy.as_ref(), &proxy));
+            }
+        }
+        let target = request.target();
+        let counted_for = Some(Arc::clone(&self.connection));
+        let mut upstream = HttpUpstream::new(reached, target, counted_for).await?;
+        let sent = upstream.send(with_body(request, &upstream, authorization.as_ref(), body));
+        let response = match sent.await {
+            Ok(response) => response,
+            // It is the client's body that broke, and not the connection.
+            Err(error) if error.is_user() => return Err(RequestError::Body(error)),
+            Err(error) => return Err(upstream.error(error).into()),
+        };
+        let sent = ForwardedResponse { response, upstream };
+        Ok(self.unless_challenged(sent, request, authorization.is_some())?)
+    }
+
+    /// Asks a proxy by a request without a body what it wants to see with the one that has a body. A proxy that gives no answer in time
+    /// is shown nothing.
+    async fn probe(
+        &self,
+        request: &ForwardRequest,
+        reached: UpstreamConnection,
+        proxy: &Proxy,
+    ) -> Result<Option<Authorization>, UpstreamConnectError> {
+        let mut upstream = HttpUpstream::new(reached, request.target(), None).await?;
+        let probe = request.probe().for_proxy(None, RequestBody::empty());
+        let limit = self.upstream().connect_timeout();
+        let Ok(Ok(response)) = timeout(limit, upstream.send(probe)).await else {
+            return Ok(None);
+        };
+        let is_challenged = is_challenge(&response);
+        let unchallenged = self.upstream().unchallenged();
+        unchallenged.record(proxy, request.target(), is_challenged);
+        if !is_challenged {
+            return Ok(None);
+        }
+        let (method, url) = request.method_and_url();
+        let fields = response.headers();
+        let connector = self.upstream().connector();
+        match connector.retry_proxy_auth((proxy, fields), None, (method, &url)) {
+            Some(authorization) => Ok(Some(authorization)),
+            // It would not take the body either.
+            None => Err(Connector::proxy_auth_error((proxy, fields), true, upstream.url()).into()),
+        }
+    }
+
+    /// Sends a request without a body. A kept connection that the peer has closed meanwhile is replaced.
+    async fn send(
+        &self,
+        mut upstream: HttpUpstream,
+        request: &ForwardRequest,
+        authorization: Option<&Authorization>,
+    ) -> Result<ForwardedResponse, UpstreamConnectError> {
+        let sent = upstream
+            .send(to_peer(
+                request,
+                &upstream,
+                authorization,
+                RequestBody::empty(),
+            ))
+            .await;
+        let sent = match sent {
+            Err(_) if upstream.is_reused => {
+                let proxy = upstream.http_proxy.take();
+                upstream = self.open(request).await?;
+                let is_same_proxy =
+                    proxy.is_some_and(|proxy| is_same(upstream.http_proxy.as_ref(), &proxy));
+                let authorization = authorization.filter(|_| is_same_proxy);
+                let again = to_peer(request, &upstream, authorization, RequestBody::empty());
+                upstream.send(again).await
+            }
+            sent => sent,
+        };
+        let response = sent.map_err(|error| upstream.error(error))?;
+        Ok(ForwardedResponse { response, upstream })
+    }
+
+    /// A response that is not a proxy's 407. What that asks for is remembered for the next request, if this one showed nothing. An origin
+    /// that says 407 is odd, and no proxy of ours: its response is passed on.
+    fn unless_challenged(
+        &self,
+        sent: ForwardedResponse,
+        request: &ForwardRequest,
+        is_shown: bool,
+    ) -> Result<ForwardedResponse, UpstreamConnectError> {
+        let Some(proxy) =
+            (sent.upstream.http_proxy.as_ref()).filter(|_| is_challenge(&sent.response))
+        else {
+            return Ok(sent);
+        };
+        let fields = sent.response.headers();
+        if !is_shown {
+            let (method, url) = request.method_and_url();
+            let connector = self.upstream().connector();
+            let _ = connector.retry_proxy_auth((proxy, fields), None, (method, &url));
+            let unchallenged = self.upstream().unchallenged();
+            unchallenged.record(proxy, request.target(), true);
+        }
+        Err(Connector::proxy_auth_error((proxy, fields), is_shown, sent.upstream.url()).into())
+    }
+
+    /// The connection of the request before, if this one may go over it: the peer may close it at any time, so a request that cannot be
+    /// sent twice never does. squid has the same rule.
+    fn take_kept(&self, request: &ForwardRequest) -> Option<HttpUpstream> {
+        let mut kept = self.lock().kept.take()?;
+        let may_reuse = request.is_idempotent()
+            && kept.leads_to(request.target(), self.upstream())
+            && kept.is_reusable();
+        may_reuse.then(|| {
+            self.connection.set_via(&kept.via);
+            kept
+        })
+    }
+
+    async fn open(&self, request: &ForwardRequest) -> Result<HttpUpstream, UpstreamConnectError> {
+        let reached = self.reach(request).await?;
+        let counted_for = Some(Arc::clone(&self.connection));
+        HttpUpstream::new(reached, request.target(), counted_for).await
+    }
+
+    async fn reach(
+        &self,
+        request: &ForwardRequest,
+    ) -> Result<UpstreamConnection, UpstreamConnectError> {
+        let connecting = self
+            .upstream()
+            .connect(request.target(), StreamPurpose::HttpRequest);
+        let reached = connecting.await?;
+        self.connection.set_via(&reached.via);
+        Ok(reached)
+    }
+
+    fn upstream(&self) -> &Arc<Upstream> {
+        &self.connection.config.upstream
+    }
+}
+
+fn is_challenge<B>(response: &Response<B>) -> bool {
+    response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+}
+
+fn is_same(found: Option<&Proxy>, proxy: &Proxy) -> bool {
+    found.is_some_and(|found| found.address() == proxy.address())
+}
+
+/// The request in the form that its peer takes.
+fn to_peer(
+    request: &ForwardRequest,
+    upstream: &HttpUpstream,
+    authorization: Option<&Authorization>,
+    body: RequestBody,
+) -> http::Request<RequestBody> {
+    match upstream.http_proxy {
+        Some(_) => request.for_proxy(authorization, body),
+        None => request.for_origin(body),
+    }
+}
+
+/// The same with the client's body. Where the client waits for 100 Continue before it sends that, it gets it when the peer has said so.
+fn with_body(
+    request: &ForwardRequest,
+    upstream: &HttpUpstream,
+    authorization: Option<&Authorization>,
+    body: Incoming,
+) -> http::Request<RequestBody> {
+    if !request.expects_continue() {
+        return to_peer(request, upstream, authorization, RequestBody::new(body));
+    }
+    let consent = Arc::new(Notify::new());
+    let body = RequestBody::with_consent(body, Arc::clone(&consent));
+    let mut request = to_peer(request, upstream, authorization, body);
+    hyper::ext::on_informational(&mut request, move |response| {
+        if response.status() == StatusCode::CONTINUE {
+            consent.notify_one();
+        }
+    });
+    request
+}

@@ -1,0 +1,301 @@
+//! What the log tells of a connection when it is over: both ends, the way, bytes, time, and why it ended.
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use haul_service::observe::{UtcTimestamp, number};
+
+use crate::config::ClientAddress;
+use crate::relay::RelayOutcome;
+use crate::upstream::UpstreamConnectError;
+
+/// Characters of an outcome at most: a chain of errors may be long.
+const LONGEST: usize = 1024;
+
+/// One line of the log, but for how it ended.
+#[derive(Debug)]
+pub(crate) struct TunnelRecord {
+    pub(crate) started_at: SystemTime,
+    /// As the user wrote it.
+    pub(crate) listener: Arc<str>,
+    pub(crate) client: ClientAddress,
+    /// `None`: the client did not name one.
+    pub(crate) target: Option<String>,
+    /// The proxies on the way to the target; `None` if it was not reached.
+    pub(crate) via: Option<Arc<str>>,
+    /// Bytes to the target.
+    pub(crate) up: u64,
+    /// Bytes to the client.
+    pub(crate) down: u64,
+    pub(crate) duration: Duration,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone)]
+pub(crate) enum TunnelOutcome {
+    /// It was relayed, and that ended so.
+    Relayed(RelayOutcome),
+    /// No way led to the target.
+    Unreached(UpstreamConnectError),
+    /// The client left before the target was reached.
+    ClientLeft,
+    /// The client never said where to.
+    Silent,
+    /// The client said something else.
+    BadRequest(String),
+    /// As many connections were open as there may be.
+    TooManyConnections { limit: usize, set_by: Arc<str> },
+    /// We were asked to end.
+    Stopped,
+}
+
+impl From<RelayOutcome> for TunnelOutcome {
+    fn from(outcome: RelayOutcome) -> Self {
+        Self::Relayed(outcome)
+    }
+}
+
+impl TunnelOutcome {
+    /// A word for it, as counters and programs want it.
+    pub(crate) fn word(&self) -> &'static str {
+        use crate::relay::RelaySide;
+        match self {
+            Self::Relayed(RelayOutcome::Closed) => "closed",
+            Self::Relayed(RelayOutcome::Reset(RelaySide::Client)) => "reset_by_client",
+            Self::Relayed(RelayOutcome::Reset(RelaySide::Target)) => "reset_by_target",
+            Self::Relayed(RelayOutcome::Broken(..)) => "broken",
+            Self::Relayed(RelayOutcome::IdleTimeout) => "idle",
+            Self::Unreached(_) => "unreached",
+            Self::ClientLeft => "left",
+            Self::Silent => "silent",
+            Self::BadRequest(_) => "misunderstood",
+            Self::TooManyConnections { .. } => "too_many",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// All words.
+    pub(crate) const WORDS: [&str; 11] = [
+        "closed",
+        "reset_by_client",
+        "reset_by_target",
+        "broken",
+        "idle",
+        "unreached",
+        "left",
+        "silent",
+        "misunderstood",
+        "too_many",
+        "stopped",
+    ];
+}
+
+impl fmt::Display for TunnelOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relayed(ended) => write!(f, "{ended}"),
+            Self::Unreached(why) => write!(f, "failed: {why}"),
+            Self::ClientLeft => f.write_str("the client left before it was connected"),
+            Self::Silent => f.write_str("the client did not say where to"),
+            Self::BadRequest(why) => write!(f, "failed: {why}"),
+            Self::TooManyConnections { limit, set_by } => {
+                write!(
+                    f,
+                    "refused: {set_by} allows no more than {limit} at one time"
+                )
+            }
+            Self::Stopped => f.write_str("stopped"),
+        }
+    }
+}
+
+/// What lines look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TunnelLogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object a line.
+    Json,
+}
+
+/// No name of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no format of a log: text or json")]
+pub struct TunnelLogFormatError;
+
+impl std::str::FromStr for TunnelLogFormat {
+    type Err = TunnelLogFormatError;
+
+    fn from_str(text: &str) -> Result<Self, TunnelLogFormatError> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(TunnelLogFormatError),
+        }
+    }
+}
+
+impl TunnelLogFormat {
+    /// Appends a line. Whatever peers have said, it is one.
+    pub(crate) fn render(self, record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
+        match self {
+            Self::Text => text(record, outcome, line),
+            Self::Json => json(record, outcome, line),
+        }
+        line.push(b'\n');
+    }
+}
+
+/// `2026-01-02T03:04:05.678Z 127.0.0.1:5000 > mail.test:993 via proxy.test:3128: closed, 12 up, 3456 down, 789 ms`
+fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
+    UtcTimestamp::from(record.started_at).rfc3339(line);
+    let target = record.target.as_deref().unwrap_or("?");
+    // A vector takes all that is written to it.
+    let _ = write!(line, " {} > {target}", record.client);
+    if let Some(via) = &record.via {
+        let _ = write!(line, " via {via}");
+    }
+    let _ = write!(
+        line,
+        ": {}, {} up, {} down, {} ms",
+        harmless(outcome),
+        record.up,
+        record.down,
+        record.duration.as_millis()
+    );
+}
+
+fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
+    line.extend_from_slice(b"{\"time\":\"");
+    UtcTimestamp::from(record.started_at).rfc3339(line);
+    line.push(b'"');
+    let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
+        let _ = write!(line, ",\"{name}\":");
+        match value {
+            // The escapes of Rust's own are not JSON's.
+            Some(value) => quoted(value, line),
+            None => line.extend_from_slice(b"null"),
+        }
+    };
+    text(line, "tunnel", Some(&record.listener));
+    text(line, "client", Some(&record.client.to_string()));
+    text(line, "target", record.target.as_deref());
+    text(line, "via", record.via.as_deref());
+    for (name, value) in [("up", record.up), ("down", record.down)] {
+        let _ = write!(line, ",\"{name}\":");
+        number(line, value, 0);
+    }
+    let _ = write!(line, ",\"ms\":{}", record.duration.as_millis());
+    text(line, "end", Some(outcome.word()));
+    text(line, "reason", Some(&harmless(outcome)));
+    line.push(b'}');
+}
+
+/// A string of JSON.
+fn quoted(text: &str, line: &mut Vec<u8>) {
+    line.push(b'"');
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => {
+                let _ = write!(line, "\\{character}");
+            }
+            character if character < ' ' => {
+                let _ = write!(line, "\\u{:04x}", u32::from(character));
+            }
+            character => {
+                let _ = write!(line, "{character}");
+            }
+        }
+    }
+    line.push(b'"');
+}
+
+/// Without what would move a terminal's cursor, and in a bound.
+fn harmless(outcome: &TunnelOutcome) -> String {
+    let text = outcome.to_string();
+    let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
+    plain.take(LONGEST).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+    use crate::relay::RelaySide;
+
+    fn line(format: TunnelLogFormat, outcome: &TunnelOutcome, via: Option<&str>) -> String {
+        let record = TunnelRecord {
+            started_at: UNIX_EPOCH + Duration::from_millis(971_186_136_007),
+            listener: "127.0.0.1:9993".into(),
+            client: ClientAddress::Tcp("127.0.0.1:5000".parse().unwrap()),
+            target: Some("mail.test:993".to_owned()),
+            via: via.map(Into::into),
+            up: 12,
+            down: 3456,
+            duration: Duration::from_micros(789_900),
+        };
+        let mut line = Vec::new();
+        format.render(&record, outcome, &mut line);
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn people_and_programs_are_told_the_same() {
+        let ended = TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Target));
+        let text = "2000-10-10T13:55:36.007Z 127.0.0.1:5000 > mail.test:993 via p.test:3128: reset by target, 12 up, 3456 down, 789 ms\n";
+        assert_eq!(
+            line(TunnelLogFormat::Text, &ended, Some("p.test:3128")),
+            text
+        );
+        let json = concat!(
+            r#"{"time":"2000-10-10T13:55:36.007Z","tunnel":"127.0.0.1:9993","client":"127.0.0.1:5000","target":"mail.test:993","via":null,"#,
+            r#""up":12,"down":3456,"ms":789,"end":"reset_by_target","reason":"reset by target"}"#,
+            "\n"
+        );
+        assert_eq!(line(TunnelLogFormat::Json, &ended, None), json);
+    }
+
+    #[test]
+    fn what_a_peer_says_is_one_line_and_no_other() {
+        let evil =
+            TunnelOutcome::BadRequest("a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000));
+        for format in [TunnelLogFormat::Text, TunnelLogFormat::Json] {
+            let line = line(format, &evil, None);
+            assert!(line.len() < 1500 && line.ends_with('\n'), "{line}");
+            assert_eq!(
+                line.trim_end().chars().find(|c| c.is_control()),
+                None,
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_outcome_has_a_word_that_is_known() {
+        let error = || "x".to_owned();
+        for outcome in [
+            TunnelOutcome::Relayed(RelayOutcome::Closed),
+            TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Client)),
+            TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Target)),
+            TunnelOutcome::Relayed(RelayOutcome::Broken(RelaySide::Client, error())),
+            TunnelOutcome::Relayed(RelayOutcome::IdleTimeout),
+            TunnelOutcome::ClientLeft,
+            TunnelOutcome::Silent,
+            TunnelOutcome::BadRequest(error()),
+            TunnelOutcome::TooManyConnections {
+                limit: 5,
+                set_by: "--max-connections".into(),
+            },
+            TunnelOutcome::Stopped,
+        ] {
+            assert!(
+                TunnelOutcome::WORDS.contains(&outcome.word()),
+                "{outcome:?}"
+            );
+        }
+    }
+}

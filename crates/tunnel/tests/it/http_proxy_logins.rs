@@ -1,0 +1,223 @@
+//! Requests in absolute-form on their way to a proxy that wants a login, and when it is asked what it wants to see (E4).
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use haul_lab::HttpProxy;
+use haul_lab::faults::RequiredLogin;
+use haul_tunnel::{ListenerKind, UpstreamOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::harness::*;
+use crate::http_forwarding::{OK, get, origin};
+
+#[tokio::test]
+async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
+    // A password is right whenever it is shown; for a nonce each body asks.
+    for (login, challenges) in [
+        (RequiredLogin::basic("me", PASSWORD), 1),
+        (RequiredLogin::digest("me", PASSWORD), 2),
+    ] {
+        let server = ScriptedTarget::new(|mut stream, _| async move {
+            let head = read_head(&mut stream).await;
+            let body = match head.starts_with("POST") {
+                true => read(&mut stream, 9).await,
+                false => Vec::new(),
+            };
+            assert!(!head.to_ascii_lowercase().contains("proxy-authorization"));
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let response = [head.as_bytes(), &body].concat();
+            stream.write_all(&response).await.unwrap();
+        })
+        .await;
+        let url = format!("http://{}/x?y", server.address);
+        let post = format!("POST {url} HTTP/1.1\r\nContent-Length: 9\r\n\r\nsome data");
+        let get = format!("GET {url} HTTP/1.1\r\n\r\n");
+        for requests in [[&post, &get, &post], [&get, &post, &get]] {
+            let proxy = HttpProxy::builder()
+                .require_login(login.clone())
+                .start()
+                .await;
+            let fixture = EngineFixture::http(through(&proxy.url_with_login("me", PASSWORD)));
+            let mut client = fixture.connect().await;
+            for request in requests {
+                send(&mut client, request.as_bytes()).await;
+                let response = read_response(&mut client).await;
+                assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
+                assert_eq!(response.ends_with("some data"), request.starts_with("POST"));
+            }
+            // No body was sent to a proxy that did not want it yet.
+            let refused = proxy.requests().into_iter();
+            let refused = refused.filter(|request| request.status == 407);
+            let methods: Vec<_> = refused.map(|request| request.method).collect();
+            let is_posted = methods.iter().any(|method| method == "POST");
+            assert!(methods.len() == challenges && !is_posted, "{methods:?}");
+        }
+    }
+}
+
+/// The response is our own and says what is wrong, and so does the log's line of this number.
+async fn assert_refused(fixture: &EngineFixture, number: usize, request: &[u8], reason: &str) {
+    let response = fixture.http_request(request).await;
+    assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
+    assert!(response.contains(reason), "{response}");
+    assert!(
+        response.contains("\nhint: ") && !response.contains(PASSWORD),
+        "{response}"
+    );
+    let line = fixture.log.line(number).await;
+    assert!(
+        line.contains("\"unreached\"") && line.contains(reason),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn e4_a_login_that_the_proxy_refuses_is_our_error_and_is_not_shown_for_ever() {
+    let origin = origin().await;
+    let refused = "refused the credentials given";
+    let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+    for login in [
+        RequiredLogin::digest("me", "other"),
+        RequiredLogin::basic("me", "other"),
+    ] {
+        let proxy = HttpProxy::builder().require_login(login).start().await;
+        let fixture = EngineFixture::http(through(&proxy.url_with_login("me", PASSWORD)));
+        for number in [0, 2] {
+            // A login that a client shows is not for the next proxy.
+            let own = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\n";
+            assert_refused(&fixture, number, &get(&origin, own), refused).await;
+            assert_refused(&fixture, number + 1, post, refused).await;
+        }
+        let fixture = EngineFixture::http(through(&proxy.url()));
+        for (number, request) in [&get(&origin, "")[..], post].into_iter().enumerate() {
+            assert_refused(&fixture, number, request, "wants credentials").await;
+        }
+        assert!(origin.requests().is_empty());
+    }
+    // A proxy that has a new nonce for each response.
+    let fickle = ScriptedTarget::new(|mut stream, number| async move {
+        read_head(&mut stream).await;
+        let response = format!("HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"x\", qop=\"auth\", nonce=\"{number}\", stale=true\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.write_all(response.as_bytes()).await;
+    })
+    .await;
+    let fixture = EngineFixture::http(with_login(&fickle));
+    assert_refused(&fixture, 0, &get(&origin, ""), refused).await;
+    assert!(fickle.accepted() <= 4, "{}", fickle.accepted());
+}
+
+/// It does not read the body before it refuses, and its system resets the connection.
+#[tokio::test]
+async fn e4_a_challenge_before_the_body_was_read_arrives() {
+    let hasty = ScriptedTarget::new(|mut stream, _| async move {
+        read_head(&mut stream).await;
+        let response = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"lab\"\r\n\r\n";
+        stream.write_all(response).await.unwrap();
+    })
+    .await;
+    let fixture = EngineFixture::http(through(&hasty.proxy_url()));
+    let mut client = fixture.connect().await;
+    let head = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n";
+    send(&mut client, head).await;
+    let (mut reader, mut writer) = client.split();
+    let body = vec![b'x'; 1 << 20];
+    let (_, response) = tokio::join!(writer.write_all(&body), read_response(&mut reader));
+    assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
+    drop(client);
+    assert!(fixture.log.line(0).await.contains("\"unreached\""));
+}
+
+/// A proxy that answers every request by itself, and the methods of the requests that it got.
+async fn recording(
+    respond: impl Fn(&str) -> &'static str + Send + Sync + 'static,
+) -> (ScriptedTarget, Arc<Mutex<Vec<String>>>) {
+    let methods = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&methods);
+    let respond = Arc::new(respond);
+    let proxy = ScriptedTarget::new(move |mut stream, _| {
+        let (seen, respond) = (Arc::clone(&seen), Arc::clone(&respond));
+        async move {
+            let head = read_head(&mut stream).await;
+            if head.starts_with("POST") {
+                read(&mut stream, 4).await;
+            }
+            let method = head.split(' ').next().unwrap().to_owned();
+            seen.lock().unwrap().push(method);
+            stream.write_all(respond(&head).as_bytes()).await.unwrap();
+        }
+    })
+    .await;
+    (proxy, methods)
+}
+
+#[tokio::test]
+async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
+    let (proxy, methods) = recording(|head| match head.contains("locked.test") {
+        true => "HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        false => OK,
+    })
+    .await;
+    let fixture = EngineFixture::http(with_login(&proxy));
+    let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+    for _ in 0..3 {
+        let response = fixture.http_request(post).await;
+        assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    }
+    assert_eq!(*methods.lock().unwrap(), ["HEAD", "POST", "POST", "POST"]);
+    // Since it has asked for a login once, it may again.
+    methods.lock().unwrap().clear();
+    let get = b"GET http://locked.test/ HTTP/1.1\r\n\r\n";
+    let negotiate = "it takes negotiate, and neither Basic";
+    assert_refused(&fixture, 3, get, negotiate).await;
+    let response = fixture.http_request(post).await;
+    assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+    assert_eq!(*methods.lock().unwrap(), ["GET", "HEAD", "POST"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn e4_a_proxy_that_does_not_respond_is_not_waited_for_for_ever() {
+    let proxy = ScriptedTarget::new(|mut stream, number| async move {
+        let head = read_head(&mut stream).await;
+        if head.starts_with("POST") {
+            assert_eq!(number, 1);
+            let _ = stream.write_all(OK.as_bytes()).await;
+        }
+        std::future::pending::<()>().await;
+    })
+    .await;
+    // The probe for a body has the connect timeout.
+    let upstream = UpstreamOptions {
+        connector: connect_timeout(Duration::from_secs(5)),
+        ..with_login(&proxy)
+    };
+    let mut config = config(ListenerKind::Http, upstream);
+    config.timeouts.idle = Some(Duration::from_secs(60));
+    let fixture = EngineFixture::with_config(config);
+    let begun = Instant::now();
+    let mut client = TcpStream::connect(fixture.address).await.unwrap();
+    client
+        .write_all(b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody")
+        .await
+        .unwrap();
+    let mut start = [0; 13];
+    client.read_exact(&mut start).await.unwrap();
+    assert_eq!(start, *b"HTTP/1.1 200 ");
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    drop(client);
+    // A response has the idle timeout.
+    let begun = Instant::now();
+    let mut client = TcpStream::connect(fixture.address).await.unwrap();
+    client
+        .write_all(b"GET http://far.test/ HTTP/1.1\r\n\r\n")
+        .await
+        .unwrap();
+    assert!(!matches!(client.read(&mut [0; 1]).await, Ok(1..)));
+    let waited = begun.elapsed().as_secs();
+    assert!((59..77).contains(&waited), "{waited}");
+}
