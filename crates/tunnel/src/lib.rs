@@ -1,15 +1,16 @@
-//! Any TCP protocol through upstream proxies.
+//! Forwards any TCP protocol through upstream proxies.
 //!
 //! ```text
-//! listener -> local (what does the client want?) -> upstream (by which way?) -> net::connector -> relay
+//! engine (accept) -> session -> socks_listener, http_listener (which target?) -> upstream (by which route?) -> net::connector -> relay
 //! ```
 //!
-//! [`TunnelEngine`] accepts, keeps the table of what is live, and ends; [`TunnelConfig`] is what one listener does. A connection's whole life is one
-//! task, in `session`: what its client says first ([`ListenerKind`]), the way to the target ([`Upstream`], or [`WarmPool`], which has gone
-//! it before), and the [`relay`]. What is decided - which way is tried first, when a pipe is worth it, how many connections stand
-//! ready - is in [`haul_plan::tunnel`]; how a proxy is spoken to is in `haul_net`, where all of the program's CONNECTs are.
+//! [`TunnelEngine`] accepts connections, owns them and shuts them down. [`TunnelConfig`] says what one listener does with its clients. One
+//! task serves a connection for its whole life (`session`): the client names its target ([`ListenerKind`]), the [`Upstream`] connects to
+//! it, or a [`WarmPool`] has done so before, and the [`relay`] joins the two. Clients of an HTTP listener may send many requests instead,
+//! which hyper serves (`http_listener`). [`haul_plan::tunnel`] decides which route is tried first, when a pipe is worth it, and how many
+//! warm connections there are. How to speak with a proxy is `haul_net`'s affair.
 //!
-//! What is told of it goes three ways: a line of the log for each connection, metrics, and the [`TunnelStatus`] of what is live.
+//! A connection that is over has a line in the log (`log_record`) and is counted (`metrics`); one that is open is shown by [`TunnelStatus`].
 
 mod active_connections;
 mod config;
@@ -18,7 +19,6 @@ mod engine;
 mod http_listener;
 mod log_record;
 mod metrics;
-
 pub mod relay;
 mod session;
 mod socks_listener;

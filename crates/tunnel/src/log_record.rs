@@ -1,4 +1,4 @@
-//! What the log tells of a connection when it is over: both ends, the way, bytes, time, and why it ended.
+//! A line of the log: client, target and route of a connection, its bytes, its duration, and how it ended.
 
 use std::fmt;
 use std::io::Write;
@@ -11,8 +11,8 @@ use crate::config::ClientAddress;
 use crate::relay::RelayOutcome;
 use crate::upstream::UpstreamConnectError;
 
-/// Characters of an outcome at most: a chain of errors may be long.
-const LONGEST: usize = 1024;
+/// The most characters of an outcome: a chain of errors may be long.
+const MAX_REASON: usize = 1024;
 
 /// One line of the log, but for how it ended.
 #[derive(Debug)]
@@ -32,22 +32,22 @@ pub(crate) struct TunnelRecord {
     pub(crate) duration: Duration,
 }
 
-/// Why a connection ended.
+/// How a connection ended, or a request of an HTTP client.
 #[derive(Debug, Clone)]
 pub(crate) enum TunnelOutcome {
-    /// It was relayed, and that ended so.
+    /// The client was connected to its target.
     Relayed(RelayOutcome),
-    /// No way led to the target.
+    /// The target was not reached.
     Unreached(UpstreamConnectError),
     /// The client left before the target was reached.
     ClientLeft,
-    /// The client never said where to.
+    /// The client did not name a target in time.
     Silent,
-    /// The client said something else.
+    /// The client sent something that names no target.
     BadRequest(String),
     /// As many connections were open as there may be.
     TooManyConnections { limit: usize, set_by: Arc<str> },
-    /// We were asked to end.
+    /// The tunnel was shut down.
     Stopped,
 }
 
@@ -58,7 +58,7 @@ impl From<RelayOutcome> for TunnelOutcome {
 }
 
 impl TunnelOutcome {
-    /// A word for it, as counters and programs want it.
+    /// Its name in counters and in the JSON log.
     pub(crate) fn word(&self) -> &'static str {
         use crate::relay::RelaySide;
         match self {
@@ -76,7 +76,7 @@ impl TunnelOutcome {
         }
     }
 
-    /// All words.
+    /// All of these names.
     pub(crate) const WORDS: [&str; 11] = [
         "closed",
         "reset_by_client",
@@ -98,7 +98,7 @@ impl fmt::Display for TunnelOutcome {
             Self::Relayed(ended) => write!(f, "{ended}"),
             Self::Unreached(why) => write!(f, "failed: {why}"),
             Self::ClientLeft => f.write_str("the client left before it was connected"),
-            Self::Silent => f.write_str("the client did not say where to"),
+            Self::Silent => f.write_str("the client did not name a target"),
             Self::BadRequest(why) => write!(f, "failed: {why}"),
             Self::TooManyConnections { limit, set_by } => {
                 write!(
@@ -111,19 +111,19 @@ impl fmt::Display for TunnelOutcome {
     }
 }
 
-/// What lines look like.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TunnelLogFormat {
     /// For people.
     #[default]
     Text,
-    /// An object a line.
+    /// An object for each line.
     Json,
 }
 
-/// No name of a format.
+/// A text that names no format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is no format of a log: text or json")]
+#[error("unknown log format: text or json")]
 pub struct TunnelLogFormatError;
 
 impl std::str::FromStr for TunnelLogFormat {
@@ -139,7 +139,7 @@ impl std::str::FromStr for TunnelLogFormat {
 }
 
 impl TunnelLogFormat {
-    /// Appends a line. Whatever peers have said, it is one.
+    /// Appends one line, whatever peers have sent.
     pub(crate) fn render(self, record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
         match self {
             Self::Text => text(record, outcome, line),
@@ -153,7 +153,7 @@ impl TunnelLogFormat {
 fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     UtcTimestamp::from(record.started_at).rfc3339(line);
     let target = record.target.as_deref().unwrap_or("?");
-    // A vector takes all that is written to it.
+    // Writing to a vector cannot fail.
     let _ = write!(line, " {} > {target}", record.client);
     if let Some(via) = &record.via {
         let _ = write!(line, " via {via}");
@@ -161,7 +161,7 @@ fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     let _ = write!(
         line,
         ": {}, {} up, {} down, {} ms",
-        harmless(outcome),
+        printable(outcome),
         record.up,
         record.down,
         record.duration.as_millis()
@@ -175,7 +175,7 @@ fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
         let _ = write!(line, ",\"{name}\":");
         match value {
-            // The escapes of Rust's own are not JSON's.
+            // Rust's own escapes are not those of JSON.
             Some(value) => quoted(value, line),
             None => line.extend_from_slice(b"null"),
         }
@@ -190,11 +190,11 @@ fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     }
     let _ = write!(line, ",\"ms\":{}", record.duration.as_millis());
     text(line, "end", Some(outcome.word()));
-    text(line, "reason", Some(&harmless(outcome)));
+    text(line, "reason", Some(&printable(outcome)));
     line.push(b'}');
 }
 
-/// A string of JSON.
+/// Appends a JSON string.
 fn quoted(text: &str, line: &mut Vec<u8>) {
     line.push(b'"');
     for character in text.chars() {
@@ -213,11 +213,11 @@ fn quoted(text: &str, line: &mut Vec<u8>) {
     line.push(b'"');
 }
 
-/// Without what would move a terminal's cursor, and in a bound.
-fn harmless(outcome: &TunnelOutcome) -> String {
+/// The outcome without control characters, which could move a terminal's cursor, and not longer than the limit.
+fn printable(outcome: &TunnelOutcome) -> String {
     let text = outcome.to_string();
     let plain = text.chars().map(|c| if c.is_control() { '?' } else { c });
-    plain.take(LONGEST).collect()
+    plain.take(MAX_REASON).collect()
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn people_and_programs_are_told_the_same() {
+    fn text_and_json_say_the_same() {
         let ended = TunnelOutcome::Relayed(RelayOutcome::Reset(RelaySide::Target));
         let text = "2000-10-10T13:55:36.007Z 127.0.0.1:5000 > mail.test:993 via p.test:3128: reset by target, 12 up, 3456 down, 789 ms\n";
         assert_eq!(
@@ -260,11 +260,11 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_says_is_one_line_and_no_other() {
-        let evil =
+    fn what_a_peer_sends_makes_no_second_line() {
+        let hostile =
             TunnelOutcome::BadRequest("a\"b\\c\r\nd\x1b[2J\u{9b}".to_owned() + &"x".repeat(5000));
         for format in [TunnelLogFormat::Text, TunnelLogFormat::Json] {
-            let line = line(format, &evil, None);
+            let line = line(format, &hostile, None);
             assert!(line.len() < 1500 && line.ends_with('\n'), "{line}");
             assert_eq!(
                 line.trim_end().chars().find(|c| c.is_control()),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn every_outcome_has_a_word_that_is_known() {
+    fn every_outcome_has_a_counter() {
         let error = || "x".to_owned();
         for outcome in [
             TunnelOutcome::Relayed(RelayOutcome::Closed),

@@ -1,4 +1,4 @@
-//! What is counted of a tunnel's connections.
+//! Counters of connections, for the admin endpoint.
 
 use std::sync::Arc;
 
@@ -9,18 +9,17 @@ use haul_service::observe::{
 use crate::active_connections::ActiveConnections;
 use crate::log_record::{TunnelOutcome, TunnelRecord};
 
-/// Counters beside those of outcomes: bytes each way, of connections that are over.
+/// The counters of bytes, behind those of outcomes. They have the bytes of connections that are over.
 const UP: usize = TunnelOutcome::WORDS.len();
 const DOWN: usize = UP + 1;
 
-/// The numbers of one process.
+/// The counters of one process.
 #[derive(Debug)]
 pub(crate) struct TunnelMetrics {
-    /// One for each outcome, and bytes.
+    /// One for each outcome, and two for bytes.
     counters: ShardedCounters<{ DOWN + 1 }>,
-    /// How long connections lasted.
-    lasted: DurationHistogram,
-    /// What has not been counted yet.
+    durations: DurationHistogram,
+    /// Their bytes are not in the counters yet.
     active: Arc<ActiveConnections>,
 }
 
@@ -28,24 +27,24 @@ impl TunnelMetrics {
     pub(crate) fn new(active: Arc<ActiveConnections>) -> Self {
         Self {
             counters: ShardedCounters::new(),
-            lasted: DurationHistogram::default(),
+            durations: DurationHistogram::default(),
             active,
         }
     }
 
-    /// Bytes of a connection that is over, or of a request on it.
+    /// Counts the bytes of a connection that is over, or of a request on it.
     pub(crate) fn add_bytes(&self, up: u64, down: u64) {
         self.counters.add(UP, up);
         self.counters.add(DOWN, down);
     }
 
-    /// A connection is over, or a request on it, in this way.
+    /// Counts a connection that is over, or a request on it.
     pub(crate) fn add_record(&self, record: &TunnelRecord, outcome: &TunnelOutcome) {
         let word = outcome.word();
         if let Some(at) = TunnelOutcome::WORDS.iter().position(|known| *known == word) {
             self.counters.add(at, 1);
         }
-        self.lasted.observe(record.duration);
+        self.durations.observe(record.duration);
     }
 }
 
@@ -54,7 +53,7 @@ impl MetricSource for TunnelMetrics {
         let mut ended = out.family(
             "haul_tunnel_connections_total",
             MetricKind::Counter,
-            "Connections that are over, by how they ended.",
+            "Connections that are over, and requests of HTTP clients, by how they ended.",
         );
         for (at, word) in TunnelOutcome::WORDS.iter().enumerate() {
             ended.sample(&[("end", word)], self.counters.sum(at));
@@ -62,10 +61,11 @@ impl MetricSource for TunnelMetrics {
         out.single(
             "haul_tunnel_connections",
             MetricKind::Gauge,
-            "Connections that there are.",
+            "Open connections.",
             self.active.count(),
         );
-        // Of a connection that ends meanwhile the bytes are in one of the two, and not in both or neither: a counter only rises.
+        // With the table locked, the bytes of a connection that ends meanwhile are in one of the two, and not in both or neither: a counter
+        // must not fall.
         let (up, down) = self.active.with_all(|active| {
             let counted = (self.counters.sum(UP), self.counters.sum(DOWN));
             active
@@ -81,9 +81,9 @@ impl MetricSource for TunnelMetrics {
         );
         bytes.sample(&[("to", "target")], up);
         bytes.sample(&[("to", "client")], down);
-        self.lasted.tell(
+        self.durations.tell(
             "haul_tunnel_connection_seconds",
-            "How long connections lasted that are over.",
+            "Duration of connections that are over, and of requests of HTTP clients.",
             out,
         );
     }

@@ -1,7 +1,7 @@
-//! A tunnel as it is written: where it listens, and where it leads. `[bind:]port:host:hostport`, as ssh -L has it.
+//! A tunnel as users write it: its listener and its target. `[bind:]port:host:hostport`, as for `ssh -L`.
 //!
-//! The target is read from the right, since a host is a name or stands in brackets; what is left is an address to listen on, in the
-//! words of [`ListenAddress`]: a port of this machine's, `bind:port`, `unix:/path`, `systemd:name`.
+//! The target is read from the right, since a host is a name or has brackets. The rest is a [`ListenAddress`]: a port on this machine,
+//! `bind:port`, `unix:/path`, or `systemd:name`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,32 +14,32 @@ use haul_service::listen::{ListenAddress, ListenAddressError};
 pub struct TunnelSpec {
     /// Where to listen.
     pub listen: ListenAddress,
-    /// The far end.
+    /// Where clients are connected to.
     pub target: Target,
 }
 
-/// Why a text is no tunnel.
+/// Why a text is not a tunnel.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TunnelSpecError {
-    /// A URL, as a proxy may be one.
+    /// It is a URL, as for a proxy.
     #[error("this is a URL")]
     Url,
-    /// There is a listener alone.
+    /// It is a listener alone.
     #[error("there is no target behind the listener")]
     NoTarget,
-    /// There is a target alone, or not even that.
+    /// It is a target alone, or not even that.
     #[error("there is no port to listen on before the target")]
     NoListener,
-    /// The far end cannot be read.
+    /// The target is wrong.
     #[error("the target: {0}")]
     Target(#[from] TargetError),
-    /// The near end cannot be read.
+    /// The listener is wrong.
     #[error("the listener: {0}")]
     Listener(#[from] ListenAddressError),
 }
 
 impl TunnelSpecError {
-    /// How one is written.
+    /// How a tunnel is written, for messages.
     pub const SYNTAX: &str = "[BIND:]PORT:HOST:HOSTPORT, as 9993:imap.example.com:993; unix:PATH:HOST:HOSTPORT; IPv6 in brackets";
 }
 
@@ -51,7 +51,7 @@ impl FromStr for TunnelSpec {
             return Err(TunnelSpecError::Url);
         }
         let (listen, target) = split(text)?;
-        // What was split off as the host may be the path, or the last of many colons.
+        // What was taken for the host may be the path, or stand behind the last of many colons.
         if listen == "unix" && target.starts_with(['/', '.']) {
             return Err(TunnelSpecError::NoTarget);
         }
@@ -63,15 +63,17 @@ impl FromStr for TunnelSpec {
             return Err(ListenAddressError::Brackets(listen.into()).into());
         }
         let target = target.parse()?;
-        // As ssh has it, no address before the colon is every one of them.
+        // An empty address before the colon means all of them, as for ssh.
         let listen: ListenAddress = listen.parse()?;
         Ok(Self { listen, target })
     }
 }
 
-/// The near end and the far end.
+/// Splits the listener from the target.
 fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
-    let (before, _port) = text.rsplit_once(':').ok_or_else(|| alone(text))?;
+    let (before, _port) = text
+        .rsplit_once(':')
+        .ok_or_else(|| error_without_colon(text))?;
     let host = match before.strip_suffix(']') {
         Some(rest) => rest.rfind('[').ok_or(TargetError::Host)?,
         None => before.rfind(':').map_or(0, |colon| colon + 1),
@@ -79,20 +81,20 @@ fn split(text: &str) -> Result<(&str, &str), TunnelSpecError> {
     let listen = text[..host].strip_suffix(':');
     match listen {
         Some(listen) if !listen.is_empty() => Ok((listen, &text[host..])),
-        _ => Err(pair(text)),
+        _ => Err(error_with_one_colon(text)),
     }
 }
 
-/// What is missing where there is no colon.
-fn alone(text: &str) -> TunnelSpecError {
+/// The error of a text without a colon.
+fn error_without_colon(text: &str) -> TunnelSpecError {
     match is_number(text) {
         true => TunnelSpecError::NoTarget,
         false => TunnelSpecError::NoListener,
     }
 }
 
-/// What is missing where there is one colon: a listener or a target in part.
-fn pair(text: &str) -> TunnelSpecError {
+/// The error of a text with one colon: part of a listener or of a target.
+fn error_with_one_colon(text: &str) -> TunnelSpecError {
     match text.split_once(':') {
         Some(("unix", path)) if path.contains('/') => TunnelSpecError::NoTarget,
         Some((port, "")) if is_number(port) => TunnelSpecError::NoTarget,
@@ -116,13 +118,13 @@ impl fmt::Display for TunnelSpec {
 mod tests {
     use super::*;
 
-    fn ends(text: &str) -> (String, String) {
+    fn parse(text: &str) -> (String, String) {
         let spec: TunnelSpec = text.parse().unwrap();
         (spec.listen.to_string(), spec.target.to_string())
     }
 
     #[test]
-    fn every_form_is_understood() {
+    fn every_form_is_parsed() {
         for (text, listen, target) in [
             ("9993:imap.test:993", "127.0.0.1:9993", "imap.test:993"),
             ("0:[::1]:22", "127.0.0.1:0", "[::1]:22"),
@@ -144,14 +146,14 @@ mod tests {
             ("systemd:a.test:80", "systemd", "a.test:80"),
             ("systemd:mail:a.test:80", "systemd:mail", "a.test:80"),
         ] {
-            assert_eq!(ends(text), (listen.into(), target.into()), "{text}");
+            assert_eq!(parse(text), (listen.into(), target.into()), "{text}");
             let spec: TunnelSpec = text.parse().unwrap();
             assert_eq!(spec.to_string().parse(), Ok(spec), "{text}");
         }
     }
 
     #[test]
-    fn what_is_none_is_told_by_its_part() {
+    fn errors_name_the_part_that_is_wrong() {
         use TunnelSpecError as E;
         for (text, error) in [
             ("", E::NoListener),

@@ -1,49 +1,49 @@
-//! What is live, as one who asks from outside is told: an object that `haul tunnel status` reads again.
+//! Listeners and open connections as the admin endpoint shows them: JSON that `haul tunnel status` reads.
 
 use serde::{Deserialize, Serialize};
 
-/// All of it.
+/// Everything that a process has open.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelStatus {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its listeners, in their order.
+    /// Its listeners, in the order in which they were opened.
     pub tunnels: Vec<ListenerStatus>,
     /// Its connections, the oldest first.
     pub connections: Vec<ConnectionStatus>,
 }
 
-/// A listener.
+/// An open listener.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerStatus {
-    /// As it was written.
+    /// Its address as the user wrote it.
     pub listen: String,
-    /// Where it leads: a target, or how its clients name theirs.
+    /// Its target, or the protocol by which its clients name theirs.
     pub to: String,
     /// Whether there is TLS with its targets.
     #[serde(default)]
     pub tls: bool,
-    /// Connections that stand ready.
+    /// Connections in its warm pool.
     pub ready: usize,
 }
 
-/// A connection.
+/// An open connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionStatus {
-    /// A number of its own.
+    /// A number that no other connection of the process has.
     pub id: u64,
-    /// The listener that it came to.
+    /// Its listener.
     pub listen: String,
-    /// Who came.
+    /// The client's address.
     pub client: String,
-    /// Where it goes; none before it has said so.
+    /// Its target; none before the client has named it.
     pub target: Option<String>,
-    /// By which way; none before it is there.
+    /// The proxies on the way; none before the target is reached.
     pub via: Option<String>,
     /// Bytes to the target.
     pub up: u64,
     /// Bytes to the client.
     pub down: u64,
-    /// Milliseconds since it came.
+    /// Milliseconds since it began.
     pub ms: u64,
 }

@@ -1,7 +1,7 @@
-//! Connections to a target that are open before a client comes: whoever does, does not wait for the proxy.
+//! Connections to a target that are opened before a client needs them, so that the client does not wait for the proxies.
 //!
-//! A task of its own keeps as many ready as [`WarmPoolPlan`] says, and closes those that have waited too long. One is handed out after a
-//! look whether it is still there: what the target has said meanwhile (a banner) goes with it, and one that has ended is passed over.
+//! A task of its own keeps as many as [`WarmPoolPlan`] says, and closes those that have waited too long. A connection is handed out after a
+//! look whether it is still open. What the target has sent meanwhile, a greeting say, goes with it.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,10 +21,10 @@ use tokio_util::sync::CancellationToken;
 use crate::relay::RelayStream;
 use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
 
-/// Bytes of a target's first words that are read when its connection is handed out.
-const ROOM: usize = 4096;
+/// Bytes of a greeting that are read when its connection is handed out. The rest stays to be read by the relay.
+const GREETING_BUFFER: usize = 4096;
 
-/// Connections that stand ready for one target.
+/// Open connections to one target.
 #[derive(Debug)]
 pub struct WarmPool {
     upstream: Arc<Upstream>,
@@ -32,18 +32,8 @@ pub struct WarmPool {
     options: WarmPoolOptions,
     /// The oldest first.
     ready: Mutex<VecDeque<WarmConnection>>,
-    /// Rung when one was taken.
+    /// Notified when a connection was taken.
     taken: Notify,
-}
-
-/// One of them.
-#[derive(Debug)]
-struct WarmConnection {
-    end: RelayStream,
-    /// What the target has said.
-    early: Bytes,
-    via: Arc<str>,
-    since: Instant,
 }
 
 /// A connection to a target that a client can be joined to.
@@ -52,12 +42,18 @@ pub(crate) struct TargetConnection {
     pub(crate) stream: RelayStream,
     /// What the target has sent already.
     pub(crate) early: Bytes,
-    /// The proxies on the way, for the log.
+    /// The route's name in the log.
     pub(crate) via: Arc<str>,
 }
 
+#[derive(Debug)]
+struct WarmConnection {
+    connection: TargetConnection,
+    opened_at: Instant,
+}
+
 impl WarmPool {
-    /// None is open before [`run`](Self::keep) runs.
+    /// A pool that is empty until [`run`](Self::run) fills it.
     #[must_use]
     pub fn new(upstream: Arc<Upstream>, target: Target, options: WarmPoolOptions) -> Self {
         Self {
@@ -69,50 +65,49 @@ impl WarmPool {
         }
     }
 
-    /// How many stand ready.
+    /// How many connections are ready.
     #[must_use]
     pub fn ready_count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Where they lead.
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
 
-    /// One that is still there, if any is.
+    /// Takes the oldest connection that is still open.
     pub(crate) fn take(&self) -> Option<TargetConnection> {
         let mut taken = None;
         while taken.is_none() {
-            // Not held while a socket is looked at.
+            // The lock is not held while the socket is read.
             let ready = self.lock().pop_front();
             let Some(ready) = ready else { break };
-            taken = ready.looked_at();
+            taken = ready.into_open();
         }
         self.taken.notify_one();
         taken
     }
 
-    /// Keeps as many open as are wanted, until it is stopped; then it closes them.
+    /// Keeps the pool full until it is stopped, and closes all connections then.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let epoch = Instant::now();
-        let mut reserve = WarmPoolPlan::new(self.options);
+        let mut plan = WarmPoolPlan::new(self.options);
         let mut opening = JoinSet::new();
         loop {
-            self.drop_stale(&reserve);
-            for _ in 0..reserve.begin_attempts(self.ready_count(), epoch.elapsed()) {
+            self.close_stale(&plan);
+            for _ in 0..plan.begin_attempts(self.ready_count(), epoch.elapsed()) {
                 opening.spawn(Arc::clone(&self).open());
             }
-            let next = self.next(&reserve, epoch);
+            let next = self.wait_for_next(&plan, epoch);
             tokio::select! {
                 () = stop.cancelled() => break,
                 Some(opened) = opening.join_next() => match opened {
-                    Ok(Ok(ready)) => {
-                        reserve.record_success();
-                        self.lock().push_back(ready);
+                    Ok(Ok(connection)) => {
+                        plan.record_success();
+                        self.lock().push_back(connection);
                     }
                     Ok(Err(error)) => {
-                        if reserve.record_failure(epoch.elapsed(), error.is_of_login()) {
+                        if plan.record_failure(epoch.elapsed(), error.is_login_refused()) {
                             tracing::warn!(target = %self.target, %error, "cannot connect in advance");
                         }
                     }
@@ -123,17 +118,21 @@ impl WarmPool {
             }
         }
         self.lock().clear();
-        // Whoever waits for this to end waits for what is under way as well.
+        // When this returns no attempt is under way either.
         opening.shutdown().await;
     }
 
-    /// Until something is to be done without anything having happened: the oldest is too old, or a failure is long enough ago.
-    fn next(&self, reserve: &WarmPoolPlan, epoch: Instant) -> impl Future<Output = ()> + use<> {
-        let oldest = self.lock().front().map(|ready| ready.since);
-        let stale =
-            oldest.map(|since| (since + self.options.max_idle).duration_since(Instant::now()));
-        let again = reserve.next_attempt_in(epoch.elapsed());
-        let wait = [stale, again].into_iter().flatten().min();
+    /// Waits until the oldest connection is stale, or the wait after a failure is over.
+    fn wait_for_next(
+        &self,
+        plan: &WarmPoolPlan,
+        epoch: Instant,
+    ) -> impl Future<Output = ()> + use<> {
+        let oldest = self.lock().front().map(|ready| ready.opened_at);
+        let stale = oldest
+            .map(|opened_at| (opened_at + self.options.max_idle).duration_since(Instant::now()));
+        let retry = plan.next_attempt_in(epoch.elapsed());
+        let wait = [stale, retry].into_iter().flatten().min();
         async move {
             match wait {
                 Some(wait) => sleep(wait).await,
@@ -142,27 +141,29 @@ impl WarmPool {
         }
     }
 
-    fn drop_stale(&self, reserve: &WarmPoolPlan) {
+    fn close_stale(&self, plan: &WarmPoolPlan) {
         let mut ready = self.lock();
         while ready
             .front()
-            .is_some_and(|ready| reserve.is_stale(ready.since.elapsed()))
+            .is_some_and(|ready| plan.is_stale(ready.opened_at.elapsed()))
         {
             ready.pop_front();
         }
     }
 
     async fn open(self: Arc<Self>) -> Result<WarmConnection, UpstreamConnectError> {
-        let found = self
+        let reached = self
             .upstream
             .connect(&self.target, StreamPurpose::Tunnel)
             .await?;
-        let (end, early) = RelayStream::from_transport(found.stream);
+        let (stream, early) = RelayStream::from_transport(reached.stream);
         Ok(WarmConnection {
-            end,
-            early,
-            via: found.via,
-            since: Instant::now(),
+            connection: TargetConnection {
+                stream,
+                early,
+                via: reached.via,
+            },
+            opened_at: Instant::now(),
         })
     }
 
@@ -172,29 +173,22 @@ impl WarmPool {
 }
 
 impl WarmConnection {
-    /// With what the target has said by now; none if it has ended.
-    fn looked_at(mut self) -> Option<TargetConnection> {
-        let mut room = BytesMut::zeroed(ROOM);
-        let mut buffer = ReadBuf::new(&mut room);
-        // Nobody waits here: what is not there now comes later.
+    /// The connection with what the target has sent by now; `None` if it was closed.
+    fn into_open(self) -> Option<TargetConnection> {
+        let mut connection = self.connection;
+        let mut greeting = BytesMut::zeroed(GREETING_BUFFER);
+        let mut buffer = ReadBuf::new(&mut greeting);
+        // Nobody waits here: what has not come yet comes later.
         let mut cx = Context::from_waker(Waker::noop());
-        let said = match Pin::new(&mut self.end).poll_read(&mut cx, &mut buffer) {
-            Poll::Pending => 0,
+        let count = match Pin::new(&mut connection.stream).poll_read(&mut cx, &mut buffer) {
+            Poll::Pending => return Some(connection),
             Poll::Ready(Err(_)) => return None,
-            Poll::Ready(Ok(())) => match buffer.filled().len() {
-                0 => return None,
-                said => said,
-            },
+            Poll::Ready(Ok(())) => buffer.filled().len(),
         };
-        room.truncate(said);
-        let early = match said {
-            0 => self.early,
-            _ => [&self.early[..], &room].concat().into(),
-        };
-        Some(TargetConnection {
-            stream: self.end,
-            early,
-            via: self.via,
-        })
+        if count == 0 {
+            return None;
+        }
+        connection.early = [&connection.early[..], &greeting[..count]].concat().into();
+        Some(connection)
     }
 }

@@ -1,19 +1,18 @@
-//! The messages of SOCKS5 (RFC 1928), read from a buffer that may hold more than one or less: no I/O here.
+//! The messages of SOCKS5 (RFC 1928), parsed from a buffer that may hold part of one or more than one. No I/O here.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use haul_net::Target;
 
-/// The protocol's version.
 const VERSION: u8 = 5;
 
-/// The method without a login.
-const OPEN: u8 = 0;
+/// The method that needs no login.
+const METHOD_NONE: u8 = 0;
 
-/// The one command that there is.
+/// The only command that is served.
 const CONNECT: u8 = 1;
 
-/// Replies (section 6).
+/// The codes of replies (section 6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum SocksReply {
@@ -26,72 +25,78 @@ pub(super) enum SocksReply {
     AddressUnsupported = 8,
 }
 
-/// What a buffer holds.
+/// What a buffer begins with.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SocksMessage<T> {
-    /// Not all of it yet.
-    Part,
-    /// All of it, in so many bytes.
+    /// A message that is not whole yet.
+    Partial,
+    /// A message, and its length in bytes.
     Whole(T, usize),
 }
 
-/// Why a message is none that is served.
+/// Why a message is not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SocksMessageError {
-    /// Another version, or another protocol.
+    /// It is of another version, or of another protocol.
     Version,
-    /// A login is all that it would take.
+    /// The client offers no method without a login.
     Method,
-    /// It can be told by this reply.
-    Told(SocksReply),
+    /// There is a reply for the reason.
+    Unsupported(SocksReply),
 }
 
-/// The greeting: whether the method without a login is among those that are offered.
-pub(super) fn greeting(bytes: &[u8]) -> Result<SocksMessage<()>, SocksMessageError> {
+/// Parses the greeting, which must offer the method without a login.
+pub(super) fn parse_greeting(bytes: &[u8]) -> Result<SocksMessage<()>, SocksMessageError> {
     let [version, rest @ ..] = bytes else {
-        return Ok(SocksMessage::Part);
+        return Ok(SocksMessage::Partial);
     };
     if *version != VERSION {
         return Err(SocksMessageError::Version);
     }
     let [count, methods @ ..] = rest else {
-        return Ok(SocksMessage::Part);
+        return Ok(SocksMessage::Partial);
     };
     let count = usize::from(*count);
     match methods.get(..count) {
-        None => Ok(SocksMessage::Part),
-        Some(methods) if methods.contains(&OPEN) => Ok(SocksMessage::Whole((), 2 + count)),
+        None => Ok(SocksMessage::Partial),
+        Some(methods) if methods.contains(&METHOD_NONE) => Ok(SocksMessage::Whole((), 2 + count)),
         Some(_) => Err(SocksMessageError::Method),
     }
 }
 
-/// The request: where to.
-pub(super) fn request(bytes: &[u8]) -> Result<SocksMessage<Target>, SocksMessageError> {
+/// Parses the request, which names the target.
+pub(super) fn parse_request(bytes: &[u8]) -> Result<SocksMessage<Target>, SocksMessageError> {
     let [version, command, _, kind, rest @ ..] = bytes else {
-        return Ok(SocksMessage::Part);
+        return Ok(SocksMessage::Partial);
     };
     if *version != VERSION {
         return Err(SocksMessageError::Version);
     }
     if *command != CONNECT {
-        return Err(SocksMessageError::Told(SocksReply::CommandUnsupported));
+        return Err(SocksMessageError::Unsupported(
+            SocksReply::CommandUnsupported,
+        ));
     }
     let (length, before) = match (kind, rest.first()) {
         (1, _) => (4, 0),
         (4, _) => (16, 0),
-        (3, None) => return Ok(SocksMessage::Part),
+        (3, None) => return Ok(SocksMessage::Partial),
         (3, Some(length)) => (usize::from(*length), 1),
-        _ => return Err(SocksMessageError::Told(SocksReply::AddressUnsupported)),
+        _ => {
+            return Err(SocksMessageError::Unsupported(
+                SocksReply::AddressUnsupported,
+            ));
+        }
     };
     let end = before + length;
     let (Some(address), Some(port)) = (rest.get(before..end), rest.get(end..end + 2)) else {
-        return Ok(SocksMessage::Part);
+        return Ok(SocksMessage::Partial);
     };
-    let host = host(address, *kind).ok_or(SocksMessageError::Told(SocksReply::Failed))?;
+    let host = host(address, *kind).ok_or(SocksMessageError::Unsupported(SocksReply::Failed))?;
     let port = u16::from_be_bytes([port[0], port[1]]);
-    // Read as a target that somebody wrote, so that no name gets further that is none.
+    // Parsed as if a user had written it, so that no name goes on that is none.
     let target = format!("{host}:{port}").parse();
-    let target = target.map_err(|_| SocksMessageError::Told(SocksReply::Failed))?;
+    let target = target.map_err(|_| SocksMessageError::Unsupported(SocksReply::Failed))?;
     Ok(SocksMessage::Whole(target, 4 + end + 2))
 }
 
@@ -107,13 +112,13 @@ fn host(address: &[u8], kind: u8) -> Option<String> {
     })
 }
 
-/// The method that is taken: none.
-pub(super) const METHOD: [u8; 2] = [VERSION, OPEN];
+/// The response to a greeting: no login is needed.
+pub(super) const NO_LOGIN: [u8; 2] = [VERSION, METHOD_NONE];
 
-/// None of the methods will do.
-pub(super) const NO_METHOD: [u8; 2] = [VERSION, 0xff];
+/// The response to a greeting that offers no method that will do.
+pub(super) const NO_ACCEPTABLE_METHOD: [u8; 2] = [VERSION, 0xff];
 
-/// A reply. Which address of a proxy's the target sees is not known here.
+/// A reply. Its address, which the target sees, is not known here.
 pub(super) fn reply(reply: SocksReply) -> [u8; 10] {
     [VERSION, reply as u8, 0, 1, 0, 0, 0, 0, 0, 0]
 }
@@ -132,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_each_kind_are_read_whole_or_not_at_all() {
+    fn targets_of_each_kind_are_parsed_whole_or_not_at_all() {
         let v6 = Ipv6Addr::LOCALHOST.octets();
         for (bytes, target) in [
             (request_for(1, &[127, 0, 0, 1], 80), "127.0.0.1:80"),
@@ -141,23 +146,23 @@ mod tests {
             (request_for(3, b"\x03::1", 443), "[::1]:443"),
         ] {
             let expected = SocksMessage::Whole(target.parse().unwrap(), bytes.len());
-            assert_eq!(request(&bytes), Ok(expected), "{target}");
+            assert_eq!(parse_request(&bytes), Ok(expected), "{target}");
             for length in 0..bytes.len() {
                 assert_eq!(
-                    request(&bytes[..length]),
-                    Ok(SocksMessage::Part),
+                    parse_request(&bytes[..length]),
+                    Ok(SocksMessage::Partial),
                     "{target} {length}"
                 );
             }
             let more = [&bytes[..], b"more"].concat();
             assert!(
-                matches!(request(&more), Ok(SocksMessage::Whole(_, length)) if length == bytes.len())
+                matches!(parse_request(&more), Ok(SocksMessage::Whole(_, length)) if length == bytes.len())
             );
         }
     }
 
     #[test]
-    fn what_is_not_served_is_told() {
+    fn requests_that_are_not_served_have_a_reply() {
         use SocksReply as R;
         for (bytes, reply) in [
             (vec![5, 2, 0, 1], R::CommandUnsupported),
@@ -170,32 +175,38 @@ mod tests {
             (request_for(1, &[127, 0, 0, 1], 0), R::Failed),
         ] {
             assert_eq!(
-                request(&bytes),
-                Err(SocksMessageError::Told(reply)),
+                parse_request(&bytes),
+                Err(SocksMessageError::Unsupported(reply)),
                 "{bytes:?}"
             );
         }
-        assert_eq!(request(&[4, 1, 0, 80]), Err(SocksMessageError::Version));
         assert_eq!(
-            greeting(b"GET / HTTP/1.1\r\n"),
+            parse_request(&[4, 1, 0, 80]),
             Err(SocksMessageError::Version)
         );
-        assert_eq!(greeting(&[5, 1, 2]), Err(SocksMessageError::Method));
-        assert_eq!(greeting(&[5, 0]), Err(SocksMessageError::Method));
-        assert_eq!(greeting(&[5, 2, 2]), Ok(SocksMessage::Part));
-        assert_eq!(greeting(&[5, 2, 2, 0, 9]), Ok(SocksMessage::Whole((), 4)));
+        assert_eq!(
+            parse_greeting(b"GET / HTTP/1.1\r\n"),
+            Err(SocksMessageError::Version)
+        );
+        assert_eq!(parse_greeting(&[5, 1, 2]), Err(SocksMessageError::Method));
+        assert_eq!(parse_greeting(&[5, 0]), Err(SocksMessageError::Method));
+        assert_eq!(parse_greeting(&[5, 2, 2]), Ok(SocksMessage::Partial));
+        assert_eq!(
+            parse_greeting(&[5, 2, 2, 0, 9]),
+            Ok(SocksMessage::Whole((), 4))
+        );
     }
 
     proptest! {
         #[test]
-        fn nothing_that_comes_is_a_panic_or_a_target_of_several_lines(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-            let _ = greeting(&bytes);
+        fn no_bytes_cause_a_panic_or_a_target_of_several_lines(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = parse_greeting(&bytes);
             let mut bytes = bytes;
-            if let Ok(SocksMessage::Whole(target, length)) = request(&bytes) {
+            if let Ok(SocksMessage::Whole(target, length)) = parse_request(&bytes) {
                 prop_assert!(length <= bytes.len() && !target.host.contains(['\r', '\n', ' ', '\0']));
             }
             bytes.splice(..bytes.len().min(4), [5, 1, 0, 3]);
-            if let Ok(SocksMessage::Whole(target, _)) = request(&bytes) {
+            if let Ok(SocksMessage::Whole(target, _)) = parse_request(&bytes) {
                 prop_assert!(!target.host.contains(['\r', '\n', ' ', '\0']));
             }
         }

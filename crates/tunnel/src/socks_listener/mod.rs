@@ -12,8 +12,8 @@ use crate::relay::{RelayStream, send_and_linger};
 use crate::upstream::UpstreamConnectError;
 use messages::{SocksMessage, SocksMessageError, SocksReply};
 
-/// Bytes that are read ahead: both messages at their longest, and what little a hasty client adds.
-const ROOM: usize = 2048;
+/// Both messages at their longest, and room for what a client may send behind them.
+const BUFFER: usize = 2048;
 
 /// What a client asks for.
 pub(crate) struct SocksRequest {
@@ -32,50 +32,50 @@ pub(crate) enum SocksError {
     Left(#[from] io::Error),
 }
 
-/// Reads where a client wants to go. A client that is refused is told in the protocol's words.
+/// Greets a client and reads its request. A client that is refused gets a reply of the protocol.
 pub(crate) async fn accept(client: &mut RelayStream) -> Result<SocksRequest, SocksError> {
-    let mut buffer = BytesMut::with_capacity(ROOM);
-    read(client, &mut buffer, messages::greeting).await?;
-    client.write_all(&messages::METHOD).await?;
+    let mut buffer = BytesMut::with_capacity(BUFFER);
+    read_message(client, &mut buffer, messages::parse_greeting).await?;
+    client.write_all(&messages::NO_LOGIN).await?;
     client.flush().await?;
-    let target = read(client, &mut buffer, messages::request).await?;
+    let target = read_message(client, &mut buffer, messages::parse_request).await?;
     Ok(SocksRequest {
         target,
         early: buffer.freeze(),
     })
 }
 
-/// Reads until there is a message.
-async fn read<T>(
+/// Reads until there is a whole message.
+async fn read_message<T>(
     client: &mut RelayStream,
     buffer: &mut BytesMut,
-    message: impl Fn(&[u8]) -> Result<SocksMessage<T>, SocksMessageError>,
+    parse: impl Fn(&[u8]) -> Result<SocksMessage<T>, SocksMessageError>,
 ) -> Result<T, SocksError> {
     loop {
-        match message(buffer) {
-            Ok(SocksMessage::Whole(what, length)) => {
+        match parse(buffer) {
+            Ok(SocksMessage::Whole(message, length)) => {
                 buffer.advance(length);
-                return Ok(what);
+                return Ok(message);
             }
-            Ok(SocksMessage::Part) => {}
-            Err(problem) => return Err(refuse(client, problem).await),
+            Ok(SocksMessage::Partial) => {}
+            Err(error) => return Err(refuse(client, error).await),
         }
-        // No message is as long as the room: there is always some left.
+        // No message is as long as the buffer: there is always room left.
         if client.read_buf(buffer).await? == 0 {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
         }
     }
 }
 
-/// Says no, and why.
-async fn refuse(client: &mut RelayStream, problem: SocksMessageError) -> SocksError {
-    let (said, why): (&[u8], _) = match problem {
+/// Refuses a client in the words of the protocol.
+async fn refuse(client: &mut RelayStream, error: SocksMessageError) -> SocksError {
+    let (reply, reason): (&[u8], _) = match error {
         SocksMessageError::Version => (b"", "the client does not speak SOCKS5"),
         SocksMessageError::Method => (
-            &messages::NO_METHOD,
-            "the client insists on a login, and there is none",
+            &messages::NO_ACCEPTABLE_METHOD,
+            "the client insists on a login, and this listener has none",
         ),
-        SocksMessageError::Told(reply) => (
+        SocksMessageError::Unsupported(reply) => (
             &messages::reply(reply),
             match reply {
                 SocksReply::CommandUnsupported => "the client wants another command than CONNECT",
@@ -83,11 +83,11 @@ async fn refuse(client: &mut RelayStream, problem: SocksMessageError) -> SocksEr
             },
         ),
     };
-    send_and_linger(client, said).await;
-    SocksError::Refused(why)
+    send_and_linger(client, reply).await;
+    SocksError::Refused(reason)
 }
 
-/// The target was reached.
+/// Tells a client that its target was reached.
 pub(crate) async fn reply_connected(client: &mut RelayStream) -> io::Result<()> {
     client
         .write_all(&messages::reply(SocksReply::Succeeded))
@@ -95,7 +95,7 @@ pub(crate) async fn reply_connected(client: &mut RelayStream) -> io::Result<()> 
     client.flush().await
 }
 
-/// It was not, for this reason.
+/// Tells a client that its target was not reached.
 pub(crate) async fn reply_unreached(client: &mut RelayStream, error: &UpstreamConnectError) {
     let reply = match error.errors().last() {
         None => SocksReply::Failed,

@@ -1,132 +1,125 @@
-//! How a target is reached: through the upstream proxies in one of the ways that there are, or straight.
+//! How a target is reached: through upstream proxies by one of several routes, or directly.
 //!
-//! [`Upstream::connect`] tries the ways in the order that [`UpstreamRoutes`] has them in, each with its share of the connect timeout, and tells the
-//! ways what became of each. The bytes are made by `net`'s connector, which knows how each kind of proxy is spoken to; what a
-//! failure means for the next way is in `setback`.
+//! [`Upstream::connect`] tries the routes in the order of [`UpstreamRoutes`], each with its share of the connect timeout, and reports
+//! success and failure back. The streams come from `net`'s connector, which speaks with each kind of proxy; [`error`] says what a failure
+//! means for the other routes.
 
-mod setback;
+mod error;
 #[cfg(test)]
 mod tests;
 mod unchallenged;
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_net::{
-    AlpnOffer, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error, Kind, NoProxy,
-    Proxy, Target, TlsConfigError, TlsOptions, TlsPeer, TransportStream,
+    AlpnOffer, ConnectedStream, Connector, ConnectorConfig, CredentialScope, Error, NoProxy, Proxy,
+    Target, TlsOptions, TlsPeer, TransportStream,
 };
 use haul_plan::tunnel::{RouteFailure, UpstreamRoute, UpstreamRoutes, attempt_timeout};
 use tokio::time::Instant;
 use url::Url;
 
-use setback::setback;
+use error::{MAX_ROUTES, route_failure};
+pub use error::{UpstreamConfigError, UpstreamConnectError};
 use unchallenged::UnchallengedProxies;
-
-/// The most ways that alternatives may come to: each of one place with each of the next.
-const MOST: usize = 16;
 
 /// How targets are reached.
 #[derive(Debug, Clone, Default)]
 pub struct UpstreamOptions {
-    /// Proxies in a row, each asked for the next; at each place are those that will do, the first one's first. Empty is straight.
+    /// A chain of proxies, each of which is asked for the next. At each place are its alternatives, the preferred one first. Without any,
+    /// targets are reached directly.
     pub proxies: Vec<Vec<Proxy>>,
-    /// Targets that are reached straight.
+    /// Targets that are reached directly.
     pub no_proxy: NoProxy,
-    /// Whether a target is reached straight when no proxy can be.
+    /// Whether a target is reached directly when no proxy can be reached.
     pub direct_fallback: bool,
     /// Whether there is TLS with the target, for clients that have none.
     pub target_tls: bool,
-    /// Name, addresses and times.
+    /// Name resolution, addresses and timeouts.
     pub connector: ConnectorConfig,
-    /// Whom to trust, and who we are, where there is TLS with the target.
+    /// Whom to trust and which certificate to show where there is TLS with the target.
     pub tls: TlsOptions,
 }
 
-/// Why there is no upstream.
-#[derive(Debug, thiserror::Error)]
-pub enum UpstreamConfigError {
-    /// Alternatives of several places multiply.
-    #[error("these alternatives come to more than {MOST} ways")]
-    TooManyRoutes,
-    /// Certificates that cannot be used.
-    #[error(transparent)]
-    Certificates(#[from] TlsConfigError),
-}
-
-/// The way to targets, shared by all connections of a tunnel.
+/// Reaches targets. All connections of a tunnel share one, and what it learns about its proxies.
 #[derive(Debug)]
 pub struct Upstream {
     connector: Connector,
-    /// The proxies of each way.
-    ways: Vec<ProxyChain>,
-    /// Which of them comes first.
-    state: Mutex<UpstreamRoutes>,
-    /// What `state` counts time from.
+    /// The proxies of each route.
+    chains: Vec<ProxyChain>,
+    /// Which route is tried first.
+    routes: Mutex<UpstreamRoutes>,
+    /// What `routes` counts time from.
     epoch: Instant,
     no_proxy: NoProxy,
     target_tls: bool,
-    /// For a connection, whichever ways are tried.
-    limit: Duration,
-    /// What a log calls the way without proxies.
-    straight: Arc<str>,
-    /// Proxies that need not be asked what they want to see.
+    /// For a connection, however many routes are tried.
+    connect_timeout: Duration,
+    /// The direct route's name in the log.
+    direct: Arc<str>,
     unchallenged: UnchallengedProxies,
 }
 
-/// Proxies in a row.
+/// The proxies of one route.
 #[derive(Debug)]
 struct ProxyChain {
     proxies: Vec<Proxy>,
-    /// What a log calls them.
+    /// Its name in the log.
     name: Arc<str>,
 }
 
-/// What a stream is wanted for.
+/// What a stream is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPurpose {
-    /// Any bytes: proxies are asked to connect.
+    /// Any bytes: proxies are asked to connect to the target.
     Tunnel,
-    /// One request for an `http` URL, which an HTTP proxy takes as it is: many let CONNECT through to 443 alone. Where there is to be TLS
-    /// with the target, it is a tunnel like any other.
+    /// Requests for `http` URLs. The last HTTP proxy of a route takes them in absolute-form: many proxies let CONNECT through to port 443
+    /// alone. Where there is TLS with the target, no proxy could read them, and they go through a tunnel.
     HttpRequest,
 }
 
-/// A target that was reached.
+/// A stream to a target, or to the proxy that takes requests for it.
 #[derive(Debug)]
 pub struct UpstreamConnection {
-    /// Its stream.
+    /// The stream.
     pub stream: TransportStream,
-    /// What a log calls the way.
+    /// The route's name in the log.
     pub via: Arc<str>,
-    /// The proxy at whose door the stream ends, where that takes requests in absolute-form.
+    /// The proxy that the stream leads to, if that takes requests in absolute-form; `None`: it leads to the target.
     pub http_proxy: Option<Proxy>,
-    /// What errors speak of.
+    /// The target's URL, for errors.
     pub url: Url,
 }
 
-/// No way led to the target: the error of each that was tried, in their order.
-#[derive(Debug, Clone)]
-pub struct UpstreamConnectError(Vec<Error>);
+/// One attempt to reach a target.
+struct ConnectAttempt<'a> {
+    target: &'a Target,
+    purpose: StreamPurpose,
+    url: &'a Url,
+    /// When the first attempt began.
+    started: Instant,
+    /// What this one may take.
+    timeout: Duration,
+}
 
 impl Upstream {
-    /// A way to targets; no connection is made yet.
+    /// Checks the options; no connection is made yet.
     ///
     /// # Errors
     /// More alternatives than can be tried; certificates and keys that cannot be used.
     pub fn new(options: UpstreamOptions) -> Result<Self, UpstreamConfigError> {
-        let ways = product(options.proxies)?;
-        let limit = options.connector.connect_timeout;
+        let chains = chains(options.proxies)?;
+        let connect_timeout = options.connector.connect_timeout;
         Ok(Self {
-            state: Mutex::new(UpstreamRoutes::new(ways.len(), options.direct_fallback)),
+            routes: Mutex::new(UpstreamRoutes::new(chains.len(), options.direct_fallback)),
             connector: Connector::new(options.connector, options.tls)?,
-            ways,
+            chains,
             epoch: Instant::now(),
             no_proxy: options.no_proxy,
             target_tls: options.target_tls,
-            limit,
-            straight: "direct".into(),
+            connect_timeout,
+            direct: "direct".into(),
             unchallenged: UnchallengedProxies::default(),
         })
     }
@@ -134,72 +127,82 @@ impl Upstream {
     /// A stream to a target. Cancel safe: dropped, it closes what it had opened.
     ///
     /// # Errors
-    /// What each way that was tried led to.
+    /// The error of each route that was tried.
     pub async fn connect(
         &self,
         target: &Target,
-        errand: StreamPurpose,
+        purpose: StreamPurpose,
     ) -> Result<UpstreamConnection, UpstreamConnectError> {
         let Some(url) = target.to_url() else {
-            return Err(UpstreamConnectError(Vec::new()));
+            return Err(UpstreamConnectError::new(Vec::new()));
         };
-        let begun = Instant::now();
-        let mut order = self.order(target).into_iter().peekable();
+        let started = Instant::now();
+        let mut routes = self.routes_to(target).into_iter().peekable();
         let mut errors = Vec::new();
-        while let Some(way) = order.next() {
-            let left = self.limit.saturating_sub(begun.elapsed());
-            // What had no time was not tried: nothing is known of it.
+        while let Some(route) = routes.next() {
+            let left = self.connect_timeout.saturating_sub(started.elapsed());
+            // A route without time would not be tried, and nothing would be known of it.
             if left.is_zero() && !errors.is_empty() {
                 break;
             }
-            let left = attempt_timeout(left, order.len() + 1);
-            match self.by(way, (target, errand), (&url, left), begun).await {
-                Ok(found) => {
-                    self.state().record_success(way);
-                    return Ok(found);
+            let attempt = ConnectAttempt {
+                target,
+                purpose,
+                url: &url,
+                started,
+                timeout: attempt_timeout(left, routes.len() + 1),
+            };
+            match self.connect_by(route, attempt).await {
+                Ok(connection) => {
+                    self.lock_routes().record_success(route);
+                    return Ok(connection);
                 }
-                Err((error, setback)) => {
-                    self.state()
-                        .record_failure(way, setback, self.epoch.elapsed());
+                Err((error, failure)) => {
+                    let now = self.epoch.elapsed();
+                    self.lock_routes().record_failure(route, failure, now);
                     errors.push(error);
-                    while order.next_if(|next| !setback.allows(*next)).is_some() {}
+                    while routes.next_if(|next| !failure.allows(*next)).is_some() {}
                 }
             }
         }
-        Err(UpstreamConnectError(errors))
+        Err(UpstreamConnectError::new(errors))
     }
 
-    /// The ways to a target.
-    fn order(&self, target: &Target) -> Vec<UpstreamRoute> {
+    /// The routes to a target, in the order in which they are tried.
+    fn routes_to(&self, target: &Target) -> Vec<UpstreamRoute> {
         match self.bypasses_proxies(target) {
             true => vec![UpstreamRoute::Direct],
-            false => self.state().order(self.epoch.elapsed()),
+            false => self.lock_routes().order(self.epoch.elapsed()),
         }
     }
 
-    async fn by(
+    async fn connect_by(
         &self,
-        way: UpstreamRoute,
-        (target, errand): (&Target, StreamPurpose),
-        (url, limit): (&Url, Duration),
-        begun: Instant,
+        route: UpstreamRoute,
+        attempt: ConnectAttempt<'_>,
     ) -> Result<UpstreamConnection, (Error, RouteFailure)> {
-        let chain = match way {
-            UpstreamRoute::Proxies(number) => self.ways.get(number),
+        let ConnectAttempt {
+            target,
+            purpose,
+            url,
+            timeout,
+            ..
+        } = attempt;
+        let chain = match route {
+            UpstreamRoute::Proxies(number) => self.chains.get(number),
             UpstreamRoute::Direct => None,
         };
         let proxies: Vec<&Proxy> = chain.iter().flat_map(|chain| &chain.proxies).collect();
-        let via = Arc::clone(chain.map_or(&self.straight, |chain| &chain.name));
-        let judged = |error: Error| {
-            let setback = setback(&error);
-            (error, setback)
+        let via = Arc::clone(chain.map_or(&self.direct, |chain| &chain.name));
+        let with_failure = |error: Error| {
+            let failure = route_failure(&error);
+            (error, failure)
         };
-        // With TLS there is nothing in between that a proxy could read, and so no request for it to take.
-        let is_passed_on = errand == StreamPurpose::HttpRequest && !self.target_tls;
-        if is_passed_on && proxies.last().is_some_and(|last| last.is_http()) {
-            // Apart: most are tunnels, and need not have room for it.
-            let way = (self.connector).connect_to_last_proxy(limit, &proxies, url);
-            let reached = Box::pin(way).await.map_err(judged)?;
+        let is_for_proxy = purpose == StreamPurpose::HttpRequest && !self.target_tls;
+        if is_for_proxy && proxies.last().is_some_and(|last| last.is_http()) {
+            // Boxed, since most connections are tunnels and need no room for it.
+            let connecting = (self.connector).connect_to_last_proxy(timeout, &proxies, url);
+            let reached = Box::pin(connecting).await.map_err(with_failure)?;
             return Ok(UpstreamConnection {
                 stream: reached.stream,
                 via,
@@ -207,18 +210,17 @@ impl Upstream {
                 url: url.clone(),
             });
         }
-        let reached = self
+        let connecting = self
             .connector
-            .connect_with_timeout(limit, target, (&proxies, url))
-            .await
-            .map_err(judged)?;
+            .connect_with_timeout(timeout, target, (&proxies, url));
+        let reached = connecting.await.map_err(with_failure)?;
         let stream = match self.target_tls {
             false => reached.stream,
             true => {
-                // By now it is the target's affair, and would be by any way: no other is tried, and needs to be left time.
-                let left = self.limit.saturating_sub(begun.elapsed());
-                let secured = Box::pin(self.secured(reached, target, (url, left))).await;
-                secured
+                // What fails from here on fails by any route: no other is tried, and needs to be left time.
+                let securing = Box::pin(self.start_target_tls(reached, &attempt));
+                securing
+                    .await
                     .map_err(|error| (error, RouteFailure::TargetTls))?
                     .stream
             }
@@ -231,21 +233,23 @@ impl Upstream {
         })
     }
 
-    /// TLS with the target.
-    async fn secured(
+    async fn start_target_tls(
         &self,
         reached: ConnectedStream,
-        target: &Target,
-        (url, limit): (&Url, Duration),
+        attempt: &ConnectAttempt<'_>,
     ) -> Result<ConnectedStream, Error> {
         let peer = TlsPeer {
-            host: &target.host,
+            host: &attempt.target.host,
             scope: CredentialScope::UserOrigin,
-            // It may be any protocol's server.
+            // The target may speak any protocol.
             alpn: AlpnOffer::None,
         };
-        let way = (self.connector).start_tls_with_timeout(limit, reached, (peer, url));
-        way.await
+        let left = self
+            .connect_timeout
+            .saturating_sub(attempt.started.elapsed());
+        self.connector
+            .start_tls_with_timeout(left, reached, (peer, attempt.url))
+            .await
     }
 
     /// Whether there is TLS with targets.
@@ -254,7 +258,11 @@ impl Upstream {
         self.target_tls
     }
 
-    /// What makes the streams.
+    /// Whether a target is reached without the proxies.
+    pub(crate) fn bypasses_proxies(&self, target: &Target) -> bool {
+        self.no_proxy.matches(&target.host, target.port)
+    }
+
     pub(crate) fn connector(&self) -> &Connector {
         &self.connector
     }
@@ -266,21 +274,16 @@ impl Upstream {
 
     /// How long a connection may take.
     pub(crate) fn connect_timeout(&self) -> Duration {
-        self.limit
+        self.connect_timeout
     }
 
-    /// Whether a target is reached without the proxies.
-    pub(crate) fn bypasses_proxies(&self, target: &Target) -> bool {
-        self.no_proxy.matches(&target.host, target.port)
-    }
-
-    fn state(&self) -> std::sync::MutexGuard<'_, UpstreamRoutes> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_routes(&self) -> MutexGuard<'_, UpstreamRoutes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Each alternative of one place with each of the next.
-fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamConfigError> {
+/// One chain for each combination of the alternatives of all places.
+fn chains(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamConfigError> {
     let mut chains: Vec<Vec<Proxy>> = vec![Vec::new()];
     for alternatives in places.into_iter().filter(|place| !place.is_empty()) {
         let longer = chains.iter().flat_map(|chain| {
@@ -290,61 +293,18 @@ fn product(places: Vec<Vec<Proxy>>) -> Result<Vec<ProxyChain>, UpstreamConfigErr
                 chain
             })
         });
-        chains = longer.take(MOST + 1).collect();
+        chains = longer.take(MAX_ROUTES + 1).collect();
     }
     chains.retain(|chain| !chain.is_empty());
-    if chains.len() > MOST {
+    if chains.len() > MAX_ROUTES {
         return Err(UpstreamConfigError::TooManyRoutes);
     }
-    let named = |proxies: Vec<Proxy>| {
+    let with_name = |proxies: Vec<Proxy>| {
         let names: Vec<String> = proxies.iter().map(Proxy::address).collect();
         ProxyChain {
             name: names.join(" > ").into(),
             proxies,
         }
     };
-    Ok(chains.into_iter().map(named).collect())
+    Ok(chains.into_iter().map(with_name).collect())
 }
-
-impl UpstreamConnectError {
-    /// The error of each way that was tried; of a target that is none there is no error.
-    #[must_use]
-    pub fn errors(&self) -> &[Error] {
-        &self.0
-    }
-
-    /// Whether a proxy has refused our login.
-    pub(crate) fn is_of_login(&self) -> bool {
-        let is_refused = |error: &Error| matches!(error.kind(), Kind::ProxyAuth(_));
-        self.0.iter().any(is_refused)
-    }
-}
-
-impl From<Error> for UpstreamConnectError {
-    /// By the only way that was tried.
-    fn from(error: Error) -> Self {
-        Self(vec![error])
-    }
-}
-
-impl fmt::Display for UpstreamConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("that is no host");
-        }
-        for (at, error) in self.0.iter().enumerate() {
-            if at > 0 {
-                f.write_str("; then ")?;
-            }
-            write!(f, "{error}")?;
-            let mut source = std::error::Error::source(error);
-            while let Some(cause) = source {
-                write!(f, ": {cause}")?;
-                source = cause.source();
-            }
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for UpstreamConnectError {}

@@ -1,4 +1,4 @@
-//! What each failure means for the other ways, and how many ways there may be.
+//! What each failure means for other routes, and how many routes there may be.
 
 use haul_lab::{
     CertificateAuthority, DnsReply, DnsServer, HttpProxy, RequestMatcher, SilentListener,
@@ -14,8 +14,8 @@ use super::*;
 /// No test takes longer.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// What becomes of a way by this proxy, to where nobody is.
-async fn by(proxy: &str) -> RouteFailure {
+/// How a route through this proxy fails, to an address where nothing listens.
+async fn failure_through(proxy: &str) -> RouteFailure {
     let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let connector = ConnectorConfig {
         connect_timeout: Duration::from_millis(400),
@@ -35,17 +35,17 @@ async fn by(proxy: &str) -> RouteFailure {
     );
     let error = reached.await.unwrap_err();
     assert_eq!(error.errors().len(), 1, "{error}");
-    setback(&error.errors()[0])
+    route_failure(&error.errors()[0])
 }
 
-/// Somebody who says this to whoever comes, and is no proxy.
-async fn saying(words: &'static [u8]) -> (String, JoinSet<()>) {
+/// The address of a server that sends these bytes and is no proxy.
+async fn server_that_sends(bytes: &'static [u8]) -> (String, JoinSet<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.write_all(words).await;
+            let _ = stream.write_all(bytes).await;
             let _ = stream.shutdown().await;
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
@@ -54,9 +54,9 @@ async fn saying(words: &'static [u8]) -> (String, JoinSet<()>) {
 }
 
 #[tokio::test]
-async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
+async fn a_proxy_that_cannot_be_reached_or_is_none_is_unreachable() {
     let silent = SilentListener::start().unwrap();
-    let (ssh, _tasks) = saying(b"SSH-2.0-OpenSSH_9\r\n\r\n").await;
+    let (ssh, _tasks) = server_that_sends(b"SSH-2.0-OpenSSH_9\r\n\r\n").await;
     let strange = HttpProxy::builder().tls(
         CertificateAuthority::new()
             .issue(&["127.0.0.1"])
@@ -73,13 +73,17 @@ async fn a_proxy_that_cannot_be_reached_or_is_none_is_away() {
         format!("https://{ssh}"),
         strange.url(),
     ] {
-        assert_eq!(by(&proxy).await, RouteFailure::ProxyUnreachable, "{proxy}");
+        assert_eq!(
+            failure_through(&proxy).await,
+            RouteFailure::ProxyUnreachable,
+            "{proxy}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_proxy_that_gives_no_answer_is_slow() {
-    let (closing, _tasks) = saying(b"").await;
+async fn a_proxy_that_does_not_respond_gives_no_answer() {
+    let (closing, _tasks) = server_that_sends(b"").await;
     let hanging = SocksProxy::builder()
         .quirk(SocksQuirk::CloseOnRequest)
         .start()
@@ -93,12 +97,16 @@ async fn a_proxy_that_gives_no_answer_is_slow() {
         hanging.url("socks5h"),
         mute.url("socks5h"),
     ] {
-        assert_eq!(by(&proxy).await, RouteFailure::NoAnswer, "{proxy}");
+        assert_eq!(
+            failure_through(&proxy).await,
+            RouteFailure::NoAnswer,
+            "{proxy}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_rule_is_a_refusal_and_trouble_is_none() {
+async fn a_rule_of_the_proxy_is_a_refusal_and_an_error_is_none() {
     for (status, expected) in [
         (403, RouteFailure::Refused),
         (404, RouteFailure::Refused),
@@ -115,7 +123,7 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
             .rule(RequestMatcher::always(), faults::status(status))
             .start()
             .await;
-        assert_eq!(by(&proxy.url()).await, expected, "{status}");
+        assert_eq!(failure_through(&proxy.url()).await, expected, "{status}");
     }
     for (code, expected) in [
         (1, RouteFailure::TargetUnreachable),
@@ -129,16 +137,23 @@ async fn a_rule_is_a_refusal_and_trouble_is_none() {
             .quirk(SocksQuirk::RefuseWith(code))
             .start()
             .await;
-        assert_eq!(by(&proxy.url("socks5h")).await, expected, "{code}");
+        assert_eq!(
+            failure_through(&proxy.url("socks5h")).await,
+            expected,
+            "{code}"
+        );
     }
     let locked = SocksProxy::builder()
         .require_login("me", "secret")
         .start()
         .await;
-    assert_eq!(by(&locked.url("socks5h")).await, RouteFailure::Refused);
+    assert_eq!(
+        failure_through(&locked.url("socks5h")).await,
+        RouteFailure::Refused
+    );
 }
 
-/// So many alternatives at each place.
+/// Places with so many alternatives.
 fn places(counts: &[usize]) -> Vec<Vec<Proxy>> {
     let proxy = |place: usize, n: usize| format!("http://p{place}-{n}.test:1").parse().unwrap();
     let place = |(place, count): (usize, &usize)| (0..*count).map(|n| proxy(place, n)).collect();
@@ -146,9 +161,9 @@ fn places(counts: &[usize]) -> Vec<Vec<Proxy>> {
 }
 
 #[test]
-fn alternatives_multiply_in_the_order_that_they_were_given_in() {
+fn alternatives_multiply_in_their_order() {
     let names = |counts: &[usize]| -> Vec<String> {
-        let chains = product(places(counts)).unwrap();
+        let chains = chains(places(counts)).unwrap();
         chains.iter().map(|chain| chain.name.to_string()).collect()
     };
     assert_eq!(
@@ -161,14 +176,14 @@ fn alternatives_multiply_in_the_order_that_they_were_given_in() {
         ]
     );
     assert_eq!(names(&[]), [""; 0]);
-    // A place without any is none.
+    // A place without alternatives does not count.
     assert_eq!(names(&[1, 0, 1]), ["p0-0.test:1 > p2-0.test:1"]);
-    assert_eq!(names(&[4, 4]).len(), MOST);
+    assert_eq!(names(&[4, 4]).len(), MAX_ROUTES);
     assert_eq!(names(&[1; 40]).len(), 1);
 }
 
 #[test]
-fn more_ways_than_can_be_tried_are_refused() {
+fn more_routes_than_can_be_tried_are_refused() {
     for counts in [
         &[17][..],
         &[4, 5],
@@ -179,7 +194,7 @@ fn more_ways_than_can_be_tried_are_refused() {
     ] {
         assert!(
             matches!(
-                product(places(counts)),
+                chains(places(counts)),
                 Err(UpstreamConfigError::TooManyRoutes)
             ),
             "{counts:?}"
@@ -188,7 +203,7 @@ fn more_ways_than_can_be_tried_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_host_is_told_as_that() {
+async fn a_target_that_is_no_host_name_is_an_error() {
     let upstream = Upstream::new(UpstreamOptions::default()).unwrap();
     let target = Target {
         host: "a b".into(),
@@ -198,12 +213,12 @@ async fn what_is_no_host_is_told_as_that() {
         .connect(&target, StreamPurpose::Tunnel)
         .await
         .unwrap_err();
-    assert_eq!(error.to_string(), "that is no host");
+    assert_eq!(error.to_string(), "this is not a host name");
 }
 
-/// Each way's share is of what is left. No way comes after TLS with the target, which has all of that.
+/// Each route has its share of the time that is left. No route comes after TLS with the target, which has all of it.
 #[tokio::test(start_paused = true)]
-async fn e6_all_ways_and_tls_with_the_target_share_one_time() {
+async fn e6_all_routes_and_tls_with_the_target_share_the_connect_timeout() {
     let proxy = HttpProxy::builder().start().await;
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("http://{}", mute.local_addr().unwrap());
@@ -211,7 +226,7 @@ async fn e6_all_ways_and_tls_with_the_target_share_one_time() {
     assert_eq!(tried_for(8, &mute, [&proxy.url(), &silent]).await, (1, 8));
 }
 
-/// How many ways by these proxies are tried to a target that says nothing to TLS, and for how many seconds.
+/// How many routes through these proxies are tried to a target that does not respond to TLS, and for how many seconds.
 async fn tried_for(limit: u64, mute: &TcpListener, proxies: [&str; 2]) -> (usize, u64) {
     let limit = Duration::from_secs(limit);
     let upstream = Upstream::new(UpstreamOptions {
@@ -230,6 +245,6 @@ async fn tried_for(limit: u64, mute: &TcpListener, proxies: [&str; 2]) -> (usize
         .connect(&target, StreamPurpose::Tunnel)
         .await;
     let errors = reached.unwrap_err();
-    // The clock goes in whole milliseconds.
+    // The paused clock has a resolution of a millisecond.
     (errors.errors().len(), begun.elapsed().as_secs())
 }
