@@ -76,19 +76,22 @@ impl UpstreamRoutes {
     pub fn order(&self, now: Duration) -> Vec<UpstreamRoute> {
         let count = self.unreachable_until.len();
         let round = (0..count).map(|n| (self.last_working + n) % count);
-        let (held, free): (Vec<usize>, Vec<usize>) =
+        let (unreachable, reachable): (Vec<usize>, Vec<usize>) =
             round.partition(|route| self.unreachable_until[*route] > now);
         let direct = self.direct.then_some(UpstreamRoute::Direct);
-        let by = |routes: Vec<usize>| routes.into_iter().map(UpstreamRoute::Proxies);
-        by(free).chain(direct).chain(by(held)).collect()
+        let through = |routes: Vec<usize>| routes.into_iter().map(UpstreamRoute::Proxies);
+        through(reachable)
+            .chain(direct)
+            .chain(through(unreachable))
+            .collect()
     }
 
     /// A route led to a target.
     pub fn record_success(&mut self, route: UpstreamRoute) {
         if let UpstreamRoute::Proxies(number) = route
-            && let Some(held) = self.unreachable_until.get_mut(number)
+            && let Some(until) = self.unreachable_until.get_mut(number)
         {
-            *held = Duration::ZERO;
+            *until = Duration::ZERO;
             self.last_working = number;
         }
     }
@@ -96,9 +99,9 @@ impl UpstreamRoutes {
     /// A route failed.
     pub fn record_failure(&mut self, route: UpstreamRoute, failure: RouteFailure, now: Duration) {
         if let (UpstreamRoute::Proxies(number), RouteFailure::ProxyUnreachable) = (route, failure)
-            && let Some(held) = self.unreachable_until.get_mut(number)
+            && let Some(until) = self.unreachable_until.get_mut(number)
         {
-            *held = now + UNREACHABLE_PENALTY;
+            *until = now + UNREACHABLE_PENALTY;
         }
     }
 }

@@ -39,7 +39,7 @@ async fn none_of_many_connections_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn none_of_many_connections_fails_through_a_socks_listener() {
+async fn none_of_many_connections_fails_through_an_http_listener() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     nginx.serve("f", &ResourceContent::random(1, 3000));
     let (squid, url) = (Squid::start(SquidAuth::Basic).await, nginx.url("f"));

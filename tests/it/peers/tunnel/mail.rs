@@ -121,6 +121,6 @@ async fn an_untrusted_certificate_is_refused() {
     let (dovecot, squid) = (Dovecot::start().await, Squid::start(SquidAuth::None).await);
     let spec = format!("0:127.0.0.1:{}", dovecot.ports[1]);
     let tunnel = RunningTunnel::start(&["-p", &squid.url(""), "--target-tls"], &[&spec]);
-    let line = tunnel.assert_refused_to_start(0);
+    let line = tunnel.assert_client_refused(0);
     assert!(line.contains("certificate"), "{line}");
 }

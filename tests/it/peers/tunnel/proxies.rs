@@ -2,6 +2,7 @@
 
 use haul_lab::ResourceContent;
 
+use super::tinyproxy::Tinyproxy;
 use super::{RunningTunnel, WorkDirectory};
 use crate::peers::nginx::Nginx;
 use crate::peers::squid::{FORBIDDEN, Squid, SquidAuth};
@@ -112,4 +113,33 @@ async fn e5_a_client_of_an_http_listener_learns_the_reason() {
     assert!(!refused(["-x", &http], "https", "403").is_well);
     // What squid says itself.
     assert!(refused(["-x", &http], "http", "Access Denied").is_well);
+}
+
+/// curl's requests share its connection, whatever the proxy behind says of its own: tinyproxy answers in HTTP/1.0 and closes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_of_one_curl_share_a_connection() {
+    let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
+    let content = ResourceContent::random(1, 300_000);
+    nginx.serve("f", &content);
+    let squid = Squid::start(SquidAuth::Digest).await;
+    let (open, locked) = (Tinyproxy::start(false).await, Tinyproxy::start(true).await);
+    for proxy in [
+        String::new(),
+        squid.url("me:secret"),
+        open.url(""),
+        locked.url("me:secret"),
+    ] {
+        let tunnel = RunningTunnel::start(&["-p", &proxy], &["--http=0"]);
+        let http = format!("http://{}", tunnel.address(0));
+        let url = nginx.url("f");
+        let by = ["-x", &http, "-w", "%{http_code} %{num_connects}\n"];
+        let outputs = ["-o", "one", &url, "-o", "two", &url, "-o", "three", &url];
+        let printed = here.curl(&[&by[..], &outputs].concat());
+        assert_eq!(printed, "200 1\n200 0\n200 0\n", "{proxy}");
+        for name in ["one", "two", "three"] {
+            here.assert_file(name, &content);
+            let line = tunnel.wait_for_line(&format!(" > 127.0.0.1:{} via ", nginx.ports()[0]));
+            assert!(line.contains(": closed, "), "{line}");
+        }
+    }
 }

@@ -82,7 +82,7 @@ async fn e6_without_its_proxy_the_tunnel_connects_directly_if_allowed() {
     for _ in 0..2 {
         get(&may);
         may.wait_for_line("via direct: closed");
-        let line = must.assert_refused_to_start(0);
+        let line = must.assert_client_refused(0);
         assert!(line.contains(&proxy.replace("http://", "")), "{line}");
     }
 }

@@ -43,7 +43,7 @@ async fn e4_a_wrong_login_is_reported_and_not_shown() {
             let tunnel = RunningTunnel::start(&["-p", &squid.url(user)], &[&spec]);
             // Nobody is locked out by it, and the next is told the same.
             for _ in 0..2 {
-                let line = tunnel.assert_refused_to_start(0);
+                let line = tunnel.assert_client_refused(0);
                 assert!(
                     line.contains("credentials") && line.contains("corp"),
                     "{line}"
@@ -74,7 +74,7 @@ async fn e5_a_refusal_is_reported_and_the_next_connection_tries_again() {
     );
     for _ in 0..2 {
         for (place, status) in [(0, "403"), (1, "503")] {
-            let line = tunnel.assert_refused_to_start(place);
+            let line = tunnel.assert_client_refused(place);
             assert!(line.contains(status), "{line}");
         }
         let url = format!("http://{}/f", tunnel.address(2));
@@ -99,6 +99,6 @@ async fn e13_the_certificate_of_a_proxy_over_tls_is_checked() {
     here.curl_gets(&url, &["--cacert", nginx_ca.to_str().unwrap()], &content);
     known.wait_for_line(": closed, ");
     let stranger = RunningTunnel::start(&["-p", &proxy], &[&specs[0]]);
-    let line = stranger.assert_refused_to_start(0);
+    let line = stranger.assert_client_refused(0);
     assert!(line.contains("certificate"), "{line}");
 }

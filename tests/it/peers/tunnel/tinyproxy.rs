@@ -83,7 +83,7 @@ async fn e5_a_refusal_is_reported() {
     let spec = format!("0:127.0.0.1:{dead}");
     let refused = |login: &str, status: &str| {
         let line =
-            RunningTunnel::start(&["-p", &locked.url(login)], &[&spec]).assert_refused_to_start(0);
+            RunningTunnel::start(&["-p", &locked.url(login)], &[&spec]).assert_client_refused(0);
         assert!(
             line.contains(status) && !line.contains("wrongword"),
             "{line}"

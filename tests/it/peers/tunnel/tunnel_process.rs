@@ -88,7 +88,7 @@ impl RunningTunnel {
 
     /// That a client of a listener hears nothing and is closed; the log's line about it.
     #[track_caller]
-    pub(super) fn assert_refused_to_start(&self, place: usize) -> String {
+    pub(super) fn assert_client_refused(&self, place: usize) -> String {
         let mut client = TcpStream::connect(self.address(place)).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         let own = client.local_addr().unwrap().to_string();
