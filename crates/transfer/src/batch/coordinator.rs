@@ -1,256 +1,238 @@
-//! A batch while it runs: who was put to work, and a look at all of them now and then.
+//! The coordinator starts the threads and workers of a batch, and watches them until the batch is over.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use haul_plan::AssignedPaths;
-use haul_plan::dispatch::JobDispatcher;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::counters::{BatchCounters, OutcomeRecorder};
-use super::directory_cache::DirectoryCache;
-use super::group_commit::CommitThread;
-use super::job_reader::{JobReader, ListEntries};
+use super::commit::{BatchSink, CommitMessage, CommitThread, DirectorySink, TarWriter};
+use super::counters::BatchCounters;
+use super::job_queue::JobQueue;
 use super::options::{BatchSnapshot, BatchSummary};
-use super::sink::{BatchSink, DirectorySink, TarWriter};
-use super::spill::SpillFile;
-use super::state::{BatchStart, BatchState};
-use super::write_buffer::{FLUSH_FILES, flush};
+use super::outcome::OutcomeRecorder;
+use super::reader::{JobReader, ListEntries, ReaderSettings};
+use super::running_jobs::RunningJobs;
+use super::workers::WorkerPool;
 use super::{Batch, BatchArchive};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::get::EngineState;
 use crate::options::ExistingFilePolicy;
 
-/// How often a batch is looked at: smooth for an eye, and soon enough for a retry that is due.
-const LOOK: Duration = Duration::from_millis(50);
+/// How often the coordinator looks at the batch: smooth for an eye, and soon enough for a retry that is due.
+const TICK: Duration = Duration::from_millis(50);
 
-/// Hand-overs that may wait for the clerk, and events of larger jobs for a look.
-const WAITING: usize = 256;
+/// Messages that may wait for the commit thread, and events of large jobs that may wait for the coordinator.
+const CHANNEL_CAPACITY: usize = 256;
 
 /// A running batch.
 pub(super) struct BatchCoordinator {
-    /// What its workers share.
-    shared: Arc<BatchState>,
-    /// What came of the jobs so far.
-    counts: Arc<BatchCounters>,
-    /// Where looks are told.
+    workers: Arc<WorkerPool>,
+    queue: Arc<JobQueue>,
+    running_jobs: Arc<RunningJobs>,
+    counters: Arc<BatchCounters>,
+    /// Where snapshots and warnings are published.
     events: TransferEventSender,
-    /// What the larger jobs tell one by one; a batch tells how all of them do.
-    aside: mpsc::Receiver<TransferEvent>,
-    /// The clerk's thread.
-    clerk: JoinHandle<()>,
-    /// The feeder's, which may wait for a line that never comes.
-    feeder: JoinHandle<()>,
-    /// When to look.
-    look: Interval,
-    /// Ends everything when this is dropped before its time.
-    guard: DropGuard,
+    /// Events of single large jobs. A batch publishes the sum of their progress.
+    job_events: mpsc::Receiver<TransferEvent>,
+    commit_thread: JoinHandle<()>,
+    /// The reader may wait for a line that never comes.
+    reader_thread: JoinHandle<()>,
+    ticks: Interval,
+    stop: CancellationToken,
+    /// Stops the batch when the coordinator is dropped.
+    stop_guard: DropGuard,
 }
 
 impl BatchCoordinator {
-    /// Puts everybody to work.
-    pub(super) fn begin(batch: Batch, entries: ListEntries, stop: CancellationToken) -> Self {
-        let counts = Arc::new(BatchCounters::default());
-        let (deliveries, delivered) = mpsc::channel(WAITING);
-        let (larger, aside) = mpsc::channel(WAITING);
-        let (manifest, past) = batch.manifest.unzip();
-        let staging = batch
-            .archive
-            .as_ref()
-            .map(|to| to.staging_directory.clone());
-        let books = OutcomeRecorder::new(
+    /// Starts the threads. Workers start with the first jobs.
+    pub(super) fn start(batch: Batch, entries: ListEntries, stop: CancellationToken) -> Self {
+        let counters = Arc::new(BatchCounters::default());
+        let (manifest, previous_runs) = batch.manifest.unzip();
+        let reader_settings = ReaderSettings {
+            previous_runs,
+            staging_directory: batch
+                .archive
+                .as_ref()
+                .map(|archive| archive.staging_directory.clone()),
+            ..ReaderSettings::new(batch.options.clone(), &batch.get_options)
+        };
+        let outcomes = OutcomeRecorder::new(
             &batch.options,
-            Arc::clone(&counts),
-            (batch.events.clone(), stop.clone()),
+            Arc::clone(&counters),
+            batch.events.clone(),
+            stop.clone(),
             manifest,
         );
-        let sink = sink(batch.archive, batch.get_options.existing_file);
-        let clerk = CommitThread::new(books, batch.options.commit_group, sink);
-        let small = batch.options.dispatch.per_host.max();
-        let shared = Arc::new(BatchState::new(BatchStart {
-            engine: EngineState::for_batch(batch.client, (batch.get_options, small), larger),
-            dispatch: JobDispatcher::new(batch.options.dispatch),
-            low: batch.options.dispatch.window / 2,
-            open: (2 * batch.options.commit_group.max_files).max(FLUSH_FILES),
-            patience: batch.options.body_timeout,
-            clerk: deliveries,
-            stop: stop.clone(),
-            counts: Arc::clone(&counts),
-        }));
-        let apart = SpillFile::new(staging.as_ref().unwrap_or(&batch.options.directory));
-        let feeder = JobReader {
-            shared: Arc::downgrade(&shared),
-            existing: shared.engine.options().existing_file,
-            layer: shared.engine.options().storage_layer.clone(),
-            retry: shared.engine.options().retry.clone(),
-            options: batch.options,
-            unnamed_files: true,
-            directory_cache: DirectoryCache::default(),
-            spill: apart,
-            assigned_paths: AssignedPaths::new(),
-            previous_runs: past,
-            staging_directory: staging,
-            next_id: 0,
-        };
-        let (runtime, guard) = (Handle::current(), stop.clone().drop_guard());
-        let fuse = PanicGuard(stop);
-        let work = move || {
-            let _fuse = fuse;
-            clerk.run(&runtime, delivered);
-        };
+        let sink = open_sink(batch.archive, batch.get_options.existing_file);
+        let commit_thread = CommitThread::new(outcomes, batch.options.commit_group, sink);
+        let (commits, messages) = mpsc::channel(CHANNEL_CAPACITY);
+        let commit_thread = spawn_commit_thread(commit_thread, messages, stop.clone());
+
+        let queue = Arc::new(JobQueue::new(batch.options.dispatch));
+        let running_jobs = Arc::new(RunningJobs::default());
+        let (event_sender, job_events) = mpsc::channel(CHANNEL_CAPACITY);
+        let small_files = batch.options.dispatch.per_host.max();
+        let engine =
+            EngineState::for_batch(batch.client, (batch.get_options, small_files), event_sender);
+        let workers = Arc::new(WorkerPool::new(
+            engine,
+            &batch.options,
+            Arc::clone(&queue),
+            commits,
+            Arc::clone(&running_jobs),
+            Arc::clone(&counters),
+            stop.clone(),
+        ));
+        let reader = JobReader::new(
+            reader_settings,
+            &workers,
+            Arc::clone(&queue),
+            Arc::clone(&counters),
+            stop.clone(),
+        );
         Self {
-            shared,
-            counts,
+            workers,
+            queue,
+            running_jobs,
+            counters,
             events: batch.events,
-            aside,
-            clerk: thread::spawn(work),
-            feeder: thread::spawn(move || feeder.run(entries)),
-            look: looks(),
-            guard,
+            job_events,
+            commit_thread,
+            reader_thread: thread::spawn(move || reader.run(entries)),
+            ticks: new_ticks(),
+            stop_guard: stop.clone().drop_guard(),
+            stop,
         }
     }
 
-    /// Watches until nothing runs and nothing will.
-    pub(super) async fn watch(&mut self) {
+    /// Runs until no job runs and none will.
+    pub(super) async fn run(&mut self) {
         loop {
             if self.is_over() {
-                // What is not the file meant goes back, if it can be had elsewhere; then it is not over.
-                flush(self.shared.table.take_all(), &self.shared).await;
+                // A file with a wrong digest goes back into the queue if it has another source. Then it is not over.
+                self.workers.flush_buffer().await;
                 if self.is_over() {
                     return;
                 }
             }
             tokio::select! {
                 biased;
-                () = join(&self.shared) => {}
-                () = self.shared.over.notified() => {}
-                Some(event) = self.aside.recv() => self.heard(event).await,
-                _ = self.look.tick() => self.look().await,
+                () = self.workers.join_next() => {}
+                () = self.workers.may_be_over() => {}
+                Some(event) = self.job_events.recv() => self.on_job_event(event).await,
+                _ = self.ticks.tick() => self.on_tick().await,
             }
         }
     }
 
-    /// Begins what is due, has written what has lain for a while, be it an armful or not, and tells how all stand.
-    async fn look(&self) {
-        self.shared.look();
-        self.shared.recruit();
-        flush(self.shared.table.take_all(), &self.shared).await;
-        let board = BatchSnapshot {
+    /// Starts the jobs that are due, writes the files that have waited for a while, and publishes a snapshot.
+    async fn on_tick(&self) {
+        self.queue.widen_stalled_hosts();
+        self.workers.start_jobs();
+        self.workers.flush_buffer().await;
+        let snapshot = BatchSnapshot {
             summary: self.summary(),
-            running: self.shared.dispatch().running_jobs(),
-            slowest: self.shared.underway.slowest(),
+            running: self.queue.running_jobs(),
+            slowest: self.running_jobs.slowest(),
         };
-        // A renderer that is behind will see the next one.
+        // A renderer that is behind gets the next one.
         let _ = self
             .events
-            .try_send(TransferEvent::BatchProgress(Box::new(board)));
+            .try_send(TransferEvent::BatchProgress(Box::new(snapshot)));
     }
 
-    /// A larger job tells something: how far it is, which is summed up, or a warning, which is passed on with its name.
-    async fn heard(&self, event: TransferEvent) {
+    /// Sums up the progress of large jobs, and passes their warnings on with the URL.
+    async fn on_job_event(&self, event: TransferEvent) {
         match event {
             TransferEvent::Warning { job, text } => {
-                let text = self.shared.underway.with_url(job, text);
+                let text = self.running_jobs.with_url(job, text);
                 let _ = self.events.send(TransferEvent::Warning { job, text }).await;
             }
             event => {
-                if let Some(ticket) = self.shared.underway.on_progress(&event) {
-                    self.shared.answered_large(ticket);
+                if let Some(ticket) = self.running_jobs.on_progress(&event) {
+                    self.workers.on_large_file(ticket);
                 }
             }
         }
     }
 
     fn is_over(&self) -> bool {
-        if !self.shared.workers().is_empty() {
-            return false;
-        }
-        let dispatch = self.shared.dispatch();
-        self.shared.stop.is_cancelled() || (dispatch.is_closed() && dispatch.held_jobs() == 0)
+        self.workers.is_idle() && (self.stop.is_cancelled() || self.queue.is_finished())
     }
 
     fn summary(&self) -> BatchSummary {
-        let shared = &self.shared;
-        let mut summary = BatchSummary {
-            listed: shared.listed.load(Ordering::Relaxed),
-            done_earlier: shared.earlier.load(Ordering::Relaxed),
-            list_complete: shared.dispatch().is_closed(),
-            retries: shared.retries.load(Ordering::Relaxed),
-            bytes: shared.fetched.load(Ordering::Relaxed) + shared.underway.bytes_so_far(),
-            ..BatchSummary::default()
-        };
-        self.counts.fill_summary(&mut summary);
+        let mut summary = self.counters.summary();
+        summary.list_complete = self.queue.is_closed();
+        summary.bytes += self.running_jobs.bytes_so_far();
         summary
     }
 
-    /// Waits for the books to be closed. A panic of one of the threads is passed on.
-    pub(super) async fn close(mut self) -> BatchSummary {
-        while let Ok(event) = self.aside.try_recv() {
-            self.heard(event).await;
+    /// Waits for the threads to end, and propagates a panic of one of them.
+    pub(super) async fn finish(mut self) -> BatchSummary {
+        while let Ok(event) = self.job_events.try_recv() {
+            self.on_job_event(event).await;
         }
-        let mut summary = self.summary();
-        let mut threads = vec![self.clerk];
-        if summary.list_complete {
-            threads.push(self.feeder);
+        let list_complete = self.queue.is_closed();
+        let running_bytes = self.running_jobs.bytes_so_far();
+        let mut threads = vec![self.commit_thread];
+        if list_complete {
+            threads.push(self.reader_thread);
         }
-        // With the last of those who tell it something the clerk sees the end.
-        drop((self.shared, self.aside));
-        let all = move || threads.into_iter().try_for_each(JoinHandle::join);
-        match tokio::task::spawn_blocking(all).await {
+        // The commit thread ends when nobody can send to it any more.
+        drop((self.workers, self.job_events));
+        let join = move || threads.into_iter().try_for_each(JoinHandle::join);
+        match tokio::task::spawn_blocking(join).await {
             Ok(Ok(())) => {}
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
-        drop(self.guard);
-        self.counts.fill_summary(&mut summary);
-        summary.failure_groups = self.counts.failure_groups();
-        summary
+        drop(self.stop_guard);
+        let summary = self.counters.summary();
+        BatchSummary {
+            list_complete,
+            bytes: summary.bytes + running_bytes,
+            failure_groups: self.counters.failure_groups(),
+            ..summary
+        }
     }
 }
 
-/// When to look.
-fn looks() -> Interval {
-    let mut looks = interval(LOOK);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    looks
+fn new_ticks() -> Interval {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    ticks
 }
 
-/// Where files go.
-fn sink(archive: Option<BatchArchive>, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
+fn open_sink(archive: Option<BatchArchive>, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
     match archive {
         Some(archive) => Box::new(TarWriter::new(archive.writer)),
         None => Box::new(DirectorySink::new(existing)),
     }
 }
 
-/// Ends the batch when its thread panics, so that nobody waits for what it would have done.
-struct PanicGuard(CancellationToken);
+fn spawn_commit_thread(
+    commit_thread: CommitThread,
+    messages: mpsc::Receiver<Vec<CommitMessage>>,
+    stop: CancellationToken,
+) -> JoinHandle<()> {
+    let runtime = Handle::current();
+    thread::spawn(move || {
+        let _guard = StopOnPanic(stop);
+        commit_thread.run(&runtime, messages);
+    })
+}
 
-impl Drop for PanicGuard {
+/// Stops the batch when its thread panics, so that nothing waits for that thread.
+struct StopOnPanic(CancellationToken);
+
+impl Drop for StopOnPanic {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.cancel();
         }
-    }
-}
-
-/// Waits for the end of a worker, and passes its panic on.
-async fn join(shared: &BatchState) {
-    let joined = poll_fn(|cx| match shared.workers().poll_join_next(cx) {
-        // There are none now; a look sees those that come.
-        Poll::Ready(None) => Poll::Pending,
-        other => other,
-    });
-    if let Some(Err(error)) = joined.await
-        && error.is_panic()
-    {
-        std::panic::resume_unwind(error.into_panic());
     }
 }

@@ -1,22 +1,82 @@
-//! Verifies a file that exists already against the digest in the list.
+//! Files that exist already under the name of a job: whether the job is done with that, and whether the file is right.
 
 use std::fs::File;
 use std::io::{self, Read};
 
 use tokio_util::sync::CancellationToken;
 
-use super::group_commit::CommitMessage;
-use super::job::BatchJob;
+use super::job::{BatchJob, BatchJobStrategy};
+use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
+use crate::disk::{StoredValidators, load_validators};
 use crate::error::GetError;
 use crate::get::publish::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
+use crate::options::ExistingFilePolicy;
 
 /// Bytes that are read at once.
 const READ_CHUNK: usize = 256 << 10;
 
+/// Checks the file under the final name. Returns the outcome if nothing is to be done; otherwise the job may get another
+/// strategy, or validators for a conditional request. `row` is the manifest's row about the file.
+pub(super) fn check_existing(
+    job: &mut BatchJob,
+    policy: ExistingFilePolicy,
+    row: Option<ManifestRow>,
+) -> Option<JobOutcome> {
+    let path = job.path.clone();
+    let found = match path.metadata() {
+        Ok(found) => found,
+        // A dangling link takes the name.
+        Err(_) if path.is_symlink() && policy == ExistingFilePolicy::Keep => {
+            return Some(JobOutcome::failed(job, GetError::AlreadyExists { path }));
+        }
+        Err(_) => return None,
+    };
+    let occupied = |reason| GetError::PathOccupied {
+        path: job.path.clone(),
+        reason,
+    };
+    if found.is_dir() {
+        return Some(JobOutcome::failed(job, GetError::IsDirectory { path }));
+    }
+    if !found.is_file() {
+        return Some(JobOutcome::failed(
+            job,
+            occupied("it is not a regular file"),
+        ));
+    }
+    match policy {
+        ExistingFilePolicy::Keep if job.has_other_size(found.len()) => {
+            let reason = "its size is not the one in the list, and only --overwrite replaces it";
+            Some(JobOutcome::failed(job, occupied(reason)))
+        }
+        ExistingFilePolicy::Keep if job.has_digest() => {
+            job.strategy = BatchJobStrategy::VerifyExisting;
+            None
+        }
+        // Whoever made the file, it stays, and the row says no more than that.
+        ExistingFilePolicy::Keep => Some(JobOutcome::success(ManifestRow {
+            bytes: found.len(),
+            ..job.row(RowState::Skipped)
+        })),
+        ExistingFilePolicy::Overwrite => None,
+        ExistingFilePolicy::Update => {
+            // The row tells of the file that was written then.
+            let row = row.filter(|row| row.bytes == found.len());
+            let tag = row.and_then(|row| row.etag);
+            let stored = load_validators(&path, job.resource_id());
+            job.stored_validators = stored.map(|stored| StoredValidators {
+                etag: stored.etag.or(tag),
+                ..stored
+            });
+            None
+        }
+    }
+}
+
 /// Reads the file, which may take long, and checks its digest. `None` when the batch was stopped.
-pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Option<CommitMessage> {
+pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Option<JobOutcome> {
     let expected = ExpectedDigests {
         user: job.download.checksums.clone(),
         announced: Vec::new(),
@@ -27,19 +87,18 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
         Ok(read) => read?,
         Err(error) => {
             let error = GetError::local("read", path(), error);
-            return Some(CommitMessage::failed(job, error));
+            return Some(JobOutcome::failed(job, error));
         }
     };
     if expected.verify(&job.download.url, &digests).is_err() {
         // The file is the user's, so it stays.
-        let what = "its digest is not the one in the list";
         let error = GetError::PathOccupied {
             path: path(),
-            reason: what,
+            reason: "its digest is not the one in the list",
         };
-        return Some(CommitMessage::failed(job, error));
+        return Some(JobOutcome::failed(job, error));
     }
-    Some(CommitMessage::ended(ManifestRow {
+    Some(JobOutcome::success(ManifestRow {
         bytes,
         checksums: expected.report(&digests),
         ..job.row(RowState::Done)

@@ -71,16 +71,22 @@ impl BatchJob {
     pub(super) fn new(
         id: u64,
         entry: ListEntry,
-        (path, staged): (PathBuf, Option<PathBuf>),
+        path: PathBuf,
+        staging_path: Option<PathBuf>,
         retry: &RetryOptions,
     ) -> Self {
+        // Only a partial file is checked against digests of pieces.
+        let strategy = match entry.pieces {
+            Some(_) => BatchJobStrategy::PartialFile,
+            None => BatchJobStrategy::SingleResponse { ranges: true },
+        };
         Self {
             listed_url: entry.url.clone(),
             untried_mirrors: entry.mirrors.len(),
             download: DownloadJob {
                 id,
                 url: entry.url,
-                output: JobOutput::File(staged.as_ref().unwrap_or(&path).clone()),
+                output: JobOutput::File(staging_path.as_ref().unwrap_or(&path).clone()),
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
                 piece_digests: entry.pieces,
@@ -90,7 +96,7 @@ impl BatchJob {
             },
             line: entry.line,
             path,
-            staging_path: staged,
+            staging_path,
             stored_validators: None,
             failure_policy: FailurePolicy::new(retry.clone()),
             attempts: 0,
@@ -99,17 +105,8 @@ impl BatchJob {
             forbidding_host: None,
             link_target: None,
             first_attempt_at: None,
-            strategy: BatchJobStrategy::SingleResponse { ranges: true },
+            strategy,
         }
-        .with_pieces()
-    }
-
-    /// Only the partial-file strategy checks digests of pieces.
-    fn with_pieces(mut self) -> Self {
-        if self.download.piece_digests.is_some() {
-            self.strategy = BatchJobStrategy::PartialFile;
-        }
-        self
     }
 
     /// The paths of the file that is written.
@@ -120,11 +117,11 @@ impl BatchJob {
 
     /// Switches from a single response to a partial file. False when the job already had another strategy.
     pub(super) fn use_partial_file(&mut self) -> bool {
-        let quick = matches!(self.strategy, BatchJobStrategy::SingleResponse { .. });
-        if quick {
+        let switches = matches!(self.strategy, BatchJobStrategy::SingleResponse { .. });
+        if switches {
             self.strategy = BatchJobStrategy::PartialFile;
         }
-        quick
+        switches
     }
 
     /// Switches to the next mirror, with a new retry budget. False when there is none.

@@ -1,31 +1,25 @@
-//! Many files in one run: hundreds of thousands of jobs, in bounded memory, each of them accounted for.
+//! Many files in one run: hundreds of thousands of jobs, in bounded memory, each with a recorded outcome.
 //!
-//! [`Batch::run`] puts the parts together (`floor.rs`). A [feeder] reads entries and makes jobs of them; `plan`'s
-//! [`JobDispatcher`](haul_plan::dispatch::JobDispatcher) says which of them runs next; [workers](worker) make one request each, and hand what
-//! comes, an armful at a time from a [table], to the [clerk], who makes a group of files durable, gives them
-//! their names, and keeps the [books]. Every hand-over has a bound, so that the slowest of them sets the pace and none
-//! of them fills the memory.
+//! [`Batch::run`] starts a [coordinator]. A [reader] thread turns entries of lists into jobs and puts them into the
+//! [queue](job_queue), where `plan`'s [`JobDispatcher`](haul_plan::dispatch::JobDispatcher) decides which of them runs
+//! next. [Workers](workers) make one request at a time. Fetched files go through a [write buffer](write_buffer) to the
+//! [commit] thread, which makes a group of files durable, gives them their names, and records the [outcomes](outcome).
+//! Every queue is bounded, so that the slowest of these sets the pace and none of them fills the memory.
 //!
-//! A job that is larger than one answer, or that an earlier run left bytes of, goes by the roads of single downloads, in the
-//! worker that had its first answer.
+//! A job whose file is larger than one response, or has a partial file from an earlier run, is downloaded as a single
+//! download is, by the worker that got its first response.
 
+mod commit;
 mod coordinator;
 mod counters;
-mod directory_cache;
 mod existing_file;
-mod file_owner;
-mod group_commit;
 mod job;
-mod job_reader;
+mod job_queue;
 mod options;
+mod outcome;
+mod reader;
 mod running_jobs;
-mod sink;
-mod spill;
-mod spill_record;
-mod state;
-mod unnamed_files;
-mod unreachable;
-mod worker;
+mod workers;
 mod write_buffer;
 
 use std::path::PathBuf;
@@ -38,46 +32,46 @@ use crate::event::TransferEventSender;
 use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
 use coordinator::BatchCoordinator;
-pub use job_reader::ListEntries;
 pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,
 };
+pub use reader::ListEntries;
 
-/// A batch.
+/// A batch that can be run.
 #[derive(Debug)]
 pub struct Batch {
     /// Makes requests.
     pub client: Client,
     /// Settings of each job.
     pub get_options: GetOptions,
-    /// Settings of all together.
+    /// Settings of the batch.
     pub options: BatchOptions,
-    /// Where rows are written down, and what earlier runs wrote there.
+    /// Where outcomes are recorded, and the outcomes of earlier runs.
     pub manifest: Option<(Manifest, PreviousRuns)>,
-    /// The archive that files go into in place of directories.
+    /// An archive that files are written to, in place of directories.
     pub archive: Option<BatchArchive>,
-    /// Where events go; their reader must read on until the channel closes.
+    /// Where events are sent. The receiver must read until the channel closes.
     pub events: TransferEventSender,
 }
 
-/// An archive that files go into.
+/// An archive that files are written to.
 #[derive(Debug)]
 pub struct BatchArchive {
-    /// The archive.
+    /// Writes the archive.
     pub writer: ShardWriter,
-    /// The directory where those lie that are too large to be kept in memory until they are in it.
+    /// A directory for files that are too large to be kept in memory until they are in the archive.
     pub staging_directory: PathBuf,
 }
 
 impl Batch {
-    /// Does the jobs that `entries` name. When `stop` is cancelled it ends soon: what came whole by then is in its place, what is
-    /// left of larger files is kept, and the same batch goes on.
+    /// Runs the jobs of these entries. When `stop` is cancelled, it ends soon: complete files are put in place, partial
+    /// files are kept, and a later run with the same lists continues.
     ///
-    /// To be called on a runtime of several threads. Dropped, it leaves its threads to end by themselves.
+    /// To be called on a runtime with several threads. If the future is dropped, its threads end by themselves.
     pub async fn run(self, entries: ListEntries, stop: CancellationToken) -> BatchSummary {
-        let mut floor = BatchCoordinator::begin(self, entries, stop.child_token());
-        floor.watch().await;
-        floor.close().await
+        let mut coordinator = BatchCoordinator::start(self, entries, stop.child_token());
+        coordinator.run().await;
+        coordinator.finish().await
     }
 }

@@ -1,23 +1,22 @@
-//! The table where files that came lie until there are enough of them to be worth writing.
+//! Fetched files wait here until there are enough of them to be worth a write.
 //!
-//! A body in memory is hashed, written into a file without a name, and stamped with what the origin said about it; the
-//! [clerk](super::group_commit) gets that file open, and alone makes it durable and visible. All of this may stand still with the disk, so
-//! it is handed to a thread that may wait ([`blocking`]); and because that costs as much as writing a file, it is
-//! done for an armful of them, by the worker that brought the last one. So a disk that is slow holds up the workers, and
-//! nothing piles up but what the table and their hands hold.
+//! A body in memory is hashed, written into an unnamed file, and stored with its validators. The open file goes to the
+//! [commit thread](super::commit), which alone makes it durable and visible. All of this may wait for the disk, so it is
+//! done where blocking is allowed ([`blocking`]). That costs as much as writing a file, so it is done for a group of
+//! files, by the worker that fetched the last one. A slow disk thus holds up the workers, and no more files pile up than
+//! the buffer and its running flushes hold.
 
 use std::io;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use haul_plan::{DigestAlgorithm, ResourceVersion};
-use tokio::sync::OwnedSemaphorePermit;
+use haul_plan::{DigestAlgorithm, ResourceVersion, RetryOptions};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::group_commit::CommitMessage;
+use super::commit::{CommitMessage, FileContent, VerifiedFile};
 use super::job::BatchJob;
-use super::sink::{FileContent, VerifiedFile};
-use super::state::BatchState;
+use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StorageLayer, UnnamedFile, blocking, store_validators};
 use crate::error::GetError;
@@ -25,29 +24,40 @@ use crate::get::single_response::{UnnamedBody, WholeFile};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::GetOptions;
 
-/// Files that are written by one hand: some hundred microseconds' work.
-pub(super) const FLUSH_FILES: usize = 32;
+/// Files that are flushed at once: some hundred microseconds' work.
+const FLUSH_FILES: usize = 32;
 
-/// Bytes of them that are enough for one hand, however few files they are.
+/// Bytes that are flushed at once, however few files they are.
 const FLUSH_BYTES: u64 = 512 << 10;
 
-/// Bytes that are read back at once to hash a file.
-const READ: usize = 256 << 10;
+/// Flushes that run at once. Each takes a thread from the runtime until another has taken its place. Two keep the
+/// processors busy where files only go into memory; more help a disk that can do several things at once.
+const PARALLEL_FLUSHES: usize = 4;
 
-/// A file that came.
+/// Bytes that are read back at once to hash a file.
+const READ_CHUNK: usize = 256 << 10;
+
+/// A file with all of its bytes.
 #[derive(Debug)]
 pub(super) struct FetchedFile {
-    /// Whose it is.
     pub(super) job: Box<BatchJob>,
-    /// Its bytes, and what was said of them.
     pub(super) file: WholeFile,
 }
 
-/// The table.
-#[derive(Debug, Default)]
-pub(super) struct WriteBuffer(Mutex<BufferedFiles>);
+/// The buffer, and the limits of what leaves it.
+#[derive(Debug)]
+pub(super) struct WriteBuffer {
+    buffered: Mutex<BufferedFiles>,
+    /// Permits for open files: those that wait for the commit thread, and those of its current group.
+    open_files: Arc<Semaphore>,
+    /// Permits for flushes.
+    flush_slots: Semaphore,
+    /// Flushes that run or wait.
+    flushes: AtomicUsize,
+    storage_layer: StorageLayer,
+    retry: RetryOptions,
+}
 
-/// What lies on it.
 #[derive(Debug, Default)]
 struct BufferedFiles {
     files: Vec<FetchedFile>,
@@ -55,138 +65,175 @@ struct BufferedFiles {
 }
 
 impl WriteBuffer {
-    /// Puts a file on the table; whoever makes it an armful gets that in hand, to [`flush`] it.
+    /// A buffer for files of a batch that commits at most `max_group` files at once.
+    pub(super) fn new(max_group: usize, options: &GetOptions) -> Self {
+        let max_open_files = (2 * max_group).max(FLUSH_FILES);
+        Self {
+            buffered: Mutex::default(),
+            open_files: Arc::new(Semaphore::new(max_open_files)),
+            flush_slots: Semaphore::new(PARALLEL_FLUSHES),
+            flushes: AtomicUsize::new(0),
+            storage_layer: options.storage_layer.clone(),
+            retry: options.retry.clone(),
+        }
+    }
+
+    /// Adds a file. Returns the files if there are enough for the caller to [flush](Self::flush) them.
     #[must_use]
     pub(super) fn push(&self, fetched: FetchedFile) -> Vec<FetchedFile> {
-        let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pile.bytes += fetched.file.bytes;
-        pile.files.push(fetched);
-        if pile.files.len() < FLUSH_FILES && pile.bytes < FLUSH_BYTES {
+        let mut buffered = self.lock();
+        buffered.bytes += fetched.file.bytes;
+        buffered.files.push(fetched);
+        if buffered.files.len() < FLUSH_FILES && buffered.bytes < FLUSH_BYTES {
             return Vec::new();
         }
-        std::mem::take(&mut *pile).files
+        std::mem::take(&mut *buffered).files
     }
 
-    /// Takes what lies there.
+    /// Takes all files.
     #[must_use]
     pub(super) fn take_all(&self) -> Vec<FetchedFile> {
-        let mut pile = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *pile).files
+        std::mem::take(&mut *self.lock()).files
     }
-}
 
-/// Writes an armful and hands it to the clerk. What turned out to be another file than the one meant goes back, if it can be had
-/// elsewhere.
-pub(super) async fn flush(files: Vec<FetchedFile>, shared: &BatchState) {
-    if files.is_empty() {
-        return;
+    /// Whether files come faster than they can be written. Further ones would be held in memory, or open.
+    pub(super) fn is_behind(&self) -> bool {
+        self.flushes.load(Ordering::Relaxed) >= 2 * PARALLEL_FLUSHES
     }
-    let _in_hand = shared.take_in_hand();
-    let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
-    let Ok(mut open) = Arc::clone(&shared.open).acquire_many_owned(count).await else {
-        unreachable!("it is never closed")
-    };
-    let Ok(hand) = shared.hands.acquire().await else {
-        unreachable!("it is never closed")
-    };
-    let options = shared.engine.options();
-    let (mut written, mut back) = (Vec::with_capacity(files.len()), Vec::new());
-    blocking(|| {
-        for fetched in files {
-            match write(fetched, open.split(1), options) {
-                BufferedFileOutcome::Delivery(delivery) => written.push(delivery),
-                BufferedFileOutcome::Elsewhere(job) => back.push(job),
-            }
+
+    /// Verifies and writes files, and sends them to the commit thread. Returns the jobs that need another attempt.
+    pub(super) async fn flush(
+        &self,
+        files: Vec<FetchedFile>,
+        commits: &mpsc::Sender<Vec<CommitMessage>>,
+    ) -> Vec<Box<BatchJob>> {
+        if files.is_empty() {
+            return Vec::new();
         }
-    });
-    drop(hand);
-    for job in back {
-        shared.nameless.note_unsupported(&job);
-        shared.retries.fetch_add(1, Ordering::Relaxed);
-        shared.put_back(job);
+        let _flush = FlushGuard::new(&self.flushes);
+        let count = u32::try_from(files.len()).unwrap_or(u32::MAX);
+        let open_files = Arc::clone(&self.open_files);
+        let Ok(mut permits) = open_files.acquire_many_owned(count).await else {
+            unreachable!("it is never closed")
+        };
+        let Ok(slot) = self.flush_slots.acquire().await else {
+            unreachable!("it is never closed")
+        };
+        let (mut messages, mut retries) = (Vec::with_capacity(files.len()), Vec::new());
+        blocking(|| {
+            for fetched in files {
+                match self.write(fetched, permits.split(1)) {
+                    WriteResult::Commit(message) => messages.push(message),
+                    WriteResult::Retry(job) => retries.push(job),
+                }
+            }
+        });
+        drop(slot);
+        // The commit thread ends after the workers, unless it panicked, and then the batch ends.
+        let _ = commits.send(messages).await;
+        retries
     }
-    // The clerk ends after the workers, unless it panicked, and then the batch ends.
-    let _ = shared.clerk.send(written).await;
-}
 
-/// What became of a fetched.
-enum BufferedFileOutcome {
-    /// There is something to tell.
-    Delivery(CommitMessage),
-    /// It was not the file meant, and another source is to be asked.
-    Elsewhere(Box<BatchJob>),
-}
-
-/// Makes a fetched a file without a name, or says why that cannot be.
-fn write(
-    fetched: FetchedFile,
-    open: Option<OwnedSemaphorePermit>,
-    options: &GetOptions,
-) -> BufferedFileOutcome {
-    let FetchedFile {
-        mut job,
-        file: whole,
-    } = fetched;
-    let WholeFile {
-        response: head,
-        body,
-        bytes,
-        expected_digests: wanted,
-    } = whole;
-    let local = |action, source| GetError::local(action, job.path.clone(), source);
-    let digests = match digests(&body, wanted.algorithms()) {
-        Ok(digests) => digests,
-        Err(error) => {
-            return BufferedFileOutcome::Delivery(CommitMessage::failed(
-                &job,
-                local("read", error),
-            ));
+    /// Verifies a file and writes it into an unnamed file.
+    fn write(&self, fetched: FetchedFile, permit: Option<OwnedSemaphorePermit>) -> WriteResult {
+        let FetchedFile { mut job, file } = fetched;
+        let WholeFile {
+            response,
+            body,
+            bytes,
+            expected_digests,
+        } = file;
+        let digests = match digests_of(&body, expected_digests.algorithms()) {
+            Ok(digests) => digests,
+            Err(error) => return WriteResult::failed(&job, local_error("read", &job, error)),
+        };
+        let verified = expected_digests.verify(&response.url, &digests);
+        if verified.is_err() && job.switch_to_mirror(&self.retry) {
+            return WriteResult::Retry(job);
         }
-    };
-    let checked = wanted.verify(&head.url, &digests);
-    if checked.is_err() && job.switch_to_mirror(&options.retry) {
-        return BufferedFileOutcome::Elsewhere(job);
+        let body = match body {
+            body if job.staging_path.is_some() => body,
+            body => match into_unnamed_file(body, &job, &self.storage_layer) {
+                Ok(file) => {
+                    store_validators(file.file(), &response.version, bytes, job.resource_id());
+                    UnnamedBody::File(file)
+                }
+                // The file is for another file system than that of the batch's directory.
+                Err(error)
+                    if error.kind() == io::ErrorKind::Unsupported && job.use_partial_file() =>
+                {
+                    return WriteResult::Retry(job);
+                }
+                Err(error) => {
+                    return WriteResult::failed(&job, local_error("write to", &job, error));
+                }
+            },
+        };
+        if let Err(error) = verified {
+            return WriteResult::failed(&job, keep_wrong_file(&job, &body, error));
+        }
+        let row = ManifestRow {
+            bytes,
+            checksums: expected_digests.report(&digests),
+            ..job.row_of_response(RowState::Done, &response)
+        };
+        let verified = VerifiedFile {
+            job,
+            row,
+            modified: modified_seconds(&response.version),
+            _open_permit: permit,
+        };
+        let content = FileContent::Unnamed(body);
+        WriteResult::Commit(CommitMessage::File(Box::new(verified), content))
     }
-    let body = match body {
-        body if job.staging_path.is_some() => body,
-        body => match unnamed(body, &job, &options.storage_layer) {
-            Ok(file) => {
-                store_validators(file.file(), &head.version, bytes, job.resource_id());
-                UnnamedBody::File(file)
-            }
-            // Another file system than that of the batch's directory.
-            Err(error) if error.kind() == io::ErrorKind::Unsupported && job.use_partial_file() => {
-                return BufferedFileOutcome::Elsewhere(job);
-            }
-            Err(error) => {
-                let error = GetError::local("write to", job.path.clone(), error);
-                return BufferedFileOutcome::Delivery(CommitMessage::failed(&job, error));
-            }
-        },
-    };
-    if let Err(error) = checked {
-        let error = aside(&job, &body, error);
-        return BufferedFileOutcome::Delivery(CommitMessage::failed(&job, error));
+
+    fn lock(&self) -> MutexGuard<'_, BufferedFiles> {
+        self.buffered.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let row = ManifestRow {
-        bytes,
-        checksums: wanted.report(&digests),
-        ..job.row_of_response(RowState::Done, &head)
-    };
-    BufferedFileOutcome::Delivery(CommitMessage::File(Box::new(VerifiedFile {
-        job,
-        row,
-        content: FileContent::Unnamed(body),
-        modified: modified(&head.version),
-        _open_permit: open,
-    })))
 }
 
-/// The body as a file without a name.
-fn unnamed(body: UnnamedBody, job: &BatchJob, layer: &StorageLayer) -> io::Result<UnnamedFile> {
+/// A flush that runs or waits.
+struct FlushGuard<'a>(&'a AtomicUsize);
+
+impl<'a> FlushGuard<'a> {
+    fn new(flushes: &'a AtomicUsize) -> Self {
+        flushes.fetch_add(1, Ordering::Relaxed);
+        Self(flushes)
+    }
+}
+
+impl Drop for FlushGuard<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What a write leads to.
+enum WriteResult {
+    /// The commit thread gets this.
+    Commit(CommitMessage),
+    /// The job needs another attempt: from another source, or with another strategy.
+    Retry(Box<BatchJob>),
+}
+
+impl WriteResult {
+    fn failed(job: &BatchJob, error: GetError) -> Self {
+        Self::Commit(JobOutcome::failed(job, error).into())
+    }
+}
+
+fn local_error(action: &'static str, job: &BatchJob, error: io::Error) -> GetError {
+    GetError::local(action, job.path.clone(), error)
+}
+
+fn into_unnamed_file(
+    body: UnnamedBody,
+    job: &BatchJob,
+    layer: &StorageLayer,
+) -> io::Result<UnnamedFile> {
     match body {
         UnnamedBody::File(file) => Ok(file),
-        UnnamedBody::Memory(pieces, _room) => {
+        UnnamedBody::Memory(pieces, _permit) => {
             let file = layer.create_unnamed(job.paths().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
@@ -194,7 +241,7 @@ fn unnamed(body: UnnamedBody, job: &BatchJob, layer: &StorageLayer) -> io::Resul
     }
 }
 
-fn digests(
+fn digests_of(
     body: &UnnamedBody,
     algorithms: impl Iterator<Item = DigestAlgorithm>,
 ) -> io::Result<Vec<ComputedDigest>> {
@@ -205,37 +252,37 @@ fn digests(
     match body {
         UnnamedBody::Memory(pieces, _) => pieces.iter().for_each(|piece| hashers.update(piece)),
         UnnamedBody::File(file) => {
-            let (mut buffer, mut at) = (vec![0; READ], 0);
+            let (mut buffer, mut offset) = (vec![0; READ_CHUNK], 0);
             loop {
-                let read = file.read_at(at, &mut buffer)?;
+                let read = file.read_at(offset, &mut buffer)?;
                 if read == 0 {
                     break;
                 }
                 hashers.update(&buffer[..read]);
-                at += read as u64;
+                offset += read as u64;
             }
         }
     }
     Ok(hashers.finish())
 }
 
-/// Puts bytes that are not the file meant under a name that says so (row B9), and says where in the error.
-fn aside(job: &BatchJob, body: &UnnamedBody, mut error: GetError) -> GetError {
-    let target = job.paths();
-    let name = target.bad_checksum();
-    if let GetError::Checksum { moved_to: aside, .. } = &mut error
-        // Those of an entry have no name, and go.
+/// Keeps a file with a wrong digest under a name that says so (row B9), and adds the name to the error. Content for an
+/// archive is dropped: there is no directory in which a user would look for it.
+fn keep_wrong_file(job: &BatchJob, body: &UnnamedBody, mut error: GetError) -> GetError {
+    let paths = job.paths();
+    let name = paths.bad_checksum();
+    if let GetError::Checksum { moved_to, .. } = &mut error
         && job.staging_path.is_none()
         && let UnnamedBody::File(file) = body
-        && file.replace(&name, &target.replacement()).is_ok()
+        && file.replace(&name, &paths.replacement()).is_ok()
     {
-        *aside = Some(name);
+        *moved_to = Some(name);
     }
     error
 }
 
-/// In seconds since 1970; 0 where the origin does not say.
-fn modified(version: &ResourceVersion) -> u64 {
+/// The time of the last modification in seconds since 1970; 0 if the origin does not give one.
+fn modified_seconds(version: &ResourceVersion) -> u64 {
     let date = version.last_modified.as_deref();
     let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
     let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());

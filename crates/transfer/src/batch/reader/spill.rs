@@ -7,11 +7,16 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use haul_plan::{Checksum, RetryOptions};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde::{Deserialize, Serialize};
 
+use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::disk::UnnamedFile;
+use crate::list::ListEntry;
 
 /// The largest size of the file, in bytes: some five million jobs.
 const MAX_BYTES: u64 = 1 << 30;
@@ -65,16 +70,35 @@ impl SpillFile {
         self.chains.contains_key(host)
     }
 
-    /// Whether one more job may be spilled.
-    pub(super) fn has_room(&self) -> bool {
+    /// Appends a job. False if that is not possible: without unnamed files, in a full file, after an error, or for a job
+    /// with state that records do not hold.
+    pub(super) fn push(&mut self, host: &str, job: &BatchJob) -> bool {
+        let record = encode(job).filter(|_| self.has_room());
+        record.is_some_and(|record| self.push_record(host, &record).is_ok())
+    }
+
+    /// Removes the first job of the first host in turn that `may_run` accepts. That host's next turn comes last.
+    ///
+    /// # Errors
+    /// Errors of the file system. The jobs of that host are then lost.
+    pub(super) fn pop(
+        &mut self,
+        may_run: impl FnMut(&str) -> bool,
+        retry: &RetryOptions,
+    ) -> io::Result<Option<Box<BatchJob>>> {
+        let Some(record) = self.pop_record(may_run)? else {
+            return Ok(None);
+        };
+        // A record that cannot be parsed would be a job without an outcome.
+        let job = decode(&record, retry).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Some(Box::new(job)))
+    }
+
+    fn has_room(&self) -> bool {
         self.file.is_some() && self.end < MAX_BYTES
     }
 
-    /// Appends a job.
-    ///
-    /// # Errors
-    /// Errors of the file system. The job was not added.
-    pub(super) fn push(&mut self, host: &str, record: &[u8]) -> io::Result<()> {
+    fn push_record(&mut self, host: &str, record: &[u8]) -> io::Result<()> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let length = u32::try_from(record.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut bytes = Vec::with_capacity(RECORD_HEADER + record.len());
@@ -101,14 +125,7 @@ impl SpillFile {
         Ok(())
     }
 
-    /// Removes the first job of the first host in turn that `may_run` accepts. That host's next turn comes last.
-    ///
-    /// # Errors
-    /// Errors of the file system. The jobs of that host are then lost.
-    pub(super) fn pop(
-        &mut self,
-        mut may_run: impl FnMut(&str) -> bool,
-    ) -> io::Result<Option<Vec<u8>>> {
+    fn pop_record(&mut self, mut may_run: impl FnMut(&str) -> bool) -> io::Result<Option<Vec<u8>>> {
         let Some(position) = self.turns.iter().position(|host| may_run(host)) else {
             return Ok(None);
         };
@@ -150,8 +167,102 @@ fn read_exact_at(file: &UnnamedFile, mut at: u64, mut buffer: &mut [u8]) -> io::
     Ok(())
 }
 
+/// The fields of a record. The format is private to one run: the process that writes a record reads it.
+#[derive(Debug, Serialize, Deserialize)]
+struct SpilledJob {
+    id: u64,
+    line: u64,
+    url: String,
+    mirrors: Vec<String>,
+    path: PathBuf,
+    staging_path: Option<PathBuf>,
+    checksums: Vec<(String, Option<String>)>,
+    size: Option<u64>,
+    headers: Vec<(String, Vec<u8>)>,
+    partial_file: bool,
+    untrusted_hosts: bool,
+}
+
+/// Serializes a job; `None` when the job has state that records do not hold and must stay in memory.
+fn encode(job: &BatchJob) -> Option<Vec<u8>> {
+    let partial_file = match job.strategy {
+        BatchJobStrategy::SingleResponse { ranges: true } => false,
+        BatchJobStrategy::PartialFile => true,
+        _ => return None,
+    };
+    if job.stored_validators.is_some()
+        || job.link_target.is_some()
+        || job.attempts > 0
+        || job.download.piece_digests.is_some()
+    {
+        return None;
+    }
+    let checksums = job.download.checksums.iter().map(|sum| {
+        let digest = sum.digest.as_deref().map(crate::checksum::hex);
+        (sum.algorithm.to_string(), digest)
+    });
+    let headers = job.download.headers.iter();
+    let record = SpilledJob {
+        id: job.download.id,
+        line: job.line,
+        url: job.download.url.to_string(),
+        mirrors: job
+            .download
+            .mirrors
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        path: job.path.clone(),
+        staging_path: job.staging_path.clone(),
+        checksums: checksums.collect(),
+        size: job.download.expected_size,
+        headers: headers
+            .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
+            .collect(),
+        partial_file,
+        untrusted_hosts: job.download.credential_urls.is_some(),
+    };
+    serde_json::to_vec(&record).ok()
+}
+
+/// Parses a record.
+fn decode(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
+    let record: SpilledJob = serde_json::from_slice(record).ok()?;
+    let mut headers = HeaderMap::new();
+    for (name, value) in record.headers {
+        let name = HeaderName::try_from(name).ok()?;
+        headers.append(name, HeaderValue::from_bytes(&value).ok()?);
+    }
+    let checksum = |(algorithm, digest): (String, Option<String>)| -> Option<Checksum> {
+        match digest {
+            Some(digest) => format!("{algorithm}:{digest}").parse().ok(),
+            None => algorithm.parse().ok(),
+        }
+    };
+    let entry = ListEntry {
+        mirrors: record
+            .mirrors
+            .iter()
+            .map(|url| url.parse().ok())
+            .collect::<Option<_>>()?,
+        checksums: record
+            .checksums
+            .into_iter()
+            .map(checksum)
+            .collect::<Option<_>>()?,
+        size: record.size,
+        headers,
+        untrusted_hosts: record.untrusted_hosts,
+        ..ListEntry::new(record.line, record.url.parse().ok()?)
+    };
+    let mut job = BatchJob::new(record.id, entry, record.path, record.staging_path, retry);
+    if record.partial_file {
+        job.strategy = BatchJobStrategy::PartialFile;
+    }
+    Some(job)
+}
+
 #[cfg(test)]
-#[cfg(target_os = "linux")]
 mod tests {
     use proptest::prelude::*;
 
@@ -169,10 +280,10 @@ mod tests {
                 let queue = model.entry(host.clone()).or_default();
                 if put {
                     let record = vec![number; length];
-                    spill.push(&host, &record).unwrap();
+                    spill.push_record(&host, &record).unwrap();
                     queue.push_back(record);
                 } else {
-                    prop_assert_eq!(spill.pop(|other| other == host).unwrap(), queue.pop_front());
+                    prop_assert_eq!(spill.pop_record(|other| other == host).unwrap(), queue.pop_front());
                 }
                 prop_assert_eq!(spill.holds_jobs_of(&host), !queue.is_empty());
                 prop_assert_eq!(spill.is_empty(), model.values().all(VecDeque::is_empty));
@@ -188,14 +299,36 @@ mod tests {
             return;
         }
         for (host, record) in [("a", b"1"), ("a", b"2"), ("b", b"3"), ("c", b"4")] {
-            spill.push(host, record).unwrap();
+            spill.push_record(host, record).unwrap();
         }
         let mut order = Vec::new();
-        while let Some(record) = spill.pop(|host| host != "c").unwrap() {
+        while let Some(record) = spill.pop_record(|host| host != "c").unwrap() {
             order.extend(record);
         }
         assert_eq!(order, b"132");
         assert!(spill.holds_jobs_of("c") && !spill.is_empty());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_decoded_job_equals_the_encoded_one() {
+        let mut entry = ListEntry::new(7, "http://me:pw@h.test/a?b#c".parse().unwrap());
+        entry.mirrors = vec!["https://m.test/a".parse().unwrap()];
+        entry.checksums = vec![
+            "md5:00112233445566778899aabbccddeeff".parse().unwrap(),
+            "sha256".parse().unwrap(),
+        ];
+        entry.size = Some(9);
+        entry.untrusted_hosts = true;
+        let value = HeaderValue::from_bytes(b"caf\xe9").unwrap();
+        entry.headers.append("x-a", value.clone());
+        entry.headers.append("x-a", HeaderValue::from_static("two"));
+        let retry = RetryOptions::default();
+        let mut job = BatchJob::new(3, entry, "d/f".into(), Some("s/1".into()), &retry);
+        job.strategy = BatchJobStrategy::PartialFile;
+        let back = decode(&encode(&job).unwrap(), &retry).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{job:?}"));
+        job.attempts = 1;
+        assert!(encode(&job).is_none());
     }
 }

@@ -14,7 +14,7 @@ use haul_plan::{PathCandidate, ResourceId};
 use url::Url;
 
 use super::directory_cache::DirectoryCache;
-use super::job::{manifest_path, manifest_url};
+use crate::batch::job::{manifest_path, manifest_url};
 use crate::disk::{DownloadPaths, FileOwner, file_owner};
 use crate::manifest::PreviousRuns;
 

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use super::{BatchSink, FileContent, VerifiedFile};
-use crate::batch::group_commit::EndedJob;
+use super::{BatchSink, FileContent, VerifiedFile, copy_error};
+use crate::batch::outcome::JobOutcome;
 use crate::disk::{
     DownloadPaths, FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory,
     sync_directory,
@@ -66,59 +66,61 @@ impl DirectorySink {
 }
 
 impl BatchSink for DirectorySink {
-    fn add(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
-        match std::mem::replace(&mut written.content, FileContent::Taken) {
-            FileContent::Unnamed(UnnamedBody::File(file)) => {
-                self.bytes += written.row.bytes;
-                self.group.push((file, written));
-                Ok(())
-            }
-            FileContent::Unnamed(UnnamedBody::Memory(..))
-            | FileContent::Staged(_)
-            | FileContent::Taken => {
-                unreachable!("files are made on the table, and the larger ones are in their places")
-            }
-        }
+    fn add(
+        &mut self,
+        file: Box<VerifiedFile>,
+        content: FileContent,
+    ) -> Result<(), Box<JobOutcome>> {
+        let FileContent::Unnamed(UnnamedBody::File(unnamed)) = content else {
+            unreachable!("the write buffer makes unnamed files, and large files have their names")
+        };
+        self.bytes += file.row.bytes;
+        self.group.push((unnamed, file));
+        Ok(())
     }
 
-    fn pending(&self) -> (usize, u64) {
-        (self.group.len(), self.bytes)
+    fn group_files(&self) -> usize {
+        self.group.len()
     }
 
-    fn commit(&mut self) -> Vec<EndedJob> {
+    fn group_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn commit(&mut self) -> Vec<JobOutcome> {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
-        let (mut ends, mut named) = (Vec::with_capacity(group.len()), Vec::new());
+        let (mut outcomes, mut named) = (Vec::with_capacity(group.len()), Vec::new());
         let synced = sync(&group);
-        for (file, written) in group {
-            let path = &written.job.path;
+        for (file, verified) in group {
+            let path = &verified.job.path;
             let result = match &synced {
-                Ok(()) => self.name(&file, &written.job.paths()),
+                Ok(()) => self.name(&file, &verified.job.paths()),
                 Err(error) => Err(GetError::local("sync", path.clone(), copy_error(error))),
             };
             match result {
-                Ok(()) => named.push((file, written)),
-                Err(GetError::AlreadyExists { .. }) => ends.push(name_taken(written)),
-                Err(error) => ends.push(EndedJob::failed(&written.job, error)),
+                Ok(()) => named.push((file, verified)),
+                Err(GetError::AlreadyExists { .. }) => outcomes.push(name_taken(verified)),
+                Err(error) => outcomes.push(JobOutcome::failed(&verified.job, error)),
             }
         }
         let durable = sync_names(&named);
-        ends.extend(named.into_iter().map(|(_, written)| match &durable {
-            Ok(()) => EndedJob::succeeded(written.row),
+        outcomes.extend(named.into_iter().map(|(_, verified)| match &durable {
+            Ok(()) => JobOutcome::success(verified.row),
             Err(error) => {
-                let path = written.job.path.clone();
+                let path = verified.job.path.clone();
                 let error = GetError::local("sync the directory of", path, copy_error(error));
-                EndedJob::failed(&written.job, error)
+                JobOutcome::failed(&verified.job, error)
             }
         }));
-        ends
+        outcomes
     }
 
     fn rows_written(&mut self) -> Result<(), GetError> {
         Ok(())
     }
 
-    fn finish(self: Box<Self>, _fruitless: bool) -> Result<(), GetError> {
+    fn finish(self: Box<Self>, _nothing_succeeded: bool) -> Result<(), GetError> {
         Ok(())
     }
 }
@@ -126,13 +128,13 @@ impl BatchSink for DirectorySink {
 /// The outcome of a file whose name was taken after the directory was checked, most likely by another haul. The other
 /// file stays. If its mark says that it came from the same URL, the job counts as skipped. Otherwise this URL's file is
 /// missing and the job has failed; the next run finds the name taken and looks which URL the file belongs to.
-fn name_taken(written: Box<VerifiedFile>) -> EndedJob {
-    let VerifiedFile { job, row, .. } = *written;
+fn name_taken(verified: Box<VerifiedFile>) -> JobOutcome {
+    let VerifiedFile { job, row, .. } = *verified;
     let path = job.path.clone();
     if file_owner(&path) != FileOwner::Resource(job.resource_id()) {
-        return EndedJob::failed(&job, GetError::NameTaken { path });
+        return JobOutcome::failed(&job, GetError::NameTaken { path });
     }
-    EndedJob::succeeded(ManifestRow {
+    JobOutcome::success(ManifestRow {
         state: RowState::Skipped,
         ..row
     })
@@ -147,9 +149,9 @@ fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     // A file is in the file system of its directory. Directories are fewer than files.
     let mut seen = BTreeSet::new();
     let mut devices = BTreeSet::new();
-    for (file, written) in group {
+    for (file, verified) in group {
         let file = file.file();
-        let directory = written.job.path.parent();
+        let directory = verified.job.path.parent();
         if seen.insert(directory) && devices.insert(device(file)?) {
             sync_all_of(file)?;
         }
@@ -161,8 +163,8 @@ fn sync(group: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
 /// if all of them can be opened. Otherwise their file systems are synced.
 fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
     let mut directories = BTreeSet::new();
-    for (_, written) in named {
-        let paths = written.job.paths();
+    for (_, verified) in named {
+        let paths = verified.job.paths();
         let above = paths.directory().ancestors();
         directories.extend(above.map(|path| or_current_directory(path).to_owned()));
         if directories.len() > MAX_SINGLE_SYNCS {
@@ -186,34 +188,12 @@ fn sync_names(named: &[(UnnamedFile, Box<VerifiedFile>)]) -> io::Result<()> {
 }
 
 /// Makes everything in the file's file system durable.
-#[cfg(target_os = "linux")]
 fn sync_all_of(file: &File) -> io::Result<()> {
     Ok(rustix::fs::syncfs(file)?)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn sync_all_of(file: &File) -> io::Result<()> {
-    file.sync_all()
-}
-
 /// The file system of a file.
-#[cfg(target_os = "linux")]
 fn device(file: &File) -> io::Result<u64> {
     use std::os::unix::fs::MetadataExt;
     Ok(file.metadata()?.dev())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn device(_file: &File) -> io::Result<usize> {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    Ok(NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A copy of an error: one failed sync is the error of many files.
-pub(super) fn copy_error(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
 }

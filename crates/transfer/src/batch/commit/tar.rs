@@ -9,11 +9,10 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::directory::copy_error;
-use super::{BatchSink, FileContent, VerifiedFile};
+use super::{BatchSink, FileContent, VerifiedFile, copy_error};
 use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
-use crate::batch::group_commit::EndedJob;
 use crate::batch::job::BatchJob;
+use crate::batch::outcome::JobOutcome;
 use crate::error::GetError;
 use crate::get::single_response::UnnamedBody;
 
@@ -40,78 +39,87 @@ impl TarWriter {
     }
 
     /// Appends a file's content and drops it.
-    fn append(&mut self, written: &mut VerifiedFile) -> Result<(), ArchiveError> {
-        let (path, length) = (&written.job.path, written.row.bytes);
-        let modified = written.modified;
-        let mut append_file = |file: &mut File| {
-            let reader = file;
-            self.shards
-                .append(path, ShardEntryContent::Reader { reader, length }, modified)
+    fn append(
+        &mut self,
+        file: &mut VerifiedFile,
+        content: FileContent,
+    ) -> Result<(), ArchiveError> {
+        let (path, length, modified) = (&file.job.path, file.row.bytes, file.modified);
+        let mut append_from = |reader: &mut File| {
+            let content = ShardEntryContent::Reader { reader, length };
+            self.shards.append(path, content, modified)
         };
-        let location = match std::mem::replace(&mut written.content, FileContent::Taken) {
-            FileContent::Unnamed(UnnamedBody::Memory(pieces, _room)) => {
-                self.shards
-                    .append(path, ShardEntryContent::Pieces(&pieces), modified)?
+        let location = match content {
+            FileContent::Unnamed(UnnamedBody::Memory(pieces, _permit)) => {
+                let content = ShardEntryContent::Pieces(&pieces);
+                self.shards.append(path, content, modified)?
             }
-            FileContent::Unnamed(UnnamedBody::File(file)) => append_file(&mut file.into_file())?,
+            FileContent::Unnamed(UnnamedBody::File(file)) => append_from(&mut file.into_file())?,
             FileContent::Staged(staged) => {
-                let mut file = File::open(&staged).map_err(ArchiveError::Content)?;
-                let location = append_file(&mut file);
+                let mut reader = File::open(&staged).map_err(ArchiveError::Content)?;
+                let location = append_from(&mut reader);
                 // A leftover would take space and be in the way of the next run.
-                unstage(&staged);
+                remove_stale_staged(&staged);
                 location?
             }
-            FileContent::Taken => unreachable!("a file is taken once"),
         };
-        written.row.shard = Some(location);
+        file.row.shard = Some(location);
         Ok(())
     }
 }
 
 impl BatchSink for TarWriter {
-    fn add(&mut self, mut written: Box<VerifiedFile>) -> Result<(), Box<EndedJob>> {
-        if let Err(error) = self.append(&mut written) {
-            let error = archive_error(&written.job.path, error);
-            return Err(Box::new(EndedJob::failed(&written.job, error)));
+    fn add(
+        &mut self,
+        mut file: Box<VerifiedFile>,
+        content: FileContent,
+    ) -> Result<(), Box<JobOutcome>> {
+        if let Err(error) = self.append(&mut file, content) {
+            let error = archive_error(&file.job.path, error);
+            return Err(Box::new(JobOutcome::failed(&file.job, error)));
         }
-        self.bytes += written.row.bytes;
-        self.group.push(*written);
+        self.bytes += file.row.bytes;
+        self.group.push(*file);
         Ok(())
     }
 
-    fn pending(&self) -> (usize, u64) {
-        (self.group.len(), self.bytes)
+    fn group_files(&self) -> usize {
+        self.group.len()
     }
 
-    fn commit(&mut self) -> Vec<EndedJob> {
+    fn group_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn commit(&mut self) -> Vec<JobOutcome> {
         let group = std::mem::take(&mut self.group);
         self.bytes = 0;
         if let Err(error) = self.shards.sync() {
             self.sync_error.get_or_insert(error);
         }
-        let end = |written: VerifiedFile| match &self.sync_error {
-            Some(ArchiveError::Stream(error)) => {
-                let error = ArchiveError::Stream(copy_error(error));
-                EndedJob::failed(&written.job, archive_error(&written.job.path, error))
-            }
-            Some(error) => {
-                let (path, source) = (
-                    written.job.path.clone(),
-                    io::Error::other(error.to_string()),
-                );
-                EndedJob::failed(&written.job, GetError::local("archive", path, source))
-            }
-            None => EndedJob::succeeded(written.row),
+        let outcome = |file: VerifiedFile| {
+            let path = &file.job.path;
+            let error = match &self.sync_error {
+                None => return JobOutcome::success(file.row),
+                Some(ArchiveError::Stream(error)) => {
+                    archive_error(path, ArchiveError::Stream(copy_error(error)))
+                }
+                Some(error) => {
+                    let error = io::Error::other(error.to_string());
+                    GetError::local("archive", path.clone(), error)
+                }
+            };
+            JobOutcome::failed(&file.job, error)
         };
-        group.into_iter().map(end).collect()
+        group.into_iter().map(outcome).collect()
     }
 
     fn rows_written(&mut self) -> Result<(), GetError> {
-        let settled = match self.sync_error.take() {
+        let published = match self.sync_error.take() {
             Some(error) => Err(error),
             None => self.shards.publish_full(),
         };
-        settled.map_err(|error| archive_error(Path::new("a full shard"), error))
+        published.map_err(|error| archive_error(Path::new("a full shard"), error))
     }
 
     fn finish(self: Box<Self>, nothing_succeeded: bool) -> Result<(), GetError> {
@@ -125,7 +133,7 @@ impl BatchSink for TarWriter {
 
 /// Removes a large file that a killed run left between its last byte and its row. The partial-file strategy would take
 /// it for a user's file that must be kept. Anything but a regular file was not left by a run.
-pub(in crate::batch) fn unstage(staged: &Path) {
+pub(in crate::batch) fn remove_stale_staged(staged: &Path) {
     if staged.symlink_metadata().is_ok_and(|found| found.is_file()) {
         // If this fails, the job reports what is in its way.
         let _ = std::fs::remove_file(staged);
@@ -133,15 +141,13 @@ pub(in crate::batch) fn unstage(staged: &Path) {
 }
 
 /// Removes a file with a wrong digest. Beside an archive there is no name where a user would look for it.
-pub(in crate::batch) fn drop_aside(job: &BatchJob, error: &mut GetError) {
-    if let GetError::Checksum {
-        moved_to: aside, ..
-    } = error
+pub(in crate::batch) fn remove_wrong_staged(job: &BatchJob, error: &mut GetError) {
+    if let GetError::Checksum { moved_to, .. } = error
         && job.staging_path.is_some()
-        && let Some(aside) = aside.take()
+        && let Some(path) = moved_to.take()
     {
         // A leftover would only take space.
-        let _ = std::fs::remove_file(aside);
+        let _ = std::fs::remove_file(path);
     }
 }
 

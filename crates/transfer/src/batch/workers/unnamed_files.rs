@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::job::{BatchJob, BatchJobStrategy};
+use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::disk::{blocking, or_current_directory};
 
 /// The file systems without support for unnamed files.
@@ -25,10 +26,10 @@ impl UnnamedFileSupport {
     /// Records the file system of a job that has switched to a partial file.
     pub(super) fn note_unsupported(&self, job: &BatchJob) {
         if job.strategy == BatchJobStrategy::PartialFile
-            && let Ok(device_of) = blocking(|| device_of(job.paths().directory()))
+            && let Ok(device) = blocking(|| device_of(job.paths().directory()))
         {
             let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-            devices.insert(device_of);
+            devices.insert(device);
             self.any.store(true, Ordering::Relaxed);
         }
     }
@@ -44,17 +45,15 @@ impl UnnamedFileSupport {
 
     fn is_unsupported(&self, job: &BatchJob) -> bool {
         self.any.load(Ordering::Relaxed)
-            && blocking(|| device_of(job.paths().directory())).is_ok_and(|device_of| {
+            && blocking(|| device_of(job.paths().directory())).is_ok_and(|device| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
-                devices.contains(&device_of)
+                devices.contains(&device)
             })
     }
 }
 
 /// The file system of a directory. The directory and those above it may not exist yet.
-#[cfg(unix)]
 fn device_of(directory: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt;
     let mut found = Err(io::ErrorKind::NotFound.into());
     for directory in directory.ancestors() {
         found = or_current_directory(directory).metadata();
@@ -64,9 +63,4 @@ fn device_of(directory: &Path) -> io::Result<u64> {
         }
     }
     Ok(found?.dev())
-}
-
-#[cfg(not(unix))]
-fn device_of(directory: &Path) -> io::Result<u64> {
-    or_current_directory(directory).metadata().map(|_| 0)
 }

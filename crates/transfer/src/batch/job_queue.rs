@@ -1,0 +1,181 @@
+//! The jobs of a batch: `plan`'s dispatcher behind a lock, with the clock that it needs.
+//!
+//! The reader adds jobs, workers take them and report how their attempts ended, the coordinator looks whether any are
+//! left. A lock and not a task that owns the dispatcher: each job calls here about five times, and each call holds the
+//! lock for less than a microsecond. A message to a task would cost a wake-up, which is as much as a small request.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haul_plan::dispatch::{
+    DispatchDecision, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult, JobTicket,
+};
+use tokio::time::Instant;
+
+use super::job::BatchJob;
+
+/// The longest that the reader waits for room before it looks whether the batch was stopped.
+const ROOM_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// The queue of a batch.
+#[derive(Debug)]
+pub(super) struct JobQueue {
+    dispatcher: Mutex<JobDispatcher<Box<BatchJob>>>,
+    /// Wakes the reader when the queue has become half empty.
+    room: Condvar,
+    /// Half of the dispatcher's window.
+    half_window: usize,
+    /// The dispatcher's times count from here.
+    started: Instant,
+    /// The second in which stalled hosts were last looked at.
+    last_widened: AtomicU64,
+}
+
+/// Why a job was not added.
+pub(super) enum WindowFull {
+    /// The queue holds enough jobs.
+    Window(Box<BatchJob>),
+    /// The queue holds enough jobs of this host, and jobs of other hosts would help: the job may be spilled.
+    Host(Box<BatchJob>),
+}
+
+impl JobQueue {
+    pub(super) fn new(options: JobDispatcherOptions) -> Self {
+        Self {
+            half_window: options.window / 2,
+            dispatcher: Mutex::new(JobDispatcher::new(options)),
+            room: Condvar::new(),
+            started: Instant::now(),
+            last_widened: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a job if there is room for it and for its host.
+    pub(super) fn try_add(&self, host: &str, job: Box<BatchJob>) -> Result<(), WindowFull> {
+        let now = self.now();
+        let mut dispatcher = self.lock();
+        if !dispatcher.has_room() {
+            return Err(WindowFull::Window(job));
+        }
+        if dispatcher.is_crowding(host) {
+            return Err(match dispatcher.may_spill(now) {
+                true => WindowFull::Host(job),
+                false => WindowFull::Window(job),
+            });
+        }
+        dispatcher.add(host, job, now);
+        Ok(())
+    }
+
+    /// Adds a job that was in the queue before, whether there is room or not: for another source, or because no other
+    /// thread could have taken its place.
+    pub(super) fn add_again(&self, job: Box<BatchJob>) {
+        let host = job.host();
+        let now = self.now();
+        self.lock().add(&host, job, now);
+    }
+
+    /// Whether a job of this host could be added.
+    pub(super) fn has_room_for(&self, host: &str) -> bool {
+        let dispatcher = self.lock();
+        dispatcher.has_room() && !dispatcher.is_crowding(host)
+    }
+
+    /// Waits until there may be room, but not for long: a stop does not wake this thread. Blocks.
+    pub(super) fn wait_for_room(&self) {
+        let dispatcher = self.lock();
+        let _ = self.room.wait_timeout(dispatcher, ROOM_TIMEOUT);
+    }
+
+    /// No more jobs will be added.
+    pub(super) fn close(&self) {
+        self.lock().close();
+    }
+
+    /// Whether no more jobs will be added.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().is_closed()
+    }
+
+    /// Whether all jobs have ended and no more will be added.
+    pub(super) fn is_finished(&self) -> bool {
+        let dispatcher = self.lock();
+        dispatcher.is_closed() && dispatcher.held_jobs() == 0
+    }
+
+    /// The number of running jobs.
+    pub(super) fn running_jobs(&self) -> usize {
+        self.lock().running_jobs()
+    }
+
+    /// What to do next.
+    pub(super) fn next(&self) -> DispatchDecision<Box<BatchJob>> {
+        let now = self.now();
+        let mut dispatcher = self.lock();
+        let decision = dispatcher.next(now);
+        if matches!(decision, DispatchDecision::Reject(..)) {
+            self.wake_reader(&dispatcher);
+        }
+        decision
+    }
+
+    /// The head of a job's response has come.
+    pub(super) fn on_response_head(&self, ticket: JobTicket, max_streams: Option<usize>) {
+        let now = self.now();
+        self.lock().on_response_head(ticket, max_streams, now);
+    }
+
+    /// A job goes on over connections of its own.
+    pub(super) fn on_large_file(&self, ticket: JobTicket) {
+        let now = self.now();
+        self.lock().on_large_file(ticket, now);
+    }
+
+    /// A job has ended.
+    pub(super) fn on_finished(&self, ticket: JobTicket, bytes: u64, result: JobRunResult) {
+        let now = self.now();
+        let mut dispatcher = self.lock();
+        dispatcher.on_finished(ticket, JobRunReport { bytes, result }, now);
+        self.wake_reader(&dispatcher);
+    }
+
+    /// A job is to be tried again after this time.
+    pub(super) fn retry_later(
+        &self,
+        ticket: JobTicket,
+        job: Box<BatchJob>,
+        wait: Duration,
+        result: JobRunResult,
+    ) {
+        let now = self.now();
+        self.lock().retry_later(ticket, job, wait, result, now);
+    }
+
+    /// Lets the dispatcher look at stalled hosts. It looks at all hosts, so this does so once a second only.
+    pub(super) fn widen_stalled_hosts(&self) {
+        let now = self.now();
+        let second = now.as_secs();
+        if self.last_widened.swap(second, Ordering::Relaxed) != second {
+            self.lock().widen_stalled_hosts(now);
+        }
+    }
+
+    /// Wakes the reader when half of the window is free. Each wake-up costs as much as a request.
+    fn wake_reader(&self, dispatcher: &JobDispatcher<Box<BatchJob>>) {
+        if dispatcher.held_jobs() == self.half_window {
+            self.room.notify_one();
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// A panic under the lock is a bug, which the panicking task reports.
+    fn lock(&self) -> MutexGuard<'_, JobDispatcher<Box<BatchJob>>> {
+        self.dispatcher
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,237 @@
+//! The outcomes of jobs, and the recorder that writes their rows, counts them and enforces the error limit.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use haul_plan::ErrorLimit;
+use tokio_util::sync::CancellationToken;
+
+use super::counters::BatchCounters;
+use super::job::BatchJob;
+use super::options::{BatchHaltKind, BatchOptions};
+use crate::archive::ArchiveError;
+use crate::error::GetError;
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::manifest::{Manifest, ManifestError, ManifestRow, RowError, RowState};
+
+/// The outcome of a job.
+#[derive(Debug)]
+pub(super) struct JobOutcome {
+    pub(super) row: ManifestRow,
+    /// Why the job failed, if it did.
+    pub(super) error: Option<GetError>,
+}
+
+impl JobOutcome {
+    /// A job that failed.
+    pub(super) fn failed(job: &BatchJob, error: GetError) -> Self {
+        let mut row = job.row(RowState::Failed);
+        row.error = Some(RowError {
+            class: error.class(),
+            text: error_chain(&error),
+        });
+        if let GetError::Status { status, .. } | GetError::Unauthorized { status, .. } = &error {
+            row.status = Some(status.as_u16());
+        }
+        let error = Some(error);
+        Self { row, error }
+    }
+
+    /// A job that ended without an error, as its row says.
+    pub(super) fn success(row: ManifestRow) -> Self {
+        Self { row, error: None }
+    }
+}
+
+/// Writes rows and counts outcomes. The commit thread owns it.
+#[derive(Debug)]
+pub(super) struct OutcomeRecorder {
+    counters: Arc<BatchCounters>,
+    /// Where rows are published.
+    events: TransferEventSender,
+    /// Whether rows of successful jobs are published, too.
+    report_every_row: bool,
+    /// How many jobs may fail.
+    error_limit: Option<ErrorLimit>,
+    /// Ends the batch.
+    stop: CancellationToken,
+    /// Where rows are written.
+    manifest: Option<Manifest>,
+    /// Outcomes whose rows are not written yet.
+    pending: Vec<JobOutcome>,
+    /// How many of those are failures.
+    pending_failures: u64,
+    /// Whether a row could not be written.
+    manifest_failed: bool,
+}
+
+impl OutcomeRecorder {
+    pub(super) fn new(
+        options: &BatchOptions,
+        counters: Arc<BatchCounters>,
+        events: TransferEventSender,
+        stop: CancellationToken,
+        manifest: Option<Manifest>,
+    ) -> Self {
+        Self {
+            counters,
+            events,
+            report_every_row: options.report_every_row,
+            error_limit: options.error_limit,
+            stop,
+            manifest,
+            pending: Vec::new(),
+            pending_failures: 0,
+            manifest_failed: false,
+        }
+    }
+
+    /// Records the end of a job. It is counted and published when its row is written.
+    pub(super) fn record(&mut self, outcome: JobOutcome) {
+        if let Some(error) = outcome.error.as_ref().filter(|error| stops_batch(error)) {
+            self.halt(error);
+            // A broken archive stream is reported once, as the reason why the batch ended, not for each file on its
+            // way.
+            if is_archive_stream_error(error) {
+                return;
+            }
+        }
+        self.pending_failures += u64::from(outcome.row.state == RowState::Failed);
+        self.pending.push(outcome);
+    }
+
+    /// Whether more jobs have failed than may, with the pending outcomes counted.
+    pub(super) fn will_exceed_error_limit(&self) -> bool {
+        let exceeds = |limit| {
+            self.counters
+                .error_limit_exceeded(limit, self.pending_failures, self.pending_rows())
+        };
+        self.pending_failures > 0 && self.error_limit.and_then(exceeds).is_some()
+    }
+
+    /// The number of outcomes whose rows are not written yet.
+    pub(super) fn pending_rows(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Whether all rows are written.
+    pub(super) fn has_no_pending_rows(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Writes the pending rows, and returns whether they are durable. An outcome whose row cannot be written is not
+    /// counted, because the next run repeats the job; later ones are not counted either.
+    pub(super) fn write_rows(&mut self) -> bool {
+        let outcomes = std::mem::take(&mut self.pending);
+        self.pending_failures = 0;
+        if let Err(error) = self.write(&outcomes) {
+            self.manifest_failed = true;
+            self.halt(&error);
+        }
+        if !self.manifest_failed {
+            outcomes
+                .into_iter()
+                .for_each(|outcome| self.publish(outcome));
+        }
+        !self.manifest_failed
+    }
+
+    fn write(&mut self, outcomes: &[JobOutcome]) -> Result<(), ManifestError> {
+        let Some(manifest) = self.manifest.as_mut().filter(|_| !self.manifest_failed) else {
+            return Ok(());
+        };
+        let rows: Vec<ManifestRow> = outcomes.iter().map(|outcome| outcome.row.clone()).collect();
+        manifest.append(&rows)?;
+        manifest.sync()
+    }
+
+    fn publish(&self, JobOutcome { row, error }: JobOutcome) {
+        self.counters.count_outcome(&row, error.as_ref());
+        if let Some(reason) = self
+            .error_limit
+            .and_then(|limit| self.counters.error_limit_exceeded(limit, 0, 0))
+        {
+            self.counters.halt(BatchHaltKind::TooManyFailures, reason);
+            self.stop.cancel();
+        }
+        if self.report_every_row || row.state == RowState::Failed {
+            // A closed channel is no reason to stop.
+            let _ = self
+                .events
+                .blocking_send(TransferEvent::BatchRow(Box::new(row)));
+        }
+    }
+
+    /// Ends the batch, because nothing more could be kept.
+    pub(super) fn halt(&self, error: &(dyn Error + 'static)) {
+        let kind = match io_error_kind(error) {
+            Some(ErrorKind::BrokenPipe) => BatchHaltKind::ReaderGone,
+            _ => BatchHaltKind::LocalIo,
+        };
+        self.counters.halt(kind, error_chain(error));
+        self.stop.cancel();
+    }
+
+    /// Whether jobs failed and none succeeded.
+    pub(super) fn nothing_succeeded(&self) -> bool {
+        self.counters.nothing_succeeded()
+    }
+
+    /// Whether the batch was stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}
+
+/// Whether every other job would fail in the same way.
+fn stops_batch(error: &GetError) -> bool {
+    match error {
+        GetError::NoSpace { .. } => true,
+        // A problem of one entry is not a problem of the next.
+        GetError::Archive { source, .. } => !matches!(
+            **source,
+            ArchiveError::InvalidName { .. } | ArchiveError::Content(_)
+        ),
+        GetError::LocalIo { source, .. } => matches!(
+            source.kind(),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem
+        ),
+        _ => false,
+    }
+}
+
+/// Whether the reader of an archive stream has closed it.
+fn is_archive_stream_error(error: &GetError) -> bool {
+    let GetError::Archive { source, .. } = error else {
+        return false;
+    };
+    matches!(**source, ArchiveError::Stream(_))
+}
+
+/// The kind of the I/O error in a chain of errors.
+fn io_error_kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            return Some(error.kind());
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// An error and its sources in one line.
+pub(super) fn error_chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let inner = source.to_string();
+        if !text.contains(&inner) {
+            text.push_str(": ");
+            text.push_str(&inner);
+        }
+        next = source.source();
+    }
+    text
+}

@@ -1,0 +1,428 @@
+//! The thread that reads the lists. It turns entries into jobs, assigns their paths, and checks what exists already.
+//!
+//! It runs ahead of the workers as far as the queue has room, and waits when it has none: downloads begin with the first
+//! entry, and a list of millions of lines is never in memory.
+
+mod directory_cache;
+mod file_owner;
+mod spill;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use haul_plan::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput, RetryOptions};
+use tokio_util::sync::CancellationToken;
+
+use super::commit::remove_stale_staged;
+use super::counters::BatchCounters;
+use super::existing_file::check_existing;
+use super::job::{BatchJob, BatchJobStrategy, manifest_line};
+use super::job_queue::{JobQueue, WindowFull};
+use super::options::{BatchHaltKind, BatchOptions};
+use super::outcome::{JobOutcome, error_chain};
+use super::workers::WorkerPool;
+use crate::disk::{DownloadPaths, StorageLayer, or_current_directory};
+use crate::error::{ErrorClass, GetError};
+use crate::list::{BadLine, ListEntry};
+use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
+use crate::options::{ExistingFilePolicy, GetOptions};
+use directory_cache::DirectoryCache;
+use file_owner::OwnerCheck;
+use spill::SpillFile;
+
+/// The entries of a batch.
+pub type ListEntries = Box<dyn Iterator<Item = Result<ListEntry, BadLine>> + Send>;
+
+/// What the reader needs to know about the batch.
+#[derive(Debug)]
+pub(super) struct ReaderSettings {
+    pub(super) options: BatchOptions,
+    /// What to do with existing files.
+    pub(super) existing_files: ExistingFilePolicy,
+    pub(super) storage_layer: StorageLayer,
+    /// The retry budget of each job.
+    pub(super) retry: RetryOptions,
+    pub(super) previous_runs: Option<PreviousRuns>,
+    /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
+    pub(super) staging_directory: Option<PathBuf>,
+}
+
+/// Reads the lists.
+#[derive(Debug)]
+pub(super) struct JobReader {
+    settings: ReaderSettings,
+    /// Weak, so that a list that stands still (a pipe, a terminal) does not keep the batch alive.
+    workers: Weak<WorkerPool>,
+    queue: Arc<JobQueue>,
+    counters: Arc<BatchCounters>,
+    /// Ends the batch.
+    stop: CancellationToken,
+    /// Whether the batch's file system supports unnamed files.
+    has_unnamed_files: bool,
+    /// The paths that were assigned so far.
+    assigned_paths: AssignedPaths,
+    /// Jobs of hosts that fill their share of the window.
+    spill: SpillFile,
+    directory_cache: DirectoryCache,
+    next_id: u64,
+}
+
+impl ReaderSettings {
+    /// Settings for a batch without earlier runs that writes files.
+    pub(super) fn new(options: BatchOptions, get_options: &GetOptions) -> Self {
+        Self {
+            options,
+            existing_files: get_options.existing_file,
+            storage_layer: get_options.storage_layer.clone(),
+            retry: get_options.retry.clone(),
+            previous_runs: None,
+            staging_directory: None,
+        }
+    }
+
+    /// The directory that files are written into.
+    fn output_directory(&self) -> &Path {
+        let staging = self.staging_directory.as_ref();
+        staging.unwrap_or(&self.options.directory)
+    }
+}
+
+impl JobReader {
+    pub(super) fn new(
+        settings: ReaderSettings,
+        workers: &Arc<WorkerPool>,
+        queue: Arc<JobQueue>,
+        counters: Arc<BatchCounters>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            workers: Arc::downgrade(workers),
+            queue,
+            counters,
+            stop,
+            has_unnamed_files: true,
+            assigned_paths: AssignedPaths::new(),
+            spill: SpillFile::new(settings.output_directory()),
+            directory_cache: DirectoryCache::default(),
+            next_id: 0,
+            settings,
+        }
+    }
+
+    /// Reads to the end, or until the batch is stopped.
+    pub(super) fn run(mut self, entries: ListEntries) {
+        let _guard = ListsEndGuard {
+            queue: Arc::clone(&self.queue),
+            workers: Weak::clone(&self.workers),
+        };
+        if let Err(error) = self.check_writable() {
+            return self.halt(&error);
+        }
+        for item in entries {
+            let Some(workers) = self.workers.upgrade() else {
+                return;
+            };
+            let job = match item {
+                Ok(entry) => self.job_for(entry),
+                Err(bad_line) => Err(SkippedEntry::from(bad_line_outcome(&bad_line))),
+            };
+            self.counters.count_listed();
+            match job {
+                // Enqueued at once: nobody knows when the next line comes.
+                Ok(job) => self.enqueue(&workers, job),
+                Err(SkippedEntry::Outcome(outcome)) => workers.report(*outcome),
+                Err(SkippedEntry::DoneEarlier) => self.counters.count_done_earlier(),
+            }
+        }
+        while !self.spill.is_empty() && !self.stop.is_cancelled() {
+            let Some(workers) = self.workers.upgrade() else {
+                return;
+            };
+            self.queue.wait_for_room();
+            self.enqueue_spilled(&workers);
+        }
+    }
+
+    /// Adds a job, waiting for room, or spills it if its host fills its share of the window.
+    fn enqueue(&mut self, workers: &Arc<WorkerPool>, mut job: Box<BatchJob>) {
+        let host = job.host();
+        while !self.stop.is_cancelled() {
+            self.enqueue_spilled(workers);
+            if self.spill.holds_jobs_of(&host) && self.spill.push(&host, &job) {
+                return;
+            }
+            job = match self.queue.try_add(&host, job) {
+                Ok(()) => return workers.start_jobs(),
+                Err(WindowFull::Host(job)) if self.spill.push(&host, &job) => return,
+                Err(WindowFull::Host(job) | WindowFull::Window(job)) => job,
+            };
+            self.queue.wait_for_room();
+        }
+    }
+
+    /// Adds spilled jobs as far as there is room.
+    fn enqueue_spilled(&mut self, workers: &Arc<WorkerPool>) {
+        while !self.spill.is_empty() {
+            let has_room = |host: &str| self.queue.has_room_for(host);
+            match self.spill.pop(has_room, &self.settings.retry) {
+                Ok(Some(job)) => {
+                    // There is room for it, and this thread alone takes it.
+                    self.queue.add_again(job);
+                    workers.start_jobs();
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let path = self.settings.options.directory.clone();
+                    let error = GetError::local("read the spilled jobs in", path, error);
+                    return self.halt(&error);
+                }
+            }
+        }
+    }
+
+    /// Ends the batch, because jobs would be lost.
+    fn halt(&self, error: &GetError) {
+        let reason = error_chain(error);
+        self.counters.halt(BatchHaltKind::LocalIo, reason);
+        self.stop.cancel();
+    }
+
+    /// Checks that files can be created, before any of them is fetched.
+    fn check_writable(&mut self) -> Result<(), GetError> {
+        let directory = or_current_directory(self.settings.output_directory());
+        match self.settings.storage_layer.create_unnamed(directory) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.has_unnamed_files = false;
+                Ok(())
+            }
+            Err(error) => Err(GetError::local("write into", directory.to_owned(), error)),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Makes a job of an entry, unless nothing is to be done for it.
+    fn job_for(&mut self, entry: ListEntry) -> Result<Box<BatchJob>, SkippedEntry> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let path = self.assign_path(&entry, id)?;
+        let staging_directory = self.settings.staging_directory.as_ref();
+        let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
+        let mut job = BatchJob::new(id, entry, path, staging_path, &self.settings.retry);
+        let listed = &job.download.checksums;
+        let requested = self.settings.options.checksums.iter();
+        let further: Vec<_> = requested
+            .filter(|sum| {
+                listed
+                    .iter()
+                    .all(|listed| listed.algorithm != sum.algorithm)
+            })
+            .cloned()
+            .collect();
+        job.download.checksums.extend(further);
+        match self.skip_existing(&mut job) {
+            Some(skipped) => Err(skipped),
+            None => Ok(Box::new(job)),
+        }
+    }
+
+    /// Checks what exists of a job already, which decides its strategy. `Some` if nothing is to be done.
+    fn skip_existing(&mut self, job: &mut BatchJob) -> Option<SkippedEntry> {
+        let policy = self.settings.existing_files;
+        let previous_runs = self.settings.previous_runs.as_ref();
+        let recorded = previous_runs.and_then(|runs| DoneJob::find(runs, job));
+        if recorded.is_some() && policy != ExistingFilePolicy::Update && is_still_there(job) {
+            return Some(SkippedEntry::DoneEarlier);
+        }
+        if job.staging_path.is_some() {
+            let paths = job.paths();
+            if self
+                .directory_cache
+                .may_exist(paths.directory(), paths.path())
+            {
+                remove_stale_staged(paths.path());
+            }
+        } else {
+            if policy != ExistingFilePolicy::Keep {
+                // The file to be replaced may be behind a link. The new file is made in that file system.
+                let target = DownloadPaths::following_links(job.path.clone());
+                let target = target.path().to_owned();
+                job.link_target = Some(target).filter(|target| *target != job.path);
+            }
+            let paths = DownloadPaths::new(job.path.clone());
+            if self.directory_cache.may_exist(paths.directory(), &job.path) {
+                if previous_runs.is_some_and(|runs| runs.is_manifest_path(&job.path)) {
+                    return Some(manifest_outcome(job).into());
+                }
+                let row = recorded.and_then(|recorded| recorded.row());
+                if let Some(outcome) = check_existing(job, policy, row) {
+                    return Some(outcome.into());
+                }
+            }
+        }
+        let paths = job.paths();
+        let journal = paths.journal();
+        let has_partial_file = self.directory_cache.may_exist(paths.directory(), &journal)
+            && journal.symlink_metadata().is_ok();
+        if has_partial_file || !self.has_unnamed_files {
+            job.strategy = BatchJobStrategy::PartialFile;
+        }
+        None
+    }
+
+    /// The path for an entry's file.
+    fn assign_path(&mut self, entry: &ListEntry, id: u64) -> Result<PathBuf, SkippedEntry> {
+        let options = &self.settings.options;
+        let is_explicit = entry.path.is_some();
+        let path = entry.path.clone().unwrap_or_else(|| {
+            options.layout.path(PathLayoutInput {
+                url: &entry.url,
+                index: id,
+                line: entry.line,
+            })
+        });
+        // Equal names in different directories do not conflict.
+        let path = match &entry.directory {
+            Some(directory) => directory.join(path),
+            None => path,
+        };
+        let is_archive = self.settings.staging_directory.is_some();
+        let mut owners = OwnerCheck {
+            directory_cache: &mut self.directory_cache,
+            previous_runs: self.settings.previous_runs.as_ref(),
+            directory: (!is_archive).then_some(&options.directory),
+            overwrites: self.settings.existing_files == ExistingFilePolicy::Overwrite,
+            url: &entry.url,
+        };
+        let belongs_to_other =
+            |candidate: PathCandidate<'_>| owners.belongs_to_other_url(&candidate);
+        let assignment =
+            self.assigned_paths
+                .assign(path.clone(), &entry.url, is_explicit, belongs_to_other);
+        match assignment {
+            // Entries of an archive have relative names.
+            PathAssignment::Assigned(path) if is_archive => Ok(path),
+            PathAssignment::Assigned(path) => Ok(options.directory.join(path)),
+            PathAssignment::Duplicate => Err(duplicate_outcome(entry).into()),
+            PathAssignment::Conflict => {
+                let path = options.directory.join(path);
+                let error = GetError::DuplicateName {
+                    url: Box::new(haul_net::without_credentials(&entry.url)),
+                    path: path.clone(),
+                };
+                let job = BatchJob::new(id, entry.clone(), path, None, &self.settings.retry);
+                Err(JobOutcome::failed(&job, error).into())
+            }
+        }
+    }
+}
+
+/// A job that an earlier run has done.
+struct DoneJob<'a> {
+    previous_runs: &'a PreviousRuns,
+    url: String,
+    path: String,
+}
+
+impl<'a> DoneJob<'a> {
+    fn find(previous_runs: &'a PreviousRuns, job: &BatchJob) -> Option<Self> {
+        let (url, path) = (job.manifest_url(), job.manifest_path());
+        let is_done = previous_runs.is_done(&url, Some(&path));
+        is_done.then_some(Self {
+            previous_runs,
+            url,
+            path,
+        })
+    }
+
+    fn row(&self) -> Option<ManifestRow> {
+        self.previous_runs.done_row(&self.url, Some(&self.path))
+    }
+}
+
+/// Closes the queue when the reader ends, in whatever way.
+struct ListsEndGuard {
+    queue: Arc<JobQueue>,
+    workers: Weak<WorkerPool>,
+}
+
+impl Drop for ListsEndGuard {
+    fn drop(&mut self) {
+        self.queue.close();
+        if let Some(workers) = self.workers.upgrade() {
+            workers.notify_coordinator();
+        }
+    }
+}
+
+/// An entry that makes no job.
+enum SkippedEntry {
+    /// Its outcome.
+    Outcome(Box<JobOutcome>),
+    /// An earlier run has done it and has a row for it.
+    DoneEarlier,
+}
+
+impl From<JobOutcome> for SkippedEntry {
+    fn from(outcome: JobOutcome) -> Self {
+        Self::Outcome(Box::new(outcome))
+    }
+}
+
+/// Where a large entry of an archive is stored meanwhile. The name is the same in every run, so that a later run can
+/// continue it.
+fn staging_path(directory: &Path, path: &Path) -> PathBuf {
+    let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
+    directory.join(&hash[..32])
+}
+
+/// Whether the result of an earlier run is still there. An archive may have been moved away, so its rows decide.
+fn is_still_there(job: &BatchJob) -> bool {
+    job.staging_path.is_some() || job.path.symlink_metadata().is_ok()
+}
+
+/// The outcome of a job that would replace the manifest.
+fn manifest_outcome(job: &BatchJob) -> JobOutcome {
+    let reason = io::Error::other("it is the manifest of this batch");
+    JobOutcome::failed(job, GetError::local("replace", job.path.clone(), reason))
+}
+
+/// The outcome of a repeated entry.
+fn duplicate_outcome(entry: &ListEntry) -> JobOutcome {
+    JobOutcome::success(ManifestRow {
+        line: manifest_line(entry.line),
+        url: haul_net::redacted_url(&entry.url).to_string(),
+        state: RowState::Skipped,
+        ..empty_row()
+    })
+}
+
+/// The outcome of an unreadable line.
+fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
+    JobOutcome::success(ManifestRow {
+        line: manifest_line(bad.line),
+        error: Some(RowError {
+            class: ErrorClass::Usage,
+            text: format!("{bad}: {}", bad.problem),
+        }),
+        ..empty_row()
+    })
+}
+
+/// A row of a job that was never begun.
+fn empty_row() -> ManifestRow {
+    ManifestRow {
+        line: None,
+        url: String::new(),
+        path: None,
+        state: RowState::Failed,
+        status: None,
+        bytes: 0,
+        checksums: Vec::new(),
+        etag: None,
+        attempts: 0,
+        timings: RowTimings::default(),
+        error: None,
+        shard: None,
+    }
+}
