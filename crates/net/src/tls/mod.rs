@@ -358,7 +358,7 @@ impl ServerCertVerifier for InsecureVerifier {
 #[non_exhaustive]
 pub enum TlsConfigError {
     /// A certificate or key file is not what it should be.
-    #[error("{what} holds no usable {wanted}")]
+    #[error("{what} contains no usable {wanted}")]
     Pem {
         /// Which file or flag.
         what: String,
