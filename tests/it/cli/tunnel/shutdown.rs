@@ -125,6 +125,8 @@ async fn a_full_standard_error_holds_nothing_up() {
     let mut address = String::new();
     told.read_line(&mut address).unwrap();
     let address = address.split(' ').nth(3).unwrap().to_owned();
+    // It has started when it has printed where it listens.
+    told.read_line(&mut String::new()).unwrap();
     let mut client = connect_to(&address).await;
     assert_echo(&mut client, "hello").await;
     // Of a description of its own, or the flag would be that of the process as well.
