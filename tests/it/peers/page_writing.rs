@@ -201,7 +201,7 @@ async fn failed_uploads_are_reported() {
         .await;
     tab.screenshot("errors").await;
     let told = tab.eval_each("#uploads .state", "it.textContent").await;
-    assert_eq!(told[0], "larger than this server takes");
+    assert_eq!(told[0], "too large for this server");
     assert_eq!(told[1], "the name is in use");
     assert_eq!(told[2], "done");
     assert!(!store.path("large.bin").exists());
