@@ -18,6 +18,10 @@ mod sys;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use args::{CliArgs, CliCommand};
 use message::JsonOutputs;
@@ -63,24 +67,26 @@ fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
 
 /// Prints what the libraries trace, as `RUST_LOG` selects it, on standard error.
 fn start_tracing(default_filter: Option<&str>) {
-    let requested = std::env::var("RUST_LOG").ok();
+    // Without a name, an empty filter would select everything.
+    let requested = std::env::var("RUST_LOG")
+        .ok()
+        .filter(|filter| !filter.is_empty());
     let Some(filter) = requested.or_else(|| default_filter.map(str::to_owned)) else {
         return;
     };
-    // `new` would print what it ignores, and panic where that cannot be printed.
-    let filter = match tracing_subscriber::EnvFilter::try_new(filter) {
-        Ok(filter) => filter,
+    let targets = match filter.parse::<Targets>() {
+        Ok(targets) => targets,
         Err(error) => {
             let text = format!("RUST_LOG is ignored: {error}");
             return message::print_line(&message::warning_text(&message::sanitize(&text)));
         }
     };
-    // The subscriber is set only here, so this cannot fail.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never)
         // Such an error would be reported on standard error, which is what failed, and panic.
         .log_internal_errors(false)
-        .try_init();
+        .with_filter(targets);
+    // The subscriber is set only here, so this cannot fail.
+    let _ = tracing_subscriber::registry().with(lines).try_init();
 }
