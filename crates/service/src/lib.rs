@@ -1,12 +1,13 @@
-//! What any server needs that runs for long, whatever it serves: where it listens, and what it tells of itself.
+//! The runtime of a server, whatever it serves: where it listens, how it accepts, and how it reports what it does.
 //!
-//! - [`listen`]: addresses become listening sockets, also those that a service manager hands over; the manager is told how we are.
-//! - [`observe`]: numbers, lines that a thread of its own writes, and an endpoint for whoever watches.
-//! - [`ServerNames`]: the names that a server goes by where nothing else keeps the pages of strangers out.
+//! - [`listen`]: addresses become listening sockets, among them those that a service manager hands over; the manager is notified of the state.
+//! - [`accept`]: connections are accepted, with one answer to each error of accept(2).
+//! - [`observe`]: metrics, a log that a thread of its own writes, and the admin endpoint.
+//! - [`ServerNames`]: the host names that a server accepts, against DNS rebinding.
 //!
-//! Nothing here accepts the server's own connections, knows what they carry, or reads certificates: `haul serve` and `haul tunnel` do
-//! that each in a way of its own, and put what is here beneath it.
+//! Nothing here knows what the connections carry, or reads certificates: `haul serve` and `haul tunnel` do.
 
+pub mod accept;
 mod hosts;
 pub mod listen;
 pub mod observe;

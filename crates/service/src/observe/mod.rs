@@ -13,16 +13,16 @@
 
 mod admin;
 mod exposition;
-mod failing;
+mod failure_reports;
 mod histogram;
 mod log;
 mod moment;
 mod process;
 mod sharded;
 
-pub use admin::{AdminEndpoint, AdminListener, AdminPage, serve_admin};
+pub use admin::{AdminEndpoint, AdminPage, serve_admin};
 pub use exposition::{MetricFamily, MetricKind, MetricSource, MetricsText, render};
-pub use failing::FailureReports;
+pub use failure_reports::FailureReports;
 pub use histogram::DurationHistogram;
 pub use log::{LineLog, LogError, LogNotice, LogOptions, LogSink, LogTarget};
 pub use moment::{UtcTimestamp, number};

@@ -2,12 +2,9 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
-use haul_service::listen::Listener;
-use haul_service::observe::FailureReports;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::time::{Instant, timeout};
+use haul_service::accept::{AcceptedSocket, Acceptor};
+use tokio::net::{TcpStream, UnixStream};
 
 use super::{TunnelEngineState, TunnelListener};
 use crate::active_connections::ActiveConnection;
@@ -16,68 +13,37 @@ use crate::log_record::TunnelOutcome;
 use crate::relay::RelayStream;
 use crate::session;
 
-/// The pause before the next try when the system has no descriptor for a connection.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// A listening socket that the runtime watches.
-#[derive(Debug)]
-pub(super) enum PolledListener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl PolledListener {
-    pub(super) fn new(listener: Listener) -> io::Result<Self> {
-        Ok(match listener {
-            Listener::Tcp(listener) => Self::Tcp(TcpListener::from_std(listener)?),
-            Listener::Unix(listener) => Self::Unix(UnixListener::from_std(listener)?),
-        })
-    }
-
-    /// The next connection. TCP's have their options, TCP_NODELAY among them, from the listening socket.
-    async fn accept(&self) -> io::Result<(RelayStream, ClientAddress)> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, peer) = listener.accept().await?;
-                Ok((RelayStream::Tcp(stream), ClientAddress::Tcp(peer)))
-            }
-            Self::Unix(listener) => {
-                let (stream, _) = listener.accept().await?;
-                Ok((RelayStream::Unix(stream), ClientAddress::Unix))
-            }
-        }
-    }
-}
-
 /// Accepts until the listener is closed.
 pub(super) async fn accept(
-    socket: PolledListener,
+    mut acceptor: Acceptor,
     listener: Arc<TunnelListener>,
     engine: Arc<TunnelEngineState>,
 ) {
-    let mut failures = FailureReports::default();
     loop {
-        let accepted = tokio::select! {
+        let socket = tokio::select! {
             biased;
             () = listener.closed().cancelled() => break,
-            accepted = socket.accept() => accepted,
+            socket = acceptor.accept() => socket,
         };
-        match accepted {
-            Ok((client, address)) => {
-                failures.worked();
-                start(client, address, &listener, &engine);
-            }
-            // The client left before it was accepted.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                // It fails ten times a second, and may for hours: not every failure is reported.
-                if failures.failed(1, Instant::now()) {
-                    tracing::warn!(listener = %listener.config().name, %error, "cannot accept");
-                }
-                let _ = timeout(RETRY_DELAY, listener.closed().cancelled()).await;
-            }
+        // Registering fails for want of memory alone.
+        if let Ok((client, address)) = registered(socket) {
+            start(client, address, &listener, &engine);
         }
     }
+}
+
+fn registered(socket: AcceptedSocket) -> io::Result<(RelayStream, ClientAddress)> {
+    Ok(match socket {
+        AcceptedSocket::Tcp(stream, peer) => {
+            let peer = peer.map_or_else(|| stream.peer_addr(), Ok)?;
+            let stream = TcpStream::from_std(stream)?;
+            (RelayStream::Tcp(stream), ClientAddress::Tcp(peer))
+        }
+        AcceptedSocket::Unix(stream) => {
+            let stream = UnixStream::from_std(stream)?;
+            (RelayStream::Unix(stream), ClientAddress::Unix)
+        }
+    })
 }
 
 /// Starts the task of one connection, if there is room for it.

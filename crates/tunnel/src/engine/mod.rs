@@ -10,6 +10,7 @@ mod listener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_service::accept::Acceptor;
 use haul_service::listen::Listener;
 use haul_service::observe::{AdminPage, LineLog, MetricSource};
 use tokio_util::sync::CancellationToken;
@@ -89,12 +90,14 @@ impl TunnelEngine {
         config: TunnelConfig,
     ) -> std::io::Result<Arc<TunnelListener>> {
         // All of them before the first accepts: if one fails, none does.
-        let sockets = sockets.into_iter().map(accepting::PolledListener::new);
-        let sockets = sockets.collect::<std::io::Result<Vec<_>>>()?;
+        let acceptors = sockets
+            .into_iter()
+            .map(|socket| Acceptor::new(socket, config.name.to_string()));
+        let acceptors = acceptors.collect::<std::io::Result<Vec<_>>>()?;
         let listener = Arc::new(TunnelListener::new(config, &self.shared));
-        for socket in sockets {
+        for acceptor in acceptors {
             let shared = Arc::clone(&self.shared);
-            let accepting = accepting::accept(socket, Arc::clone(&listener), shared);
+            let accepting = accepting::accept(acceptor, Arc::clone(&listener), shared);
             self.shared.tasks.spawn(listener.track(accepting));
         }
         self.shared.listeners.add(&listener);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use haul_service::accept::Acceptor;
 use haul_service::listen::{
-    BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, Listener, bind,
+    BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, bind,
 };
-use haul_service::observe::{AdminEndpoint, AdminListener, ProcessMetrics, serve_admin};
+use haul_service::observe::{AdminEndpoint, ProcessMetrics, serve_admin};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -66,18 +67,10 @@ impl AdminAddresses {
         for bound in self.bound {
             files.push(bound.file);
             for listener in bound.listeners {
-                let listener = match listener {
-                    Listener::Tcp(listener) => {
-                        tokio::net::TcpListener::from_std(listener).map(AdminListener::Tcp)
-                    }
-                    Listener::Unix(listener) => {
-                        tokio::net::UnixListener::from_std(listener).map(AdminListener::Unix)
-                    }
-                };
-                let listener = listener.map_err(|error| {
+                let acceptor = Acceptor::new(listener, "--admin").map_err(|error| {
                     CommandError::local(format!("--admin cannot be served: {error}"))
                 })?;
-                tasks.spawn(serve_admin(listener, Arc::clone(&admin), stop.clone()));
+                tasks.spawn(serve_admin(acceptor, Arc::clone(&admin), stop.clone()));
             }
         }
         Ok(AdminTask {

@@ -1,7 +1,7 @@
-//! What the endpoint answers: how the server is, its numbers, and its owner's pages.
+//! The responses of the admin endpoint: health, metrics, and the pages of its server.
 //!
-//! It has no logins. On loopback it trusts whoever runs a program on this machine, and refuses what may come of a stranger's page whose name was
-//! led here (see [`ServerNames`]): that would read what is told here, and nobody who is meant to asks by such a name.
+//! It has no logins. On loopback it trusts the programs of this machine, and refuses requests that may come from the page of another site whose
+//! name was rebound to this address (see [`ServerNames`]): such a page could read the responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,39 +13,38 @@ use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 
 use super::super::{MetricSource, render};
-use super::listener::AdminPeer;
 use crate::ServerNames;
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Where it is told how the server is.
+/// The path of the health check.
 const HEALTH: &str = "/healthz";
 
-/// A page that the endpoint's owner has for whoever watches.
+/// A page that a server adds to its admin endpoint.
 pub trait AdminPage: Send + Sync {
-    /// Where it is, as `/tunnels`: none of the endpoint's own two, and of no other page.
+    /// Its path, for example `/tunnels`; unique, and not one of the endpoint's own two.
     fn path(&self) -> &'static str;
 
-    /// What it is, as Content-Type says it.
+    /// Its Content-Type.
     fn content_type(&self) -> &'static str;
 
-    /// The page as it is now. It may take a lock or look into `/proc`, so it is not called on a reactor.
+    /// Its current content. This may take a lock or read `/proc`, so it is called on a blocking thread.
     fn render(&self) -> Vec<u8>;
 }
 
-/// What the endpoint tells.
+/// The pages of the admin endpoint, and its health.
 pub struct AdminEndpoint {
-    /// Numbers, and what its owner adds.
+    /// Metrics first, then the pages of the server.
     pages: Vec<Arc<dyn AdminPage>>,
-    /// Cancelled when the server takes no new connections any more: it is not healthy then, though it still answers.
+    /// Cancelled when the server accepts no more connections: it still responds then, but is not healthy.
     draining: CancellationToken,
 }
 
-/// Whose numbers, in the order of their telling.
+/// The sources of metrics, in the order of their output.
 struct MetricSources(Vec<Arc<dyn MetricSource>>);
 
 impl AdminEndpoint {
-    /// Tells of these sources, and whether `draining` was cancelled.
+    /// An endpoint with the metrics of these sources, unhealthy once `draining` is cancelled.
     #[must_use]
     pub fn new(sources: Vec<Arc<dyn MetricSource>>, draining: CancellationToken) -> Self {
         Self {
@@ -54,30 +53,28 @@ impl AdminEndpoint {
         }
     }
 
-    /// With one page more.
+    /// Adds a page.
     #[must_use]
     pub fn page(mut self, page: Arc<dyn AdminPage>) -> Self {
         self.pages.push(page);
         self
     }
 
-    pub(super) async fn answer<B>(
+    pub(super) async fn respond<B>(
         self: Arc<Self>,
-        way: AdminPeer,
+        is_loopback: bool,
         request: Request<B>,
     ) -> Response<Full<Bytes>> {
-        if way == AdminPeer::Loopback
-            && !ServerNames::loopback().admit(request.headers(), request.uri())
-        {
-            return misled();
+        if is_loopback && !ServerNames::loopback().admit(request.headers(), request.uri()) {
+            return foreign_name();
         }
         let path = request.uri().path();
         let page = self.pages.iter().find(|page| page.path() == path);
         if page.is_none() && path != HEALTH {
-            return response(StatusCode::NOT_FOUND, PLAIN, self.what_there_is());
+            return response(StatusCode::NOT_FOUND, PLAIN, self.index());
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return not_allowed();
+            return method_not_allowed();
         }
         match page {
             Some(page) => rendered(Arc::clone(page)).await,
@@ -88,7 +85,7 @@ impl AdminEndpoint {
         }
     }
 
-    fn what_there_is(&self) -> String {
+    fn index(&self) -> String {
         let mut text = format!("there is {HEALTH}");
         for (left, page) in (0..self.pages.len()).rev().zip(&self.pages) {
             text.push_str(if left == 0 { " and " } else { ", " });
@@ -102,7 +99,7 @@ impl AdminEndpoint {
 impl fmt::Debug for AdminEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pages: Vec<_> = self.pages.iter().map(|page| page.path()).collect();
-        f.debug_struct("Admin")
+        f.debug_struct("AdminEndpoint")
             .field("pages", &pages)
             .field("draining", &self.draining.is_cancelled())
             .finish()
@@ -123,7 +120,7 @@ impl AdminPage for MetricSources {
     }
 }
 
-/// A page, made on a thread that may wait: this may be a reactor that serves requests.
+/// A page, rendered on a blocking thread.
 async fn rendered(page: Arc<dyn AdminPage>) -> Response<Full<Bytes>> {
     let kind = page.content_type();
     match tokio::task::spawn_blocking(move || page.render()).await {
@@ -132,7 +129,7 @@ async fn rendered(page: Arc<dyn AdminPage>) -> Response<Full<Bytes>> {
     }
 }
 
-fn not_allowed() -> Response<Full<Bytes>> {
+fn method_not_allowed() -> Response<Full<Bytes>> {
     let code = StatusCode::METHOD_NOT_ALLOWED;
     let mut refused = response(code, PLAIN, "GET and HEAD only\n");
     let allowed = HeaderValue::from_static("GET, HEAD");
@@ -140,10 +137,10 @@ fn not_allowed() -> Response<Full<Bytes>> {
     refused
 }
 
-/// To whoever asks by a name that a stranger may have led here.
-fn misled() -> Response<Full<Bytes>> {
-    let text = "this endpoint is for its own machine, and Host has neither an IP address nor localhost: \
-        a page of a stranger may have been led here\n";
+/// The response to a host name that an attacker may have rebound to this address.
+fn foreign_name() -> Response<Full<Bytes>> {
+    let text = "this endpoint is for programs of this machine, and Host is neither an IP address nor localhost: \
+        the request may come from the page of another site\n";
     response(StatusCode::FORBIDDEN, PLAIN, text)
 }
 
