@@ -60,8 +60,8 @@ impl ExitReason {
     pub(crate) fn from_listen_error(error: &ListenError) -> Self {
         match error {
             // The .socket unit, or the flag, is wrong.
-            ListenError::NotHanded { .. } | ListenError::Handed(_) => Self::Usage,
-            ListenError::Foreign { .. } => Self::LocalIo,
+            ListenError::NotInherited { .. } | ListenError::Inherited(_) => Self::Usage,
+            ListenError::NotASocket { .. } => Self::LocalIo,
             ListenError::Io {
                 address: ListenAddress::Unix { .. },
                 ..

@@ -25,7 +25,7 @@ pub struct ServerNames {
     /// In lower case, without a dot at their end.
     names: Box<[String]>,
     /// Whether a name without a dot will do: a proxy's for a server behind it.
-    takes_short: bool,
+    allows_dotless: bool,
 }
 
 impl ServerNames {
@@ -35,7 +35,7 @@ impl ServerNames {
         let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
         Self {
             names: names.into_iter().map(plain).collect(),
-            takes_short: true,
+            allows_dotless: true,
         }
     }
 
@@ -44,23 +44,23 @@ impl ServerNames {
     pub fn loopback() -> Self {
         Self {
             names: Box::new(["localhost".to_owned()]),
-            takes_short: false,
+            allows_dotless: false,
         }
     }
 
     /// Whether a request is for this server, as far as its names tell.
     #[must_use]
-    pub fn admit(&self, headers: &HeaderMap, target: &Uri) -> bool {
+    pub fn allows(&self, headers: &HeaderMap, target: &Uri) -> bool {
         // A second Host, or one in the target, is for nobody to choose from: each must do.
         let mut stated = headers.get_all(HOST).iter();
-        stated.all(|host| self.know(host.as_bytes()))
+        stated.all(|host| self.is_own_host(host.as_bytes()))
             && target
                 .authority()
-                .is_none_or(|authority| self.know(authority.as_str().as_bytes()))
+                .is_none_or(|authority| self.is_own_host(authority.as_str().as_bytes()))
     }
 
     /// Whether a host, with a port or without, is one of this server's.
-    fn know(&self, host: &[u8]) -> bool {
+    fn is_own_host(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else {
             return false;
         };
@@ -70,11 +70,11 @@ impl ServerNames {
         }
         let name = host.split_once(':').map_or(host, |(name, _)| name);
         let name = name.strip_suffix('.').unwrap_or(name);
-        let is_short = !name.contains('.') && (self.takes_short || name.is_empty());
-        name.parse::<Ipv4Addr>().is_ok() || is_short || self.has(name)
+        let is_short = !name.contains('.') && (self.allows_dotless || name.is_empty());
+        name.parse::<Ipv4Addr>().is_ok() || is_short || self.is_own_name(name)
     }
 
-    fn has(&self, name: &str) -> bool {
+    fn is_own_name(&self, name: &str) -> bool {
         let ending = name.len().checked_sub(".localhost".len());
         let ending = ending.and_then(|at| name.get(at..));
         ending.is_some_and(|ending| ending.eq_ignore_ascii_case(".localhost"))
@@ -96,7 +96,7 @@ mod tests {
     fn admits(host: &[u8]) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert(HOST, HeaderValue::from_bytes(host).expect("a value"));
-        hosts().admit(&headers, &Uri::from_static("/f"))
+        hosts().allows(&headers, &Uri::from_static("/f"))
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
         let admits = |host: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
-            ServerNames::loopback().admit(&headers, &Uri::from_static("/metrics"))
+            ServerNames::loopback().allows(&headers, &Uri::from_static("/metrics"))
         };
         for host in [
             "127.0.0.1:9090",
@@ -178,14 +178,14 @@ mod tests {
             own.expect("a target"),
             "http://evil.test/".parse().expect("a"),
         );
-        assert!(hosts().admit(&none, &path) && hosts().admit(&none, &own));
-        assert!(hosts().admit(&one("localhost"), &own));
-        assert!(!hosts().admit(&none, &evil));
-        assert!(!hosts().admit(&one("localhost"), &evil));
-        assert!(!hosts().admit(&one("evil.test"), &own));
+        assert!(hosts().allows(&none, &path) && hosts().allows(&none, &own));
+        assert!(hosts().allows(&one("localhost"), &own));
+        assert!(!hosts().allows(&none, &evil));
+        assert!(!hosts().allows(&one("localhost"), &evil));
+        assert!(!hosts().allows(&one("evil.test"), &own));
         let mut two = one("localhost");
         two.append(HOST, HeaderValue::from_static("evil.test"));
-        assert!(!hosts().admit(&two, &path));
+        assert!(!hosts().allows(&two, &path));
     }
 
     proptest! {

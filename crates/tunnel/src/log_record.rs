@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use haul_service::observe::{UtcTimestamp, number};
+use haul_service::observe::{UtcTimestamp, write_number};
 
 use crate::config::ClientAddress;
 use crate::relay::RelayOutcome;
@@ -151,7 +151,7 @@ impl TunnelLogFormat {
 
 /// `2026-01-02T03:04:05.678Z 127.0.0.1:5000 > mail.test:993 via proxy.test:3128: closed, 12 up, 3456 down, 789 ms`
 fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
-    UtcTimestamp::from(record.started_at).rfc3339(line);
+    UtcTimestamp::from(record.started_at).write_rfc3339(line);
     let target = record.target.as_deref().unwrap_or("?");
     // Writing to a vector cannot fail.
     let _ = write!(line, " {} > {target}", record.client);
@@ -170,7 +170,7 @@ fn text(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
 
 fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    UtcTimestamp::from(record.started_at).rfc3339(line);
+    UtcTimestamp::from(record.started_at).write_rfc3339(line);
     line.push(b'"');
     let text = |line: &mut Vec<u8>, name: &str, value: Option<&str>| {
         let _ = write!(line, ",\"{name}\":");
@@ -186,7 +186,7 @@ fn json(record: &TunnelRecord, outcome: &TunnelOutcome, line: &mut Vec<u8>) {
     text(line, "via", record.via.as_deref());
     for (name, value) in [("up", record.up), ("down", record.down)] {
         let _ = write!(line, ",\"{name}\":");
-        number(line, value, 0);
+        write_number(line, value, 0);
     }
     let _ = write!(line, ",\"ms\":{}", record.duration.as_millis());
     text(line, "end", Some(outcome.word()));

@@ -49,7 +49,7 @@ impl TunnelMetrics {
 }
 
 impl MetricSource for TunnelMetrics {
-    fn tell(&self, out: &mut MetricsText) {
+    fn write_metrics(&self, out: &mut MetricsText) {
         let mut ended = out.family(
             "haul_tunnel_connections_total",
             MetricKind::Counter,
@@ -81,7 +81,7 @@ impl MetricSource for TunnelMetrics {
         );
         bytes.sample(&[("to", "target")], up);
         bytes.sample(&[("to", "client")], down);
-        self.durations.tell(
+        self.durations.write_metrics(
             "haul_tunnel_connection_seconds",
             "Duration of connections that are over, and of requests of HTTP clients.",
             out,

@@ -60,7 +60,7 @@ impl FromStr for TunnelSpec {
         }
         let is_named = listen.starts_with("unix:") || listen.starts_with("systemd:");
         if listen.ends_with(':') && !is_named {
-            return Err(ListenAddressError::Brackets(listen.into()).into());
+            return Err(ListenAddressError::UnbracketedIpv6(listen.into()).into());
         }
         let target = target.parse()?;
         // An empty address before the colon means all of them, as for ssh.
@@ -180,11 +180,11 @@ mod tests {
             ("80:::1]:22", E::Target(TargetError::Host)),
             (
                 "80:fd00::1:22",
-                E::Listener(ListenAddressError::Brackets("80:fd00:".into())),
+                E::Listener(ListenAddressError::UnbracketedIpv6("80:fd00:".into())),
             ),
             (
                 "80:::1:22",
-                E::Listener(ListenAddressError::Brackets("80::".into())),
+                E::Listener(ListenAddressError::UnbracketedIpv6("80::".into())),
             ),
             (
                 "70000:a.test:22",
@@ -196,7 +196,7 @@ mod tests {
             ),
             (
                 "::1:80:a.test:22",
-                E::Listener(ListenAddressError::Brackets("::1:80".into())),
+                E::Listener(ListenAddressError::UnbracketedIpv6("::1:80".into())),
             ),
         ] {
             assert_eq!(text.parse::<TunnelSpec>(), Err(error), "{text}");

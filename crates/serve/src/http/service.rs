@@ -150,7 +150,7 @@ impl ConnectionService {
     fn is_host_allowed(&self, head: &request::Parts) -> bool {
         let hosts = self.server().options.allowed_hosts.as_ref();
         let hosts = hosts.filter(|_| !self.connection.is_tls && self.connection.peer.is_some());
-        hosts.is_none_or(|hosts| hosts.admit(&head.headers, &head.uri))
+        hosts.is_none_or(|hosts| hosts.allows(&head.headers, &head.uri))
     }
 
     fn authorize(&self, request: &ParsedRequest) -> AccessDecision {

@@ -7,7 +7,7 @@
 //! | `:8080`, `*:8080` | every interface, IPv6 and IPv4 |
 //! | `0.0.0.0:8080`, `[::]:8080` | every interface, IPv4 alone; IPv6 and IPv4 |
 //! | `8080` | this machine alone, 127.0.0.1: a number changes the port of the default and not who may come |
-//! | `unix:/run/haul.sock`, `unix:/run/haul.sock?mode=660` | a socket file, and who may connect to it |
+//! | `parse_unix:/run/haul.sock`, `parse_unix:/run/haul.sock?parse_mode=660` | a socket file, and who may connect to it |
 //! | `systemd`, `systemd:web` | all sockets that were handed over, or those of one name (`FileDescriptorName=`) |
 //!
 //! Port 0 is any free one.
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// Bytes of the longest path that fits into a `sockaddr_un`, with the NUL after it (unix(7)).
-const LONGEST_PATH: usize = 107;
+const MAX_PATH_LEN: usize = 107;
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum ListenAddress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenHost {
     /// All of them.
-    Every,
+    Any,
     /// This one.
     Ip(IpAddr),
     /// Those that the name has when we bind; also an IPv6 address with a zone.
@@ -72,15 +72,15 @@ pub enum ListenAddressError {
     Port(String),
     /// Colons, and no telling which of them the port follows.
     #[error("{0:?} has several colons: write an IPv6 address in brackets, as in [::1]:8080")]
-    Brackets(String),
+    UnbracketedIpv6(String),
     /// Between brackets there is something else.
     #[error("{0:?} is no IPv6 address")]
     Ipv6(String),
     /// No name of a host, and no IPv4 address.
     #[error("{0:?} is no name of a host")]
     Name(String),
-    /// `unix:` and then no path, or one that the system has no room for.
-    #[error("unix:PATH wants a path of 1 to {LONGEST_PATH} bytes")]
+    /// `parse_unix:` and then no path, or one that the system has no room for.
+    #[error("unix:PATH wants a path of 1 to {MAX_PATH_LEN} bytes")]
     Path,
     /// Linux has sockets without a file, which anybody on the machine may connect to.
     #[error("{0:?} would be a socket without permissions: write the path of a file")]
@@ -107,7 +107,7 @@ impl FromStr for ListenAddress {
             return Err(ListenAddressError::Url(text.into()));
         }
         if let Some(rest) = text.strip_prefix("unix:") {
-            return unix(rest);
+            return parse_unix(rest);
         }
         if text == "systemd" {
             return Ok(Self::Systemd { name: None });
@@ -117,12 +117,12 @@ impl FromStr for ListenAddress {
             Some(name) => Ok(Self::Systemd {
                 name: Some(name.into()),
             }),
-            None => tcp(text),
+            None => parse_tcp(text),
         }
     }
 }
 
-fn unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
+fn parse_unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
     let (path, option) = match rest.split_once('?') {
         None => (rest, None),
         Some((path, option)) => (path, Some(option)),
@@ -130,14 +130,16 @@ fn unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
     if path.starts_with('@') {
         return Err(ListenAddressError::Abstract(path.into()));
     }
-    if path.is_empty() || path.len() > LONGEST_PATH || path.contains('\0') {
+    if path.is_empty() || path.len() > MAX_PATH_LEN || path.contains('\0') {
         return Err(ListenAddressError::Path);
     }
     let mode = match option {
         None => None,
         Some(option) => {
             let unknown = || ListenAddressError::Option(option.into());
-            Some(mode(option.strip_prefix("mode=").ok_or_else(unknown)?)?)
+            Some(parse_mode(
+                option.strip_prefix("mode=").ok_or_else(unknown)?,
+            )?)
         }
     };
     Ok(ListenAddress::Unix {
@@ -147,7 +149,7 @@ fn unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
 }
 
 /// `660` and `0660`. Nothing above the nine bits: a socket is not set-user-id.
-fn mode(digits: &str) -> Result<u32, ListenAddressError> {
+fn parse_mode(digits: &str) -> Result<u32, ListenAddressError> {
     let wrong = || ListenAddressError::Mode(digits.into());
     if digits.len() < 3 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(wrong());
@@ -156,42 +158,42 @@ fn mode(digits: &str) -> Result<u32, ListenAddressError> {
     (mode <= 0o777).then_some(mode).ok_or_else(wrong)
 }
 
-fn tcp(text: &str) -> Result<ListenAddress, ListenAddressError> {
+fn parse_tcp(text: &str) -> Result<ListenAddress, ListenAddressError> {
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         let host = ListenHost::Ip(Ipv4Addr::LOCALHOST.into());
-        let port = port(text)?;
+        let port = parse_port(text)?;
         return Ok(ListenAddress::Tcp { host, port });
     }
     if let Some(rest) = text.strip_prefix('[') {
         let (inner, after) = rest
             .split_once(']')
             .ok_or_else(|| ListenAddressError::Ipv6(rest.into()))?;
-        let host = ipv6(inner)?;
+        let host = parse_ipv6(inner)?;
         let digits = after
             .strip_prefix(':')
             .ok_or_else(|| ListenAddressError::NoPort(text.into()))?;
-        let port = port(digits)?;
+        let port = parse_port(digits)?;
         return Ok(ListenAddress::Tcp { host, port });
     }
     let (host, digits) = text
         .rsplit_once(':')
         .ok_or_else(|| ListenAddressError::NoPort(text.into()))?;
     if host.contains(':') {
-        return Err(ListenAddressError::Brackets(text.into()));
+        return Err(ListenAddressError::UnbracketedIpv6(text.into()));
     }
     let host = match host {
-        "" | "*" => ListenHost::Every,
+        "" | "*" => ListenHost::Any,
         host => match host.parse::<Ipv4Addr>() {
             Ok(ip) => ListenHost::Ip(ip.into()),
-            Err(_) => name(host)?,
+            Err(_) => parse_name(host)?,
         },
     };
-    let port = port(digits)?;
+    let port = parse_port(digits)?;
     Ok(ListenAddress::Tcp { host, port })
 }
 
 /// With a zone (`fe80::1%eth0`) it is for the resolver to say which interface that is.
-fn ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
+fn parse_ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
     let wrong = || ListenAddressError::Ipv6(text.into());
     let (ip, zone) = match text.split_once('%') {
         None => (text, None),
@@ -200,26 +202,26 @@ fn ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
     let ip: Ipv6Addr = ip.parse().map_err(|_| wrong())?;
     match zone {
         None => Ok(ListenHost::Ip(ip.into())),
-        Some(zone) if is_word(zone) => Ok(ListenHost::Name(text.into())),
+        Some(zone) if is_plain_word(zone) => Ok(ListenHost::Name(text.into())),
         Some(_) => Err(wrong()),
     }
 }
 
 /// A name has a letter: what has none was meant as an address (`127.0.0.256`), and a resolver might make some other one of it.
-fn name(host: &str) -> Result<ListenHost, ListenAddressError> {
-    if is_word(host) && host.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+fn parse_name(host: &str) -> Result<ListenHost, ListenAddressError> {
+    if is_plain_word(host) && host.bytes().any(|byte| byte.is_ascii_alphabetic()) {
         Ok(ListenHost::Name(host.into()))
     } else {
         Err(ListenAddressError::Name(host.into()))
     }
 }
 
-fn is_word(text: &str) -> bool {
+fn is_plain_word(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     !text.is_empty() && text.len() <= 253 && text.bytes().all(plain)
 }
 
-fn port(digits: &str) -> Result<u16, ListenAddressError> {
+fn parse_port(digits: &str) -> Result<u16, ListenAddressError> {
     let wrong = || ListenAddressError::Port(digits.into());
     // `parse` would take a plus sign.
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -232,7 +234,7 @@ impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp { host, port } => match host {
-                ListenHost::Every => write!(f, ":{port}"),
+                ListenHost::Any => write!(f, ":{port}"),
                 ListenHost::Ip(IpAddr::V4(ip)) => write!(f, "{ip}:{port}"),
                 ListenHost::Ip(IpAddr::V6(ip)) => write!(f, "[{ip}]:{port}"),
                 ListenHost::Name(name) if name.contains(':') => write!(f, "[{name}]:{port}"),
@@ -266,7 +268,7 @@ mod tests {
     #[test]
     fn every_form_is_understood() {
         let every = |port| ListenAddress::Tcp {
-            host: ListenHost::Every,
+            host: ListenHost::Any,
             port,
         };
         let named = |name: &str, port| ListenAddress::Tcp {
@@ -320,8 +322,8 @@ mod tests {
             ("a:", E::Port("".into())),
             ("a:+1", E::Port("+1".into())),
             ("a:http", E::Port("http".into())),
-            ("::1", E::Brackets("::1".into())),
-            ("::1:8080", E::Brackets("::1:8080".into())),
+            ("::1", E::UnbracketedIpv6("::1".into())),
+            ("::1:8080", E::UnbracketedIpv6("::1:8080".into())),
             ("[::1", E::Ipv6("::1".into())),
             ("[localhost]:80", E::Ipv6("localhost".into())),
             ("[fe80::1%a b]:80", E::Ipv6(zone.into())),
@@ -341,7 +343,7 @@ mod tests {
         ] {
             assert_eq!(parsed(text), Err(error), "{text}");
         }
-        let long = format!("unix:/{}", "a".repeat(LONGEST_PATH));
+        let long = format!("unix:/{}", "a".repeat(MAX_PATH_LEN));
         assert_eq!(parsed(&long), Err(E::Path));
         assert!(parsed(&long[..long.len() - 1]).is_ok());
     }

@@ -161,16 +161,16 @@ pub fn bind(
             };
             let (listener, file) = unix::bind(path, *mode, options).map_err(|e| match e {
                 unix::UnixBindError::Io(source) => failed(source),
-                unix::UnixBindError::Running => ListenError::Running { path: path.clone() },
-                unix::UnixBindError::Foreign => ListenError::Foreign { path: path.clone() },
+                unix::UnixBindError::InUse => ListenError::SocketInUse { path: path.clone() },
+                unix::UnixBindError::NotASocket => ListenError::NotASocket { path: path.clone() },
             })?;
             let bound = BoundListener::duplicates(listener, Some(file), options).map_err(failed)?;
             Ok(vec![bound])
         }
         ListenAddress::Systemd { name } => {
-            let found = handed.pick(name.as_deref());
+            let found = handed.take_named(name.as_deref());
             if found.is_empty() {
-                return Err(ListenError::NotHanded {
+                return Err(ListenError::NotInherited {
                     address: address.clone(),
                     others: handed.names(),
                 });

@@ -11,7 +11,7 @@ use super::systemd::InheritedSocketsError;
 pub enum ListenError {
     /// Somebody listens there.
     #[error("{address} is taken by another server")]
-    Taken {
+    InUse {
         /// As it was asked for.
         address: ListenAddress,
     },
@@ -23,7 +23,7 @@ pub enum ListenError {
     },
     /// None of this machine's interfaces has that address.
     #[error("{address} is no address of this machine")]
-    NotHere {
+    NotLocal {
         /// As it was asked for.
         address: ListenAddress,
     },
@@ -37,19 +37,19 @@ pub enum ListenError {
     },
     /// A server answers at the socket's path.
     #[error("another server listens on {}", path.display())]
-    Running {
+    SocketInUse {
         /// The socket's file.
         path: PathBuf,
     },
     /// At the socket's path is something that is not ours to remove.
     #[error("{} is there already and is not a stream socket", path.display())]
-    Foreign {
+    NotASocket {
         /// What is there.
         path: PathBuf,
     },
     /// Whoever started us has handed over no such socket.
     #[error("{address}: no such socket was handed over")]
-    NotHanded {
+    NotInherited {
         /// As it was asked for.
         address: ListenAddress,
         /// The names of those that were, and that nobody has taken.
@@ -57,7 +57,7 @@ pub enum ListenError {
     },
     /// What was handed over cannot be used.
     #[error(transparent)]
-    Handed(#[from] InheritedSocketsError),
+    Inherited(#[from] InheritedSocketsError),
     /// Everything else that the system may say.
     #[error("cannot listen on {address}")]
     Io {
@@ -73,65 +73,65 @@ impl ListenError {
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::Taken { address } => Some(taken(address)),
+            Self::InUse { address } => Some(in_use_hint(address)),
             Self::Privileged { .. } => Some(
                 "ports below 1024 are the administrator's: take one above, let systemd open the socket, or \
                  `setcap cap_net_bind_service=+ep` the binary"
                     .into(),
             ),
-            Self::NotHere { .. } => Some(
+            Self::NotLocal { .. } => Some(
                 "`ip address` lists those it has; a port with nothing before the colon is every interface".into(),
             ),
             Self::Unresolved { .. } => {
                 Some("write an IP address, or a port with nothing before the colon for every interface".into())
             }
-            Self::Running { .. } => Some("is another haul running? stop it, or name another path".into()),
-            Self::Foreign { .. } => Some("it is left alone: remove it yourself, or name another path".into()),
-            Self::NotHanded { others, .. } if others.is_empty() => Some(
+            Self::SocketInUse { .. } => Some("is another haul running? stop it, or name another path".into()),
+            Self::NotASocket { .. } => Some("it is left alone: remove it yourself, or name another path".into()),
+            Self::NotInherited { others, .. } if others.is_empty() => Some(
                 "it is for services with a .socket unit; to try it: systemd-socket-activate -l 8080 haul serve ... -l systemd"
                     .into(),
             ),
-            Self::NotHanded { others, .. } => Some(format!("there are: {}", others.join(", "))),
+            Self::NotInherited { others, .. } => Some(format!("there are: {}", others.join(", "))),
             Self::Io { address, source } => io_hint(address, source),
-            Self::Handed(_) => None,
+            Self::Inherited(_) => None,
         }
     }
 
     /// What the system said of a TCP address.
-    pub(super) fn tcp(address: &ListenAddress, source: io::Error) -> Self {
+    pub(super) fn from_tcp(address: &ListenAddress, source: io::Error) -> Self {
         let privileged = matches!(address, ListenAddress::Tcp { port: 1..1024, .. });
         let address = address.clone();
         match source.kind() {
-            io::ErrorKind::AddrInUse => Self::Taken { address },
+            io::ErrorKind::AddrInUse => Self::InUse { address },
             io::ErrorKind::PermissionDenied if privileged => Self::Privileged { address },
-            _ if is_not_here(&source) => Self::NotHere { address },
+            _ if is_not_local(&source) => Self::NotLocal { address },
             _ => Self::Io { address, source },
         }
     }
 }
 
 /// Whether the machine lacks this address, or all of its family.
-pub(super) fn is_not_here(error: &io::Error) -> bool {
+pub(super) fn is_not_local(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::EADDRNOTAVAIL | libc::EAFNOSUPPORT)
     )
 }
 
-fn taken(address: &ListenAddress) -> String {
+fn in_use_hint(address: &ListenAddress) -> String {
     let mut text = String::from("stop it or take another port, 0 for any free one");
     if let ListenAddress::Tcp { host, port } = address {
         text = format!("{text}; `ss -ltnp sport = :{port}` shows who it is");
-        if is_every(host) {
+        if is_any(host) {
             text.push_str("; every interface includes IPv4, so that 0.0.0.0 beside it is too much");
         }
     }
     text
 }
 
-fn is_every(host: &ListenHost) -> bool {
+fn is_any(host: &ListenHost) -> bool {
     match host {
-        ListenHost::Every => true,
+        ListenHost::Any => true,
         ListenHost::Ip(ip) => ip.is_ipv6() && ip.is_unspecified(),
         ListenHost::Name(_) => false,
     }
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn said(address: &str, code: i32) -> ListenError {
-        ListenError::tcp(
+        ListenError::from_tcp(
             &address.parse().unwrap(),
             io::Error::from_raw_os_error(code),
         )
@@ -192,7 +192,7 @@ mod tests {
         ));
         assert!(matches!(
             said("192.0.2.1:80", libc::EADDRNOTAVAIL),
-            ListenError::NotHere { .. }
+            ListenError::NotLocal { .. }
         ));
         let files = said(":8080", libc::EMFILE).hint().unwrap();
         assert!(files.contains("ulimit"), "{files}");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 
 /// How long a manager that does not read may hold us up.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Tells the service manager how we are.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ pub struct ServiceManagerNotifier {
 impl ServiceManagerNotifier {
     /// Tells nobody.
     #[must_use]
-    pub const fn nobody() -> Self {
+    pub const fn none() -> Self {
         Self { socket: None }
     }
 
@@ -32,13 +32,13 @@ impl ServiceManagerNotifier {
     ///
     /// # Errors
     /// When there is no such socket, or it is of a kind that is not known here.
-    pub fn to(place: Option<&OsStr>) -> io::Result<Self> {
+    pub fn connect(place: Option<&OsStr>) -> io::Result<Self> {
         let Some(place) = place.filter(|place| !place.is_empty()) else {
-            return Ok(Self::nobody());
+            return Ok(Self::none());
         };
         let socket = UnixDatagram::unbound()?;
         socket.connect_addr(&address(place)?)?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(SEND_TIMEOUT))?;
         Ok(Self {
             socket: Some(socket),
         })
@@ -122,7 +122,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
-        let notify = ServiceManagerNotifier::to(Some(path.as_os_str())).unwrap();
+        let notify = ServiceManagerNotifier::connect(Some(path.as_os_str())).unwrap();
         notify.ready().unwrap();
         assert_eq!(heard(&manager), "READY=1");
         notify.status("3 connections\nREADY=0").unwrap();
@@ -147,7 +147,8 @@ mod tests {
         let name = format!("haul-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let manager = UnixDatagram::bind_addr(&address).unwrap();
-        let notify = ServiceManagerNotifier::to(Some(OsStr::new(&format!("@{name}")))).unwrap();
+        let notify =
+            ServiceManagerNotifier::connect(Some(OsStr::new(&format!("@{name}")))).unwrap();
         notify.ready().unwrap();
         assert_eq!(heard(&manager), "READY=1");
     }
@@ -155,7 +156,10 @@ mod tests {
     #[test]
     fn nobody_need_be_there() {
         for place in [None, Some(OsStr::new(""))] {
-            ServiceManagerNotifier::to(place).unwrap().ready().unwrap();
+            ServiceManagerNotifier::connect(place)
+                .unwrap()
+                .ready()
+                .unwrap();
         }
     }
 
@@ -163,8 +167,8 @@ mod tests {
     fn a_manager_that_is_not_there_is_told_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
-        assert!(ServiceManagerNotifier::to(Some(path.as_os_str())).is_err());
-        let error = ServiceManagerNotifier::to(Some(OsStr::new("vsock:2:1"))).unwrap_err();
+        assert!(ServiceManagerNotifier::connect(Some(path.as_os_str())).is_err());
+        let error = ServiceManagerNotifier::connect(Some(OsStr::new("vsock:2:1"))).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     }
 }

@@ -7,10 +7,10 @@
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::systemd::{InheritedSocketsError, promised};
+use super::systemd::{InheritedSocketsError, inherited_names};
 
 /// The number of the first of them (`SD_LISTEN_FDS_START`).
-const FIRST: RawFd = 3;
+const FIRST_DESCRIPTOR: RawFd = 3;
 
 /// Whether somebody owns them.
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -23,13 +23,13 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// When the environment does not make sense, a descriptor is not open, or they were taken before.
 pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, InheritedSocketsError> {
     let variable = |name: &str| std::env::var_os(name);
-    let Some(names) = promised(variable, std::process::id())? else {
+    let Some(names) = inherited_names(variable, std::process::id())? else {
         return Ok(Vec::new());
     };
     if TAKEN.swap(true, Ordering::AcqRel) {
-        return Err(InheritedSocketsError::Again);
+        return Err(InheritedSocketsError::AlreadyTaken);
     }
-    for (number, name) in (FIRST..).zip(&names) {
+    for (number, name) in (FIRST_DESCRIPTOR..).zip(&names) {
         // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
         if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
             return Err(InheritedSocketsError::NotOpen { number });
@@ -44,7 +44,7 @@ pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, InheritedSocketsError> {
         // when the process began, so that nothing opened since has got its number, and `TAKEN` lets one caller come here.
         (name, unsafe { OwnedFd::from_raw_fd(number) })
     };
-    Ok((FIRST..).zip(names).map(own).collect())
+    Ok((FIRST_DESCRIPTOR..).zip(names).map(own).collect())
 }
 
 /// Whether a number is that of a socket that listens.

@@ -13,10 +13,10 @@ use socket2::{Domain, Socket, Type};
 
 use super::bind::Listener;
 use super::sys;
-use super::tcp::bequeath;
+use super::tcp::set_inherited_options;
 
 /// What a socket without a name is called, by custom.
-const NAMELESS: &str = "unknown";
+const DEFAULT_NAME: &str = "unknown";
 
 /// The sockets that were handed over and that nobody has taken yet. Those that are left are closed when this is dropped.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub enum InheritedSocketsError {
     },
     /// They belong to whoever took them first.
     #[error("the sockets that were handed over were taken before")]
-    Again,
+    AlreadyTaken,
     /// What was promised is not there.
     #[error("descriptor {number} was to be handed over and is not open")]
     NotOpen {
@@ -78,7 +78,7 @@ impl InheritedSockets {
     pub fn take() -> Result<Self, InheritedSocketsError> {
         let mut sockets = Vec::new();
         for (name, descriptor) in sys::take()? {
-            let listener = listener(&name, descriptor)?;
+            let listener = to_listener(&name, descriptor)?;
             sockets.push((name, listener));
         }
         Ok(Self { sockets })
@@ -91,7 +91,7 @@ impl InheritedSockets {
     }
 
     /// Those of a name, or all.
-    pub(super) fn pick(&mut self, wanted: Option<&str>) -> Vec<Listener> {
+    pub(super) fn take_named(&mut self, wanted: Option<&str>) -> Vec<Listener> {
         let meant = |name: &str| wanted.is_none_or(|wanted| wanted == name);
         let picked = self.sockets.extract_if(.., |(name, _)| meant(name));
         picked.map(|(_, listener)| listener).collect()
@@ -99,7 +99,7 @@ impl InheritedSockets {
 }
 
 /// The names of what was promised to this process: as many as there are descriptors. None when nothing was.
-pub(super) fn promised(
+pub(super) fn inherited_names(
     variable: impl Fn(&str) -> Option<OsString>,
     own_pid: u32,
 ) -> Result<Option<Vec<String>>, InheritedSocketsError> {
@@ -108,7 +108,9 @@ pub(super) fn promised(
             return Ok(None);
         };
         let number = value.to_str().and_then(|text| text.parse().ok());
-        number.map(Some).ok_or_else(|| wrong(name, value))
+        number
+            .map(Some)
+            .ok_or_else(|| environment_error(name, value))
     };
     if number("LISTEN_PID")? != Some(own_pid) {
         return Ok(None);
@@ -118,9 +120,10 @@ pub(super) fn promised(
     };
     // More than a process may open is no count of descriptors, and would only cost memory.
     let plausible = usize::try_from(count).ok().filter(|count| *count <= 65_536);
-    let count = plausible.ok_or_else(|| wrong("LISTEN_FDS", count.to_string().into()))?;
+    let count =
+        plausible.ok_or_else(|| environment_error("LISTEN_FDS", count.to_string().into()))?;
     let Some(value) = variable("LISTEN_FDNAMES") else {
-        return Ok(Some(vec![NAMELESS.to_owned(); count]));
+        return Ok(Some(vec![DEFAULT_NAME.to_owned(); count]));
     };
     let names: Vec<_> = value
         .to_string_lossy()
@@ -128,12 +131,12 @@ pub(super) fn promised(
         .map(ToOwned::to_owned)
         .collect();
     if names.len() != count {
-        return Err(wrong("LISTEN_FDNAMES", value));
+        return Err(environment_error("LISTEN_FDNAMES", value));
     }
     Ok(Some(names))
 }
 
-fn wrong(variable: &'static str, value: OsString) -> InheritedSocketsError {
+fn environment_error(variable: &'static str, value: OsString) -> InheritedSocketsError {
     InheritedSocketsError::Environment {
         variable,
         value: value.to_string_lossy().into_owned(),
@@ -141,7 +144,7 @@ fn wrong(variable: &'static str, value: OsString) -> InheritedSocketsError {
 }
 
 /// A listener of what was handed over, set up as our own are.
-fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, InheritedSocketsError> {
+fn to_listener(name: &str, descriptor: OwnedFd) -> Result<Listener, InheritedSocketsError> {
     let failed = |source| InheritedSocketsError::Io {
         name: name.to_owned(),
         source,
@@ -160,7 +163,7 @@ fn listener(name: &str, descriptor: OwnedFd) -> Result<Listener, InheritedSocket
     if socket.domain().map_err(failed)? == Domain::UNIX {
         return Ok(Listener::Unix(socket.into()));
     }
-    bequeath(&socket).map_err(failed)?;
+    set_inherited_options(&socket).map_err(failed)?;
     Ok(Listener::Tcp(socket.into()))
 }
 
@@ -178,11 +181,11 @@ mod tests {
 
     fn said(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, InheritedSocketsError> {
         let variables: HashMap<_, _> = variables.iter().copied().collect();
-        promised(|name| variables.get(name).map(Into::into), 42)
+        inherited_names(|name| variables.get(name).map(Into::into), 42)
     }
 
     fn handed(name: &str, descriptor: impl Into<OwnedFd>) -> InheritedSockets {
-        let listener = listener(name, descriptor.into()).unwrap();
+        let listener = to_listener(name, descriptor.into()).unwrap();
         InheritedSockets {
             sockets: vec![(name.into(), listener)],
         }
@@ -233,7 +236,7 @@ mod tests {
         let connected = TcpStream::connect(server.local_addr().unwrap()).unwrap();
         let file = File::open("/dev/null").unwrap();
         for descriptor in [OwnedFd::from(udp), connected.into(), file.into()] {
-            let error = listener("web", descriptor).unwrap_err();
+            let error = to_listener("web", descriptor).unwrap_err();
             assert!(
                 matches!(error, InheritedSocketsError::NotListening { .. }),
                 "{error:?}"
@@ -263,7 +266,7 @@ mod tests {
         assert!(last.accept().unwrap().0.nodelay().unwrap() || !cfg!(target_os = "linux"));
         assert_eq!(last.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
         let error = bind(&"systemd".parse().unwrap(), &options, &mut handed).unwrap_err();
-        assert!(matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty()));
+        assert!(matches!(&error, ListenError::NotInherited { others, .. } if others.is_empty()));
         assert!(error.hint().unwrap().contains(".socket"));
     }
 
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(handed.names(), ["web", "admin"]);
         assert!(matches!(
             InheritedSockets::take(),
-            Err(InheritedSocketsError::Again)
+            Err(InheritedSocketsError::AlreadyTaken)
         ));
         for (name, listener) in handed.sockets.drain(..) {
             match listener {

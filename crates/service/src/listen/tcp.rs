@@ -11,10 +11,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::address::{ListenAddress, ListenHost};
 use super::bind::{BindOptions, BoundAddress, BoundListener, Listener};
-use super::error::{ListenError, is_not_here};
+use super::error::{ListenError, is_not_local};
 
 /// How often a port that was free on one address and taken on the next is given up for another.
-const TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 /// Listens on all that a host means.
 pub(super) fn bind(
@@ -25,15 +25,17 @@ pub(super) fn bind(
 ) -> Result<Vec<BoundListener>, ListenError> {
     let candidates = match host {
         ListenHost::Ip(ip) => vec![SocketAddr::new(*ip, port)],
-        ListenHost::Every => return every(port, options).map_err(|e| ListenError::tcp(address, e)),
+        ListenHost::Any => {
+            return bind_any(port, options).map_err(|e| ListenError::from_tcp(address, e));
+        }
         ListenHost::Name(name) => resolve(address, name, port)?,
     };
-    let mut left = TRIES;
+    let mut left = MAX_TRIES;
     loop {
         left -= 1;
-        match all(&candidates, options) {
+        match bind_all(&candidates, options) {
             Err(error) if port == 0 && left > 0 && error.kind() == io::ErrorKind::AddrInUse => {}
-            other => return other.map_err(|e| ListenError::tcp(address, e)),
+            other => return other.map_err(|e| ListenError::from_tcp(address, e)),
         }
     }
 }
@@ -59,11 +61,11 @@ fn resolve(address: &ListenAddress, name: &str, port: u16) -> Result<Vec<SocketA
 }
 
 /// IPv6 takes IPv4 too; where there is no IPv6, IPv4 is all there is.
-fn every(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> {
+fn bind_any(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> {
     let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
     let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
-    let bound = match group(v6, options) {
-        Err(error) if is_not_here(&error) => group(v4, options)?,
+    let bound = match bind_group(v6, options) {
+        Err(error) if is_not_local(&error) => bind_group(v4, options)?,
         other => other?,
     };
     Ok(vec![bound])
@@ -71,7 +73,7 @@ fn every(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> {
 
 /// All addresses of a name, on one port. One that this machine lacks is left out if it has another: `localhost` is `::1` also
 /// where IPv6 is switched off.
-fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<BoundListener>> {
+fn bind_all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<BoundListener>> {
     let mut found: Vec<BoundListener> = Vec::new();
     let mut lacking = None;
     for candidate in candidates {
@@ -79,9 +81,9 @@ fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<Bound
         if let Some(BoundAddress::Tcp(first)) = found.first().map(|bound| &bound.local) {
             candidate.set_port(first.port());
         }
-        match group(candidate, options) {
+        match bind_group(candidate, options) {
             Ok(bound) => found.push(bound),
-            Err(error) if is_not_here(&error) => lacking = Some(error),
+            Err(error) if is_not_local(&error) => lacking = Some(error),
             Err(error) => return Err(error),
         }
     }
@@ -92,19 +94,19 @@ fn all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<Bound
 }
 
 /// As many sockets of one address as were asked for. When that is any port, the first finds it for the others.
-fn group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundListener> {
+fn bind_group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundListener> {
     let many = options.sockets.get() > 1;
     if many && address.port() != 0 {
-        drop(bound(address, false)?);
+        drop(bind_socket(address, false)?);
     }
-    let first = bound(address, many)?;
+    let first = bind_socket(address, many)?;
     let local = first
         .local_addr()?
         .as_socket()
         .ok_or(io::ErrorKind::AddrNotAvailable)?;
     let mut sockets = vec![first];
     for _ in 1..options.sockets.get() {
-        sockets.push(bound(local, true)?);
+        sockets.push(bind_socket(local, true)?);
     }
     let mut listeners = Vec::with_capacity(sockets.len());
     for socket in sockets {
@@ -118,7 +120,7 @@ fn group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundListener
     })
 }
 
-fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -135,7 +137,7 @@ fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     socket.bind(&address.into())?;
-    bequeath(&socket)?;
+    set_inherited_options(&socket)?;
     Ok(socket)
 }
 
@@ -143,7 +145,7 @@ fn bound(address: SocketAddr, shared: bool) -> io::Result<Socket> {
 ///
 /// Small writes go out at once. On loopback there is no link that could be too slow: BBR, which paces what it sends, only makes timers of it,
 /// and a third of the sender's time goes there. The algorithm in its place is on every system.
-pub(super) fn bequeath(socket: &Socket) -> io::Result<()> {
+pub(super) fn set_inherited_options(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
     #[cfg(target_os = "linux")]
     if let Some(address) = socket.local_addr()?.as_socket()
@@ -275,7 +277,7 @@ mod tests {
             let bound = one("127.0.0.1:0", first);
             let error = listening(&place(&bound).to_string(), second).unwrap_err();
             assert!(
-                matches!(error, ListenError::Taken { .. }),
+                matches!(error, ListenError::InUse { .. }),
                 "{first} {second}: {error:?}"
             );
         }
@@ -325,9 +327,9 @@ mod tests {
         // All of 127/8 is this machine's.
         let candidates = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"];
         let candidates = candidates.map(|text| text.parse().unwrap());
-        let all = || all(&candidates, &BindOptions::default());
+        let all = || bind_all(&candidates, &BindOptions::default());
         // Taken on one of them by chance, as in `bind`.
-        let bound = (0..TRIES).find_map(|_| all().ok()).unwrap();
+        let bound = (0..MAX_TRIES).find_map(|_| all().ok()).unwrap();
         let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
         assert_eq!((bound.len(), ports.len()), (3, 1), "{bound:?}");
     }
@@ -336,9 +338,9 @@ mod tests {
     fn an_address_of_another_machine_is_told_and_one_of_several_is_left_out() {
         // TEST-NET-1, RFC 5737.
         let error = listening("192.0.2.1:0", 1).unwrap_err();
-        assert!(matches!(error, ListenError::NotHere { .. }), "{error:?}");
+        assert!(matches!(error, ListenError::NotLocal { .. }), "{error:?}");
         let candidates = ["192.0.2.1:0", "127.0.0.1:0"].map(|text| text.parse().unwrap());
-        let bound = all(&candidates, &BindOptions::default()).unwrap();
+        let bound = bind_all(&candidates, &BindOptions::default()).unwrap();
         assert_eq!(bound.len(), 1);
         let error = listening("no-such-host.invalid:0", 1).unwrap_err();
         assert!(matches!(error, ListenError::Unresolved { .. }), "{error:?}");

@@ -33,7 +33,7 @@ impl SocketFile {
 
     /// Whether it is still there, and no other has taken its name.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| SocketFileIdentity::of(&metadata) == self.identity)
     }
@@ -41,7 +41,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let Err(error) = remove(&self.path, self.identity) {
+        if let Err(error) = remove_if(&self.path, self.identity) {
             tracing::warn!(path = %self.path.display(), %error, "a socket's file could not be removed");
         }
     }
@@ -51,9 +51,9 @@ impl Drop for SocketFile {
 #[derive(Debug)]
 pub(super) enum UnixBindError {
     /// A server answers there.
-    Running,
+    InUse,
     /// It is no socket of our kind.
-    Foreign,
+    NotASocket,
     /// All else.
     Io(io::Error),
 }
@@ -78,10 +78,10 @@ pub(super) fn bind(
         if error.kind() != io::ErrorKind::AddrInUse {
             return Err(error.into());
         }
-        remove(&path, leftover(&path, &address)?)?;
+        remove_if(&path, stale_identity(&path, &address)?)?;
         // In the way again: somebody was faster, and runs.
         socket.bind(&address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => UnixBindError::Running,
+            io::ErrorKind::AddrInUse => UnixBindError::InUse,
             _ => error.into(),
         })?;
     }
@@ -96,10 +96,10 @@ pub(super) fn bind(
 }
 
 /// Which file is in the way, if it is a socket that nobody listens on.
-fn leftover(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity, UnixBindError> {
+fn stale_identity(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity, UnixBindError> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.file_type().is_socket() {
-        return Err(UnixBindError::Foreign);
+        return Err(UnixBindError::NotASocket);
     }
     let asking = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // A server whose queue is full must not keep us waiting.
@@ -107,17 +107,17 @@ fn leftover(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity, UnixB
     match asking.connect(address) {
         Err(error) => match error.raw_os_error() {
             Some(libc::ECONNREFUSED) => Ok(SocketFileIdentity::of(&metadata)),
-            Some(libc::EAGAIN) => Err(UnixBindError::Running),
+            Some(libc::EAGAIN) => Err(UnixBindError::InUse),
             // A socket for datagrams.
-            Some(libc::EPROTOTYPE) => Err(UnixBindError::Foreign),
+            Some(libc::EPROTOTYPE) => Err(UnixBindError::NotASocket),
             _ => Err(error.into()),
         },
-        Ok(()) => Err(UnixBindError::Running),
+        Ok(()) => Err(UnixBindError::InUse),
     }
 }
 
 /// Removes a file if it is the one that was meant. None there is well too.
-fn remove(path: &Path, meant: SocketFileIdentity) -> io::Result<()> {
+fn remove_if(path: &Path, meant: SocketFileIdentity) -> io::Result<()> {
     let gone = match fs::symlink_metadata(path) {
         Ok(metadata) if SocketFileIdentity::of(&metadata) == meant => fs::remove_file(path),
         Ok(_) => Ok(()),
@@ -135,7 +135,7 @@ fn remove(path: &Path, meant: SocketFileIdentity) -> io::Result<()> {
 struct SocketFileIdentity {
     device: u64,
     inode: u64,
-    made: (i64, i64),
+    created: (i64, i64),
 }
 
 impl SocketFileIdentity {
@@ -143,7 +143,7 @@ impl SocketFileIdentity {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
-            made: (metadata.mtime(), metadata.mtime_nsec()),
+            created: (metadata.mtime(), metadata.mtime_nsec()),
         }
     }
 }
@@ -228,7 +228,10 @@ mod tests {
         // The first of these fills the queue.
         for _ in 0..3 {
             let error = listening(&path, None).unwrap_err();
-            assert!(matches!(error, ListenError::Running { .. }), "{error:?}");
+            assert!(
+                matches!(error, ListenError::SocketInUse { .. }),
+                "{error:?}"
+            );
             assert!(error.hint().unwrap().contains("running?"));
         }
         let running: UnixListener = running.into();
@@ -251,7 +254,7 @@ mod tests {
         for path in [&file, &folder, &link, &datagrams] {
             let error = listening(path, None).unwrap_err();
             assert!(
-                matches!(error, ListenError::Foreign { .. }),
+                matches!(error, ListenError::NotASocket { .. }),
                 "{path:?}: {error:?}"
             );
             assert!(path.symlink_metadata().is_ok());
@@ -278,8 +281,8 @@ mod tests {
         let path = directory.path().join("a.sock");
         let bound = listening(&path, None).unwrap();
         let mut other = bound.file.as_ref().unwrap().identity;
-        other.made.1 ^= 1;
-        remove(&path, other).unwrap();
+        other.created.1 ^= 1;
+        remove_if(&path, other).unwrap();
         assert!(path.exists());
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// Something that has numbers to tell.
 pub trait MetricSource: Send + Sync {
     /// Writes its families. It may read a file or two of `/proc`, so it is not called on a reactor.
-    fn tell(&self, out: &mut MetricsText);
+    fn write_metrics(&self, out: &mut MetricsText);
 }
 
 /// All that some sources tell, as one text.
@@ -14,7 +14,7 @@ pub trait MetricSource: Send + Sync {
 pub fn render(sources: &[Arc<dyn MetricSource>]) -> String {
     let mut out = MetricsText::default();
     for source in sources {
-        source.tell(&mut out);
+        source.write_metrics(&mut out);
     }
     out.into_text()
 }
@@ -138,7 +138,7 @@ mod tests {
     fn sources_are_told_one_after_the_other() {
         struct Named(&'static str);
         impl MetricSource for Named {
-            fn tell(&self, out: &mut MetricsText) {
+            fn write_metrics(&self, out: &mut MetricsText) {
                 out.single(self.0, MetricKind::Gauge, "One.", 1);
             }
         }

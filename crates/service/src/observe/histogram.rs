@@ -30,16 +30,16 @@ const BOUNDS: [u64; 20] = [
 ];
 
 /// The counter of what is above all bounds.
-const ABOVE: usize = BOUNDS.len();
+const OVERFLOW: usize = BOUNDS.len();
 
 /// The counter of the sum, in microseconds: nanoseconds would wrap within weeks where thousands of bodies are under way.
-const MICROS: usize = ABOVE + 1;
+const SUM_MICROS: usize = OVERFLOW + 1;
 
 /// Durations, counted in buckets.
 #[derive(Debug, Default)]
 pub struct DurationHistogram {
     /// A counter for each bucket, those above, and the sum.
-    counters: ShardedCounters<{ MICROS + 1 }>,
+    counters: ShardedCounters<{ SUM_MICROS + 1 }>,
 }
 
 impl DurationHistogram {
@@ -49,11 +49,12 @@ impl DurationHistogram {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.counters.add(bucket(nanos), 1);
         // To the nearest: cut off, small answers would seem a few per cent faster than they are.
-        self.counters.add(MICROS, nanos.saturating_add(500) / 1_000);
+        self.counters
+            .add(SUM_MICROS, nanos.saturating_add(500) / 1_000);
     }
 
     /// Writes them as one family.
-    pub fn tell(&self, name: &str, help: &str, out: &mut MetricsText) {
+    pub fn write_metrics(&self, name: &str, help: &str, out: &mut MetricsText) {
         let mut family = out.family(name, MetricKind::Histogram, help);
         let mut count = 0;
         for (at, bound) in BOUNDS.iter().enumerate() {
@@ -61,9 +62,9 @@ impl DurationHistogram {
             let bound = seconds(bound / 1_000).to_string();
             family.suffixed("_bucket", &[("le", &bound)], count);
         }
-        count += self.counters.sum(ABOVE);
+        count += self.counters.sum(OVERFLOW);
         family.suffixed("_bucket", &[("le", "+Inf")], count);
-        family.suffixed("_sum", &[], seconds(self.counters.sum(MICROS)));
+        family.suffixed("_sum", &[], seconds(self.counters.sum(SUM_MICROS)));
         // The same number as the last bucket's, whatever was counted meanwhile.
         family.suffixed("_count", &[], count);
     }
@@ -88,9 +89,9 @@ mod tests {
         assert_eq!(bucket(0), 0);
         assert_eq!(bucket(50_000), 0);
         assert_eq!(bucket(50_001), 1);
-        assert_eq!(bucket(60_000_000_000), ABOVE - 1);
-        assert_eq!(bucket(60_000_000_001), ABOVE);
-        assert_eq!(bucket(u64::MAX), ABOVE);
+        assert_eq!(bucket(60_000_000_000), OVERFLOW - 1);
+        assert_eq!(bucket(60_000_000_001), OVERFLOW);
+        assert_eq!(bucket(u64::MAX), OVERFLOW);
     }
 
     #[test]
@@ -100,7 +101,7 @@ mod tests {
             histogram.observe(Duration::from_micros(micros));
         }
         let mut out = MetricsText::default();
-        histogram.tell("t_seconds", "Time.", &mut out);
+        histogram.write_metrics("t_seconds", "Time.", &mut out);
         let text = out.text();
         assert!(text.starts_with("# HELP t_seconds Time.\n# TYPE t_seconds histogram\n"));
         for line in [
@@ -123,8 +124,8 @@ mod tests {
         let histogram = DurationHistogram::default();
         histogram.observe(Duration::from_nanos(1_499));
         histogram.observe(Duration::from_nanos(1_500));
-        assert_eq!(histogram.counters.sum(MICROS), 3);
+        assert_eq!(histogram.counters.sum(SUM_MICROS), 3);
         histogram.observe(Duration::MAX);
-        assert_eq!(histogram.counters.sum(ABOVE), 1);
+        assert_eq!(histogram.counters.sum(OVERFLOW), 1);
     }
 }

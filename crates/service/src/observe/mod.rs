@@ -16,15 +16,15 @@ mod exposition;
 mod failure_reports;
 mod histogram;
 mod log;
-mod moment;
 mod process;
 mod sharded;
+mod timestamp;
 
 pub use admin::{AdminEndpoint, AdminPage, serve_admin};
 pub use exposition::{MetricFamily, MetricKind, MetricSource, MetricsText, render};
 pub use failure_reports::FailureReports;
 pub use histogram::DurationHistogram;
 pub use log::{LineLog, LogError, LogNotice, LogOptions, LogSink, LogTarget};
-pub use moment::{UtcTimestamp, number};
 pub use process::ProcessMetrics;
 pub use sharded::ShardedCounters;
+pub use timestamp::{UtcTimestamp, write_number};

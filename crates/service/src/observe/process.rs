@@ -11,8 +11,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{MetricKind, MetricSource, MetricsText};
 
 /// Where Linux tells of a process.
-const STATUS: &str = "/proc/self/status";
-const DESCRIPTORS: &str = "/proc/self/fd";
+const STATUS_FILE: &str = "/proc/self/status";
+const DESCRIPTOR_FOLDER: &str = "/proc/self/fd";
 
 /// The process this is.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ impl ProcessMetrics {
 }
 
 impl MetricSource for ProcessMetrics {
-    fn tell(&self, out: &mut MetricsText) {
+    fn write_metrics(&self, out: &mut MetricsText) {
         use MetricKind::{Counter, Gauge};
         let help = "What is running.";
         let mut family = out.family("haul_build_info", Gauge, help);
@@ -54,7 +54,7 @@ impl MetricSource for ProcessMetrics {
         if let Some(most) = getrlimit(Resource::Nofile).current {
             out.single("process_max_fds", Gauge, "Most descriptors.", most);
         }
-        let status = fs::read_to_string(STATUS).unwrap_or_default();
+        let status = fs::read_to_string(STATUS_FILE).unwrap_or_default();
         for (name, field, help) in [
             ("process_resident_memory_bytes", "VmRSS:", "Memory in use."),
             ("process_virtual_memory_bytes", "VmSize:", "Memory mapped."),
@@ -73,11 +73,11 @@ fn processor_time() -> Duration {
 /// How many descriptors are open. The directory's length says it since Linux 6.2; before that its entries are counted, of which
 /// the counting itself has one.
 fn open_descriptors() -> Option<u64> {
-    let told = fs::metadata(DESCRIPTORS).ok()?.len();
+    let told = fs::metadata(DESCRIPTOR_FOLDER).ok()?.len();
     if told > 0 {
         return Some(told);
     }
-    let entries = fs::read_dir(DESCRIPTORS).ok()?.count();
+    let entries = fs::read_dir(DESCRIPTOR_FOLDER).ok()?.count();
     u64::try_from(entries).ok()?.checked_sub(1)
 }
 
@@ -96,7 +96,7 @@ mod tests {
     fn a_process_tells_of_itself() {
         let mut out = MetricsText::default();
         let started = UNIX_EPOCH + Duration::from_millis(1_500);
-        ProcessMetrics::new(started, "1.2.3").tell(&mut out);
+        ProcessMetrics::new(started, "1.2.3").write_metrics(&mut out);
         let text = out.text();
         assert!(text.contains("\nhaul_build_info{version=\"1.2.3\"} 1\n"));
         assert!(text.contains("\nprocess_start_time_seconds 1.5\n"));

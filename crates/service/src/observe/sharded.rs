@@ -7,12 +7,12 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Most shards: beyond this, threads share, and memory does not grow with the machine.
-const MOST_SHARDS: usize = 64;
+const MAX_SHARDS: usize = 64;
 
 /// How many shards suit this machine: two for each core, so that threads beside the reactors seldom meet them.
-pub(super) fn shards() -> usize {
+pub(super) fn shard_count() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    (cores * 2).next_power_of_two().min(MOST_SHARDS)
+    (cores * 2).next_power_of_two().min(MAX_SHARDS)
 }
 
 /// The number of this thread, by which it chooses its shards: counted up as threads first ask.
@@ -42,7 +42,7 @@ impl<const N: usize> ShardedCounters<N> {
     pub fn new() -> Self {
         let shard = |_| CounterShard([const { AtomicU64::new(0) }; N]);
         Self {
-            shards: (0..shards()).map(shard).collect(),
+            shards: (0..shard_count()).map(shard).collect(),
         }
     }
 
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn shards_are_powers_of_two_on_lines_of_their_own() {
-        assert!(shards().is_power_of_two() && shards() <= MOST_SHARDS);
+        assert!(shard_count().is_power_of_two() && shard_count() <= MAX_SHARDS);
         assert_eq!(size_of::<CounterShard<3>>(), 128);
         assert_eq!(size_of::<CounterShard<17>>(), 256);
     }
@@ -90,7 +90,7 @@ mod tests {
     fn what_many_threads_add_is_all_there() {
         let counters = ShardedCounters::<2>::new();
         // More threads than shards, so that some share.
-        let threads = MOST_SHARDS as u64 + 7;
+        let threads = MAX_SHARDS as u64 + 7;
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {

@@ -9,7 +9,7 @@ pub(crate) fn listen_address(text: &str) -> Result<ListenAddress, ValueError> {
     text.parse().map_err(|error: ListenAddressError| {
         let message = match &error {
             _ if text.contains('@') => ValueError::new("this is not an address to listen on"),
-            ListenAddressError::Brackets(_) => {
+            ListenAddressError::UnbracketedIpv6(_) => {
                 ValueError::new("several colons: write an IPv6 address in brackets")
             }
             _ => ValueError::new(error.to_string()),

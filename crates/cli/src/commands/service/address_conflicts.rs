@@ -11,8 +11,8 @@ use super::command_error::CommandError;
 pub(crate) fn is_taken_by_this_process(error: &ListenError, locals: &[BoundAddress]) -> bool {
     let is_among = |address: &ListenAddress| locals.iter().any(|local| conflicts(address, local));
     match error {
-        ListenError::Taken { address } => is_among(address),
-        ListenError::Running { path } => is_among(&ListenAddress::Unix {
+        ListenError::InUse { address } => is_among(address),
+        ListenError::SocketInUse { path } => is_among(&ListenAddress::Unix {
             path: path.clone(),
             mode: None,
         }),
@@ -33,7 +33,7 @@ pub(crate) fn conflicts(address: &ListenAddress, local: &BoundAddress) -> bool {
                     let host = host.to_canonical();
                     covers(host, ip) || covers(ip, host)
                 }
-                ListenHost::Every | ListenHost::Name(_) => true,
+                ListenHost::Any | ListenHost::Name(_) => true,
             };
             *port == local.port() && meets
         }

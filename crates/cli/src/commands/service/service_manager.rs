@@ -9,9 +9,9 @@ use crate::message::{print_line, warning_text};
 /// The service manager, if it wants to be notified.
 pub(crate) fn service_manager_notifier() -> ServiceManagerNotifier {
     let socket = std::env::var_os("NOTIFY_SOCKET");
-    ServiceManagerNotifier::to(socket.as_deref()).unwrap_or_else(|error| {
+    ServiceManagerNotifier::connect(socket.as_deref()).unwrap_or_else(|error| {
         warn_if_not_notified(Err(error));
-        ServiceManagerNotifier::nobody()
+        ServiceManagerNotifier::none()
     })
 }
 

@@ -243,7 +243,7 @@ fn missing_socket<'a>(
         let is_meant = |name: &str| wanted.as_deref().is_none_or(|wanted| wanted == name);
         let count_before = names.len();
         names.retain(|name| !is_meant(name));
-        (names.len() == count_before).then(|| ListenError::NotHanded {
+        (names.len() == count_before).then(|| ListenError::NotInherited {
             address: address.clone(),
             others: names.clone(),
         })
@@ -252,7 +252,8 @@ fn missing_socket<'a>(
 
 /// The error about an address that haul cannot listen on.
 fn listen_error(error: ListenError) -> CommandError {
-    let is_nothing = matches!(&error, ListenError::NotHanded { others, .. } if others.is_empty());
+    let is_nothing =
+        matches!(&error, ListenError::NotInherited { others, .. } if others.is_empty());
     let command_error = CommandError::from(error);
     match is_nothing {
         true => command_error.with_hint(
@@ -273,7 +274,7 @@ mod tests {
                 wanted.iter().map(|text| text.parse().unwrap()).collect();
             let names = there.iter().map(ToString::to_string).collect();
             missing_socket(&wanted, names).map(|error| match error {
-                ListenError::NotHanded { address, others } => (address.to_string(), others),
+                ListenError::NotInherited { address, others } => (address.to_string(), others),
                 other => panic!("{other:?}"),
             })
         };

@@ -74,7 +74,7 @@ pub(super) fn query_address(
         ListenAddress::Tcp { host, port } => (host, *port),
     };
     let host = match host {
-        ListenHost::Every => "127.0.0.1".to_owned(),
+        ListenHost::Any => "127.0.0.1".to_owned(),
         ListenHost::Ip(ip) => ip.to_string(),
         ListenHost::Name(name) => name.clone(),
     };

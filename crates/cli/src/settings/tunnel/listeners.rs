@@ -59,7 +59,7 @@ fn overlap(a: &ListenAddress, b: &ListenAddress) -> bool {
 /// Whether one is all that the other is among.
 fn includes(all: &ListenHost, one: &ListenHost) -> bool {
     match (all, one) {
-        (ListenHost::Every, _) => true,
+        (ListenHost::Any, _) => true,
         (ListenHost::Ip(all), ListenHost::Ip(one)) => {
             all.is_unspecified() && (all.is_ipv6() || one.is_ipv4())
         }
@@ -102,7 +102,7 @@ fn wrong_spec(number: usize, error: &TunnelSpecError) -> SettingError {
         }
         TunnelSpecError::Url => "this is a URL, and no tunnel: a proxy is named by -p".to_owned(),
         // Whose colons those are cannot be told.
-        TunnelSpecError::Listener(ListenAddressError::Brackets(_)) => {
+        TunnelSpecError::Listener(ListenAddressError::UnbracketedIpv6(_)) => {
             "several colons, and no brackets around an IPv6 address".to_owned()
         }
         TunnelSpecError::Listener(ListenAddressError::NoPort(_)) => {

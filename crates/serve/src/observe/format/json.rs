@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use haul_service::observe::{UtcTimestamp, number};
+use haul_service::observe::{UtcTimestamp, write_number};
 
 use super::{MAX_FIELD_BYTES, redacted_referer, shown_request_target, version_name};
 use crate::observe::AccessRecord;
@@ -11,7 +11,7 @@ use crate::observe::AccessRecord;
 /// have the same keys.
 pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     line.extend_from_slice(b"{\"time\":\"");
-    UtcTimestamp::from(record.time).rfc3339(line);
+    UtcTimestamp::from(record.time).write_rfc3339(line);
     line.extend_from_slice(b"\",\"peer\":");
     match record.peer {
         // Writing to a `Vec` cannot fail.
@@ -26,15 +26,15 @@ pub(super) fn write_json(record: &AccessRecord, line: &mut Vec<u8>) {
     let version = method.map(|_| version_name(record.version));
     write_json_field(",\"version\":", version, line);
     line.extend_from_slice(b",\"status\":");
-    number(line, u64::from(record.status.as_u16()), 3);
+    write_number(line, u64::from(record.status.as_u16()), 3);
     line.extend_from_slice(b",\"sent\":");
-    number(line, record.sent, 0);
+    write_number(line, record.sent, 0);
     line.extend_from_slice(b",\"received\":");
-    number(line, record.received, 0);
+    write_number(line, record.received, 0);
     line.extend_from_slice(b",\"seconds\":");
-    number(line, record.duration.as_secs(), 0);
+    write_number(line, record.duration.as_secs(), 0);
     line.push(b'.');
-    number(line, u64::from(record.duration.subsec_micros()), 6);
+    write_number(line, u64::from(record.duration.subsec_micros()), 6);
     let referer = record.referer.as_ref().map(redacted_referer);
     write_json_field(",\"referer\":", referer.as_deref(), line);
     let agent = record.user_agent.as_ref();

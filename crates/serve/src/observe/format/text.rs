@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use haul_service::observe::{UtcTimestamp, number};
+use haul_service::observe::{UtcTimestamp, write_number};
 
 use super::{MAX_FIELD_BYTES, redacted_referer, shown_request_target, version_name};
 use crate::observe::AccessRecord;
@@ -25,7 +25,7 @@ pub(super) fn write_common(record: &AccessRecord, line: &mut Vec<u8>) {
         None => line.extend_from_slice(ABSENT),
     }
     line.extend_from_slice(b" [");
-    UtcTimestamp::from(record.time).common(line);
+    UtcTimestamp::from(record.time).write_common(line);
     line.extend_from_slice(b"] \"");
     match &record.method {
         Some(method) => {
@@ -38,11 +38,11 @@ pub(super) fn write_common(record: &AccessRecord, line: &mut Vec<u8>) {
         None => line.extend_from_slice(ABSENT),
     }
     line.extend_from_slice(b"\" ");
-    number(line, u64::from(record.status.as_u16()), 3);
+    write_number(line, u64::from(record.status.as_u16()), 3);
     line.push(b' ');
     match record.sent {
         0 => line.extend_from_slice(ABSENT),
-        sent => number(line, sent, 0),
+        sent => write_number(line, sent, 0),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The metrics of a server: requests, bytes, durations, connections, faults.
 //!
 //! One request costs three atomic additions ([`ServeMetrics::count_request`]), its bytes one or two
-//! more; each is relaxed and on a cache line of the thread. Only `tell` knows names, units and
+//! more; each is relaxed and on a cache line of the thread. Only `write_metrics` knows names, units and
 //! labels. No label has a value that a client could choose: methods and status codes are grouped in
 //! classes, so the number of series is fixed.
 
@@ -120,7 +120,7 @@ impl ServeMetrics {
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = MetricsText::default();
-        self.tell(&mut out);
+        self.write_metrics(&mut out);
         out.into_text()
     }
 
@@ -146,7 +146,7 @@ impl ServeMetrics {
         }
         let help = "Time from a request's head to the end of its response.";
         self.durations
-            .tell("haul_http_request_duration_seconds", help, out);
+            .write_metrics("haul_http_request_duration_seconds", help, out);
         let bytes = [
             (
                 "haul_http_response_body_bytes_total",
@@ -220,7 +220,7 @@ impl ServeMetrics {
 }
 
 impl MetricSource for ServeMetrics {
-    fn tell(&self, out: &mut MetricsText) {
+    fn write_metrics(&self, out: &mut MetricsText) {
         self.write_requests(out);
         self.write_connections(out);
         self.write_faults(out);

@@ -65,7 +65,7 @@ impl AdminEndpoint {
         is_loopback: bool,
         request: Request<B>,
     ) -> Response<Full<Bytes>> {
-        if is_loopback && !ServerNames::loopback().admit(request.headers(), request.uri()) {
+        if is_loopback && !ServerNames::loopback().allows(request.headers(), request.uri()) {
             return foreign_name();
         }
         let path = request.uri().path();

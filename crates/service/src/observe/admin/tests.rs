@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 struct TestMetric(u64);
 
 impl MetricSource for TestMetric {
-    fn tell(&self, out: &mut MetricsText) {
+    fn write_metrics(&self, out: &mut MetricsText) {
         out.single("things_total", MetricKind::Counter, "Things.", self.0);
     }
 }

@@ -11,17 +11,17 @@ pub(super) struct LogBuffer(Mutex<Vec<u8>>);
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LogPush {
     /// It was taken; `is_pressing` when the buffer became half full by it.
-    Taken { is_pressing: bool },
+    Added { is_pressing: bool },
     /// There is no room for it.
     Full,
     /// Another thread is at the buffer.
-    InUse,
+    Locked,
 }
 
 impl LogBuffer {
     /// With all its room from the start, so that no line waits for the allocator.
     pub(super) fn new(share: usize) -> Self {
-        Self(Mutex::new(room_for(share)))
+        Self(Mutex::new(buffer_with_capacity(share)))
     }
 
     /// Puts a line into it, unless it is full or in use.
@@ -29,12 +29,12 @@ impl LogBuffer {
         match self.0.try_lock() {
             Ok(mut lines) => add(&mut lines, share, line),
             Err(TryLockError::Poisoned(poisoned)) => add(&mut poisoned.into_inner(), share, line),
-            Err(TryLockError::WouldBlock) => LogPush::InUse,
+            Err(TryLockError::WouldBlock) => LogPush::Locked,
         }
     }
 
     /// The same, but waits for whoever is at it: as long as a line is copied, or until the system lets them go on.
-    pub(super) fn push_in_turn(&self, share: usize, line: &[u8]) -> LogPush {
+    pub(super) fn push_waiting(&self, share: usize, line: &[u8]) -> LogPush {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         add(&mut lines, share, line)
     }
@@ -63,11 +63,11 @@ fn add(lines: &mut Vec<u8>, share: usize, line: &[u8]) -> LogPush {
     lines.extend_from_slice(line);
     let half = share / 2;
     let is_pressing = before < half && lines.len() >= half;
-    LogPush::Taken { is_pressing }
+    LogPush::Added { is_pressing }
 }
 
 /// Room for what a buffer holds.
-pub(super) fn room_for(share: usize) -> Vec<u8> {
+pub(super) fn buffer_with_capacity(share: usize) -> Vec<u8> {
     Vec::with_capacity(share)
 }
 
@@ -81,8 +81,8 @@ impl fmt::Debug for LogBuffer {
 mod tests {
     use super::*;
 
-    const PRESSING: LogPush = LogPush::Taken { is_pressing: true };
-    const TAKEN: LogPush = LogPush::Taken { is_pressing: false };
+    const PRESSING: LogPush = LogPush::Added { is_pressing: true };
+    const TAKEN: LogPush = LogPush::Added { is_pressing: false };
 
     #[test]
     fn it_presses_once_when_half_full_and_refuses_when_full() {
@@ -90,9 +90,9 @@ mod tests {
         assert!(buffer.is_empty());
         assert_eq!(buffer.push(10, b"abcd"), TAKEN);
         assert_eq!(buffer.push(10, b"e"), PRESSING);
-        assert_eq!(buffer.push_in_turn(10, b"fghi"), TAKEN);
+        assert_eq!(buffer.push_waiting(10, b"fghi"), TAKEN);
         assert_eq!(buffer.push(10, b"jk"), LogPush::Full);
-        assert_eq!(buffer.push_in_turn(10, b"jk"), LogPush::Full);
+        assert_eq!(buffer.push_waiting(10, b"jk"), LogPush::Full);
         assert_eq!(buffer.push(10, b"j"), TAKEN);
         let mut taken = Vec::new();
         buffer.swap(&mut taken);
@@ -107,7 +107,7 @@ mod tests {
     fn one_in_use_is_not_waited_for() {
         let buffer = LogBuffer::new(10);
         let held = buffer.0.lock().unwrap();
-        assert_eq!(buffer.push(10, b"a"), LogPush::InUse);
+        assert_eq!(buffer.push(10, b"a"), LogPush::Locked);
         drop(held);
         assert_eq!(buffer.push(10, b"a"), TAKEN);
     }
@@ -117,7 +117,7 @@ mod tests {
         let buffer = LogBuffer::new(10);
         let held = buffer.0.lock().unwrap();
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| buffer.push_in_turn(10, b"a"));
+            let waiting = scope.spawn(|| buffer.push_waiting(10, b"a"));
             drop(held);
             assert_eq!(waiting.join().unwrap(), TAKEN);
         });

@@ -7,7 +7,7 @@
 //! as when the disk hangs, the line is dropped and counted.
 
 mod buffer;
-mod news;
+mod notice;
 mod sink;
 #[cfg(test)]
 mod tests;
@@ -23,11 +23,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::sharded::{shards, thread_number};
+use super::sharded::{shard_count, thread_number};
 use super::{MetricKind, MetricSource, MetricsText, ShardedCounters};
 use buffer::{LogBuffer, LogPush};
-pub use news::LogNotice;
-use news::LogNoticeHandler;
+pub use notice::LogNotice;
+use notice::LogNoticeHandler;
 pub use sink::{LogSink, LogTarget};
 
 /// Counters of lines.
@@ -41,7 +41,7 @@ pub struct LogOptions {
     pub target: LogTarget,
     /// Bytes that wait for the disk at most, shared evenly among the threads' buffers. One more of
     /// these is being written.
-    pub room: usize,
+    pub capacity: usize,
 }
 
 impl Default for LogOptions {
@@ -49,7 +49,7 @@ impl Default for LogOptions {
         Self {
             target: LogTarget::Stdout,
             // Some 20,000 lines: a fifth of a second at full speed, a disk's hiccup.
-            room: 4 << 20,
+            capacity: 4 << 20,
         }
     }
 }
@@ -93,13 +93,13 @@ struct LogState {
     /// A power of two of them.
     buffers: Box<[LogBuffer]>,
     /// Bytes of each.
-    share: usize,
+    buffer_size: usize,
     /// Lines, by what became of them.
-    counts: ShardedCounters<2>,
+    line_counts: ShardedCounters<2>,
     /// Whether the writer waits for a line. Read after each line, written seldom.
     is_asleep: AtomicBool,
     /// Whether the file is to be opened again.
-    is_stale: AtomicBool,
+    is_reopen_requested: AtomicBool,
     /// Whether the writer is to end.
     is_closing: AtomicBool,
     /// Cancelled when the writer has ended.
@@ -108,7 +108,7 @@ struct LogState {
 
 impl LineLog {
     /// Opens a log and starts its writer. It is called by `name` in messages, and with underscores in the names of metrics: a word or two
-    /// in lower case, as `access log`, that no other log of the process has. While it runs, its writer has news for `tell`.
+    /// in lower case, as `access log`, that no other log of the process has. While it runs, its writer has news for `write_metrics`.
     ///
     /// # Errors
     /// When its file cannot be opened, or no thread started.
@@ -119,7 +119,7 @@ impl LineLog {
     ) -> Result<Self, LogError> {
         let failed = |(path, source)| LogError::Open { name, path, source };
         let sink = options.target.open().map_err(failed)?;
-        Self::begin(name, sink, options.room, Box::new(tell))
+        Self::start_with_notices(name, sink, options.capacity, Box::new(tell))
     }
 
     /// Starts a log whose lines go into `sink`, and of which nobody is told anything; see [`open`](Self::open) and [`LogOptions`].
@@ -131,31 +131,31 @@ impl LineLog {
         sink: Box<dyn LogSink>,
         room: usize,
     ) -> Result<Self, LogError> {
-        Self::begin(name, sink, room, Box::new(|_| {}))
+        Self::start_with_notices(name, sink, room, Box::new(|_| {}))
     }
 
-    fn begin(
+    fn start_with_notices(
         name: &'static str,
         sink: Box<dyn LogSink>,
         room: usize,
         tell: LogNoticeHandler,
     ) -> Result<Self, LogError> {
-        let count = shards();
+        let count = shard_count();
         let share = (room / count).max(1);
         let shared = Arc::new(LogState {
             name,
             buffers: (0..count).map(|_| LogBuffer::new(share)).collect(),
-            share,
-            counts: ShardedCounters::new(),
+            buffer_size: share,
+            line_counts: ShardedCounters::new(),
             is_asleep: AtomicBool::new(false),
-            is_stale: AtomicBool::new(false),
+            is_reopen_requested: AtomicBool::new(false),
             is_closing: AtomicBool::new(false),
             ended: CancellationToken::new(),
         });
         let its = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name(name.replace(' ', "-"))
-            .spawn(move || its.write_out(sink, tell))
+            .spawn(move || its.run_writer(sink, tell))
             .map_err(|source| LogError::Thread { name, source })?;
         Ok(Self {
             shared,
@@ -183,7 +183,7 @@ impl LineLog {
         });
         // A thread that is ending, and drops the last of what it served.
         if logged.is_err() {
-            self.shared.counts.add(DROPPED, 1);
+            self.shared.line_counts.add(DROPPED, 1);
         }
     }
 
@@ -196,11 +196,11 @@ impl LineLog {
     fn push(&self, line: &[u8]) {
         let shared = &*self.shared;
         match shared.push(line) {
-            LogPush::Full | LogPush::InUse => shared.counts.add(DROPPED, 1),
-            LogPush::Taken { is_pressing: true } => self.writer.unpark(),
+            LogPush::Full | LogPush::Locked => shared.line_counts.add(DROPPED, 1),
+            LogPush::Added { is_pressing: true } => self.writer.unpark(),
             // The writer looked at the buffer, under its lock, after it had said that it would sleep: either it saw this line,
             // or this sees what it said.
-            LogPush::Taken { is_pressing: false } => {
+            LogPush::Added { is_pressing: false } => {
                 if shared.is_asleep.load(Ordering::Relaxed)
                     && shared.is_asleep.swap(false, Ordering::Relaxed)
                 {
@@ -213,14 +213,16 @@ impl LineLog {
     /// Has the file opened again, under its name, before anything else is written: the old one was moved away. At once; when it
     /// cannot be opened, the old one is written on.
     pub fn reopen(&self) {
-        self.shared.is_stale.store(true, Ordering::Release);
+        self.shared
+            .is_reopen_requested
+            .store(true, Ordering::Release);
         self.writer.unpark();
     }
 
     /// Has all lines written that were logged so far, and waits for that up to `limit`; whether it was done by then. Cancelled,
     /// it is done all the same. Lines that are logged later are lost.
     pub async fn close(&self, limit: Duration) -> bool {
-        self.begin_close();
+        self.request_close();
         let ended = tokio::time::timeout(limit, self.shared.ended.cancelled());
         ended.await.is_ok()
     }
@@ -228,10 +230,10 @@ impl LineLog {
     /// Lines that were not written: there was no room for them, or the disk failed.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.shared.counts.sum(DROPPED)
+        self.shared.line_counts.sum(DROPPED)
     }
 
-    fn begin_close(&self) {
+    fn request_close(&self) {
         self.shared.is_closing.store(true, Ordering::Release);
         self.writer.unpark();
     }
@@ -239,12 +241,12 @@ impl LineLog {
 
 impl Drop for LineLog {
     fn drop(&mut self) {
-        self.begin_close();
+        self.request_close();
     }
 }
 
 impl MetricSource for LineLog {
-    fn tell(&self, out: &mut MetricsText) {
+    fn write_metrics(&self, out: &mut MetricsText) {
         let log = self.shared.name;
         let word = log.replace(' ', "_");
         for (counter, what, why) in [
@@ -253,7 +255,7 @@ impl MetricSource for LineLog {
         ] {
             let name = format!("haul_{word}_lines_{what}_total");
             let help = format!("Lines of the {log} {what}{why}.");
-            let count = self.shared.counts.sum(counter);
+            let count = self.shared.line_counts.sum(counter);
             out.single(&name, MetricKind::Counter, &help, count);
         }
     }
@@ -265,14 +267,14 @@ impl LogState {
         let mine = thread_number();
         let mut is_in_use = false;
         for n in 0..self.buffers.len() {
-            match self.buffer(mine + n).push(self.share, line) {
+            match self.buffer(mine + n).push(self.buffer_size, line) {
                 LogPush::Full => {}
-                LogPush::InUse => is_in_use = true,
-                taken @ LogPush::Taken { .. } => return taken,
+                LogPush::Locked => is_in_use = true,
+                taken @ LogPush::Added { .. } => return taken,
             }
         }
         match is_in_use {
-            true => self.buffer(mine).push_in_turn(self.share, line),
+            true => self.buffer(mine).push_waiting(self.buffer_size, line),
             false => LogPush::Full,
         }
     }

@@ -83,7 +83,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
     };
     let log = LineLog::open(NAME, &options, |_| {}).unwrap();
     // More threads than buffers: some find all in use.
-    let threads = 2 * shards() + 1;
+    let threads = 2 * shard_count() + 1;
     let all = 200 * threads as u64;
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -174,7 +174,7 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
     assert!(bytes <= room, "{bytes} bytes were kept");
     // But for what a line did not fit into.
     assert!(
-        bytes + 100 * shards() > room,
+        bytes + 100 * shard_count() > room,
         "only {bytes} bytes were kept"
     );
     let kept: Vec<_> = rest.iter().flat_map(told).collect();
@@ -196,7 +196,7 @@ async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
     drop(permit);
     assert!(log.close(LIMIT).await);
     assert_eq!(log.dropped(), 1);
-    assert_eq!(log.shared.counts.sum(WRITTEN), 1);
+    assert_eq!(log.shared.line_counts.sum(WRITTEN), 1);
 }
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn of_a_disk_that_fails_is_told_once_and_when_it_works_again() {
     let (gate, asked, permit) = GatedSink::new();
     let (tell, news) = channel();
     let tell = Box::new(move |what| drop(tell.send(what)));
-    let log = LineLog::begin(NAME, gate, 1 << 20, tell).unwrap();
+    let log = LineLog::start_with_notices(NAME, gate, 1 << 20, tell).unwrap();
     let full = || Err(io::ErrorKind::StorageFull.into());
     for outcome in [full(), full(), Ok(())] {
         tell_of(&log, &asked);

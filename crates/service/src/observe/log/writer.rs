@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::buffer::{LogBuffer, room_for};
-use super::news::{LogNotice, LogNoticeHandler};
+use super::buffer::{LogBuffer, buffer_with_capacity};
+use super::notice::{LogNotice, LogNoticeHandler};
 use super::{DROPPED, LogSink, LogState, WRITTEN};
 use crate::observe::FailureReports;
 
 /// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
-const GATHER: Duration = Duration::from_millis(100);
+const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl LogState {
     /// The writer's life.
-    pub(super) fn write_out(&self, mut sink: Box<dyn LogSink>, mut tell: LogNoticeHandler) {
+    pub(super) fn run_writer(&self, mut sink: Box<dyn LogSink>, mut tell: LogNoticeHandler) {
         // Also when the sink panics.
         let _ended = self.ended.clone().drop_guard();
-        let mut spare = room_for(self.share);
+        let mut spare = buffer_with_capacity(self.buffer_size);
         let mut failing = FailureReports::default();
         loop {
             // Looked at before the buffers: what was logged before it was set is written.
             let is_closing = self.is_closing.load(Ordering::Acquire);
-            if self.is_stale.swap(false, Ordering::AcqRel)
+            if self.is_reopen_requested.swap(false, Ordering::AcqRel)
                 && let Err(error) = sink.reopen()
             {
                 tell(LogNotice::NotReopened(error));
@@ -37,7 +37,7 @@ impl LogState {
                 buffer.swap(&mut spare);
                 if !spare.is_empty() {
                     is_idle = false;
-                    if let Some(news) = self.put(&mut *sink, &spare, &mut failing) {
+                    if let Some(news) = self.write_lines(&mut *sink, &spare, &mut failing) {
                         tell(news);
                     }
                     spare.clear();
@@ -48,13 +48,13 @@ impl LogState {
             }
             match is_idle {
                 true => self.sleep(),
-                false => std::thread::park_timeout(GATHER),
+                false => std::thread::park_timeout(WRITE_INTERVAL),
             }
         }
     }
 
     /// Writes some lines. What is to be told of that.
-    fn put(
+    fn write_lines(
         &self,
         sink: &mut dyn LogSink,
         lines: &[u8],
@@ -63,12 +63,12 @@ impl LogState {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         match sink.write(lines) {
             Ok(()) => {
-                self.counts.add(WRITTEN, count);
+                self.line_counts.add(WRITTEN, count);
                 let dropped = failing.worked()?;
                 Some(LogNotice::Mended { dropped })
             }
             Err(error) => {
-                self.counts.add(DROPPED, count);
+                self.line_counts.add(DROPPED, count);
                 let is_told = failing.failed(count, Instant::now());
                 is_told.then_some(LogNotice::Failing(error))
             }

@@ -167,6 +167,6 @@ impl OpenTunnelListener {
                 .addresses
                 .iter()
                 .any(|local| conflicts(&new.listen, local))
-            && self.files.iter().flatten().all(SocketFile::is_there)
+            && self.files.iter().flatten().all(SocketFile::exists)
     }
 }

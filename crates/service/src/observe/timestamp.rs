@@ -24,7 +24,7 @@ impl From<SystemTime> for UtcTimestamp {
     /// Times before 1970 are of clocks that were never set: they are the epoch.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (year, month, day) = date(since.as_secs() / 86_400);
+        let (year, month, day) = date_of_day(since.as_secs() / 86_400);
         let second = since.as_secs() % 86_400;
         Self {
             year,
@@ -40,44 +40,44 @@ impl From<SystemTime> for UtcTimestamp {
 
 impl UtcTimestamp {
     /// Appends `10/Oct/2000:13:55:36 +0000`.
-    pub fn common(self, out: &mut Vec<u8>) {
-        number(out, self.day, 2);
+    pub fn write_common(self, out: &mut Vec<u8>) {
+        write_number(out, self.day, 2);
         out.push(b'/');
         let month = usize::try_from(self.month - 1).unwrap_or_default();
         out.extend_from_slice(MONTHS[month].as_bytes());
         out.push(b'/');
-        number(out, self.year, 4);
+        write_number(out, self.year, 4);
         out.push(b':');
-        self.clock(out);
+        self.write_time(out);
         out.extend_from_slice(b" +0000");
     }
 
     /// Appends `2000-10-10T13:55:36.000Z` (RFC 3339).
-    pub fn rfc3339(self, out: &mut Vec<u8>) {
-        number(out, self.year, 4);
+    pub fn write_rfc3339(self, out: &mut Vec<u8>) {
+        write_number(out, self.year, 4);
         out.push(b'-');
-        number(out, self.month, 2);
+        write_number(out, self.month, 2);
         out.push(b'-');
-        number(out, self.day, 2);
+        write_number(out, self.day, 2);
         out.push(b'T');
-        self.clock(out);
+        self.write_time(out);
         out.push(b'.');
-        number(out, self.millisecond, 3);
+        write_number(out, self.millisecond, 3);
         out.push(b'Z');
     }
 
-    fn clock(self, out: &mut Vec<u8>) {
-        number(out, self.hour, 2);
+    fn write_time(self, out: &mut Vec<u8>) {
+        write_number(out, self.hour, 2);
         out.push(b':');
-        number(out, self.minute, 2);
+        write_number(out, self.minute, 2);
         out.push(b':');
-        number(out, self.second, 2);
+        write_number(out, self.second, 2);
     }
 }
 
 /// The year, month and day of a day since the epoch: Howard Hinnant's `civil_from_days`, whose years begin in March so that the
 /// odd day comes last.
-fn date(days: u64) -> (u64, u64, u64) {
+fn date_of_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
     let of_era = days % 146_097;
@@ -95,7 +95,7 @@ fn date(days: u64) -> (u64, u64, u64) {
 }
 
 /// Appends a number in decimal digits, with zeros before it up to `width`.
-pub fn number(out: &mut Vec<u8>, number: u64, width: usize) {
+pub fn write_number(out: &mut Vec<u8>, number: u64, width: usize) {
     // The longest u64 has twenty digits.
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -121,8 +121,8 @@ mod tests {
 
     fn written(time: SystemTime) -> (String, String) {
         let (mut common, mut rfc3339) = (Vec::new(), Vec::new());
-        UtcTimestamp::from(time).common(&mut common);
-        UtcTimestamp::from(time).rfc3339(&mut rfc3339);
+        UtcTimestamp::from(time).write_common(&mut common);
+        UtcTimestamp::from(time).write_rfc3339(&mut rfc3339);
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(common), text(rfc3339))
     }
@@ -176,7 +176,7 @@ mod tests {
             (u64::MAX, 0, "18446744073709551615"),
         ] {
             let mut out = Vec::new();
-            number(&mut out, value, width);
+            write_number(&mut out, value, width);
             assert_eq!(out, expected.as_bytes());
         }
     }
