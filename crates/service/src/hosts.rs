@@ -1,45 +1,45 @@
-//! By which names a server may be asked for, where nothing else keeps strangers out.
+//! The host names that a server accepts, against DNS rebinding.
 //!
-//! A server that listens on loopback alone and has no logins trusts whoever runs a program on this machine. A browser is such a program, and it runs the
-//! pages of strangers. What keeps those away is that they are of another origin; unless the stranger lets the name of the page lead to 127.0.0.1 once it is
-//! loaded (DNS rebinding): then the page and this server are one origin to the browser, and the page reads and writes what it likes.
-//! What gives it away is the name, which stands in Host.
+//! A server that listens on loopback alone and has no logins trusts the programs of this machine. A browser is such a program, and it runs
+//! pages of other sites. The same-origin policy keeps those pages away from this server, unless their site rebinds its own name to 127.0.0.1
+//! once the page is loaded: then the page and this server are one origin to the browser, and the page reads and writes as it likes. Only the
+//! name in Host reveals it.
 //!
-//! So all requests are looked at, also those that only read: Sec-Fetch-Site is not sent to a name that is neither encrypted nor localhost, Origin
-//! not with a plain GET, and Referer only if the page likes. What is let through is what no stranger's name can be: an address, `localhost` and
-//! what ends in it, this machine's own names, names without a dot (which are nobody's on the Internet, and which proxies call a
-//! server behind them), and those that the owner has allowed. Where only programs of this machine have any business ([`ServerNames::loopback`]),
-//! an address and `localhost` are enough. A request without a host is of no browser.
+//! Every request is checked, also those that only read: browsers do not send Sec-Fetch-Site to a name that is neither encrypted nor localhost,
+//! no Origin with a plain GET, and Referer only if the page allows it. Accepted are hosts that no other site can have: an address,
+//! `localhost` and names below it, this machine's names, names without a dot (they do not exist on the Internet, and proxies use them for a
+//! server behind them), and names that the user allowed. Where only programs of this machine should connect ([`ServerNames::loopback`]), an address
+//! and `localhost` are enough. A request without Host is not from a browser.
 //!
-//! The price is a proxy in front that passes a name of its own on: it gets a refusal that says what to do. With TLS there is
-//! nothing to look for, since a browser has compared the name with the certificate, and no browser reaches a unix socket.
+//! A proxy in front that passes on a name of its own gets a refusal that says what to do. With TLS nothing needs to be checked, since a
+//! browser has compared the name with the certificate, and no browser connects to a Unix socket.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 
-/// The names of a server.
+/// The host names of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNames {
-    /// In lower case, without a dot at their end.
+    /// In lower case, without a trailing dot.
     names: Box<[String]>,
-    /// Whether a name without a dot will do: a proxy's for a server behind it.
+    /// Whether every name without a dot is accepted, as proxies use them for a server behind them.
     allows_dotless: bool,
 }
 
 impl ServerNames {
-    /// These names, besides those that no stranger can have.
+    /// Accepts these names, and those that no other site can have.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
-        let plain = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
+        let normalized = |name: String| name.trim_end_matches('.').to_ascii_lowercase();
         Self {
-            names: names.into_iter().map(plain).collect(),
+            names: names.into_iter().map(normalized).collect(),
             allows_dotless: true,
         }
     }
 
-    /// Addresses, `localhost` and what ends in it, and no other name.
+    /// Accepts addresses, `localhost` and names below it, and no other name.
     #[must_use]
     pub fn loopback() -> Self {
         Self {
@@ -48,18 +48,18 @@ impl ServerNames {
         }
     }
 
-    /// Whether a request is for this server, as far as its names tell.
+    /// Whether every host of a request is one of these names.
     #[must_use]
     pub fn allows(&self, headers: &HeaderMap, target: &Uri) -> bool {
-        // A second Host, or one in the target, is for nobody to choose from: each must do.
-        let mut stated = headers.get_all(HOST).iter();
-        stated.all(|host| self.is_own_host(host.as_bytes()))
+        // All of them: a program behind may believe any.
+        let mut hosts = headers.get_all(HOST).iter();
+        hosts.all(|host| self.is_own_host(host.as_bytes()))
             && target
                 .authority()
                 .is_none_or(|authority| self.is_own_host(authority.as_str().as_bytes()))
     }
 
-    /// Whether a host, with a port or without, is one of this server's.
+    /// Checks a host with or without a port.
     fn is_own_host(&self, host: &[u8]) -> bool {
         let Ok(host) = std::str::from_utf8(host) else {
             return false;
@@ -70,8 +70,8 @@ impl ServerNames {
         }
         let name = host.split_once(':').map_or(host, |(name, _)| name);
         let name = name.strip_suffix('.').unwrap_or(name);
-        let is_short = !name.contains('.') && (self.allows_dotless || name.is_empty());
-        name.parse::<Ipv4Addr>().is_ok() || is_short || self.is_own_name(name)
+        let is_dotless = !name.contains('.') && (self.allows_dotless || name.is_empty());
+        name.parse::<Ipv4Addr>().is_ok() || is_dotless || self.is_own_name(name)
     }
 
     fn is_own_name(&self, name: &str) -> bool {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_stranger_can_have_are_known() {
+    fn names_that_no_other_site_can_have_are_accepted() {
         for host in [
             "127.0.0.1",
             "127.0.0.1:8080",
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn all_others_are_not() {
+    fn all_others_are_refused() {
         for host in [
             "evil.example",
             "evil.example:8080",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn on_loopback_there_is_no_name_but_localhost() {
+    fn on_loopback_localhost_is_the_only_name() {
         let admits = |host: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_that_is_stated_counts() {
+    fn every_host_of_a_request_is_checked() {
         let (none, one) = (HeaderMap::new(), |host| {
             let mut headers = HeaderMap::new();
             headers.append(HOST, HeaderValue::from_static(host));
@@ -190,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_strangers_name_is_known_in_no_spelling(
+        fn a_foreign_name_is_refused_in_every_spelling(
             name in "[a-zA-Z0-9-]{0,8}(\\.[a-zA-Z0-9-]{1,8}){0,2}",
             end in "(evil\\.test|example|COM)\\.?(:[0-9]{0,5})?",
         ) {
@@ -199,7 +199,7 @@ mod tests {
         }
 
         #[test]
-        fn no_host_is_a_panic(host in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn no_host_causes_a_panic(host in prop::collection::vec(any::<u8>(), 0..40)) {
             if HeaderValue::from_bytes(&host).is_ok() {
                 let _ = admits(&host);
             }

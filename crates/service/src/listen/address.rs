@@ -1,98 +1,98 @@
-//! What a user writes to say where to listen.
+//! Addresses to listen on, as users write them.
 //!
 //! | written | meaning |
 //! | --- | --- |
 //! | `127.0.0.1:8080`, `[::1]:8080` | that address |
-//! | `localhost:8080` | every address that the name has when we bind |
+//! | `localhost:8080` | every address that the name has when it is bound |
 //! | `:8080`, `*:8080` | every interface, IPv6 and IPv4 |
 //! | `0.0.0.0:8080`, `[::]:8080` | every interface, IPv4 alone; IPv6 and IPv4 |
-//! | `8080` | this machine alone, 127.0.0.1: a number changes the port of the default and not who may come |
+//! | `8080` | this machine alone, 127.0.0.1: a number changes the port and not who may connect |
 //! | `parse_unix:/run/haul.sock`, `parse_unix:/run/haul.sock?parse_mode=660` | a socket file, and who may connect to it |
-//! | `systemd`, `systemd:web` | all sockets that were handed over, or those of one name (`FileDescriptorName=`) |
+//! | `systemd`, `systemd:web` | all sockets that the service manager hands over, or those of one name (`FileDescriptorName=`) |
 //!
-//! Port 0 is any free one.
+//! Port 0 is any free port.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Bytes of the longest path that fits into a `sockaddr_un`, with the NUL after it (unix(7)).
+/// The longest path that fits into a `sockaddr_un` together with its NUL (unix(7)), in bytes.
 const MAX_PATH_LEN: usize = 107;
 
-/// Where to listen.
+/// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenAddress {
     /// A port of a host.
     Tcp {
-        /// Which addresses.
+        /// The host.
         host: ListenHost,
-        /// 0 is any free one.
+        /// 0 is any free port.
         port: u16,
     },
     /// A socket in the file system.
     Unix {
-        /// Where its file is made.
+        /// The path of its file.
         path: PathBuf,
-        /// Permissions of the file; as the umask has it when not given. Who may write to it may connect.
+        /// The permissions of the file; by default the umask decides. Users who may write to the file may connect.
         mode: Option<u32>,
     },
-    /// Sockets that whoever started us has opened.
+    /// Sockets that the service manager opened.
     Systemd {
-        /// Those of this name alone.
+        /// Only the sockets of this name.
         name: Option<String>,
     },
 }
 
-/// Which addresses of this machine.
+/// Addresses of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ListenHost {
-    /// All of them.
+    /// Every interface.
     Any,
-    /// This one.
+    /// One address.
     Ip(IpAddr),
-    /// Those that the name has when we bind; also an IPv6 address with a zone.
+    /// The addresses that the name has when it is bound; also an IPv6 address with a zone.
     Name(String),
 }
 
-/// Why a text is no address to listen on.
+/// Why a text is not an address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ListenAddressError {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("the address is empty: write 127.0.0.1:8080, :8080 for every interface, or unix:/path")]
     Empty,
-    /// A URL, whose scheme says nothing here.
+    /// A URL: its scheme means nothing here.
     #[error("{0:?} is a URL: write the host and the port alone, as in 127.0.0.1:8080")]
     Url(String),
-    /// A host with no port after it.
+    /// A host without a port.
     #[error("{0:?} has no port: write {0}:8080")]
     NoPort(String),
-    /// What follows the colon is no port.
+    /// The text after the colon is not a port.
     #[error("{0:?} is no port: a number from 0 to 65535")]
     Port(String),
-    /// Colons, and no telling which of them the port follows.
+    /// Several colons without brackets.
     #[error("{0:?} has several colons: write an IPv6 address in brackets, as in [::1]:8080")]
     UnbracketedIpv6(String),
-    /// Between brackets there is something else.
-    #[error("{0:?} is no IPv6 address")]
+    /// The text between brackets is not an IPv6 address.
+    #[error("{0:?} is not an IPv6 address")]
     Ipv6(String),
-    /// No name of a host, and no IPv4 address.
-    #[error("{0:?} is no name of a host")]
+    /// Neither a host name nor an IPv4 address.
+    #[error("{0:?} is not a host name")]
     Name(String),
-    /// `parse_unix:` and then no path, or one that the system has no room for.
-    #[error("unix:PATH wants a path of 1 to {MAX_PATH_LEN} bytes")]
+    /// `unix:` without a path, or with one that is too long.
+    #[error("unix:PATH needs a path of 1 to {MAX_PATH_LEN} bytes")]
     Path,
-    /// Linux has sockets without a file, which anybody on the machine may connect to.
+    /// An abstract socket, which everybody on the machine may connect to.
     #[error("{0:?} would be a socket without permissions: write the path of a file")]
     Abstract(String),
-    /// After the question mark is something that we do not know.
-    #[error("{0:?} is unknown after the path of a unix socket: ?mode=660 is all there is")]
+    /// An unknown option after the question mark.
+    #[error("{0:?} is unknown after the path of a unix socket: only ?mode=660 is possible")]
     Option(String),
-    /// No permissions.
+    /// The mode is not three octal digits.
     #[error("{0:?} is no mode: three octal digits, as in 660")]
     Mode(String),
-    /// `systemd:` and then no name.
-    #[error("systemd:NAME wants a name; systemd alone means all sockets that were handed over")]
+    /// `systemd:` without a name.
+    #[error("systemd:NAME needs a name; systemd alone means all sockets that systemd handed over")]
     SystemdName,
 }
 
@@ -148,7 +148,7 @@ fn parse_unix(rest: &str) -> Result<ListenAddress, ListenAddressError> {
     })
 }
 
-/// `660` and `0660`. Nothing above the nine bits: a socket is not set-user-id.
+/// Parses `660` or `0660`. Other bits make no sense for a socket.
 fn parse_mode(digits: &str) -> Result<u32, ListenAddressError> {
     let wrong = || ListenAddressError::Mode(digits.into());
     if digits.len() < 3 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -192,7 +192,7 @@ fn parse_tcp(text: &str) -> Result<ListenAddress, ListenAddressError> {
     Ok(ListenAddress::Tcp { host, port })
 }
 
-/// With a zone (`fe80::1%eth0`) it is for the resolver to say which interface that is.
+/// An address with a zone (`fe80::1%eth0`) becomes a name: the resolver knows the interface.
 fn parse_ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
     let wrong = || ListenAddressError::Ipv6(text.into());
     let (ip, zone) = match text.split_once('%') {
@@ -207,7 +207,7 @@ fn parse_ipv6(text: &str) -> Result<ListenHost, ListenAddressError> {
     }
 }
 
-/// A name has a letter: what has none was meant as an address (`127.0.0.256`), and a resolver might make some other one of it.
+/// A name has a letter: a text without one was meant as an address (`127.0.0.256`), and a resolver might turn it into another.
 fn parse_name(host: &str) -> Result<ListenHost, ListenAddressError> {
     if is_plain_word(host) && host.bytes().any(|byte| byte.is_ascii_alphabetic()) {
         Ok(ListenHost::Name(host.into()))
@@ -266,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn every_form_is_understood() {
-        let every = |port| ListenAddress::Tcp {
+    fn every_form_is_parsed() {
+        let any = |port| ListenAddress::Tcp {
             host: ListenHost::Any,
             port,
         };
@@ -288,8 +288,8 @@ mod tests {
             ("[::1]:8080", ip("::1", 8080)),
             ("[::]:65535", ip("::", 65535)),
             ("8080", ip("127.0.0.1", 8080)),
-            (":80", every(80)),
-            ("*:80", every(80)),
+            (":80", any(80)),
+            ("*:80", any(80)),
             ("localhost:80", named("localhost", 80)),
             (
                 "my_host-1.example.org:80",
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_from_the_others() {
+    fn every_mistake_has_its_error() {
         use ListenAddressError as E;
         let zone = "fe80::1%a b";
         for (text, error) in [
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_says_what_to_write() {
+    fn an_error_says_what_to_write() {
         assert_eq!(
             parsed("localhost").unwrap_err().to_string(),
             "\"localhost\" has no port: write localhost:8080"
@@ -358,14 +358,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_shown_is_read_back(text in "(unix:|systemd:?|\\[|\\]|[a-z0-9:.*%]|::1|\\?mode=[0-7]{3}){1,8}") {
+        fn displayed_addresses_are_parsed_back(text in "(unix:|systemd:?|\\[|\\]|[a-z0-9:.*%]|::1|\\?mode=[0-7]{3}){1,8}") {
             if let Ok(address) = parsed(&text) {
                 prop_assert_eq!(parsed(&address.to_string()), Ok(address));
             }
         }
 
         #[test]
-        fn addresses_with_ports_are_read_back(ip: IpAddr, port: u16) {
+        fn addresses_with_ports_are_parsed_back(ip: IpAddr, port: u16) {
             let shown = std::net::SocketAddr::new(ip, port).to_string();
             let address = ListenAddress::Tcp { host: ListenHost::Ip(ip), port };
             prop_assert_eq!(address.to_string(), shown.clone());

@@ -1,7 +1,7 @@
-//! From an address to sockets that listen.
+//! Binds an address.
 //!
-//! One address may become several [`BoundListener`]s: a name has as many addresses as it has, and a service manager may hand over more
-//! than one socket. Each of them has as many [`Listener`]s as were asked for, so that every reactor can have one of its own.
+//! One address may become several [`BoundListener`]s: a name may have several addresses, and a service manager may hand over several
+//! sockets. Each has as many [`Listener`]s as the options say, so that every thread can have one of its own.
 
 use std::fmt;
 use std::io;
@@ -20,10 +20,10 @@ use super::{tcp, unix};
 /// How to listen.
 #[derive(Debug, Clone)]
 pub struct BindOptions {
-    /// How many sockets each address has. With more than one of TCP the kernel spreads connections over them (`SO_REUSEPORT`);
-    /// for a unix socket and for one that was handed over they are duplicates, which share one queue.
+    /// The number of sockets for each address. The kernel distributes connections over several TCP sockets (`SO_REUSEPORT`);
+    /// several sockets of a Unix address, or of one that was handed over, are duplicates with one queue.
     pub sockets: NonZeroUsize,
-    /// How many connections may wait to be accepted, of each socket. The kernel takes no more than `net.core.somaxconn`.
+    /// The maximum number of connections that wait to be accepted, for each socket. `net.core.somaxconn` limits it, too.
     pub backlog: u32,
 }
 
@@ -31,25 +31,25 @@ impl Default for BindOptions {
     fn default() -> Self {
         Self {
             sockets: NonZeroUsize::MIN,
-            // What Linux allows unless told otherwise. A full queue costs a client a second, waiting costs us a few bytes.
+            // The default of Linux. A full queue costs a client a second; a waiting connection costs a few bytes.
             backlog: 4096,
         }
     }
 }
 
 impl BindOptions {
-    /// As `listen(2)` takes it.
+    /// The argument of `listen(2)`.
     pub(super) fn backlog(&self) -> libc::c_int {
         libc::c_int::try_from(self.backlog).unwrap_or(libc::c_int::MAX)
     }
 }
 
-/// A socket that listens and does not block, and that a child of ours will not inherit.
+/// A listening socket. It does not block, and child processes do not inherit it.
 #[derive(Debug)]
 pub enum Listener {
-    /// `TCP_NODELAY` is set on it. On Linux what it accepts inherits that; elsewhere it must be set again.
+    /// `TCP_NODELAY` is set on it, and accepted sockets inherit that.
     Tcp(TcpListener),
-    /// Of the file system, or handed over.
+    /// A Unix socket.
     Unix(UnixListener),
 }
 
@@ -69,10 +69,10 @@ impl AsRawFd for Listener {
 }
 
 impl Listener {
-    /// Where it listens.
+    /// Its address.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// When the system refuses.
     pub fn local(&self) -> io::Result<BoundAddress> {
         match self {
             Self::Tcp(listener) => Ok(BoundAddress::Tcp(listener.local_addr()?)),
@@ -83,7 +83,7 @@ impl Listener {
         }
     }
 
-    /// The same socket by another descriptor.
+    /// Another descriptor of the same socket.
     pub(super) fn duplicate(&self) -> io::Result<Self> {
         match self {
             Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
@@ -92,12 +92,12 @@ impl Listener {
     }
 }
 
-/// Where a socket came to listen.
+/// The address of a listening socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BoundAddress {
-    /// With the port that was found, when any was asked for.
+    /// With the actual port, also where 0 was requested.
     Tcp(SocketAddr),
-    /// The socket's file; none for an abstract one that was handed over.
+    /// The socket's file; none for an abstract socket that was handed over.
     Unix(Option<PathBuf>),
 }
 
@@ -111,19 +111,19 @@ impl fmt::Display for BoundAddress {
     }
 }
 
-/// One address that is listened on.
+/// An address that is bound.
 #[derive(Debug)]
 pub struct BoundListener {
-    /// As many as were asked for, all of the same address.
+    /// [`BindOptions::sockets`] listeners of the address.
     pub listeners: Vec<Listener>,
-    /// Where that is.
+    /// The address.
     pub local: BoundAddress,
-    /// The file of a unix socket that we have made. It goes when this is dropped: keep it until nothing is accepted any more.
+    /// The file that was created for a Unix socket. Dropping it removes the file: keep it until nothing more is accepted.
     pub file: Option<SocketFile>,
 }
 
 impl BoundListener {
-    /// One socket, and duplicates of it up to the number asked for.
+    /// A socket and duplicates of it.
     pub(super) fn duplicates(
         first: Listener,
         file: Option<SocketFile>,
@@ -143,14 +143,14 @@ impl BoundListener {
     }
 }
 
-/// Listens on an address: on every one that it means, or on none. Names are looked up here, so it may block.
+/// Listens on all that an address means, or on nothing. It looks up names, so it may block.
 ///
 /// # Errors
 /// See [`ListenError`], whose [`hint`](ListenError::hint) says what to do.
 pub fn bind(
     address: &ListenAddress,
     options: &BindOptions,
-    handed: &mut InheritedSockets,
+    inherited: &mut InheritedSockets,
 ) -> Result<Vec<BoundListener>, ListenError> {
     match address {
         ListenAddress::Tcp { host, port } => tcp::bind(address, host, *port, options),
@@ -168,11 +168,11 @@ pub fn bind(
             Ok(vec![bound])
         }
         ListenAddress::Systemd { name } => {
-            let found = handed.take_named(name.as_deref());
+            let found = inherited.take_named(name.as_deref());
             if found.is_empty() {
                 return Err(ListenError::NotInherited {
                     address: address.clone(),
-                    others: handed.names(),
+                    others: inherited.names(),
                 });
             }
             let bound = found

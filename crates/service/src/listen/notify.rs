@@ -1,7 +1,7 @@
-//! What the service manager is told (`sd_notify(3)`): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`.
+//! Notifies the service manager (`sd_notify(3)`): a datagram of `NAME=value` lines to the socket in `NOTIFY_SOCKET`.
 //!
-//! With `Type=notify` a service counts as started when it says so, and with `Type=notify-reload` as reloaded. Nobody need be
-//! there: without the variable all of this does nothing. A failure is for the log and is no reason to stop.
+//! A service with `Type=notify` counts as started when it says so, and with `Type=notify-reload` as reloaded. Without the variable nothing
+//! is sent. A failure is logged and no reason to stop.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,33 +11,33 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long a manager that does not read may hold us up.
+/// The time limit for a manager that does not read.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tells the service manager how we are.
+/// Notifies the service manager of the state of this process.
 #[derive(Debug, Default)]
 pub struct ServiceManagerNotifier {
-    /// Connected to the manager; none when nobody wants to know.
+    /// Connected to the manager; none without one.
     socket: Option<UnixDatagram>,
 }
 
 impl ServiceManagerNotifier {
-    /// Tells nobody.
+    /// Notifies nobody.
     #[must_use]
     pub const fn none() -> Self {
         Self { socket: None }
     }
 
-    /// To the socket in `NOTIFY_SOCKET`: a path, or an abstract name that begins with `@`. Nobody, if it is not set.
+    /// Notifies the socket of `NOTIFY_SOCKET`: a path, or an abstract name that begins with `@`. Nobody, if it is not set.
     ///
     /// # Errors
     /// When there is no such socket, or it is of a kind that is not known here.
-    pub fn connect(place: Option<&OsStr>) -> io::Result<Self> {
-        let Some(place) = place.filter(|place| !place.is_empty()) else {
+    pub fn connect(address: Option<&OsStr>) -> io::Result<Self> {
+        let Some(address) = address.filter(|address| !address.is_empty()) else {
             return Ok(Self::none());
         };
         let socket = UnixDatagram::unbound()?;
-        socket.connect_addr(&address(place)?)?;
+        socket.connect_addr(&parse_address(address)?)?;
         socket.set_write_timeout(Some(SEND_TIMEOUT))?;
         Ok(Self {
             socket: Some(socket),
@@ -47,23 +47,23 @@ impl ServiceManagerNotifier {
     /// Connections are accepted from now on.
     ///
     /// # Errors
-    /// When it could not be sent, as from all of these.
+    /// When it could not be sent.
     pub fn ready(&self) -> io::Result<()> {
         self.send("READY=1")
     }
 
-    /// Certificates and the like are being read again. [`ready`](Self::ready) is to follow, also when that failed.
+    /// Settings are being read again. [`ready`](Self::ready) must follow, also when that fails.
     ///
     /// # Errors
     /// When it could not be sent.
     pub fn reloading(&self) -> io::Result<()> {
         let now = clock_gettime(ClockId::Monotonic);
-        // The manager compares it with when it asked, so as not to take an earlier reload for an answer.
+        // The manager compares it with the time of its request, which an earlier reload does not satisfy.
         let micros = i128::from(now.tv_sec) * 1_000_000 + i128::from(now.tv_nsec) / 1000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"))
     }
 
-    /// No more connections are accepted; what runs is finished.
+    /// No more connections are accepted; running requests are finished.
     ///
     /// # Errors
     /// When it could not be sent.
@@ -71,7 +71,7 @@ impl ServiceManagerNotifier {
         self.send("STOPPING=1")
     }
 
-    /// A line for people, which `systemctl status` shows.
+    /// A line of text for `systemctl status`.
     ///
     /// # Errors
     /// When it could not be sent.
@@ -92,10 +92,9 @@ impl ServiceManagerNotifier {
     }
 }
 
-fn address(place: &OsStr) -> io::Result<SocketAddr> {
-    match place.as_bytes() {
-        [b'/', ..] => SocketAddr::from_pathname(place),
-        #[cfg(target_os = "linux")]
+fn parse_address(address: &OsStr) -> io::Result<SocketAddr> {
+    match address.as_bytes() {
+        [b'/', ..] => SocketAddr::from_pathname(address),
         [b'@', name @ ..] => {
             use std::os::linux::net::SocketAddrExt as _;
             SocketAddr::from_abstract_name(name)
@@ -111,38 +110,39 @@ fn address(place: &OsStr) -> io::Result<SocketAddr> {
 mod tests {
     use super::*;
 
-    fn heard(manager: &UnixDatagram) -> String {
+    fn receive(manager: &UnixDatagram) -> String {
         let mut buffer = [0; 512];
         let length = manager.recv(&mut buffer).unwrap();
         String::from_utf8(buffer[..length].to_vec()).unwrap()
     }
 
     #[test]
-    fn all_that_is_told_arrives() {
+    fn notifications_arrive() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let manager = UnixDatagram::bind(&path).unwrap();
         let notify = ServiceManagerNotifier::connect(Some(path.as_os_str())).unwrap();
         notify.ready().unwrap();
-        assert_eq!(heard(&manager), "READY=1");
+        assert_eq!(receive(&manager), "READY=1");
         notify.status("3 connections\nREADY=0").unwrap();
-        assert_eq!(heard(&manager), "STATUS=3 connections READY=0");
+        assert_eq!(receive(&manager), "STATUS=3 connections READY=0");
         notify.reloading().unwrap();
         notify.reloading().unwrap();
         let when = || {
-            let heard = heard(&manager);
-            let micros = heard.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap();
+            let message = receive(&manager);
+            let micros = message
+                .strip_prefix("RELOADING=1\nMONOTONIC_USEC=")
+                .unwrap();
             micros.parse::<u64>().unwrap()
         };
         let (first, second) = (when(), when());
         assert!(0 < first && first <= second && second - first < 60_000_000);
         notify.stopping().unwrap();
-        assert_eq!(heard(&manager), "STOPPING=1");
+        assert_eq!(receive(&manager), "STOPPING=1");
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn an_abstract_socket_is_one_too() {
+    fn abstract_sockets_work() {
         use std::os::linux::net::SocketAddrExt as _;
         let name = format!("haul-notify-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
@@ -150,13 +150,13 @@ mod tests {
         let notify =
             ServiceManagerNotifier::connect(Some(OsStr::new(&format!("@{name}")))).unwrap();
         notify.ready().unwrap();
-        assert_eq!(heard(&manager), "READY=1");
+        assert_eq!(receive(&manager), "READY=1");
     }
 
     #[test]
-    fn nobody_need_be_there() {
-        for place in [None, Some(OsStr::new(""))] {
-            ServiceManagerNotifier::connect(place)
+    fn without_a_manager_nothing_happens() {
+        for address in [None, Some(OsStr::new(""))] {
+            ServiceManagerNotifier::connect(address)
                 .unwrap()
                 .ready()
                 .unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_is_not_there_is_told_at_once() {
+    fn a_missing_manager_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         assert!(ServiceManagerNotifier::connect(Some(path.as_os_str())).is_err());

@@ -1,7 +1,7 @@
-//! The descriptors that whoever started us has left open (`sd_listen_fds(3)`): bare numbers, which become owned here.
+//! Takes ownership of the descriptors that the service manager left open (`sd_listen_fds(3)`).
 #![expect(
     unsafe_code,
-    reason = "a number becomes an owned descriptor, which only a promise from outside the process makes true"
+    reason = "a number becomes an owned descriptor on the word of the environment"
 )]
 
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::systemd::{InheritedSocketsError, inherited_names};
 
-/// The number of the first of them (`SD_LISTEN_FDS_START`).
+/// The number of the first descriptor (`SD_LISTEN_FDS_START`).
 const FIRST_DESCRIPTOR: RawFd = 3;
 
-/// Whether somebody owns them.
+/// Whether they were taken.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Takes what was handed over, with its names; nothing when nothing was promised to this process.
+/// Takes the descriptors, with their names; none if the environment announces none for this process.
 ///
-/// The environment is read here and not passed in: what makes these numbers ours is that it was set before we began.
+/// The environment is read here and not passed in: these numbers belong to this process because it was set before the process began.
 ///
 /// # Errors
 /// When the environment does not make sense, a descriptor is not open, or they were taken before.
@@ -30,35 +30,35 @@ pub(super) fn take() -> Result<Vec<(String, OwnedFd)>, InheritedSocketsError> {
         return Err(InheritedSocketsError::AlreadyTaken);
     }
     for (number, name) in (FIRST_DESCRIPTOR..).zip(&names) {
-        // SAFETY: this call takes any number; of one that is no open descriptor it says that, and does nothing.
+        // SAFETY: this call takes any number; for one that is not an open descriptor it returns an error.
         if unsafe { libc::fcntl(number, libc::F_GETFD) } == -1 {
             return Err(InheritedSocketsError::NotOpen { number });
         }
-        // A promise that was not kept: what has the number is of our own making by now, and must not be owned twice.
+        // The announcement is wrong: this process opened the descriptor itself, so it has an owner already.
         if !is_listening(number) {
             return Err(InheritedSocketsError::NotListening { name: name.clone() });
         }
     }
     let own = |(number, name)| {
-        // SAFETY: it is open and listens, as was just seen, and nothing of this process listens yet. Nobody else in this process owns it: the environment says that it was open
-        // when the process began, so that nothing opened since has got its number, and `TAKEN` lets one caller come here.
+        // SAFETY: it is open and listens, as was just checked, and nothing of this process listens yet. Nothing else in this process owns it: the
+        // environment says that it was open when the process began, so nothing opened since has its number, and `TAKEN` lets one caller pass.
         (name, unsafe { OwnedFd::from_raw_fd(number) })
     };
     Ok((FIRST_DESCRIPTOR..).zip(names).map(own).collect())
 }
 
-/// Whether a number is that of a socket that listens.
+/// Whether a descriptor is a listening socket.
 fn is_listening(number: RawFd) -> bool {
     let mut listens: libc::c_int = 0;
     let mut len: libc::socklen_t = size_of::<libc::c_int>().try_into().unwrap_or(0);
-    let place = (&raw mut listens).cast::<libc::c_void>();
-    // SAFETY: the call takes any number; it writes at most `len` bytes, to where there are as many.
+    let value = (&raw mut listens).cast::<libc::c_void>();
+    // SAFETY: the call takes any number; it writes at most `len` bytes, the size of `listens`.
     let result = unsafe {
         libc::getsockopt(
             number,
             libc::SOL_SOCKET,
             libc::SO_ACCEPTCONN,
-            place,
+            value,
             &raw mut len,
         )
     };

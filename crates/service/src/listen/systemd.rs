@@ -1,8 +1,8 @@
-//! Sockets that were opened before us and handed over, as systemd's socket units do it (`sd_listen_fds(3)`).
+//! Sockets that the service manager opened and handed over, as systemd does for socket units (`sd_listen_fds(3)`).
 //!
-//! They are the descriptors from 3 on. `LISTEN_FDS` says how many, `LISTEN_FDNAMES` what each is called, and `LISTEN_PID` whom
-//! they are meant for: our own children inherit the variables, too, and must not take the numbers for sockets of theirs. For the
-//! same reason nothing needs to be unset, which no program with threads can do safely.
+//! They are the descriptors from 3 on. `LISTEN_FDS` is their number, `LISTEN_FDNAMES` has their names, and `LISTEN_PID` is the process that
+//! they are for: child processes inherit the variables, too, and must not take the numbers for sockets. So the variables need not be
+//! unset, which a program with threads cannot do safely.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,55 +15,55 @@ use super::bind::Listener;
 use super::sys;
 use super::tcp::set_inherited_options;
 
-/// What a socket without a name is called, by custom.
+/// The name of a socket without one (`sd_listen_fds_with_names(3)`).
 const DEFAULT_NAME: &str = "unknown";
 
-/// The sockets that were handed over and that nobody has taken yet. Those that are left are closed when this is dropped.
+/// The sockets that were handed over and are not bound to an address yet. Dropping this closes them.
 #[derive(Debug)]
 pub struct InheritedSockets {
     sockets: Vec<(String, Listener)>,
 }
 
-/// Why what was handed over cannot be used.
+/// Why sockets that were handed over cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum InheritedSocketsError {
-    /// A variable of the environment is not what it should be.
+    /// A variable of the environment is wrong.
     #[error("the environment has {variable}={value:?}, which is not what a service manager sets")]
     Environment {
-        /// Which one.
+        /// Its name.
         variable: &'static str,
-        /// What it is.
+        /// Its value.
         value: String,
     },
-    /// They belong to whoever took them first.
+    /// They were taken before.
     #[error("the sockets that were handed over were taken before")]
     AlreadyTaken,
-    /// What was promised is not there.
-    #[error("descriptor {number} was to be handed over and is not open")]
+    /// An announced descriptor is not open.
+    #[error("descriptor {number} was announced and is not open")]
     NotOpen {
         /// Its number.
         number: RawFd,
     },
-    /// A file, a datagram socket, or one that is a connection already (`Accept=yes`).
+    /// A file, a datagram socket, or a connection (`Accept=yes`).
     #[error(
-        "the descriptor {name:?} that was handed over is no listening stream socket (ListenStream= with Accept=no)"
+        "the descriptor {name:?} that was handed over is not a listening stream socket (ListenStream= with Accept=no)"
     )]
     NotListening {
-        /// What it is called.
+        /// Its name.
         name: String,
     },
-    /// The system does not let us set it up.
+    /// The system refuses to set its options.
     #[error("the socket {name:?} that was handed over cannot be used")]
     Io {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 impl InheritedSockets {
-    /// Nothing was handed over, or nobody is to look.
+    /// No sockets.
     #[must_use]
     pub const fn none() -> Self {
         Self {
@@ -71,7 +71,7 @@ impl InheritedSockets {
         }
     }
 
-    /// Takes what was handed over to this process, if anything was. To be called once, by the program and not by a library.
+    /// Takes the sockets that were handed over to this process. Called once, by the program and not by a library.
     ///
     /// # Errors
     /// See [`InheritedSocketsError`].
@@ -84,21 +84,22 @@ impl InheritedSockets {
         Ok(Self { sockets })
     }
 
-    /// What those are called that are still here.
+    /// The names of the remaining sockets.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.sockets.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Those of a name, or all.
-    pub(super) fn take_named(&mut self, wanted: Option<&str>) -> Vec<Listener> {
-        let meant = |name: &str| wanted.is_none_or(|wanted| wanted == name);
-        let picked = self.sockets.extract_if(.., |(name, _)| meant(name));
-        picked.map(|(_, listener)| listener).collect()
+    /// Takes the sockets of a name, or all.
+    pub(super) fn take_named(&mut self, name: Option<&str>) -> Vec<Listener> {
+        let taken = self
+            .sockets
+            .extract_if(.., |(own, _)| name.is_none_or(|name| name == own));
+        taken.map(|(_, listener)| listener).collect()
     }
 }
 
-/// The names of what was promised to this process: as many as there are descriptors. None when nothing was.
+/// The name of each descriptor that the environment announces for this process; none without an announcement.
 pub(super) fn inherited_names(
     variable: impl Fn(&str) -> Option<OsString>,
     own_pid: u32,
@@ -118,7 +119,7 @@ pub(super) fn inherited_names(
     let Some(count) = number("LISTEN_FDS")?.filter(|count| *count > 0) else {
         return Ok(None);
     };
-    // More than a process may open is no count of descriptors, and would only cost memory.
+    // More than a process may open is wrong, and would only cost memory.
     let plausible = usize::try_from(count).ok().filter(|count| *count <= 65_536);
     let count =
         plausible.ok_or_else(|| environment_error("LISTEN_FDS", count.to_string().into()))?;
@@ -143,17 +144,17 @@ fn environment_error(variable: &'static str, value: OsString) -> InheritedSocket
     }
 }
 
-/// A listener of what was handed over, set up as our own are.
+/// Makes a listener of a descriptor, with the options of one that was bound here.
 fn to_listener(name: &str, descriptor: OwnedFd) -> Result<Listener, InheritedSocketsError> {
     let failed = |source| InheritedSocketsError::Io {
         name: name.to_owned(),
         source,
     };
     let socket = Socket::from(descriptor);
-    // Of what is no socket at all, the first question fails.
-    let listens = socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
+    // The first call fails for a descriptor that is not a socket.
+    let is_listener = socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
         && socket.is_listener().is_ok_and(|listens| listens);
-    if !listens {
+    if !is_listener {
         return Err(InheritedSocketsError::NotListening {
             name: name.to_owned(),
         });
@@ -179,12 +180,12 @@ mod tests {
     use super::super::{BindOptions, ListenError, bind};
     use super::*;
 
-    fn said(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, InheritedSocketsError> {
+    fn parse(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, InheritedSocketsError> {
         let variables: HashMap<_, _> = variables.iter().copied().collect();
         inherited_names(|name| variables.get(name).map(Into::into), 42)
     }
 
-    fn handed(name: &str, descriptor: impl Into<OwnedFd>) -> InheritedSockets {
+    fn inherited(name: &str, descriptor: impl Into<OwnedFd>) -> InheritedSockets {
         let listener = to_listener(name, descriptor.into()).unwrap();
         InheritedSockets {
             sockets: vec![(name.into(), listener)],
@@ -192,25 +193,25 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_for_this_process_or_none() {
-        assert_eq!(said(&[]).unwrap(), None);
-        assert_eq!(said(&[("LISTEN_FDS", "1")]).unwrap(), None);
+    fn an_announcement_counts_only_for_its_process() {
+        assert_eq!(parse(&[]).unwrap(), None);
+        assert_eq!(parse(&[("LISTEN_FDS", "1")]).unwrap(), None);
         assert_eq!(
-            said(&[("LISTEN_PID", "41"), ("LISTEN_FDS", "1")]).unwrap(),
+            parse(&[("LISTEN_PID", "41"), ("LISTEN_FDS", "1")]).unwrap(),
             None
         );
         assert_eq!(
-            said(&[("LISTEN_PID", "42"), ("LISTEN_FDS", "0")]).unwrap(),
+            parse(&[("LISTEN_PID", "42"), ("LISTEN_FDS", "0")]).unwrap(),
             None
         );
         let ours = [("LISTEN_PID", "42"), ("LISTEN_FDS", "2")];
-        assert_eq!(said(&ours).unwrap().unwrap(), ["unknown", "unknown"]);
+        assert_eq!(parse(&ours).unwrap().unwrap(), ["unknown", "unknown"]);
         let named = [ours[0], ours[1], ("LISTEN_FDNAMES", "web:")];
-        assert_eq!(said(&named).unwrap().unwrap(), ["web", ""]);
+        assert_eq!(parse(&named).unwrap().unwrap(), ["web", ""]);
     }
 
     #[test]
-    fn a_promise_that_makes_no_sense_is_told() {
+    fn a_wrong_announcement_is_an_error() {
         let pid = ("LISTEN_PID", "42");
         for (wrong, variables) in [
             ("LISTEN_PID", vec![("LISTEN_PID", "me")]),
@@ -221,7 +222,7 @@ mod tests {
                 vec![pid, ("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", "web")],
             ),
         ] {
-            let error = said(&variables).unwrap_err();
+            let error = parse(&variables).unwrap_err();
             let InheritedSocketsError::Environment { variable, .. } = error else {
                 panic!("{error:?}");
             };
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_listen_is_refused() {
+    fn descriptors_that_do_not_listen_are_refused() {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let connected = TcpStream::connect(server.local_addr().unwrap()).unwrap();
@@ -245,45 +246,45 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_taken_by_name_and_once() {
+    fn inherited_sockets_are_taken_by_name_and_once() {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-        let place = socket.local_addr().unwrap();
-        let mut handed = handed("web", socket);
+        let address = socket.local_addr().unwrap();
+        let mut inherited = inherited("web", socket);
         let options = BindOptions {
             sockets: 3.try_into().unwrap(),
             ..BindOptions::default()
         };
-        let error = bind(&"systemd:api".parse().unwrap(), &options, &mut handed).unwrap_err();
-        assert_eq!(error.hint().unwrap(), "there are: web");
-        let bound = bind(&"systemd:web".parse().unwrap(), &options, &mut handed).unwrap();
+        let error = bind(&"systemd:api".parse().unwrap(), &options, &mut inherited).unwrap_err();
+        assert_eq!(error.hint().unwrap(), "systemd handed over: web");
+        let bound = bind(&"systemd:web".parse().unwrap(), &options, &mut inherited).unwrap();
         assert_eq!((bound.len(), bound[0].listeners.len()), (1, 3));
-        assert_eq!(bound[0].local.to_string(), place.to_string());
-        let _client = TcpStream::connect(place).unwrap();
+        assert_eq!(bound[0].local.to_string(), address.to_string());
+        let _client = TcpStream::connect(address).unwrap();
         let Listener::Tcp(last) = &bound[0].listeners[2] else {
             panic!("{bound:?}");
         };
-        // Ours by now: it does not block, and what it accepts sends at once.
-        assert!(last.accept().unwrap().0.nodelay().unwrap() || !cfg!(target_os = "linux"));
+        // It does not block, and accepted sockets send at once.
+        assert!(last.accept().unwrap().0.nodelay().unwrap());
         assert_eq!(last.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        let error = bind(&"systemd".parse().unwrap(), &options, &mut handed).unwrap_err();
+        let error = bind(&"systemd".parse().unwrap(), &options, &mut inherited).unwrap_err();
         assert!(matches!(&error, ListenError::NotInherited { others, .. } if others.is_empty()));
         assert!(error.hint().unwrap().contains(".socket"));
     }
 
-    /// Not a test of its own: what the next one runs as a child, which finds two sockets at 3 and 4.
+    /// Not a test: the next test runs it as a child process with two sockets at 3 and 4.
     #[test]
-    #[ignore = "run by a_child_finds_what_was_handed_over"]
+    #[ignore = "run by a_child_process_finds_its_sockets"]
     fn child() {
         if std::env::var_os("LISTEN_FDS").is_none() {
             return;
         }
-        let mut handed = InheritedSockets::take().unwrap();
-        assert_eq!(handed.names(), ["web", "admin"]);
+        let mut inherited = InheritedSockets::take().unwrap();
+        assert_eq!(inherited.names(), ["web", "admin"]);
         assert!(matches!(
             InheritedSockets::take(),
             Err(InheritedSocketsError::AlreadyTaken)
         ));
-        for (name, listener) in handed.sockets.drain(..) {
+        for (name, listener) in inherited.sockets.drain(..) {
             match listener {
                 Listener::Tcp(listener) => {
                     let flags = rustix::io::fcntl_getfd(&listener).unwrap();
@@ -310,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn a_child_finds_what_was_handed_over() {
+    fn a_child_process_finds_its_sockets() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("admin.sock");
         let web = TcpListener::bind("127.0.0.1:0").unwrap();
-        let place = web.local_addr().unwrap();
+        let address = web.local_addr().unwrap();
         let admin = UnixListener::bind(&path).unwrap();
-        // The shell puts them where a service manager would, and keeps its process number when it becomes the child.
+        // The shell moves them to 3 and 4, and keeps its process number when it becomes the child.
         let script = r#"exec 3<&0 4<&2 </dev/null 2>/dev/null; export LISTEN_PID=$$; exec "$@""#;
         let mut child = Command::new("/bin/sh")
             .args(["-c", script, "sh"])
@@ -329,16 +330,16 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut heard = [String::new(), String::new()];
-        // Connections wait in the queues that are here already. When the child fails, its sockets close and so do these.
-        let mut web = TcpStream::connect(place).unwrap();
+        let mut received = [String::new(), String::new()];
+        // Connections wait in the queues until the child accepts. If it fails, its sockets close and these end.
+        let mut web = TcpStream::connect(address).unwrap();
         let mut admin = UnixStream::connect(&path).unwrap();
-        let _ = web.read_to_string(&mut heard[0]);
-        let _ = admin.read_to_string(&mut heard[1]);
+        let _ = web.read_to_string(&mut received[0]);
+        let _ = admin.read_to_string(&mut received[1]);
         let mut output = String::new();
         let mut stdout = child.stdout.take().unwrap();
         stdout.read_to_string(&mut output).unwrap();
         assert!(child.wait().unwrap().success(), "{output}");
-        assert_eq!(heard, ["web", "admin"], "{output}");
+        assert_eq!(received, ["web", "admin"], "{output}");
     }
 }

@@ -1,8 +1,8 @@
-//! TCP sockets that listen.
+//! Binds TCP addresses.
 //!
-//! Two things are less simple than they look. `SO_REUSEPORT` lets any process of the same user join the group, so that a second
-//! server started by mistake would quietly get half of the connections: a port is tried without it first. And a name with two
-//! addresses and port 0 is to have one port on both, which the first finds and the second may find taken.
+//! Two things are less simple than they look. `SO_REUSEPORT` lets any process of the same user join the group: a second server
+//! started by mistake would silently get half of the connections, so a port is tried without it first. And a name with two
+//! addresses and port 0 must get the same port on both, where the second address may have it in use.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -13,10 +13,10 @@ use super::address::{ListenAddress, ListenHost};
 use super::bind::{BindOptions, BoundAddress, BoundListener, Listener};
 use super::error::{ListenError, is_not_local};
 
-/// How often a port that was free on one address and taken on the next is given up for another.
+/// How many ports are tried for several addresses and port 0.
 const MAX_TRIES: usize = 8;
 
-/// Listens on all that a host means.
+/// Binds every address of a host.
 pub(super) fn bind(
     address: &ListenAddress,
     host: &ListenHost,
@@ -60,7 +60,7 @@ fn resolve(address: &ListenAddress, name: &str, port: u16) -> Result<Vec<SocketA
     Ok(found)
 }
 
-/// IPv6 takes IPv4 too; where there is no IPv6, IPv4 is all there is.
+/// Binds every interface: IPv6, which includes IPv4, or IPv4 where there is no IPv6.
 fn bind_any(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> {
     let v6 = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port);
     let v4 = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
@@ -71,11 +71,11 @@ fn bind_any(port: u16, options: &BindOptions) -> io::Result<Vec<BoundListener>> 
     Ok(vec![bound])
 }
 
-/// All addresses of a name, on one port. One that this machine lacks is left out if it has another: `localhost` is `::1` also
+/// Binds all addresses of a name on one port. An address that this machine lacks is skipped if it has another: `localhost` is `::1` also
 /// where IPv6 is switched off.
 fn bind_all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<BoundListener>> {
     let mut found: Vec<BoundListener> = Vec::new();
-    let mut lacking = None;
+    let mut not_local = None;
     for candidate in candidates {
         let mut candidate = *candidate;
         if let Some(BoundAddress::Tcp(first)) = found.first().map(|bound| &bound.local) {
@@ -83,23 +83,23 @@ fn bind_all(candidates: &[SocketAddr], options: &BindOptions) -> io::Result<Vec<
         }
         match bind_group(candidate, options) {
             Ok(bound) => found.push(bound),
-            Err(error) if is_not_local(&error) => lacking = Some(error),
+            Err(error) if is_not_local(&error) => not_local = Some(error),
             Err(error) => return Err(error),
         }
     }
-    match lacking {
+    match not_local {
         Some(error) if found.is_empty() => Err(error),
         _ => Ok(found),
     }
 }
 
-/// As many sockets of one address as were asked for. When that is any port, the first finds it for the others.
+/// Binds the sockets of one address. With port 0 the first socket finds the port for the others.
 fn bind_group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundListener> {
-    let many = options.sockets.get() > 1;
-    if many && address.port() != 0 {
+    let is_shared = options.sockets.get() > 1;
+    if is_shared && address.port() != 0 {
         drop(bind_socket(address, false)?);
     }
-    let first = bind_socket(address, many)?;
+    let first = bind_socket(address, is_shared)?;
     let local = first
         .local_addr()?
         .as_socket()
@@ -120,20 +120,20 @@ fn bind_group(address: SocketAddr, options: &BindOptions) -> io::Result<BoundLis
     })
 }
 
-fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
+fn bind_socket(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
         Some(Protocol::TCP),
     )?;
     socket.set_nonblocking(true)?;
-    // A port whose last connections are not yet forgotten can be had again. Nobody who listens is pushed aside by it on Linux.
+    // A port with connections in TIME_WAIT can be bound. On Linux this does not take a port away from another listener.
     socket.set_reuse_address(true)?;
     if let IpAddr::V6(ip) = address.ip() {
-        // Said, as distributions differ (net.ipv6.bindv6only).
+        // Explicit, since distributions differ (net.ipv6.bindv6only).
         socket.set_only_v6(!ip.is_unspecified())?;
     }
-    if shared {
+    if is_shared {
         socket.set_reuse_port(true)?;
     }
     socket.bind(&address.into())?;
@@ -141,19 +141,18 @@ fn bind_socket(address: SocketAddr, shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets what is accepted from a socket, which on Linux has it from there without a call for each.
+/// Sets the options that accepted sockets inherit, which saves a system call for each.
 ///
-/// Small writes go out at once. On loopback there is no link that could be too slow: BBR, which paces what it sends, only makes timers of it,
-/// and a third of the sender's time goes there. The algorithm in its place is on every system.
+/// Small writes are sent at once. On loopback no link can be too slow: the pacing of BBR costs a third of the sender's time in timers.
+/// Every system has `reno`.
 pub(super) fn set_inherited_options(socket: &Socket) -> io::Result<()> {
     socket.set_tcp_nodelay(true)?;
-    #[cfg(target_os = "linux")]
     if let Some(address) = socket.local_addr()?.as_socket()
         && address.ip().to_canonical().is_loopback()
-        && let Ok(usual) = socket.tcp_congestion()
-        && usual.starts_with(b"bbr")
+        && let Ok(algorithm) = socket.tcp_congestion()
+        && algorithm.starts_with(b"bbr")
     {
-        // Where that cannot be asked or set, it is only slower.
+        // If this fails, sending is only slower.
         let _ = socket.set_tcp_congestion(b"reno");
     }
     Ok(())
@@ -188,7 +187,7 @@ mod tests {
         bound.remove(0)
     }
 
-    fn place(bound: &BoundListener) -> SocketAddr {
+    fn address_of(bound: &BoundListener) -> SocketAddr {
         match bound.local {
             BoundAddress::Tcp(address) => address,
             BoundAddress::Unix(_) => panic!("{bound:?}"),
@@ -203,27 +202,26 @@ mod tests {
     }
 
     fn accepted(listener: &Listener) -> TcpStream {
-        // What is accepted blocks whatever its listener does; here the listener itself is to wait.
+        // Accepted sockets always block; here the listener must wait, too.
         socket(listener).set_nonblocking(false).unwrap();
         socket(listener).accept().unwrap().0
     }
 
     #[test]
-    fn any_port_is_a_port_that_answers_and_does_not_block() {
+    fn any_port_is_bound_and_does_not_block() {
         let bound = one("127.0.0.1:0", 1);
-        assert_ne!(place(&bound).port(), 0);
+        assert_ne!(address_of(&bound).port(), 0);
         let error = socket(&bound.listeners[0]).accept().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        let client = TcpStream::connect(place(&bound)).unwrap();
+        let client = TcpStream::connect(address_of(&bound)).unwrap();
         let server = accepted(&bound.listeners[0]);
         assert_eq!(server.peer_addr().unwrap(), client.local_addr().unwrap());
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn what_is_accepted_inherits_nodelay() {
+    fn accepted_sockets_inherit_nodelay() {
         let bound = one("127.0.0.1:0", 1);
-        let _client = TcpStream::connect(place(&bound)).unwrap();
+        let _client = TcpStream::connect(address_of(&bound)).unwrap();
         assert!(accepted(&bound.listeners[0]).nodelay().unwrap());
         let plain = TcpListener::bind("127.0.0.1:0").unwrap();
         let _client = TcpStream::connect(plain.local_addr().unwrap()).unwrap();
@@ -231,27 +229,26 @@ mod tests {
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn what_is_accepted_on_loopback_is_not_paced() {
+    fn accepted_sockets_on_loopback_are_not_paced() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let bound = one(address, 1);
-            let _client = TcpStream::connect(place(&bound)).unwrap();
+            let _client = TcpStream::connect(address_of(&bound)).unwrap();
             let accepted = accepted(&bound.listeners[0]);
             let algorithm = SockRef::from(&accepted).tcp_congestion().unwrap();
             assert!(!algorithm.starts_with(b"bbr"), "{address}: {algorithm:?}");
         }
-        // Elsewhere it is the system's choice.
-        let usual = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        // Elsewhere the system decides.
+        let default = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let wide = one("0.0.0.0:0", 1);
         let wide = SockRef::from(socket(&wide.listeners[0]));
         assert_eq!(
             wide.tcp_congestion().unwrap(),
-            usual.tcp_congestion().unwrap()
+            default.tcp_congestion().unwrap()
         );
     }
 
     #[test]
-    fn a_group_shares_one_port_and_each_of_it_is_reached() {
+    fn sockets_of_a_group_share_a_port_and_each_gets_connections() {
         let bound = one("127.0.0.1:0", 4);
         let ports: HashSet<_> = bound
             .listeners
@@ -259,9 +256,9 @@ mod tests {
             .map(|l| socket(l).local_addr().unwrap())
             .collect();
         assert_eq!((bound.listeners.len(), ports.len()), (4, 1));
-        // By a hash of both ends: that one of four gets none of 200 happens once in 10^24 times.
+        // The kernel hashes both addresses: that one of four gets none of 200 happens once in 10^24 times.
         let clients: Vec<_> = (0..200)
-            .map(|_| TcpStream::connect(place(&bound)).unwrap())
+            .map(|_| TcpStream::connect(address_of(&bound)).unwrap())
             .collect();
         let mut each = Vec::new();
         for listener in &bound.listeners {
@@ -272,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_is_told_also_when_both_would_share_it() {
+    fn a_port_in_use_is_an_error_even_if_both_would_share_it() {
         for (first, second) in [(1, 1), (1, 3), (3, 1), (3, 3)] {
             let bound = one("127.0.0.1:0", first);
-            let error = listening(&place(&bound).to_string(), second).unwrap_err();
+            let error = listening(&address_of(&bound).to_string(), second).unwrap_err();
             assert!(
                 matches!(error, ListenError::InUse { .. }),
                 "{first} {second}: {error:?}"
@@ -284,58 +281,61 @@ mod tests {
     }
 
     #[test]
-    fn a_port_can_be_had_again_at_once() {
+    fn a_port_can_be_bound_again_at_once() {
         let bound = one("127.0.0.1:0", 2);
-        let address = place(&bound);
+        let address = address_of(&bound);
         let client = TcpStream::connect(address).unwrap();
-        // Closed by us first, so that it lingers at this end.
+        // The server closes first, so TIME_WAIT is on its side.
         for listener in &bound.listeners {
             drop(socket(listener).accept());
         }
         drop(client);
         drop(bound);
-        assert_eq!(place(&one(&address.to_string(), 2)), address);
-        assert_eq!(place(&one(&address.to_string(), 1)), address);
+        assert_eq!(address_of(&one(&address.to_string(), 2)), address);
+        assert_eq!(address_of(&one(&address.to_string(), 1)), address);
     }
 
     #[test]
     fn every_interface_includes_both_families() {
         let bound = one(":0", 1);
-        let port = place(&bound).port();
+        let port = address_of(&bound).port();
         let _four = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         drop(accepted(&bound.listeners[0]));
-        if place(&bound).is_ipv6() {
+        if address_of(&bound).is_ipv6() {
             let _six = TcpStream::connect((Ipv6Addr::LOCALHOST, port)).unwrap();
             drop(accepted(&bound.listeners[0]));
         }
     }
 
     #[test]
-    fn a_name_is_listened_on_at_all_its_addresses_and_one_port() {
+    fn a_name_is_bound_at_all_its_addresses_on_one_port() {
         let bound = listening("localhost:0", 2).unwrap();
-        let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
+        let ports: HashSet<_> = bound.iter().map(|bound| address_of(bound).port()).collect();
         assert_eq!(ports.len(), 1, "{bound:?}");
-        assert!(bound.iter().all(|bound| place(bound).ip().is_loopback()));
+        assert!(
+            bound
+                .iter()
+                .all(|bound| address_of(bound).ip().is_loopback())
+        );
         for bound in &bound {
-            drop(TcpStream::connect(place(bound)).unwrap());
+            drop(TcpStream::connect(address_of(bound)).unwrap());
         }
     }
 
     #[test]
-    #[cfg(target_os = "linux")]
-    fn the_port_that_the_first_address_finds_is_that_of_all() {
-        // All of 127/8 is this machine's.
+    fn all_addresses_get_the_port_of_the_first() {
+        // All of 127/8 belongs to this machine.
         let candidates = ["127.0.0.1:0", "127.0.0.2:0", "127.0.0.3:0"];
         let candidates = candidates.map(|text| text.parse().unwrap());
         let all = || bind_all(&candidates, &BindOptions::default());
-        // Taken on one of them by chance, as in `bind`.
+        // One of them may have it in use by chance, as in `bind`.
         let bound = (0..MAX_TRIES).find_map(|_| all().ok()).unwrap();
-        let ports: HashSet<_> = bound.iter().map(|bound| place(bound).port()).collect();
+        let ports: HashSet<_> = bound.iter().map(|bound| address_of(bound).port()).collect();
         assert_eq!((bound.len(), ports.len()), (3, 1), "{bound:?}");
     }
 
     #[test]
-    fn an_address_of_another_machine_is_told_and_one_of_several_is_left_out() {
+    fn a_foreign_address_is_an_error_and_among_several_skipped() {
         // TEST-NET-1, RFC 5737.
         let error = listening("192.0.2.1:0", 1).unwrap_err();
         assert!(matches!(error, ListenError::NotLocal { .. }), "{error:?}");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn children_do_not_inherit_it() {
+    fn child_processes_do_not_inherit_it() {
         let bound = one("127.0.0.1:0", 1);
         let flags = rustix::io::fcntl_getfd(socket(&bound.listeners[0])).unwrap();
         assert!(flags.contains(rustix::io::FdFlags::CLOEXEC));

@@ -1,10 +1,10 @@
-//! Sockets in the file system.
+//! Binds Unix sockets.
 //!
-//! Their files outlive whoever made them, so one in the way may be a leftover or a running server's. Asking tells: at a leftover
-//! nobody answers. A leftover is replaced; a server, and all that is no socket, is left alone.
+//! Their files outlive the process, so an existing file may be stale or belong to a running server. Connecting tells: a stale file
+//! refuses. It is replaced; a running server's socket, and anything that is not a socket, is not.
 //!
-//! A file is removed only while it is the one that was looked at: same device, same inode, same time of making. Between that
-//! look and the removal a moment is left, as the system has no call that does both.
+//! A file is removed only if it is the one that was examined: same device, same inode, same creation time. A short time passes between
+//! the two, since the system has no call that does both.
 
 use std::fs;
 use std::io;
@@ -15,23 +15,22 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::bind::{BindOptions, Listener};
 
-/// The file of a socket that we have made. It is removed when this is dropped, if it is still that file.
+/// The file of a socket that was created here. Dropping this removes it, if it is still the same file.
 #[derive(Debug)]
 pub struct SocketFile {
-    /// Absolute, as the working directory may change.
+    /// Absolute, since the working directory may change.
     path: PathBuf,
-    /// What we made.
     identity: SocketFileIdentity,
 }
 
 impl SocketFile {
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is still there, and no other has taken its name.
+    /// Whether it still exists, and is not another file of the same name.
     #[must_use]
     pub fn exists(&self) -> bool {
         fs::symlink_metadata(&self.path)
@@ -42,19 +41,19 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if let Err(error) = remove_if(&self.path, self.identity) {
-            tracing::warn!(path = %self.path.display(), %error, "a socket's file could not be removed");
+            tracing::warn!(path = %self.path.display(), %error, "the file of a socket could not be removed");
         }
     }
 }
 
-/// Why a path cannot be listened on.
+/// Why a path cannot be bound.
 #[derive(Debug)]
 pub(super) enum UnixBindError {
-    /// A server answers there.
+    /// A server listens there.
     InUse,
-    /// It is no socket of our kind.
+    /// It is not a stream socket.
     NotASocket,
-    /// All else.
+    /// Any other error.
     Io(io::Error),
 }
 
@@ -64,7 +63,7 @@ impl From<io::Error> for UnixBindError {
     }
 }
 
-/// Listens at a path.
+/// Binds a path.
 pub(super) fn bind(
     path: &Path,
     mode: Option<u32>,
@@ -79,7 +78,7 @@ pub(super) fn bind(
             return Err(error.into());
         }
         remove_if(&path, stale_identity(&path, &address)?)?;
-        // In the way again: somebody was faster, and runs.
+        // In use again: another server was faster.
         socket.bind(&address).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => UnixBindError::InUse,
             _ => error.into(),
@@ -88,27 +87,27 @@ pub(super) fn bind(
     let identity = SocketFileIdentity::of(&fs::symlink_metadata(&path)?);
     let file = SocketFile { path, identity };
     if let Some(mode) = mode {
-        // Before it listens, nobody can connect: there is no moment at which it is open to more than it should be.
+        // Nobody can connect before it listens: there is no moment with wider permissions.
         fs::set_permissions(file.path(), fs::Permissions::from_mode(mode))?;
     }
     socket.listen(options.backlog())?;
     Ok((Listener::Unix(socket.into()), file))
 }
 
-/// Which file is in the way, if it is a socket that nobody listens on.
+/// The identity of a stale socket file: one that nobody listens on.
 fn stale_identity(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity, UnixBindError> {
     let metadata = fs::symlink_metadata(path)?;
     if !metadata.file_type().is_socket() {
         return Err(UnixBindError::NotASocket);
     }
-    let asking = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // A server whose queue is full must not keep us waiting.
-    asking.set_nonblocking(true)?;
-    match asking.connect(address) {
+    let probe = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    // A server with a full queue must not block this one.
+    probe.set_nonblocking(true)?;
+    match probe.connect(address) {
         Err(error) => match error.raw_os_error() {
             Some(libc::ECONNREFUSED) => Ok(SocketFileIdentity::of(&metadata)),
             Some(libc::EAGAIN) => Err(UnixBindError::InUse),
-            // A socket for datagrams.
+            // A datagram socket.
             Some(libc::EPROTOTYPE) => Err(UnixBindError::NotASocket),
             _ => Err(error.into()),
         },
@@ -116,21 +115,21 @@ fn stale_identity(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity,
     }
 }
 
-/// Removes a file if it is the one that was meant. None there is well too.
-fn remove_if(path: &Path, meant: SocketFileIdentity) -> io::Result<()> {
-    let gone = match fs::symlink_metadata(path) {
-        Ok(metadata) if SocketFileIdentity::of(&metadata) == meant => fs::remove_file(path),
+/// Removes a file if it has this identity. A missing file is no error.
+fn remove_if(path: &Path, identity: SocketFileIdentity) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(metadata) if SocketFileIdentity::of(&metadata) == identity => fs::remove_file(path),
         Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
-    match gone {
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// One file, also after another has got its inode's number. A socket's mtime is when it was made: nobody writes to it, and
-/// permissions count as ctime.
+/// Distinguishes a file from another that got the same inode number. The mtime of a socket is its creation: nobody writes to it, and
+/// changed permissions count as ctime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SocketFileIdentity {
     device: u64,
@@ -177,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn it_is_there_answers_and_goes() {
+    fn a_socket_file_accepts_connections_and_is_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let bound = listening(&path, None).unwrap();
         assert_eq!(bound.local, BoundAddress::Unix(Some(path.clone())));
         assert_eq!(bound.local.to_string(), format!("unix:{}", path.display()));
         assert_eq!(bound.listeners.len(), 2);
-        // Either takes what has come.
+        // Either accepts what is queued.
         let _clients = [
             UnixStream::connect(&path).unwrap(),
             UnixStream::connect(&path).unwrap(),
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_obeyed_whatever_the_umask() {
+    fn a_mode_overrides_the_umask() {
         let directory = tempfile::tempdir().unwrap();
         for mode in [0o600, 0o666] {
             let path = directory.path().join("a.sock");
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leftover_is_replaced() {
+    fn a_stale_file_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         drop(UnixListener::bind(&path).unwrap());
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_runs_is_left_alone_also_when_it_is_busy() {
+    fn a_running_server_keeps_its_socket_even_when_busy() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let running = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -239,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_of_our_kind_is_never_removed() {
+    fn files_that_are_not_stream_sockets_are_never_removed() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "precious").unwrap();
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_end_the_file_of_another_stays() {
+    fn the_file_of_another_server_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let old = listening(&path, None).unwrap();
@@ -276,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_number_another_had_is_not_taken_for_it() {
+    fn a_file_with_a_reused_inode_number_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.sock");
         let bound = listening(&path, None).unwrap();
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_not_there_is_told() {
+    fn a_missing_folder_is_an_error_with_a_hint() {
         let directory = tempfile::tempdir().unwrap();
         let error = listening(&directory.path().join("no/a.sock"), None).unwrap_err();
         let hint = error.hint().unwrap();

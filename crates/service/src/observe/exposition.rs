@@ -1,15 +1,15 @@
-//! The text that Prometheus reads (exposition format 0.0.4), and who has something to tell in it.
+//! The text format of Prometheus (exposition format 0.0.4), and the sources that write it.
 
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-/// Something that has numbers to tell.
+/// A source of metrics.
 pub trait MetricSource: Send + Sync {
-    /// Writes its families. It may read a file or two of `/proc`, so it is not called on a reactor.
+    /// Writes its families. It may read files of `/proc`, so it is called on a blocking thread.
     fn write_metrics(&self, out: &mut MetricsText);
 }
 
-/// All that some sources tell, as one text.
+/// The metrics of some sources as one text.
 #[must_use]
 pub fn render(sources: &[Arc<dyn MetricSource>]) -> String {
     let mut out = MetricsText::default();
@@ -19,17 +19,16 @@ pub fn render(sources: &[Arc<dyn MetricSource>]) -> String {
     out.into_text()
 }
 
-/// The text while it is being written.
+/// A text of metrics that is being written.
 #[derive(Debug, Default)]
 pub struct MetricsText {
-    /// Whole lines.
     text: String,
 }
 
-/// What the numbers of a family are.
+/// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Only ever rises; its name ends in `_total`.
+    /// Never falls; its name ends in `_total`.
     Counter,
     /// Rises and falls.
     Gauge,
@@ -37,17 +36,16 @@ pub enum MetricKind {
     Histogram,
 }
 
-/// Samples of one name.
+/// The samples of one name.
 #[derive(Debug)]
 pub struct MetricFamily<'a> {
-    /// Where they are written.
     text: &'a mut String,
-    /// What they have in common; a histogram's have a suffix.
+    /// The common name; samples of a histogram add a suffix.
     name: &'a str,
 }
 
 impl MetricsText {
-    /// Begins a family. Its name has its unit in it and is told by nobody else.
+    /// Begins a family. Its name contains the unit, and no other source uses it.
     pub fn family<'a>(
         &'a mut self,
         name: &'a str,
@@ -60,7 +58,7 @@ impl MetricsText {
             MetricKind::Histogram => "histogram",
         };
         let help = help.replace('\\', r"\\").replace('\n', r"\n");
-        // A `String` takes all that is written to it: here and below there is no error to see.
+        // Writing to a `String` never fails, here and below.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
         MetricFamily {
             text: &mut self.text,
@@ -68,18 +66,18 @@ impl MetricsText {
         }
     }
 
-    /// A family of one sample without labels.
+    /// Writes a family of one sample without labels.
     pub fn single(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Display) {
         self.family(name, kind, help).sample(&[], value);
     }
 
-    /// What has been written so far.
+    /// The text so far.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The whole.
+    /// The whole text.
     #[must_use]
     pub fn into_text(self) -> String {
         self.text
@@ -87,12 +85,12 @@ impl MetricsText {
 }
 
 impl MetricFamily<'_> {
-    /// One sample.
+    /// Writes a sample.
     pub fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.suffixed("", labels, value);
     }
 
-    /// One sample whose name goes on: `_bucket`, `_sum`, `_count`.
+    /// Writes a sample with a suffix to its name: `_bucket`, `_sum`, `_count`.
     pub fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
         let _ = write!(self.text, "{}{suffix}", self.name);
         for (at, (label, text)) in labels.iter().enumerate() {
@@ -104,7 +102,7 @@ impl MetricFamily<'_> {
     }
 }
 
-/// A label's value as it stands between quotes.
+/// The value of a label, escaped.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\")
         .replace('"', "\\\"")
@@ -135,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn sources_are_told_one_after_the_other() {
+    fn sources_are_written_in_their_order() {
         struct Named(&'static str);
         impl MetricSource for Named {
             fn write_metrics(&self, out: &mut MetricsText) {

@@ -1,11 +1,11 @@
-//! How long things take, requests above all, in buckets.
+//! A histogram of durations, of requests above all.
 
 use std::time::Duration;
 
 use super::{MetricKind, MetricsText, ShardedCounters};
 
-/// The buckets' bounds, in nanoseconds, inclusive: 50 us to a minute, two or three a decade. A small file from the cache takes
-/// some 50 us; what takes more than a minute is a large body, of which the time says nothing.
+/// The upper bounds of the buckets, inclusive, in nanoseconds: 50 us to a minute, two or three a decade. A small file from the cache takes
+/// about 50 us; only large bodies take more than a minute, and their time says nothing.
 const BOUNDS: [u64; 20] = [
     50_000,
     100_000,
@@ -29,31 +29,31 @@ const BOUNDS: [u64; 20] = [
     60_000_000_000,
 ];
 
-/// The counter of what is above all bounds.
+/// The counter of durations above all bounds.
 const OVERFLOW: usize = BOUNDS.len();
 
-/// The counter of the sum, in microseconds: nanoseconds would wrap within weeks where thousands of bodies are under way.
+/// The counter of the sum, in microseconds: nanoseconds would wrap within weeks of thousands of bodies at a time.
 const SUM_MICROS: usize = OVERFLOW + 1;
 
-/// Durations, counted in buckets.
+/// Counts durations in buckets.
 #[derive(Debug, Default)]
 pub struct DurationHistogram {
-    /// A counter for each bucket, those above, and the sum.
+    /// A counter for each bucket, for durations above all bounds, and for the sum.
     counters: ShardedCounters<{ SUM_MICROS + 1 }>,
 }
 
 impl DurationHistogram {
-    /// Counts one: two relaxed additions.
+    /// Counts a duration: two relaxed additions.
     #[inline]
-    pub fn observe(&self, took: Duration) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+    pub fn observe(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         self.counters.add(bucket(nanos), 1);
-        // To the nearest: cut off, small answers would seem a few per cent faster than they are.
+        // Rounded: truncated, small responses would seem a few percent faster than they are.
         self.counters
             .add(SUM_MICROS, nanos.saturating_add(500) / 1_000);
     }
 
-    /// Writes them as one family.
+    /// Writes the histogram as one family.
     pub fn write_metrics(&self, name: &str, help: &str, out: &mut MetricsText) {
         let mut family = out.family(name, MetricKind::Histogram, help);
         let mut count = 0;
@@ -65,12 +65,12 @@ impl DurationHistogram {
         count += self.counters.sum(OVERFLOW);
         family.suffixed("_bucket", &[("le", "+Inf")], count);
         family.suffixed("_sum", &[], seconds(self.counters.sum(SUM_MICROS)));
-        // The same number as the last bucket's, whatever was counted meanwhile.
+        // Equal to the last bucket, whatever was counted meanwhile.
         family.suffixed("_count", &[], count);
     }
 }
 
-/// The first bucket whose bound is not below.
+/// The index of the bucket for a duration.
 fn bucket(nanos: u64) -> usize {
     BOUNDS.partition_point(|bound| *bound < nanos)
 }
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_are_cumulative_and_end_with_all() {
+    fn buckets_are_cumulative_and_the_last_has_all() {
         let histogram = DurationHistogram::default();
         for micros in [50, 51, 100, 59_999_999, 60_000_001] {
             histogram.observe(Duration::from_micros(micros));
@@ -115,12 +115,15 @@ mod tests {
             "t_seconds_sum 120.000201",
             "t_seconds_count 5",
         ] {
-            assert!(text.lines().any(|told| told == line), "{line} in {text}");
+            assert!(
+                text.lines().any(|written| written == line),
+                "{line} in {text}"
+            );
         }
     }
 
     #[test]
-    fn sums_are_of_the_nearest_microsecond_and_never_overflow() {
+    fn sums_are_rounded_to_microseconds_and_never_overflow() {
         let histogram = DurationHistogram::default();
         histogram.observe(Duration::from_nanos(1_499));
         histogram.observe(Duration::from_nanos(1_500));

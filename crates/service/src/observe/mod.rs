@@ -1,15 +1,15 @@
-//! What is told of what a server does: numbers, lines, and an address to ask at.
+//! Metrics, a log of lines, and the admin endpoint.
 //!
-//! All of it is called on the path of every request, from several threads at once, and so costs a few uncontended atomic
-//! operations, takes no lock that another thread may hold for long, waits for no disk, and keeps a stated amount at most:
+//! Counters and the log are on the path of every request, on several threads at once. So they cost a few uncontended atomic operations,
+//! take no lock that another thread may hold for long, never wait for a disk, and hold a bounded amount of memory:
 //!
-//! - [`ShardedCounters`] counts in shards, of which each thread has its own; they are summed when somebody asks. A [`DurationHistogram`] is made of them.
-//! - [`LineLog`] takes lines into a bounded buffer; a thread of its own writes the buffers out. When the disk does not keep up, lines are
+//! - [`ShardedCounters`] has a shard for each thread; reading sums the shards. A [`DurationHistogram`] is made of them.
+//! - [`LineLog`] puts lines into bounded buffers; a thread of its own writes them. When the disk does not keep up, lines are
 //!   dropped and counted.
-//! - [`serve_admin`] answers `/healthz` and `/metrics`, the latter from any number of [`MetricSource`]s, and what [`AdminPage`]s its owner adds.
+//! - [`serve_admin`] serves `/healthz`, `/metrics` from any number of [`MetricSource`]s, and the [`AdminPage`]s that a server adds.
 //!
-//! Nothing here knows what is served, and there is no global registry: whoever has something to tell implements [`MetricSource`] and is put
-//! in the list that [`AdminEndpoint`] is made of. Each command brings sources of its own; [`ProcessMetrics`] is everybody's.
+//! Nothing here knows what is served, and there is no global registry: each server gives its own [`MetricSource`]s to the
+//! [`AdminEndpoint`]; all have [`ProcessMetrics`].
 
 mod admin;
 mod exposition;

@@ -1,6 +1,6 @@
-//! The process: the `process_*` families that every Prometheus client tells, by the same names.
+//! Metrics of the process: the `process_*` families that Prometheus clients have in common.
 //!
-//! They come from the kernel when asked for. What a system does not tell is left out.
+//! They are read from the kernel on request; those that it does not have are left out.
 
 use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,21 +10,18 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::{MetricKind, MetricSource, MetricsText};
 
-/// Where Linux tells of a process.
 const STATUS_FILE: &str = "/proc/self/status";
 const DESCRIPTOR_FOLDER: &str = "/proc/self/fd";
 
-/// The process this is.
+/// The metrics of this process.
 #[derive(Debug, Clone)]
 pub struct ProcessMetrics {
-    /// When it began.
     started: SystemTime,
-    /// What it is a build of.
     version: &'static str,
 }
 
 impl ProcessMetrics {
-    /// A process that began then, as a build of that version.
+    /// For a process of this version that started at this time.
     #[must_use]
     pub fn new(started: SystemTime, version: &'static str) -> Self {
         Self { started, version }
@@ -51,8 +48,8 @@ impl MetricSource for ProcessMetrics {
         if let Some(count) = open_descriptors() {
             out.single("process_open_fds", Gauge, "Descriptors open.", count);
         }
-        if let Some(most) = getrlimit(Resource::Nofile).current {
-            out.single("process_max_fds", Gauge, "Most descriptors.", most);
+        if let Some(limit) = getrlimit(Resource::Nofile).current {
+            out.single("process_max_fds", Gauge, "Most descriptors.", limit);
         }
         let status = fs::read_to_string(STATUS_FILE).unwrap_or_default();
         for (name, field, help) in [
@@ -70,18 +67,18 @@ fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// How many descriptors are open. The directory's length says it since Linux 6.2; before that its entries are counted, of which
-/// the counting itself has one.
+/// The number of open descriptors: the length of the folder since Linux 6.2; before that the number of its entries, less the
+/// one of the folder itself.
 fn open_descriptors() -> Option<u64> {
-    let told = fs::metadata(DESCRIPTOR_FOLDER).ok()?.len();
-    if told > 0 {
-        return Some(told);
+    let length = fs::metadata(DESCRIPTOR_FOLDER).ok()?.len();
+    if length > 0 {
+        return Some(length);
     }
     let entries = fs::read_dir(DESCRIPTOR_FOLDER).ok()?.count();
     u64::try_from(entries).ok()?.checked_sub(1)
 }
 
-/// A field of the status, which is told in units of 1024 bytes, as bytes.
+/// A field of the status file, which is in kibibytes, in bytes.
 fn kibibytes(status: &str, field: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     let number: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
@@ -93,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_tells_of_itself() {
+    fn the_metrics_of_this_process_are_written() {
         let mut out = MetricsText::default();
         let started = UNIX_EPOCH + Duration::from_millis(1_500);
         ProcessMetrics::new(started, "1.2.3").write_metrics(&mut out);
@@ -114,7 +111,7 @@ mod tests {
 
     #[test]
     fn descriptors_are_counted() {
-        // Other tests open and close some at the same time: only many of one's own are sure to be seen.
+        // Other tests open and close descriptors at the same time, so only a lower bound is certain.
         let files: Vec<_> = (0..200).map(|_| fs::File::open("/").unwrap()).collect();
         assert!(open_descriptors().unwrap() >= files.len() as u64);
     }

@@ -1,21 +1,21 @@
-//! Counters that threads do not share.
+//! Counters with a shard for each thread.
 //!
-//! An atomic that every thread adds to is a cache line that travels between cores for every request. Here each thread has a
-//! shard, lines of its own, and adds there; who reads sums the shards. A sum is not a snapshot: what is added meanwhile may
-//! be in it or not, which is all that a counter promises anyway.
+//! An atomic that every thread adds to is a cache line that moves between cores at every request. Here each thread adds to its own
+//! shard, on cache lines of its own, and reading sums the shards. A sum is not a snapshot: concurrent additions may be missing,
+//! as with any counter.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Most shards: beyond this, threads share, and memory does not grow with the machine.
+/// The maximum number of shards, which bounds the memory on machines with many cores. More threads share them.
 const MAX_SHARDS: usize = 64;
 
-/// How many shards suit this machine: two for each core, so that threads beside the reactors seldom meet them.
+/// The number of shards for this machine: two for each core, so that other threads seldom use those of the workers.
 pub(super) fn shard_count() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores * 2).next_power_of_two().min(MAX_SHARDS)
 }
 
-/// The number of this thread, by which it chooses its shards: counted up as threads first ask.
+/// The number of this thread, which selects its shard. Threads are numbered at their first call.
 pub(super) fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
@@ -27,17 +27,17 @@ pub(super) fn thread_number() -> usize {
 /// `N` counters, sharded.
 #[derive(Debug)]
 pub struct ShardedCounters<const N: usize> {
-    /// A power of two of them.
+    /// Their number is a power of two.
     shards: Box<[CounterShard<N>]>,
 }
 
-/// The counters of some threads. Aligned to two cache lines, since processors fetch those in pairs.
+/// The counters of some threads. Aligned to two cache lines, since processors fetch them in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct CounterShard<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> ShardedCounters<N> {
-    /// All at zero.
+    /// Counters that are zero.
     #[must_use]
     pub fn new() -> Self {
         let shard = |_| CounterShard([const { AtomicU64::new(0) }; N]);
@@ -46,7 +46,7 @@ impl<const N: usize> ShardedCounters<N> {
         }
     }
 
-    /// Adds to one counter: one relaxed atomic addition on a line that this thread owns.
+    /// Adds to a counter: one relaxed atomic addition to the shard of this thread.
     ///
     /// # Panics
     /// When there is no such counter.
@@ -56,7 +56,7 @@ impl<const N: usize> ShardedCounters<N> {
         shard.0[counter].fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// What has been added to one counter, by all threads; it wraps, as its parts do.
+    /// The sum of a counter over all threads. It wraps.
     ///
     /// # Panics
     /// When there is no such counter.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_threads_add_is_all_there() {
+    fn additions_of_many_threads_are_summed() {
         let counters = ShardedCounters::<2>::new();
         // More threads than shards, so that some share.
         let threads = MAX_SHARDS as u64 + 7;

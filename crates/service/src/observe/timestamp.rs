@@ -1,4 +1,4 @@
-//! A time as logs write it: in UTC, which knows no summer and no other machine.
+//! Timestamps of logs, in UTC. By hand, since a log line must not allocate and needs only two formats.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A millisecond of the calendar.
+/// A time of the calendar, to the millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UtcTimestamp {
     year: u64,
@@ -21,7 +21,7 @@ pub struct UtcTimestamp {
 }
 
 impl From<SystemTime> for UtcTimestamp {
-    /// Times before 1970 are of clocks that were never set: they are the epoch.
+    /// Times before 1970, from clocks that were never set, become the epoch.
     fn from(time: SystemTime) -> Self {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (year, month, day) = date_of_day(since.as_secs() / 86_400);
@@ -75,8 +75,8 @@ impl UtcTimestamp {
     }
 }
 
-/// The year, month and day of a day since the epoch: Howard Hinnant's `civil_from_days`, whose years begin in March so that the
-/// odd day comes last.
+/// The year, month and day of a day since the epoch: Howard Hinnant's `civil_from_days`, whose years begin in March, so that the
+/// leap day is the last.
 fn date_of_day(days: u64) -> (u64, u64, u64) {
     let days = days + 719_468;
     let era = days / 146_097;
@@ -94,7 +94,7 @@ fn date_of_day(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
-/// Appends a number in decimal digits, with zeros before it up to `width`.
+/// Appends a decimal number, padded with zeros to `width`.
 pub fn write_number(out: &mut Vec<u8>, number: u64, width: usize) {
     // The longest u64 has twenty digits.
     let mut digits = [b'0'; 20];
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn known_seconds_are_written_as_logs_write_them() {
+    fn known_times_have_both_formats() {
         for (seconds, common, rfc3339) in [
             (0, "01/Jan/1970:00:00:00 +0000", "1970-01-01T00:00:00.000Z"),
             (
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_their_digits() {
+    fn numbers_are_padded() {
         for (value, width, expected) in [
             (0, 0, "0"),
             (0, 2, "00"),
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_second_is_that_of_another_calendar(seconds in 0_u64..253_402_300_800) {
+        fn dates_agree_with_httpdate(seconds in 0_u64..253_402_300_800) {
             // `Tue, 10 Oct 2000 13:55:36 GMT`
             let other = httpdate::fmt_http_date(at(seconds));
             let words: Vec<_> = other.split([' ', ',']).collect();

@@ -1,20 +1,20 @@
-//! What there is to tell of a log that goes on.
+//! Events of a running log that its server reports.
 
 use std::io;
 
-/// What there is to tell of a log that goes on.
+/// An event of a running log.
 #[derive(Debug)]
 pub enum LogNotice {
-    /// It cannot be written: lines are dropped, and counted, until it can.
+    /// Writing fails: lines are dropped and counted.
     Failing(io::Error),
-    /// It can be written again.
+    /// Writing works again.
     Mended {
-        /// Lines that were dropped meanwhile, for that.
+        /// The number of lines that were dropped meanwhile.
         dropped: u64,
     },
-    /// Its file cannot be opened again under its name: the old one is written on.
+    /// The file cannot be opened again by its name: the old file is used on.
     NotReopened(io::Error),
 }
 
-/// Who is told, on the thread that writes.
+/// Called on the thread that writes.
 pub(super) type LogNoticeHandler = Box<dyn FnMut(LogNotice) + Send>;

@@ -1,4 +1,4 @@
-//! Where the lines of a log end up.
+//! The destinations of a log.
 
 use std::convert::Infallible;
 use std::fs::{File, OpenOptions};
@@ -6,36 +6,36 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// What takes lines, on a thread that may wait for it.
+/// Writes lines, on a thread that may block.
 pub trait LogSink: Send {
-    /// Takes whole lines, many at once.
+    /// Writes whole lines, many at once.
     ///
     /// # Errors
-    /// When some of them were not taken.
+    /// When not all of them were written.
     fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 
-    /// Begins anew under the same name, where there is one.
+    /// Opens the file of the same name again, if there is a file.
     ///
     /// # Errors
-    /// When that failed; it goes on with what it had.
+    /// When that fails; the old file stays in use.
     fn reopen(&mut self) -> io::Result<()>;
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogTarget {
-    /// To standard output, which is for data.
+    /// Standard output.
     Stdout,
-    /// To standard error, which is for people.
+    /// Standard error.
     Stderr,
-    /// To the end of a file, which is made where there is none.
+    /// The end of a file, which is created if it is missing.
     File(PathBuf),
 }
 
 impl FromStr for LogTarget {
     type Err = Infallible;
 
-    /// A hyphen is standard output, all else a path.
+    /// A hyphen is standard output, any other text a path.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text {
             "-" => Self::Stdout,
@@ -45,7 +45,7 @@ impl FromStr for LogTarget {
 }
 
 impl LogTarget {
-    /// Opens it. An error has the path with it.
+    /// Opens it. The error contains the path.
     pub(super) fn open(&self) -> Result<Box<dyn LogSink>, (PathBuf, io::Error)> {
         match self {
             Self::Stdout => Ok(Box::new(StdoutSink)),
@@ -88,14 +88,13 @@ impl LogSink for StderrSink {
     }
 }
 
-/// A file that lines are added to.
+/// A file to which lines are appended.
 #[derive(Debug)]
 struct AppendFileSink {
-    /// Its name, under which there may be another file by now.
+    /// Another file may have this name by now.
     path: PathBuf,
-    /// It.
     file: File,
-    /// Whether its last line may be torn, for the disk was full: the next begins on its own.
+    /// Whether the last line may be incomplete, since the disk was full: a line break goes before the next.
     is_torn: bool,
 }
 
@@ -135,14 +134,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hyphen_is_standard_output_and_all_else_a_file() {
+    fn a_hyphen_is_standard_output_and_any_other_text_a_file() {
         assert_eq!("-".parse(), Ok(LogTarget::Stdout));
         let file = LogTarget::File("/var/log/haul".into());
         assert_eq!("/var/log/haul".parse(), Ok(file));
     }
 
     #[test]
-    fn lines_are_added_to_a_file_and_after_a_move_to_a_new_one() {
+    fn lines_are_appended_and_after_a_rename_go_to_a_new_file() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("log"), folder.path().join("log.1"));
         std::fs::write(&path, "old\n").unwrap();
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_cannot_be_opened_again_leaves_the_old_file() {
+    fn if_reopening_fails_the_old_file_is_used_on() {
         let folder = tempfile::tempdir().unwrap();
         let room = folder.path().join("room");
         std::fs::create_dir(&room).unwrap();
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_full_disk_lines_begin_on_their_own() {
+    fn after_a_full_disk_a_line_break_goes_first() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
@@ -179,7 +178,7 @@ mod tests {
         sink.write(b"tor").unwrap();
         let disk = std::mem::replace(&mut sink.file, full);
         sink.write(b"n\n").unwrap_err();
-        // The line that begins anew does not fit either.
+        // The disk is still full.
         sink.write(b"lost\n").unwrap_err();
         sink.file = disk;
         sink.write(b"whole\n").unwrap();

@@ -1,4 +1,4 @@
-//! What is logged is written, in a bound, and never waited for.
+//! Lines are written, the buffers are bounded, and nothing waits for the disk.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,23 +7,22 @@ use haul_lab::within;
 
 use super::*;
 
-/// For tests that would hang otherwise.
+/// The time limit for tests that would hang.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What it is called in messages.
 const NAME: &str = "access log";
 
-/// Logs a line about something. It is as long as lines are: room is for a number of them.
-fn tell(log: &LineLog, what: &str) {
+/// Logs a line of usual length that begins with `path`.
+fn log_line(log: &LineLog, path: &str) {
     log.write(|line| {
-        line.extend_from_slice(format!("{what} {:-<60}\n", "").as_bytes());
+        line.extend_from_slice(format!("{path} {:-<60}\n", "").as_bytes());
     });
 }
 
-/// Tells what it is asked to do, and does each thing when it is let.
+/// Sends each call to the test, and returns when the test permits it.
 struct GatedSink {
-    told: Sender<SinkCall>,
-    let_go: Receiver<io::Result<()>>,
+    calls: Sender<SinkCall>,
+    permits: Receiver<io::Result<()>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -34,15 +33,15 @@ enum SinkCall {
 
 impl GatedSink {
     fn new() -> (Box<Self>, Receiver<SinkCall>, Sender<io::Result<()>>) {
-        let (told, asked) = channel();
-        let (permit, let_go) = channel();
-        (Box::new(Self { told, let_go }), asked, permit)
+        let (calls, received) = channel();
+        let (permit, permits) = channel();
+        (Box::new(Self { calls, permits }), received, permit)
     }
 
-    fn pass(&self, asked: SinkCall) -> io::Result<()> {
-        let _ = self.told.send(asked);
-        // A test that has ended lets everything go.
-        self.let_go.recv().unwrap_or(Ok(()))
+    fn pass(&self, call: SinkCall) -> io::Result<()> {
+        let _ = self.calls.send(call);
+        // A test that has ended permits everything.
+        self.permits.recv().unwrap_or(Ok(()))
     }
 }
 
@@ -56,18 +55,18 @@ impl LogSink for GatedSink {
     }
 }
 
-/// What the lines of a write are about.
-fn told(asked: &SinkCall) -> Vec<&str> {
-    let SinkCall::Write(lines) = asked else {
-        panic!("{asked:?} is no write");
+/// The paths of the lines of a write.
+fn paths(call: &SinkCall) -> Vec<&str> {
+    let SinkCall::Write(lines) = call else {
+        panic!("{call:?} is not a write");
     };
     let lines = lines.lines();
     lines.map(|line| line.split(' ').next().unwrap()).collect()
 }
 
 /// The bytes of a write.
-fn length(asked: &SinkCall) -> usize {
-    match asked {
+fn length(call: &SinkCall) -> usize {
+    match call {
         SinkCall::Write(lines) => lines.len(),
         SinkCall::Reopen => 0,
     }
@@ -82,7 +81,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
         ..LogOptions::default()
     };
     let log = LineLog::open(NAME, &options, |_| {}).unwrap();
-    // More threads than buffers: some find all in use.
+    // More threads than buffers: some find all locked.
     let threads = 2 * shard_count() + 1;
     let all = 200 * threads as u64;
     std::thread::scope(|scope| {
@@ -90,7 +89,7 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
             let log = &log;
             scope.spawn(move || {
                 for n in 0..200 {
-                    tell(log, &format!("/{thread}/{n}"));
+                    log_line(log, &format!("/{thread}/{n}"));
                 }
             });
         }
@@ -100,9 +99,9 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
     assert_eq!(text.lines().count() as u64 + log.dropped(), all);
     assert_eq!(log.dropped(), 0);
     for thread in 0..threads {
-        let mine = format!("/{thread}/");
-        let of_mine = text.lines().filter(|line| line.starts_with(&mine)).count();
-        assert_eq!(of_mine, 200);
+        let own = format!("/{thread}/");
+        let own_count = text.lines().filter(|line| line.starts_with(&own)).count();
+        assert_eq!(own_count, 200);
     }
     let text = crate::observe::render(&[Arc::new(log)]);
     let expected = format!(
@@ -117,19 +116,19 @@ async fn lines_of_all_threads_are_in_the_file_when_it_is_closed() {
 }
 
 #[test]
-fn what_renders_a_line_may_log_another_and_may_log_none() {
-    let (gate, asked, permit) = GatedSink::new();
+fn rendering_a_line_may_log_another_or_nothing() {
+    let (gate, calls, permit) = GatedSink::new();
     let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     log.write(|_| {});
     log.write(|line| {
         line.extend_from_slice(b"/outer");
-        tell(&log, "/inner");
+        log_line(&log, "/inner");
         line.extend_from_slice(b" \n");
     });
     let mut seen = Vec::new();
     while seen.len() < 2 {
-        let lines = asked.recv_timeout(LIMIT).unwrap();
-        seen.extend(told(&lines).into_iter().map(str::to_owned));
+        let lines = calls.recv_timeout(LIMIT).unwrap();
+        seen.extend(paths(&lines).into_iter().map(str::to_owned));
         permit.send(Ok(())).unwrap();
     }
     assert_eq!(seen, ["/inner", "/outer"]);
@@ -137,29 +136,29 @@ fn what_renders_a_line_may_log_another_and_may_log_none() {
 
 #[test]
 fn the_first_line_wakes_the_writer() {
-    let (gate, asked, permit) = GatedSink::new();
+    let (gate, calls, permit) = GatedSink::new();
     let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
     for target in ["/a", "/b"] {
-        tell(&log, target);
+        log_line(&log, target);
         // Neither closing nor another line makes it write.
-        assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), [target]);
+        assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), [target]);
         permit.send(Ok(())).unwrap();
     }
 }
 
 #[tokio::test]
 async fn a_disk_that_hangs_costs_lines_and_no_time() {
-    let (gate, asked, permit) = GatedSink::new();
-    let room = 64 << 10;
-    let log = LineLog::start(NAME, gate, room).unwrap();
-    tell(&log, "/first");
-    let first = asked.recv_timeout(LIMIT).unwrap();
-    assert_eq!(told(&first), ["/first"]);
-    // The disk hangs in that write. This would never end if it were waited for.
-    let most = 10 * room;
+    let (gate, calls, permit) = GatedSink::new();
+    let capacity = 64 << 10;
+    let log = LineLog::start(NAME, gate, capacity).unwrap();
+    log_line(&log, "/first");
+    let first = calls.recv_timeout(LIMIT).unwrap();
+    assert_eq!(paths(&first), ["/first"]);
+    // The disk hangs in that write. This would never end if it waited.
+    let most = 10 * capacity;
     let lines: Vec<_> = (0..most / 64).map(|n| format!("/{n}")).collect();
     for target in &lines {
-        tell(&log, target);
+        log_line(&log, target);
     }
     let dropped = log.dropped();
     assert!(dropped > 0);
@@ -169,103 +168,103 @@ async fn a_disk_that_hangs_costs_lines_and_no_time() {
     );
     drop(permit);
     assert!(within(LIMIT, log.close(LIMIT)).await);
-    let rest: Vec<_> = asked.try_iter().collect();
+    let rest: Vec<_> = calls.try_iter().collect();
     let bytes: usize = rest.iter().map(length).sum();
-    assert!(bytes <= room, "{bytes} bytes were kept");
-    // But for what a line did not fit into.
+    assert!(bytes <= capacity, "{bytes} bytes were kept");
+    // Except the rest of each buffer, into which a line did not fit.
     assert!(
-        bytes + 100 * shard_count() > room,
+        bytes + 100 * shard_count() > capacity,
         "only {bytes} bytes were kept"
     );
-    let kept: Vec<_> = rest.iter().flat_map(told).collect();
+    let kept: Vec<_> = rest.iter().flat_map(paths).collect();
     assert_eq!(kept.len() as u64 + dropped, lines.len() as u64);
-    // What came first was kept, in one buffer or another.
+    // The first lines were kept, in one buffer or another.
     let first: HashSet<_> = lines.iter().take(kept.len()).map(String::as_str).collect();
     assert_eq!(kept.into_iter().collect::<HashSet<_>>(), first);
 }
 
 #[tokio::test]
 async fn lines_that_the_disk_refused_are_counted_and_later_ones_written() {
-    let (gate, asked, permit) = GatedSink::new();
+    let (gate, calls, permit) = GatedSink::new();
     let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
-    tell(&log, "/lost");
-    asked.recv_timeout(LIMIT).unwrap();
+    log_line(&log, "/lost");
+    calls.recv_timeout(LIMIT).unwrap();
     permit.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
-    tell(&log, "/kept");
-    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/kept"]);
+    log_line(&log, "/kept");
+    assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), ["/kept"]);
     drop(permit);
     assert!(log.close(LIMIT).await);
     assert_eq!(log.dropped(), 1);
-    assert_eq!(log.shared.line_counts.sum(WRITTEN), 1);
+    assert_eq!(log.state.line_counts.sum(WRITTEN), 1);
 }
 
 #[tokio::test]
-async fn of_a_disk_that_fails_is_told_once_and_when_it_works_again() {
-    let (gate, asked, permit) = GatedSink::new();
-    let (tell, news) = channel();
-    let tell = Box::new(move |what| drop(tell.send(what)));
-    let log = LineLog::start_with_notices(NAME, gate, 1 << 20, tell).unwrap();
+async fn a_failing_disk_is_reported_once_and_so_is_its_recovery() {
+    let (gate, calls, permit) = GatedSink::new();
+    let (notify, notices) = channel();
+    let notify = Box::new(move |notice| drop(notify.send(notice)));
+    let log = LineLog::start_with_notices(NAME, gate, 1 << 20, notify).unwrap();
     let full = || Err(io::ErrorKind::StorageFull.into());
     for outcome in [full(), full(), Ok(())] {
-        tell_of(&log, &asked);
+        log_and_await_write(&log, &calls);
         permit.send(outcome).unwrap();
     }
     log.reopen();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
+    assert_eq!(calls.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
     permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
     drop(permit);
     assert!(log.close(LIMIT).await);
     drop(log);
-    let news: Vec<LogNotice> = news.iter().collect();
+    let notices: Vec<LogNotice> = notices.iter().collect();
     assert!(
         matches!(
-            news[..],
+            notices[..],
             [
                 LogNotice::Failing(_),
                 LogNotice::Mended { dropped: 2 },
                 LogNotice::NotReopened(_)
             ]
         ),
-        "{news:?}"
+        "{notices:?}"
     );
 }
 
-/// Logs a line, and waits until it is to be written.
-fn tell_of(log: &LineLog, asked: &Receiver<SinkCall>) {
-    tell(log, "/a");
-    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
+/// Logs a line, and waits until the writer writes it.
+fn log_and_await_write(log: &LineLog, calls: &Receiver<SinkCall>) {
+    log_line(log, "/a");
+    assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), ["/a"]);
 }
 
 #[test]
 fn after_reopen_nothing_is_written_to_the_old_file() {
-    let (gate, asked, permit) = GatedSink::new();
+    let (gate, calls, permit) = GatedSink::new();
     let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
-    tell(&log, "/a");
-    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/a"]);
-    // These come while the writer is at the disk, and the line first.
-    tell(&log, "/b");
+    log_line(&log, "/a");
+    assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), ["/a"]);
+    // Both while the writer is in a write, and the line first.
+    log_line(&log, "/b");
     log.reopen();
     permit.send(Ok(())).unwrap();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
+    assert_eq!(calls.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
     permit.send(Err(io::ErrorKind::NotFound.into())).unwrap();
-    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), ["/b"]);
     permit.send(Ok(())).unwrap();
-    // It sleeps, or is about to: this wakes it all the same.
+    // It sleeps or is about to; this wakes it in either case.
     log.reopen();
-    assert_eq!(asked.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
+    assert_eq!(calls.recv_timeout(LIMIT).unwrap(), SinkCall::Reopen);
 }
 
 #[test]
 fn a_dropped_log_writes_what_it_has() {
-    let (gate, asked, permit) = GatedSink::new();
+    let (gate, calls, permit) = GatedSink::new();
     let log = LineLog::start(NAME, gate, 1 << 20).unwrap();
-    tell(&log, "/a");
-    asked.recv_timeout(LIMIT).unwrap();
-    tell(&log, "/b");
+    log_line(&log, "/a");
+    calls.recv_timeout(LIMIT).unwrap();
+    log_line(&log, "/b");
     drop((log, permit));
-    assert_eq!(told(&asked.recv_timeout(LIMIT).unwrap()), ["/b"]);
+    assert_eq!(paths(&calls.recv_timeout(LIMIT).unwrap()), ["/b"]);
     // The writer has ended, and its sink with it.
-    asked.recv_timeout(LIMIT).unwrap_err();
+    calls.recv_timeout(LIMIT).unwrap_err();
 }
 
 #[tokio::test]
@@ -273,24 +272,24 @@ async fn a_sink_that_panics_ends_the_log_and_not_the_server() {
     struct BrokenSink;
     impl LogSink for BrokenSink {
         fn write(&mut self, _: &[u8]) -> io::Result<()> {
-            panic!("a sink that breaks, as this test wants it");
+            panic!("a sink that panics, as this test wants it");
         }
         fn reopen(&mut self) -> io::Result<()> {
             Ok(())
         }
     }
     let log = LineLog::start(NAME, Box::new(BrokenSink), 4096).unwrap();
-    tell(&log, "/a");
-    within(LIMIT, log.shared.ended.cancelled()).await;
+    log_line(&log, "/a");
+    within(LIMIT, log.state.ended.cancelled()).await;
     for _ in 0..1000 {
-        tell(&log, "/b");
+        log_line(&log, "/b");
     }
     assert!(log.dropped() > 0);
     assert!(log.close(LIMIT).await);
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_told_at_the_start() {
+fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
     let options = LogOptions {
         target: LogTarget::File("/nowhere/log".into()),
         ..LogOptions::default()

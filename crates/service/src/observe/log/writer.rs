@@ -1,8 +1,8 @@
-//! The thread that writes a log, and does nothing else.
+//! The thread that writes a log.
 //!
-//! It sleeps while there is nothing to do. The first line wakes it; it writes, lets more gather for a tenth of a second, writes
-//! those, and so on, until there are none. A buffer that is half full wakes it early. Lines are near the order in which they were
-//! logged, not in it: within one write they are sorted by buffer. Each has its time, and whoever reads logs of several reactors sorts anyway.
+//! It sleeps while there is nothing to do. The first line wakes it; it writes, waits a tenth of a second for more, writes those, and
+//! so on, until there are none. A buffer that is half full wakes it early. Lines are nearly in the order in which they were logged:
+//! within one write they are grouped by buffer. Each line has its time, by which a reader can sort.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,31 +14,31 @@ use super::notice::{LogNotice, LogNoticeHandler};
 use super::{DROPPED, LogSink, LogState, WRITTEN};
 use crate::observe::FailureReports;
 
-/// For how long lines gather before they are written: what is lost to a crash, and ten writes a second.
+/// The time between writes: what a crash can lose.
 const WRITE_INTERVAL: Duration = Duration::from_millis(100);
 
 impl LogState {
-    /// The writer's life.
-    pub(super) fn run_writer(&self, mut sink: Box<dyn LogSink>, mut tell: LogNoticeHandler) {
+    /// Writes until the log is closed.
+    pub(super) fn run_writer(&self, mut sink: Box<dyn LogSink>, mut notify: LogNoticeHandler) {
         // Also when the sink panics.
         let _ended = self.ended.clone().drop_guard();
         let mut spare = buffer_with_capacity(self.buffer_size);
-        let mut failing = FailureReports::default();
+        let mut failures = FailureReports::default();
         loop {
-            // Looked at before the buffers: what was logged before it was set is written.
+            // Read before the buffers: lines that were logged before it was set are written.
             let is_closing = self.is_closing.load(Ordering::Acquire);
             if self.is_reopen_requested.swap(false, Ordering::AcqRel)
                 && let Err(error) = sink.reopen()
             {
-                tell(LogNotice::NotReopened(error));
+                notify(LogNotice::NotReopened(error));
             }
             let mut is_idle = true;
             for buffer in &self.buffers {
                 buffer.swap(&mut spare);
                 if !spare.is_empty() {
                     is_idle = false;
-                    if let Some(news) = self.write_lines(&mut *sink, &spare, &mut failing) {
-                        tell(news);
+                    if let Some(notice) = self.write_lines(&mut *sink, &spare, &mut failures) {
+                        notify(notice);
                     }
                     spare.clear();
                 }
@@ -53,29 +53,29 @@ impl LogState {
         }
     }
 
-    /// Writes some lines. What is to be told of that.
+    /// Writes some lines. Returns the notice about that, if there is one.
     fn write_lines(
         &self,
         sink: &mut dyn LogSink,
         lines: &[u8],
-        failing: &mut FailureReports,
+        failures: &mut FailureReports,
     ) -> Option<LogNotice> {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         match sink.write(lines) {
             Ok(()) => {
                 self.line_counts.add(WRITTEN, count);
-                let dropped = failing.worked()?;
+                let dropped = failures.worked()?;
                 Some(LogNotice::Mended { dropped })
             }
             Err(error) => {
                 self.line_counts.add(DROPPED, count);
-                let is_told = failing.failed(count, Instant::now());
-                is_told.then_some(LogNotice::Failing(error))
+                let is_reported = failures.failed(count, Instant::now());
+                is_reported.then_some(LogNotice::Failing(error))
             }
         }
     }
 
-    /// Waits until there is a line, or something else to do: whoever has it unparks this thread, now or already.
+    /// Waits until there is a line or another request, whose thread unparks this one.
     fn sleep(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
         if self.buffers.iter().all(LogBuffer::is_empty) {
