@@ -1,37 +1,49 @@
-"""A server that is measured: started, waited for, its CPU time and memory read from /proc, ended."""
+"""A server process: started, awaited, measured through /proc, stopped."""
 
+import math
 import os
 import pathlib
 import socket
 import subprocess
 import time
+import typing
+
+
+class Memory(typing.NamedTuple):
+    """Resident memory of a process and its children, in KiB."""
+
+    # The sum of what each process counts: a page that two share counts twice.
+    resident: int
+    # The same with each shared page counted once.
+    proportional: int
 
 
 class Daemon:
-    """Runs while the `with` block does. Whoever inherits says what `command` is, and the ports that tell that it is there."""
+    """A server that runs while the `with` block does. A subclass calls `start` in its `__enter__`."""
 
     def start(self, command, ports, log, environment=None):
-        """Starts it with what it says in a file, and returns when all its ports take connections."""
-        words = [str(word) for word in command]
-        with open(log, "ab") as said:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
+        """Starts the command, appends its output to a log file, and returns when all its ports accept connections."""
+        command = [str(argument) for argument in command]
+        with open(log, "ab") as output:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
         deadline = time.monotonic() + 10
         try:
             for port in ports:
-                self.reach(port, deadline, log)
+                self.wait_for_port(port, deadline, log)
         except BaseException:
             self.stop()
             raise
 
-    def reach(self, port, deadline, log):
+    def wait_for_port(self, port, deadline, log):
         while True:
             try:
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    said = pathlib.Path(log).read_text(errors="replace")[-2000:]
-                    raise SystemExit(f"{self.process.args[0]} did not start: {said}") from None
+                    output = pathlib.Path(log).read_text(errors="replace")[-2000:]
+                    raise SystemExit(f"{self.process.args[0]} did not start: {output}") from None
                 time.sleep(0.02)
 
     def stop(self):
@@ -45,53 +57,66 @@ class Daemon:
     def __exit__(self, *_):
         self.stop()
 
-    def spent(self):
-        """CPU seconds since it began."""
-        return cpu_seconds(self.process.pid)
+    def cpu_seconds(self):
+        """User and system time since the start."""
+        # The processes still run, so the time cannot come from wait(2).
+        return sum(map(process_cpu_seconds, process_tree(self.process.pid)))
 
-    def forget_peak(self):
-        """Has the kernel count the peak of resident memory anew."""
-        for process in family(self.process.pid):
+    def reset_peak_memory(self):
+        """Makes the kernel count the peak of resident memory from now on."""
+        for process in process_tree(self.process.pid):
             (process / "clear_refs").write_text("5")
 
-    def peak(self):
-        """KiB of resident memory at most, since the peak was forgotten."""
-        return sum(figure(process / "status", "VmHWM:") for process in family(self.process.pid))
+    def peak_memory(self):
+        """The peak of resident memory in KiB since `reset_peak_memory`, summed over the processes."""
+        return sum(kibibytes(process / "status", "VmHWM:") for process in process_tree(self.process.pid))
 
-    def resident(self):
-        """KiB of resident memory now: as the processes count them, and with each page that they share counted once."""
-        processes = list(family(self.process.pid))
-        once = sum(figure(process / "smaps_rollup", "Pss:") for process in processes)
-        return sum(figure(process / "status", "VmRSS:") for process in processes), once
+    def memory(self):
+        processes = list(process_tree(self.process.pid))
+        return Memory(
+            resident=sum(kibibytes(process / "status", "VmRSS:") for process in processes),
+            proportional=sum(kibibytes(process / "smaps_rollup", "Pss:") for process in processes))
+
+    def wait_for_closed_connections(self):
+        """Returns when the server has closed its side of connections that clients have closed."""
+        lowest, unchanged = math.inf, 0
+        deadline = time.monotonic() + 30
+        while unchanged < 5 and time.monotonic() < deadline:
+            count = self.open_descriptors()
+            lowest, unchanged = (count, 0) if count < lowest else (lowest, unchanged + 1)
+            time.sleep(0.02)
+
+    def open_descriptors(self):
+        return sum(len(os.listdir(process / "fd")) for process in process_tree(self.process.pid))
 
 
-def family(parent):
-    """The folders in /proc of a process and its children."""
+def process_tree(pid):
+    """The directories in /proc of a process and its children."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
-            # The name before the last parenthesis may hold anything; state, parent ... are behind it.
-            fields = stat.read_text().rsplit(")", 1)[1].split()
+            parent = stat_fields(stat)[1]
         except OSError:
-            continue  # it ended since
-        if str(parent) in (stat.parent.name, fields[1]):
+            continue  # the process has ended
+        if str(pid) in (stat.parent.name, parent):
             yield stat.parent
 
 
-def figure(path, name):
-    """The number of a line `Name: number kB`."""
+def stat_fields(stat):
+    """The fields of /proc/PID/stat from the third on: state, parent and so on."""
+    # The second is the program's name in parentheses, and may hold anything.
+    return stat.read_text().rsplit(")", 1)[1].split()
+
+
+def kibibytes(path, name):
+    """The number of a line `name number kB` of a file in /proc."""
     line = next((line for line in path.read_text().splitlines() if line.startswith(name)), None)
     return int(line.split()[1]) if line else 0
 
 
-def cpu_seconds(parent):
-    """User and system time of a process and its children, from /proc: they have not ended, so nobody can wait for them."""
-    return sum(map(cpu_of, family(parent)))
-
-
-def cpu_of(process):
-    """That of one, by its folder in /proc, and of those of its children that have ended and were waited for."""
+def process_cpu_seconds(process):
+    """User and system time of a process, given as its directory in /proc, and of children that it has waited for."""
     try:
-        fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+        times = stat_fields(process / "stat")[11:15]
     except OSError:
         return 0.0
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")

@@ -1,44 +1,45 @@
-"""Files to serve, and a look at what came of them."""
+"""Files that are served, and checks of the files that programs made from them."""
 
 import functools
 import hashlib
 import os
 import shutil
 
-MIB = 1 << 20
+KB, MB, MIB = 1024, 1_000_000, 1 << 20
 
 
-def make(path, size):
-    """Random bytes, so that nothing on the way can compress or share them."""
+def write_random(path, size):
+    """Writes random bytes, which nothing on the way can compress or share."""
     with open(path, "wb") as file:
         while size > 0:
             size -= file.write(os.urandom(min(size, 16 * MIB)))
 
 
-def digest(path):
+def sha256(path):
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-# What is served does not change during a comparison.
-served = functools.cache(digest)
+# Served files do not change during a bench.
+sha256_of_served = functools.cache(sha256)
 
 
-def complete(result, original):
-    """That a result is as long as the file that was served."""
-    found, wanted = result.stat().st_size if result.exists() else 0, original.stat().st_size
-    if found != wanted:
-        raise SystemExit(f"{result.name} has {found} bytes instead of {wanted}")
+def check_length(result, served):
+    """Fails unless a result is as long as the served file."""
+    length = result.stat().st_size if result.exists() else 0
+    expected = served.stat().st_size
+    if length != expected:
+        raise SystemExit(f"{result.name} has {length} bytes instead of {expected}")
 
 
-def right(result, original):
-    """That a result is the file that was served."""
-    if digest(result) != served(original):
-        raise SystemExit(f"{result.name} differs from what was served")
+def check_content(result, served):
+    """Fails unless a result has the bytes of the served file."""
+    if sha256(result) != sha256_of_served(served):
+        raise SystemExit(f"{result.name} differs from the served file")
 
 
-def room(directory, needed):
-    """That a folder in memory has room; otherwise its programs would fail one by one, each in its own words."""
+def require_space(directory, needed):
+    """Fails unless a directory has so many bytes free. Else each program would fail in its own way."""
     free = shutil.disk_usage(directory).free
     if free < needed:
-        raise SystemExit(f"{directory} has room for {free // MIB} MiB, and {needed // MIB} MiB are needed; try --quick")
+        raise SystemExit(f"{directory} has {free // MIB} MiB free, {needed // MIB} MiB are needed: try --quick")

@@ -1,126 +1,144 @@
-"""What a comparison found: ratios against limits, the medians behind them, where and when; kept as a page with its date."""
+"""The page of a bench: tables in Markdown, the heading with commit and machine, and a dated file for a complete run."""
 
 import dataclasses
 import datetime
 import os
-import pathlib
 import platform
+import re
 import shlex
 import statistics
 import subprocess
 import typing
+from pathlib import Path
+
+from lib.case import known
+from lib.idle import IdleCase
+
+
+def table(headings, rows):
+    return [row_line(headings), row_line(["---"] * len(headings)), *map(row_line, rows), ""]
+
+
+def row_line(cells):
+    return "| " + " | ".join(cells) + " |"
 
 
 @dataclasses.dataclass
-class Limit:
-    """What must hold against a peer."""
+class Tables:
+    """How a bench prints its cases."""
 
-    # Names of contenders; `a|b` is the better of them.
-    against: str
-    # At most this much of the peer's wall time.
-    wall: float
-    # And of its CPU time, where that counts.
-    cpu: float | None = None
+    # Ratios to print; the first decides whether haul is slower than that of `--against`.
+    metrics: list
+    # The heading of the column of programs.
+    program: str
+    # The columns of medians: headings, and functions from a program to its cell.
+    columns: dict[str, typing.Callable]
+    # A sentence above the medians.
+    explanation: str
+
+    def ratio_rows(self, case):
+        return case.rows(self.metrics)
+
+    def median_rows(self, case):
+        if isinstance(case, IdleCase):
+            return case.memory_rows()
+        return ([case.title, program.name, *(cell(program) for cell in self.columns.values())] for program in case.programs)
+
+    def progress(self, case):
+        """The rows of a case that has just ended."""
+        return "\n".join(map(row_line, [*self.ratio_rows(case), *self.median_rows(case)]))
+
+    def render(self, cases):
+        """All tables, as lines."""
+        ratios = [f"{metric.name}, haul / it" for metric in self.metrics]
+        lines = table(
+            ["case", "against", *ratios, "limit", "result"], (row for case in cases for row in self.ratio_rows(case)))
+        timed = [case for case in cases if not isinstance(case, IdleCase)]
+        if timed:
+            lines += [self.explanation, "", *table(
+                ["case", self.program, *self.columns], (row for case in timed for row in self.median_rows(case)))]
+        idle = [case for case in cases if isinstance(case, IdleCase)]
+        if idle:
+            lines += ["Memory in MiB, of all processes together, and with each page that they share counted once:", "", *table(
+                ["case", self.program, "before", "open", "after", f"KiB a {idle[0].noun}"],
+                (row for case in idle for row in case.memory_rows()))]
+        return lines
 
 
-@dataclasses.dataclass
-class Case:
-    """One row of what is promised: the first contender against the others."""
+def spread(figures, form=None):
+    """The median of some figures with their range."""
+    form = form or three_digits
+    return f"{form(statistics.median(figures))} ({form(min(figures))} to {form(max(figures))})"
 
-    title: str
-    contenders: list
-    limits: list
-    # MiB that the first may take at most.
-    memory: int = 64
-    # Rounds for each one asked for: what is over in a moment needs more of them to be told from noise.
-    repeat: int = 1
-    # One run each, for what is not about time.
-    once: bool = False
-    # What else was found and must be, told after the runs: pairs of words, and whether it holds.
-    facts: typing.Callable = list
 
-    def run(self, arena, rounds):
-        """Has its contenders meet."""
-        if self.once:
-            arena.once(self.contenders)
-        else:
-            arena.compare(self.contenders, rounds * self.repeat)
+def three_digits(number):
+    """A number with three significant digits, and its integer part whole."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:#.3g}"
 
-    def rows(self):
-        ours, *others = self.contenders
-        for limit in self.limits:
-            peer = min((c for c in others if c.name in limit.against.split("|")), key=lambda c: c.median("wall"))
-            wall, cpu = (ours.median(what) / peer.median(what) for what in ("wall", "cpu"))
-            ok = wall <= limit.wall and (limit.cpu is None or cpu <= limit.cpu)
-            need = f"wall ≤ {limit.wall:.2f}" + (f", CPU ≤ {limit.cpu:.2f}" if limit.cpu else "")
-            yield f"| {self.title} | {peer.name} | {wall:.2f} | {cpu:.2f} | {need} | {'ok' if ok else 'MISS'} |"
-        peak = ours.worst("peak") / 1024
-        yield f"| {self.title} | memory | {peak:.0f} MiB | | ≤ {self.memory} MiB | {'ok' if peak <= self.memory else 'MISS'} |"
-        for what, found, need, ok in self.facts():
-            yield f"| {self.title} | {what} | {found} | | {need} | {'ok' if ok else 'MISS'} |"
 
-    def medians(self):
-        for c in self.contenders:
-            walls = [run.wall for run in c.runs]
-            yield (
-                f"| {self.title} | {c.name} | {statistics.median(walls):.2f} ({min(walls):.2f} to {max(walls):.2f}) | {c.median('cpu'):.2f} "
-                f"| {c.median('server'):.2f} | {c.worst('peak') / 1024:.0f} |"
-            )
+def peak_mib(program):
+    return f"{max(program.figures('peak_memory')) / 1024:.0f}"
 
-    def crashes(self):
-        for c in self.contenders:
-            if c.crashes:
-                yield f"{c.name} crashed in {c.crashes} of {c.crashes + len(c.runs) + 1} runs of \"{self.title}\"; those were made again."
 
-    def commands(self, work):
-        """The command lines, short: programs by name, where the bench works is `.`, and of many words the first tell enough."""
-        for c in self.contenders:
-            words = [pathlib.Path(c.command[0]).name, *(word.replace(str(work), ".") for word in c.command[1:])]
-            more = f" ... ({len(words)} words)" if len(words) > 16 else ""
-            yield shlex.join(words[:8] if more else words) + more
+def megabytes_per_second(program):
+    return f"{program.median(lambda run: run.bytes / run.wall) / 1e6:,.0f}"
+
+
+def cpu_milliseconds(program):
+    """CPU time of a request."""
+    return known(program.median(lambda run: run.cpu / run.requests) * 1000, ".3f")
 
 
 def heading(title, invocation, versions):
-    """The first lines of a report: what was asked, where and when."""
+    """The first lines of a page: what was measured, where and when."""
+    commit = first_line(["git", "describe", "--always", "--dirty"])
     return [
         f"# {title}, {datetime.date.today()}", "",
-        f"`{invocation}` on {machine()}, commit {first_line('git', 'describe', '--always', '--dirty')}; loopback, tmpfs.",
-        f"Peers: {'; '.join(versions)}.", "",
-    ]
+        f"`{invocation}` on {machine()}, commit {commit}; loopback, tmpfs.",
+        f"Peers: {'; '.join(versions)}.", ""]
 
 
-def page(title, invocation, versions, cases, work):
-    """The whole report, as Markdown."""
-    return "\n".join([
-        *heading(title, invocation, versions),
-        "| case | against | wall, haul / it | CPU, haul / it | must be | |", "| --- | --- | --- | --- | --- | --- |",
-        *(row for case in cases for row in case.rows()), "",
-        "Medians behind the ratios, seconds (wall with its range), and the largest peak in MiB:", "",
-        "| case | program | wall | CPU | CPU of the server | memory |", "| --- | --- | --- | --- | --- | --- |",
-        *(row for case in cases for row in case.medians()), "",
-        *(line + "\n" for case in cases for line in case.crashes()),
-        "Commands:", "",
-        *("    " + line for case in cases for line in case.commands(work)), ""])
+def command_lines(introduction, commands, replacements):
+    """A section with the command lines of programs. Paths that change from run to run are replaced."""
+    lines = [introduction, ""]
+    for command in dict.fromkeys(commands):
+        for path, short in replacements.items():
+            command = command.replace(str(path), short)
+        lines.append("    " + command)
+    return "\n".join(lines)
 
 
-def keep(folder, text):
-    """Writes a page under the day's date, beside what the day has already."""
-    folder.mkdir(exist_ok=True)
-    day = str(datetime.date.today())
-    names = (f"{day}{suffix}.md" for suffix in ["", *(f"-{n}" for n in range(2, 1000))])
-    path = next(folder / name for name in names if not (folder / name).exists())
+def short_command(command):
+    """A command line: the program by name, and only the beginning of a long one."""
+    words = [Path(command[0]).name, *command[1:]]
+    more = f" ... ({len(words)} words)" if len(words) > 16 else ""
+    return shlex.join(words[:8] if more else words) + more
+
+
+def write_page(directory, text):
+    """Writes a page into a file with today's date, and a number if the day has one already."""
+    directory.mkdir(exist_ok=True)
+    today = str(datetime.date.today())
+    names = (f"{today}{suffix}.md" for suffix in ["", *(f"-{n}" for n in range(2, 1000))])
+    path = next(directory / name for name in names if not (directory / name).exists())
     path.write_text(text)
     return path
 
 
-def first_line(*command):
-    """The first line that a command says."""
-    return next(iter(said(*command)), "?")
+def version(*command, line=0, words=None):
+    """A program's name and version, from the output of a command. `words` keeps the first few words of the line."""
+    name = re.split(r" [(\[<-]", output_lines(command)[line])[0].removeprefix("This is ")
+    return " ".join(name.split()[:words])
 
 
-def said(*command):
-    """The lines that a command says, on either stream: nginx tells its version on the second."""
-    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout.splitlines()
+def first_line(command):
+    return next(iter(output_lines(command)), "?")
+
+
+def output_lines(command):
+    """The lines of a command's output, on either stream: nginx prints its version on standard error."""
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return result.stdout.splitlines() or ["?"]
 
 
 def machine():

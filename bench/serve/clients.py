@@ -3,66 +3,86 @@
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import time
 
-from duel import Run
-from setting import quiet
+from lib.load_clients import LoadClients
+from lib.programs import Run
 
-HERE = pathlib.Path(__file__).resolve().parent
+WRK_REQUESTS = pathlib.Path(__file__).with_name("wrk_requests.lua")
 
-# So many of a million requests of wrk may break, such as those that are under way as the clock runs out.
-BROKEN = 1000
+# So many of a million requests of wrk may break, for example those in flight when its time is over.
+BROKEN_PER_MILLION = 1000
 
 
-class Clients:
-    """The command lines. `shown` keeps the first of each kind for the report."""
+class ServeClients(LoadClients):
+    """Runs the clients against a port of loopback."""
 
-    def __init__(self, load, seconds, ca):
-        self.load_program, self.seconds, self.ca, self.shown = load, seconds, ca, {}
+    def __init__(self, load, wrk_seconds, certificate):
+        super().__init__()
+        self.load_program, self.wrk_seconds, self.certificate = load, wrk_seconds, certificate
 
-    def show(self, kind, command):
-        self.shown.setdefault(kind, " ".join([pathlib.Path(command[0]).name, *map(str, command[1:])]))
-
-    def wrk(self, port, prefix, count, stay):
-        """Small GETs over 32 connections for some seconds. Half the cores are for the client: with more of its threads it would
-        take time from the server that it does not use."""
+    def wrk(self, port, prefix, count, keep_alive):
+        """Small GETs over 32 connections for some seconds."""
+        # Half of the cores. With more threads wrk would take time from the server without a use for it.
         threads = max(1, os.cpu_count() // 2)
-        command = ["wrk", "-t", threads, "-c", 32, "-d", f"{self.seconds}s", "-s", HERE / "requests.lua", f"http://127.0.0.1:{port}",
-                   "--", prefix, count, "stay" if stay else "close"]
-        self.show("wrk", command)
-        said = json.loads(next(line for line in quiet(command).splitlines() if line.startswith("{")))
-        if said["refused"] or said["broken"] * 1e6 > BROKEN * said["requests"]:
-            raise SystemExit(f"of {said['requests']} requests {said['refused']} were refused and {said['broken']} broke")
-        return Run.told(said)
+        command = [
+            "wrk", "-t", threads, "-c", 32, "-d", f"{self.wrk_seconds}s", "-s", WRK_REQUESTS, f"http://127.0.0.1:{port}",
+            "--", prefix, count, "keep-alive" if keep_alive else "close"]
+        line = next(line for line in self.run("wrk", command).splitlines() if line.startswith("{"))
+        errors = json.loads(line)
+        if errors["refused"] or errors["broken"] * 1e6 > BROKEN_PER_MILLION * errors["requests"]:
+            raise SystemExit(f"of {errors['requests']} requests {errors['refused']} were refused and {errors['broken']} broke")
+        return Run.from_json(line)
 
     def load(self, method, port, target, requests, connections, size=0):
         command = [self.load_program, method, f"127.0.0.1:{port}", target, "--connections", connections, "--requests", requests]
-        command += ["--size", size] if method == "put" else []
-        self.show(f"load {method}", command)
-        return Run.told(json.loads(quiet(command)))
+        return self.run_lab(f"load {method}", command + (["--size", size] if method == "put" else []))
 
-    def tls(self, port, name, processes, length):
-        """A file over TLS into nothing, by so many curls at once."""
-        command = ["curl", "-q", "-sSf", "--tlsv1.3", "--http1.1", "--cacert", str(self.ca), "-o", "/dev/null", "-w", "%{size_download}",
-                   f"https://127.0.0.1:{port}/{name}"]
-        self.show("tls", command)
-        started = time.monotonic()
-        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={"PATH": os.environ["PATH"]}) for _ in range(processes)]
+    def curl_tls(self, port, name, processes, length):
+        """A file over TLS to /dev/null, by several curls at once."""
+        command = [
+            "curl", "-q", "-sSf", "--tlsv1.3", "--http1.1", "--cacert", str(self.certificate), "-o", "/dev/null",
+            "-w", "%{size_download}", f"https://127.0.0.1:{port}/{name}"]
+        self.show("curl tls", command)
+        start = time.monotonic()
+        environment = {"PATH": os.environ["PATH"]}
+        running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(processes)]
         try:
-            found = [process.communicate()[0] for process in running]
+            lengths = [process.communicate()[0] for process in running]
         finally:
             for process in running:
                 process.kill()
-        wall = time.monotonic() - started
-        if found != [str(length)] * processes:
-            raise SystemExit(f"curl: {found} bytes instead of {length}")
+        wall = time.monotonic() - start
+        if lengths != [str(length)] * processes:
+            raise SystemExit(f"curl received {lengths} bytes instead of {length}")
         return Run(wall, processes, processes * length)
 
-    def listing(self, port, path, out):
-        """A page for people, to its last byte."""
-        command = ["curl", "-q", "-sSf", "-H", "Accept: text/html,*/*;q=0.8", "-o", str(out), "-w", "%{time_total} %{size_download}",
-                   f"http://127.0.0.1:{port}/{path}"]
-        self.show("listing", command)
-        wall, length = quiet(command).split()
-        return Run(float(wall), 1, int(length))
+    def listing(self, port, path, output):
+        """An HTML listing, to its last byte."""
+        return self.run_curl("listing", ["-H", "Accept: text/html,*/*;q=0.8", "-o", output, f"http://127.0.0.1:{port}/{path}"])
+
+
+def idle_connection(port, path):
+    """A connection that carried one request and stays open."""
+    client = socket.create_connection(("127.0.0.1", port), 10)
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    response = b""
+    while b"\r\n\r\n" not in response:
+        response += receive(client)
+    head, body = response.split(b"\r\n\r\n", 1)
+    status = head.splitlines()[0]
+    if not status.startswith(b"HTTP/1.1 200"):
+        raise SystemExit(f"the response to an idle client is {status}")
+    lengths = [line.split(b":")[1] for line in head.lower().splitlines() if line.startswith(b"content-length:")]
+    missing = int(lengths[0]) - len(body)
+    while missing > 0:
+        missing -= len(receive(client))
+    return client
+
+
+def receive(client):
+    if piece := client.recv(65536):
+        return piece
+    raise ConnectionError("the server closed the connection")

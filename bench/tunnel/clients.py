@@ -1,59 +1,77 @@
-"""The clients of `scripts/bench tunnel`: ab for small requests, `lab`'s connect_load for the limit, curl for what is large."""
+"""The clients of `scripts/bench tunnel`: ab for small requests, `lab`'s connect_load, curl for a large file."""
 
-import json
-import pathlib
 import re
+import socket
 
-from duel import Run
-from setting import quiet
+from lib.environment import run_client
+from lib.load_clients import LoadClients
+from lib.programs import Run
 
-# Requests at once, as the write-up had them.
-AT_ONCE = 5
+# Requests in flight, as in the write-up.
+CONCURRENCY = 5
+
+# A line for an idle tunnel to carry there and back: a tunnel that never carried a byte lacks the memory that it needs for that.
+GREETING = b"a line of some protocol, such as a greeting\r\n"
 
 
-class Clients:
-    """The command lines. `shown` keeps the first of each kind for the report."""
+class TunnelClients(LoadClients):
+    """Runs the clients against an address, which is a relay's or that of nginx itself."""
 
-    def __init__(self, limit):
-        self.limit_program, self.shown = limit, {}
+    def __init__(self, connect_load):
+        super().__init__()
+        self.connect_load_program = connect_load
 
-    def show(self, kind, command):
-        self.shown.setdefault(kind, " ".join([pathlib.Path(command[0]).name, *map(str, command[1:])]))
+    def ab(self, address, path, requests, keep_alive, proxy=None):
+        """Small requests. With a proxy, GETs with absolute URLs and without a tunnel."""
+        command = [
+            "ab", "-q", "-d", "-S", "-n", requests, "-c", CONCURRENCY, *["-k"] * keep_alive, *(["-X", proxy] if proxy else []),
+            f"http://{address}{path}"]
+        output = self.run(f"ab {keep_alive} {bool(proxy)}", command)
+        names = ("Complete requests", "Failed requests", "Non-2xx responses", "Keep-Alive requests")
+        counts = [int(ab_figure(output, name)) for name in names]
+        if counts != [requests, 0, 0, requests if keep_alive else 0]:
+            found = ", ".join(f"{name}: {count}" for name, count in zip(names, counts))
+            raise SystemExit(f"ab on {address}, {requests} requests: {found}")
+        return Run(
+            ab_figure(output, "Time taken for tests"), requests, int(ab_figure(output, "HTML transferred")),
+            concurrency=CONCURRENCY)
 
-    def ab(self, address, path, requests, stay, proxy=None):
-        """ab on an address; or straight through a proxy, by GETs with whole URLs."""
-        command = ["ab", "-q", "-d", "-S", "-n", requests, "-c", AT_ONCE, *["-k"] * stay, *(["-X", proxy] if proxy else []),
-                   f"http://{address}{path}"]
-        self.show(f"ab {stay} {bool(proxy)}", command)
-        said = quiet(command)
-        done, failed, refused = (figure(said, name) for name in ("Complete requests", "Failed requests", "Non-2xx responses"))
-        kept = figure(said, "Keep-Alive requests")
-        if (done, failed, refused, kept) != (requests, 0, 0, requests if stay else 0):
-            found = f"{done:.0f} ended, {failed:.0f} failed, {refused:.0f} were refused, {kept:.0f} kept the connection"
-            raise SystemExit(f"ab on {address}: of {requests} requests {found}")
-        return Run(figure(said, "Time taken for tests"), requests, int(figure(said, "HTML transferred")))
-
-    def limit(self, proxy, target, path, requests, stay):
-        """What ab asks, by a client that speaks CONNECT itself."""
-        command = [self.limit_program, proxy, target, path, "--requests", requests, "--connections", AT_ONCE, *["--keep-alive"] * stay]
-        self.show(f"limit {stay}", command)
-        return Run.told(json.loads(quiet(command)))
+    def connect_load(self, proxy, target, path, requests, keep_alive):
+        """The requests of ab, by a client that speaks CONNECT itself."""
+        command = [
+            self.connect_load_program, proxy, target, path, "--requests", requests, "--connections", CONCURRENCY,
+            *["--keep-alive"] * keep_alive]
+        run = self.run_lab(f"connect_load {keep_alive}", command)
+        run.concurrency = CONCURRENCY
+        return run
 
     def large(self, address, path, length):
-        """A file into nothing."""
-        command = ["curl", "-q", "-sSf", "-o", "/dev/null", "-w", "%{time_total} %{size_download}", f"http://{address}{path}"]
-        self.show("large", command)
-        wall, found = quiet(command).split()
-        if int(found) != length:
-            raise SystemExit(f"curl on {address}: {found} bytes instead of {length}")
-        return Run(float(wall), 1, length)
+        """A file to /dev/null."""
+        run = self.run_curl("large", ["-o", "/dev/null", f"http://{address}{path}"])
+        if run.bytes != length:
+            raise SystemExit(f"curl on {address}: {run.bytes} bytes instead of {length}")
+        return run
 
-    def fetch(self, address, path, out):
-        """A file into a file, for a look at what comes of it."""
-        quiet(["curl", "-q", "-sSf", "-o", out, f"http://{address}{path}"])
+    def download(self, address, path, output):
+        run_client(["curl", "-q", "-sSf", "-o", output, f"http://{address}{path}"])
 
 
-def figure(said, name):
-    """The number that ab tells under a name; what it has no line for is zero."""
-    found = re.search(rf"^{name}:\s+([0-9.]+)", said, re.MULTILINE)
+def ab_figure(output, name):
+    """The number of a line of ab's output. ab omits lines that would say zero."""
+    found = re.search(rf"^{name}:\s+([0-9.]+)", output, re.MULTILINE)
     return float(found[1]) if found else 0.0
+
+
+def idle_tunnel(port):
+    """A tunnel that carried a line there and back."""
+    client = socket.create_connection(("127.0.0.1", port), 10)
+    client.sendall(GREETING)
+    received = b""
+    while len(received) < len(GREETING):
+        data = client.recv(len(GREETING))
+        if not data:
+            raise ConnectionError("the tunnel closed before it carried a line")
+        received += data
+    if received != GREETING:
+        raise SystemExit(f"a tunnel returned {received!r}")
+    return client

@@ -1,6 +1,7 @@
-"""The servers of `scripts/bench tunnel`: the proxy, and what leads through it. Each relay listens on one port of loopback."""
+"""The servers of `scripts/bench tunnel`: the proxies, and the relays that lead through them."""
 
 import contextlib
+import math
 import os
 import pathlib
 import resource
@@ -8,14 +9,11 @@ import sys
 import threading
 import time
 
-from daemon import Daemon, cpu_of, family
-from peers import free_ports, program
-from setting import quiet
+from lib.daemon import Daemon, process_cpu_seconds, process_tree
+from lib.environment import find_program, free_ports, run_client
 
-HERE = pathlib.Path(__file__).resolve().parent
-
-# So many addresses of loopback, from 127.0.0.2 on, have the proxy and what is behind it.
-LANES = 32
+# Squid listens on this many addresses of loopback after 127.0.0.1.
+EXTRA_ADDRESSES = 48
 
 SQUID = """
 {listen}
@@ -38,158 +36,145 @@ shutdown_lifetime 0 seconds
 
 
 class Squid(Daemon):
-    """A squid that stores and logs nothing, on a port that every lane has."""
+    """A squid that stores and logs nothing, on one port of several addresses of loopback."""
 
     def __init__(self, home):
         self.home = home
         [self.port] = free_ports(1)
-        self.questions = 0
+        self.counter_requests = 0
 
     def __enter__(self):
         self.home.mkdir()
-        # It refuses to be root, and drops to another user when root starts it.
+        # Squid does not run as root: it changes to another user when root starts it.
         user = "cache_effective_user nobody" if os.geteuid() == 0 else ""
-        listen = "\n".join(f"http_port 127.0.0.{number}:{self.port}" for number in range(1, LANES + 2))
+        listen = "\n".join(f"http_port 127.0.0.{number}:{self.port}" for number in range(1, EXTRA_ADDRESSES + 2))
         descriptors = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 65536)
         settings = self.home / "squid.conf"
         settings.write_text(SQUID.format(listen=listen, user=user, home=self.home, descriptors=descriptors))
-        self.start([program("squid"), "-N", "-d", "1", "-f", settings], [self.port], self.home / "squid.log")
+        self.start([find_program("squid"), "-N", "-d", "1", "-f", settings], [self.port], self.home / "squid.log")
         return self
 
-    def asked(self):
-        """How many requests it has had that have ended; a tunnel is one. Questions like this one are left out."""
-        told = quiet(["curl", "-q", "-sSf", "-H", "Host: localhost", f"http://127.0.0.1:{self.port}/squid-internal-mgr/counters"])
-        self.questions += 1
-        count = next(line for line in told.splitlines() if line.startswith("client_http.requests"))
-        return int(count.split("=")[1]) - (self.questions - 1)
+    def request_count(self):
+        """How many requests have ended, without the ones of this method. A tunnel is one request."""
+        counters = run_client(
+            ["curl", "-q", "-sSf", "-H", "Host: localhost", f"http://127.0.0.1:{self.port}/squid-internal-mgr/counters"])
+        count = next(line for line in counters.splitlines() if line.startswith("client_http.requests"))
+        # The count does not have the request of this call yet, but those of earlier ones.
+        requests = int(count.split("=")[1]) - self.counter_requests
+        self.counter_requests += 1
+        return requests
 
 
-class Sink(Daemon):
-    """The cheapest of proxies, for ten thousand tunnels: `sink.py`, which is its own target."""
+class EchoProxy(Daemon):
+    """The cheapest proxy for ten thousand tunnels, which is its own target: `echo_proxy.py`."""
 
     def __init__(self, home):
         self.home = home
         [self.port] = free_ports(1)
 
     def __enter__(self):
-        command = [sys.executable, "-I", "-S", HERE / "sink.py", self.port]
-        self.start(command, [self.port], self.home / "sink.log")
+        program = pathlib.Path(__file__).with_name("echo_proxy.py")
+        self.start([sys.executable, "-I", "-S", program, self.port], [self.port], self.home / "echo_proxy.log")
         return self
 
 
 class Relay(Daemon):
-    """A local port that leads to a target through a proxy. Whoever inherits says what `command` is."""
+    """A port of loopback that leads to a target through a proxy. A subclass says which `command` starts it."""
 
     def __init__(self, home, proxy, target):
         self.home, self.proxy, self.target = home, proxy, target
         [self.port] = free_ports(1)
 
     def __enter__(self):
-        # Nobody's settings: a `no_proxy` would have it go straight to the target, and win.
+        # Without a user's settings: with `no_proxy` a relay would go straight to the target, and win.
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.home)}
         self.start(self.command(), [self.port], self.home / f"relay-{self.port}.log", environment)
         return self
 
-    def watch(self):
-        """Around what moves much over one connection, for relays whose CPU time is not to be had otherwise."""
+    def sampling(self):
+        """Runs around a load, for a relay whose CPU time can only be sampled."""
         return contextlib.nullcontext()
 
-    def settle(self):
-        """Returns when what it does for connections that ended has ended, too."""
-        least, still = self.busy(), 0
-        deadline = time.monotonic() + 30
-        while still < 5 and time.monotonic() < deadline:
-            time.sleep(0.02)
-            now = self.busy()
-            least, still = (now, 0) if now < least else (least, still + 1)
 
-    def busy(self):
-        """A number that falls as connections end: its open files."""
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+class HaulTunnel(Relay):
+    """`haul tunnel` with some flags."""
 
-
-class Haul(Relay):
-    """`haul tunnel` with these flags."""
-
-    def __init__(self, haul, home, proxy, target, *flags):
+    def __init__(self, binary, home, proxy, target, *flags):
         super().__init__(home, proxy, target)
-        self.haul, self.flags = haul, flags
+        self.binary, self.flags = binary, flags
 
     def command(self):
-        return [self.haul, "tunnel", "-p", self.proxy, "-q", *self.flags, f"127.0.0.1:{self.port}:{self.target}"]
+        return [self.binary, "tunnel", "-p", self.proxy, "-q", *self.flags, f"127.0.0.1:{self.port}:{self.target}"]
 
 
-class Least(Relay):
-    """`lab`'s least_relay: what the machine itself leaves of the proxy's speed to whoever stands in front of it."""
+class LeastRelay(Relay):
+    """`lab`'s least_relay, which does the least that a relay can do: no relay comes nearer to the speed of the proxy alone."""
 
-    def __init__(self, least, home, proxy, target):
+    def __init__(self, program, home, proxy, target):
         super().__init__(home, proxy, target)
-        self.least = least
+        self.program = program
 
     def command(self):
-        return [self.least, self.port, self.proxy, self.target]
+        return [self.program, self.port, self.proxy, self.target]
 
 
-class Forking(Relay):
-    """One that has a process for each connection."""
+class ForkingRelay(Relay):
+    """A relay with a process for each connection."""
 
-    def busy(self):
-        return sum(1 for _ in family(self.process.pid))
-
-    def settle(self):
+    def wait_for_closed_connections(self):
         deadline = time.monotonic() + 30
-        while self.busy() > 1 and time.monotonic() < deadline:
+        while len(list(process_tree(self.process.pid))) > 1 and time.monotonic() < deadline:
             time.sleep(0.02)
 
-    def spent(self):
-        """With that of the processes that have ended, once all have."""
-        self.settle()
-        return super().spent()
+    def cpu_seconds(self):
+        # The time of a process counts once it has ended and the relay has waited for it.
+        self.wait_for_closed_connections()
+        return super().cpu_seconds()
 
 
-class Socat(Forking):
-    """socat, as its manual has it for proxies."""
-
+class Socat(ForkingRelay):
     def command(self):
         host, port = self.proxy.split(":")
         listen = f"TCP-LISTEN:{self.port},bind=127.0.0.1,fork,reuseaddr"
-        return [program("socat"), listen, f"PROXY:{host}:{self.target},proxyport={port}"]
+        return [find_program("socat"), listen, f"PROXY:{host}:{self.target},proxyport={port}"]
 
 
-class Proxytunnel(Forking):
-    """proxytunnel as a daemon. It cannot be told to listen on loopback alone. It does not wait for its processes, so that their
-    CPU time is lost when they end: it is known where a run was watched, and not a number elsewhere."""
+class Proxytunnel(ForkingRelay):
+    """proxytunnel as a daemon. It has no flag to listen on loopback alone.
 
-    # CPU seconds of the processes that ended, as last seen.
-    ended = float("nan")
+    It does not wait for its processes, so the kernel forgets what they spent, and the CPU time is unknown.
+    """
+
+    children_cpu = math.nan
 
     def command(self):
-        return [program("proxytunnel"), "-q", "-a", self.port, "-p", self.proxy, "-d", self.target]
+        return [find_program("proxytunnel"), "-q", "-a", self.port, "-p", self.proxy, "-d", self.target]
 
-    def spent(self):
-        return super().spent() + self.ended
+    def cpu_seconds(self):
+        return super().cpu_seconds() + self.children_cpu
+
+
+class SampledProxytunnel(Proxytunnel):
+    """A proxytunnel whose processes are sampled during each load, which must be few connections."""
+
+    children_cpu = 0.0
 
     @contextlib.contextmanager
-    def watch(self):
-        seen, over = {}, threading.Event()
-        watching = threading.Thread(target=self.follow, args=(seen, over))
-        watching.start()
+    def sampling(self):
+        cpu_by_process, stop = {}, threading.Event()
+        sampler = threading.Thread(target=self.sample, args=(cpu_by_process, stop))
+        sampler.start()
         try:
             yield
         finally:
-            over.set()
-            watching.join()
-        self.ended += sum(seen.values())
+            stop.set()
+            sampler.join()
+        self.children_cpu += sum(cpu_by_process.values())
 
-    def follow(self, seen, over):
-        """Notes what its processes have spent, a hundred times a second: what the last hundredth adds is lost."""
-        while not over.wait(0.01):
-            # Looking through all of /proc is dear; one connection has one process.
-            for process in list(seen) or list(family(self.process.pid)):
+    def sample(self, cpu_by_process, stop):
+        """Notes the CPU time of its processes a hundred times a second. What the last hundredth adds is lost."""
+        while not stop.wait(0.01):
+            # A search through all of /proc is slow; one connection has one process.
+            for process in list(cpu_by_process) or list(process_tree(self.process.pid)):
                 if process.name != str(self.process.pid):
-                    seen[process] = max(seen.get(process, 0), cpu_of(process))
-
-    def watched(self):
-        """From now on its CPU time is that of itself and of the processes under watch."""
-        self.ended = 0.0
-        return self
+                    cpu_by_process[process] = max(cpu_by_process.get(process, 0), process_cpu_seconds(process))

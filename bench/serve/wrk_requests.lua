@@ -1,5 +1,5 @@
--- What wrk asks for: names in turn, over connections that stay or of which each carries one request. Use: -- PREFIX COUNT stay|close
-local requests, count, at = {}, 0, 0
+-- The requests of wrk: names in turn, with keep-alive or `Connection: close`. Use: -- PREFIX COUNT keep-alive|close
+local requests, count, last = {}, 0, 0
 
 function init(args)
     count = tonumber(args[2])
@@ -11,8 +11,8 @@ function init(args)
 end
 
 function request()
-    at = (at + 1) % count
-    return requests[at]
+    last = (last + 1) % count
+    return requests[last]
 end
 
 function done(summary, latency)

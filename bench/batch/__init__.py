@@ -1,0 +1,1 @@
+"""`scripts/bench batch`: many files in one run."""

@@ -1,0 +1,1 @@
+"""`scripts/bench get`: one file, and a hundred small ones."""

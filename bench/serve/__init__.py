@@ -1,0 +1,1 @@
+"""`scripts/bench serve`: the file store."""

@@ -1,0 +1,1 @@
+"""`scripts/bench tunnel`: local ports through a proxy."""
