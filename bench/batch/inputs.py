@@ -29,7 +29,7 @@ class GeneratedFiles:
         return self.smallest + number % (self.largest - self.smallest + 1)
 
     def content(self, name):
-        """Bytes that nothing on the way can compress or share."""
+        """Bytes that no server or link can compress or share."""
         return hashlib.shake_128(name.encode()).digest(self.length(name))
 
     def check_lengths(self, output):

@@ -76,7 +76,8 @@ class Bench:
         load = f"Load average at the end: {os.getloadavg()[1]:.1f} over five minutes; one client and one server make some 2 of it."
         notes = [*self.notes(cases), *([] if self.args.haul else ["Without haul: only its peers were measured."]), load]
         invocation = command_line.invocation(self, self.args)
-        lines = [*report.heading(self.title, invocation, self.versions()), *self.tables.render(cases)]
+        versions = self.versions() if self.args.peers == "all" else []
+        lines = [*report.heading(self.title, invocation, versions), *self.tables.render(cases)]
         return "\n".join([*lines, *(note + "\n" for note in notes)])
 
 

@@ -95,7 +95,7 @@ class Case:
     clean_up: typing.Callable = lambda: None
     # MiB that haul may use at most.
     memory_limit: int | None = None
-    # Rounds for each one on the command line: short runs need more of them to be told from noise.
+    # Rounds for each one on the command line: short runs need more of them, because of noise.
     repeat: int = 1
     # One run of each program and no warm-up, for what takes minutes and is about memory and results. With `--against` time matters.
     single_run: bool = False

@@ -9,7 +9,7 @@ KB, MB, MIB = 1024, 1_000_000, 1 << 20
 
 
 def write_random(path, size):
-    """Writes random bytes, which nothing on the way can compress or share."""
+    """Writes random bytes, which no server or link can compress or share."""
     with open(path, "wb") as file:
         while size > 0:
             size -= file.write(os.urandom(min(size, 16 * MIB)))

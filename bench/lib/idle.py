@@ -24,7 +24,7 @@ class IdleRun:
 
 @dataclasses.dataclass(kw_only=True)
 class IdleProgram(Program):
-    """A server, and the way to open a connection that stays."""
+    """A server, and a function that opens a connection to keep."""
 
     server: Daemon
     # Opens a connection, carries something over it, and returns it.

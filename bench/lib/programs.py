@@ -14,7 +14,7 @@ from lib.daemon import Daemon
 
 LAUNCH = pathlib.Path(__file__).with_name("launch.py")
 
-# Names of the measured haul, and of the one that `--against` names. What follows tells variants of the flags apart.
+# Names of the measured haul, and of the one that `--against` names. A suffix names a variant of the flags.
 HAUL, HAUL_BEFORE = "haul", "haul before"
 
 

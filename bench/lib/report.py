@@ -95,7 +95,7 @@ def heading(title, invocation, versions):
     return [
         f"# {title}, {datetime.date.today()}", "",
         f"`{invocation}` on {machine()}, commit {commit}; loopback, tmpfs.",
-        f"Peers: {'; '.join(versions)}.", ""]
+        f"Peers: {'; '.join(versions) or 'none'}.", ""]
 
 
 def command_lines(introduction, commands, replacements):
