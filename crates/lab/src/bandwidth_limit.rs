@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(5);
 const SLACK: Duration = Duration::from_millis(10);
 
 /// The most that goes at once, in bytes, so that those who share a rate take turns.
-const TURN: usize = 64 * 1024;
+const MAX_BURST: usize = 64 * 1024;
 
 /// A rate; clones share it.
 #[derive(Debug, Clone)]
@@ -23,7 +23,7 @@ pub(crate) struct BandwidthLimit {
     /// Bytes a second.
     rate: u64,
     /// When the last byte that was let go is through.
-    through: Arc<Mutex<Instant>>,
+    busy_until: Arc<Mutex<Instant>>,
 }
 
 impl BandwidthLimit {
@@ -31,21 +31,26 @@ impl BandwidthLimit {
     pub(crate) fn new(rate: u64) -> Self {
         Self {
             rate: rate.max(1),
-            through: Arc::new(Mutex::new(Instant::now())),
+            busy_until: Arc::new(Mutex::new(Instant::now())),
         }
     }
 
     /// How much goes at once, in bytes.
-    pub(crate) fn quantum(&self) -> usize {
+    pub(crate) fn burst(&self) -> usize {
         let bytes = u128::from(self.rate) * TICK.as_nanos() / 1_000_000_000;
-        usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, TURN)
+        usize::try_from(bytes)
+            .unwrap_or(usize::MAX)
+            .clamp(1, MAX_BURST)
     }
 
     /// Waits until `bytes` may go. They are counted before the wait, so that since it began to be used the rate is never
     /// exceeded, but by what [`SLACK`] lets catch up after a rest. Dropped, it leaves them counted.
     pub(crate) async fn wait(&self, bytes: usize) {
         let until = {
-            let mut through = self.through.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut through = self
+                .busy_until
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
             let from = (*through).max(now.checked_sub(SLACK).unwrap_or(now));
             *through = from + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
@@ -58,12 +63,12 @@ impl BandwidthLimit {
 }
 
 /// What several rates let go at once, in bytes; `None` if there is none.
-pub(crate) fn quantum(paces: &[&BandwidthLimit]) -> Option<usize> {
-    paces.iter().map(|pace| pace.quantum()).min()
+pub(crate) fn smallest_burst(paces: &[&BandwidthLimit]) -> Option<usize> {
+    paces.iter().map(|pace| pace.burst()).min()
 }
 
 /// Waits until `bytes` may go by all of them.
-pub(crate) async fn wait(paces: &[&BandwidthLimit], bytes: usize) {
+pub(crate) async fn wait_for_all(paces: &[&BandwidthLimit], bytes: usize) {
     for pace in paces {
         pace.wait(bytes).await;
     }

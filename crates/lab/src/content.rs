@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 /// Bytes in a word of the generator.
-const WORD: u64 = 8;
+const WORD_BYTES: u64 = 8;
 
 /// The bytes of a resource.
 #[derive(Debug, Clone)]
@@ -97,25 +97,25 @@ impl ResourceContent {
 
 /// Whole words straight into the buffer, what sticks out at the ends cut from words of their own.
 fn append_words(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
-    let whole = range.start.div_ceil(WORD)..range.end / WORD;
+    let whole = range.start.div_ceil(WORD_BYTES)..range.end / WORD_BYTES;
     if whole.start > whole.end {
-        return append_part(seed, range, buffer);
+        return append_within_word(seed, range, buffer);
     }
-    append_part(seed, range.start..whole.start * WORD, buffer);
+    append_within_word(seed, range.start..whole.start * WORD_BYTES, buffer);
     let base = buffer.len();
-    buffer.resize(base + index((whole.end - whole.start) * WORD), 0);
+    buffer.resize(base + index((whole.end - whole.start) * WORD_BYTES), 0);
     let (words, _) = buffer[base..].as_chunks_mut::<8>();
     for (bytes, word) in words.iter_mut().zip(whole.clone()) {
-        *bytes = mixed(seed, word).to_le_bytes();
+        *bytes = mix(seed, word).to_le_bytes();
     }
-    append_part(seed, whole.end * WORD..range.end, buffer);
+    append_within_word(seed, whole.end * WORD_BYTES..range.end, buffer);
 }
 
 /// Bytes within one word.
-fn append_part(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
-    let word = range.start / WORD;
-    let within = index(range.start - word * WORD)..index(range.end - word * WORD);
-    buffer.extend_from_slice(&mixed(seed, word).to_le_bytes()[within]);
+fn append_within_word(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
+    let word = range.start / WORD_BYTES;
+    let within = index(range.start - word * WORD_BYTES)..index(range.end - word * WORD_BYTES);
+    buffer.extend_from_slice(&mix(seed, word).to_le_bytes()[within]);
 }
 
 fn index(at: u64) -> usize {
@@ -123,7 +123,7 @@ fn index(at: u64) -> usize {
 }
 
 /// SplitMix64 of a word's position: Steele, Lea and Flood 2014.
-pub(crate) fn mixed(seed: u64, word: u64) -> u64 {
+pub(crate) fn mix(seed: u64, word: u64) -> u64 {
     let mut z = seed.wrapping_add(word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -36,7 +36,7 @@ pub enum DnsReply {
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<(String, u16)>>>,
+    queries: Arc<Mutex<Vec<(String, u16)>>>,
     _tasks: JoinSet<()>,
 }
 
@@ -54,14 +54,14 @@ impl DnsServer {
         tasks.spawn(async move {
             let mut packet = [0; 1_500];
             while let Ok((length, from)) = socket.recv_from(&mut packet).await {
-                let Some((name, kind, end)) = question(&packet[..length]) else {
+                let Some((name, kind, end)) = parse_question(&packet[..length]) else {
                     continue;
                 };
                 let reply = script(&name);
                 log.lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push((name, kind));
-                if let Some(bytes) = answer(&packet[..end], kind, reply) {
+                if let Some(bytes) = encode_reply(&packet[..end], kind, reply) {
                     // A client that is gone needs none.
                     let _ = socket.send_to(&bytes, from).await;
                 }
@@ -69,7 +69,7 @@ impl DnsServer {
         });
         Self {
             address,
-            asked,
+            queries: asked,
             _tasks: tasks,
         }
     }
@@ -83,14 +83,14 @@ impl DnsServer {
     /// The names that were asked for IPv4 addresses, in order.
     #[must_use]
     pub fn queried_names(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
         let names = asked.iter().filter(|(_, kind)| *kind == A);
         names.map(|(name, _)| name.clone()).collect()
     }
 }
 
 /// The name and the kind that are asked for, and where the question ends.
-fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
+fn parse_question(packet: &[u8]) -> Option<(String, u16, usize)> {
     let (mut at, mut labels) = (12, Vec::new());
     loop {
         let length = usize::from(*packet.get(at)?);
@@ -105,11 +105,11 @@ fn question(packet: &[u8]) -> Option<(String, u16, usize)> {
     Some((labels.join("."), kind, at + 4)).filter(|_| packet.len() >= at + 4)
 }
 
-fn answer(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> {
+fn encode_reply(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> {
     let (code, addresses, life) = match reply {
         DnsReply::NoReply => return None,
         DnsReply::ByFamily { v4, v6 } => {
-            return answer(question, kind, if kind == A { *v4 } else { *v6 });
+            return encode_reply(question, kind, if kind == A { *v4 } else { *v6 });
         }
         DnsReply::Addresses(addresses, life) => (0, addresses, life),
         DnsReply::ServFail => (2, Vec::new(), 0),

@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinError, JoinSet};
 
 /// How long to wait when the system has no descriptor left for another connection.
-const BREATH: Duration = Duration::from_millis(10);
+const DESCRIPTOR_WAIT: Duration = Duration::from_millis(10);
 
 /// The first panic of a task, until somebody is told; clones share it.
 #[derive(Debug, Clone, Default)]
@@ -20,19 +20,19 @@ pub(crate) struct FirstPanic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl FirstPanic {
     /// Keeps what a panic carried.
-    pub(crate) fn keep(&self, payload: Box<dyn Any + Send>) {
+    pub(crate) fn store(&self, payload: Box<dyn Any + Send>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get_or_insert(payload);
     }
 
-    fn keep_from(&self, ended: Result<(), JoinError>) {
+    fn store_from(&self, ended: Result<(), JoinError>) {
         if let Some(payload) = ended.err().and_then(|error| error.try_into_panic().ok()) {
-            self.keep(payload);
+            self.store(payload);
         }
     }
 
     /// Goes on with the panic, unless there is one already.
-    fn tell(&self) {
+    fn resume(&self) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let payload = kept.take();
         drop(kept);
@@ -50,7 +50,7 @@ pub(crate) struct RunningListener {
     /// The accepting task, which owns the connections' tasks.
     tasks: JoinSet<()>,
     /// What went wrong in them.
-    mishap: FirstPanic,
+    first_panic: FirstPanic,
 }
 
 impl RunningListener {
@@ -73,7 +73,7 @@ impl RunningListener {
         Self {
             address,
             tasks,
-            mishap,
+            first_panic: mishap,
         }
     }
 
@@ -89,9 +89,9 @@ impl RunningListener {
 impl Drop for RunningListener {
     fn drop(&mut self) {
         while let Some(ended) = self.tasks.try_join_next() {
-            self.mishap.keep_from(ended);
+            self.first_panic.store_from(ended);
         }
-        self.mishap.tell();
+        self.first_panic.resume();
     }
 }
 
@@ -111,15 +111,15 @@ async fn accept<F>(
                     let _ = stream.set_nodelay(true);
                     connections.spawn(serve(stream));
                 }
-                Err(_) => tokio::time::sleep(BREATH).await,
+                Err(_) => tokio::time::sleep(DESCRIPTOR_WAIT).await,
             },
-            Some(ended) = connections.join_next(), if !connections.is_empty() => mishap.keep_from(ended),
+            Some(ended) = connections.join_next(), if !connections.is_empty() => mishap.store_from(ended),
         }
     }
 }
 
 /// Makes the close that follows a reset: what was not yet taken by the peer is lost.
-pub(crate) fn reset(stream: &TcpStream) {
+pub(crate) fn reset_on_close(stream: &TcpStream) {
     // A zero never blocks. A socket that cannot be told so is gone already.
     let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

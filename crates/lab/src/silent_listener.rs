@@ -10,7 +10,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 /// A handshake on loopback that takes longer than this is one that goes unanswered.
-const ANSWERED: Duration = Duration::from_millis(200);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Where nothing answers, for as long as this lives.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub struct SilentListener {
     /// Accepts nothing.
     _listener: Socket,
     /// Fill its queue.
-    _held: Vec<TcpStream>,
+    _queued: Vec<TcpStream>,
     /// Where it is.
     address: SocketAddr,
 }
@@ -36,12 +36,12 @@ impl SilentListener {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut held = Vec::new();
         while held.len() < 64 {
-            match TcpStream::connect_timeout(&address, ANSWERED) {
+            match TcpStream::connect_timeout(&address, HANDSHAKE_TIMEOUT) {
                 Ok(stream) => held.push(stream),
                 Err(_) => {
                     return Ok(Self {
                         _listener: listener,
-                        _held: held,
+                        _queued: held,
                         address,
                     });
                 }

@@ -57,7 +57,7 @@ impl FileFault {
     }
 
     /// Breaks an answer.
-    pub(super) fn befall(self, asked: &RecordedRequest, reply: &mut OriginResponse) {
+    pub(super) fn apply(self, asked: &RecordedRequest, reply: &mut OriginResponse) {
         let middle = reply.body.length() / 2;
         match self {
             Self::Reset => faults::reset_connection(asked, reply),

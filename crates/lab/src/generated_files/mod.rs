@@ -11,12 +11,12 @@ mod fault;
 
 use std::ops::Range;
 
-use crate::content::{ResourceContent, mixed};
+use crate::content::{ResourceContent, mix};
 use crate::origin::{OriginResource, RecordedRequest, RequestMatcher};
 pub use fault::FileFault;
 
 /// Requests for a file that may fail by passing faults, unless told otherwise: fewer than any budget of retries.
-const PASSING: usize = 3;
+const MAX_TRANSIENT_FAULTS: usize = 3;
 
 /// What draws are told apart by.
 #[derive(Debug, Clone, Copy)]
@@ -24,8 +24,8 @@ enum RandomStream {
     Length = 1,
     Content,
     Tag,
-    Lasting,
-    Passing,
+    PermanentFault,
+    TransientFault,
     Changing,
 }
 
@@ -38,13 +38,13 @@ pub struct GeneratedFiles {
     /// How long files are, in bytes.
     lengths: Range<u64>,
     /// Shares of files that fail always.
-    lasting: Vec<(FileFault, f64)>,
+    permanent_faults: Vec<(FileFault, f64)>,
     /// Shares of requests that fail.
-    passing: Vec<(FileFault, f64)>,
+    transient_faults: Vec<(FileFault, f64)>,
     /// How many requests for a file may.
-    most: usize,
+    max_transient_faults: usize,
     /// Share of files that change after the first request for them.
-    changing: f64,
+    changing_share: f64,
 }
 
 impl GeneratedFiles {
@@ -54,38 +54,38 @@ impl GeneratedFiles {
         Self {
             seed,
             lengths,
-            lasting: Vec::new(),
-            passing: Vec::new(),
-            most: PASSING,
-            changing: 0.0,
+            permanent_faults: Vec::new(),
+            transient_faults: Vec::new(),
+            max_transient_faults: MAX_TRANSIENT_FAULTS,
+            changing_share: 0.0,
         }
     }
 
     /// Befalls every request for this share of the files. Shares of several faults add up: no file has two.
     #[must_use]
     pub fn with_permanent_fault(mut self, fault: FileFault, share: f64) -> Self {
-        self.lasting.push((fault, share));
+        self.permanent_faults.push((fault, share));
         self
     }
 
     /// Befalls this share of the first requests for each file. Shares of several faults add up: no request has two.
     #[must_use]
     pub fn with_transient_fault(mut self, fault: FileFault, share: f64) -> Self {
-        self.passing.push((fault, share));
+        self.transient_faults.push((fault, share));
         self
     }
 
     /// Passing faults befall no more than the first so many requests for a file.
     #[must_use]
     pub fn max_transient_faults(mut self, requests: usize) -> Self {
-        self.most = requests;
+        self.max_transient_faults = requests;
         self
     }
 
     /// This share of the files is of another version, with another tag, length and content, from the second request on.
     #[must_use]
     pub fn with_changing_files(mut self, share: f64) -> Self {
-        self.changing = share;
+        self.changing_share = share;
         self
     }
 
@@ -93,29 +93,36 @@ impl GeneratedFiles {
     #[must_use]
     pub fn content(&self, path: &str, version: u64) -> ResourceContent {
         let span = (self.lengths.end - self.lengths.start).max(1);
-        let length = self.lengths.start + self.number(path, RandomStream::Length, version) % span;
-        ResourceContent::random(self.number(path, RandomStream::Content, version), length)
+        let length =
+            self.lengths.start + self.random_number(path, RandomStream::Length, version) % span;
+        ResourceContent::random(
+            self.random_number(path, RandomStream::Content, version),
+            length,
+        )
     }
 
     /// The version of a file that its n-th request meets.
     #[must_use]
     pub fn version(&self, path: &str, request: usize) -> u64 {
-        let changes = self.draw(path, RandomStream::Changing, 0) < self.changing;
+        let changes = self.random_share(path, RandomStream::Changing, 0) < self.changing_share;
         u64::from(changes && request > 0)
     }
 
     /// The fault that befalls every request for a file.
     #[must_use]
     pub fn permanent_fault(&self, path: &str) -> Option<FileFault> {
-        pick(&self.lasting, self.draw(path, RandomStream::Lasting, 0))
+        fault_at(
+            &self.permanent_faults,
+            self.random_share(path, RandomStream::PermanentFault, 0),
+        )
     }
 
     /// The fault that befalls the n-th request for a file.
     #[must_use]
     pub fn fault_for(&self, path: &str, request: usize) -> Option<FileFault> {
         let passing = || {
-            let drawn = self.draw(path, RandomStream::Passing, request as u64);
-            pick(&self.passing, drawn).filter(|_| request < self.most)
+            let drawn = self.random_share(path, RandomStream::TransientFault, request as u64);
+            fault_at(&self.transient_faults, drawn).filter(|_| request < self.max_transient_faults)
         };
         self.permanent_fault(path).or_else(passing)
     }
@@ -124,34 +131,34 @@ impl GeneratedFiles {
     pub(crate) fn resource(&self, asked: &RecordedRequest) -> OriginResource {
         let path = asked.path();
         let version = self.version(path, asked.number_for_path);
-        let tag = self.number(path, RandomStream::Tag, version);
+        let tag = self.random_number(path, RandomStream::Tag, version);
         let resource =
             OriginResource::new(self.content(path, version)).etag(&format!("\"{tag:x}\""));
         match self.fault_for(path, asked.number_for_path) {
             Some(fault) => resource.rule(RequestMatcher::always(), move |asked, reply| {
-                fault.befall(asked, reply);
+                fault.apply(asked, reply);
             }),
             None => resource,
         }
     }
 
     /// A number that follows from all of these and tells nothing of the others.
-    fn number(&self, path: &str, about: RandomStream, index: u64) -> u64 {
+    fn random_number(&self, path: &str, about: RandomStream, index: u64) -> u64 {
         // FNV-1a spreads names; what follows spreads its weak low bits.
         let name = path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        mixed(mixed(self.seed, name), (about as u64) << 32 | index)
+        mix(mix(self.seed, name), (about as u64) << 32 | index)
     }
 
     /// The same, in 0..1.
-    fn draw(&self, path: &str, about: RandomStream, index: u64) -> f64 {
-        (self.number(path, about, index) >> 11) as f64 / (1u64 << 53) as f64
+    fn random_share(&self, path: &str, about: RandomStream, index: u64) -> f64 {
+        (self.random_number(path, about, index) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Where a draw falls among shares that lie side by side.
-fn pick(shares: &[(FileFault, f64)], drawn: f64) -> Option<FileFault> {
+fn fault_at(shares: &[(FileFault, f64)], drawn: f64) -> Option<FileFault> {
     let mut end = 0.0;
     shares.iter().find_map(|(fault, share)| {
         end += share;
@@ -185,7 +192,7 @@ mod tests {
         let near = |found: usize, wanted: usize| found.abs_diff(wanted) < wanted / 4;
         let missing = share(|path| one.fault_for(path, 0) == Some(FileFault::Status404));
         assert!(near(missing, 100), "{missing}");
-        for request in 0..PASSING {
+        for request in 0..MAX_TRANSIENT_FAULTS {
             let reset = share(|path| one.fault_for(path, request) == Some(FileFault::Reset));
             let stalled = share(|path| one.fault_for(path, request) == Some(FileFault::Stall));
             assert!(near(reset, 200) && near(stalled, 300), "{reset} {stalled}");

@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use super::{BodyVersion, Operation, OperationOutcome};
 
 /// Operations that may be under way at once: bits of a [`RegisterState`].
-const SLOTS: usize = 128;
+const MAX_CONCURRENT: usize = 128;
 
 /// Why a history is none of a register.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum LinearizabilityViolation {
         concurrent: Vec<Operation>,
     },
     /// More was under way than this can follow.
-    #[error("more than {SLOTS} operations under way at once")]
+    #[error("more than {MAX_CONCURRENT} operations under way at once")]
     TooManyConcurrent,
 }
 
@@ -44,22 +44,22 @@ struct RegisterState {
     /// What has the key.
     current: Option<BodyVersion>,
     /// Which of those under way have happened, by their slots.
-    happened: u128,
+    applied: u128,
 }
 
 /// What comes next in a history. At one time, beginnings come first: who begins when another ends may be first or second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HistoryEvent {
-    Begins(usize),
-    Ends(usize),
+    Start(usize),
+    Finish(usize),
 }
 
 /// Where the check has come to.
 struct LinearizabilityCheck<'a> {
     /// Every one that the register may be in.
-    situations: HashSet<RegisterState>,
+    states: HashSet<RegisterState>,
     /// Operations under way.
-    under_way: [Option<&'a Operation>; SLOTS],
+    concurrent: [Option<&'a Operation>; MAX_CONCURRENT],
 }
 
 /// Checks what was done to one key, from when nothing had it, in whatever order it is told.
@@ -71,92 +71,92 @@ pub fn check_linearizability(history: &[Operation]) -> Result<(), Linearizabilit
     for (index, operation) in history.iter().enumerate() {
         // What was not done is as if it had not been asked for; so is a read that was not answered.
         if operation.outcome != OperationOutcome::Failed {
-            events.push((operation.started_at, HistoryEvent::Begins(index)));
-            events.push((operation.finished_at, HistoryEvent::Ends(index)));
+            events.push((operation.started_at, HistoryEvent::Start(index)));
+            events.push((operation.finished_at, HistoryEvent::Finish(index)));
         }
     }
     events.sort_unstable();
     let nothing = RegisterState {
         current: None,
-        happened: 0,
+        applied: 0,
     };
     let mut check = LinearizabilityCheck {
-        situations: HashSet::from([nothing]),
-        under_way: [None; SLOTS],
+        states: HashSet::from([nothing]),
+        concurrent: [None; MAX_CONCURRENT],
     };
     let mut slots = vec![0; history.len()];
     for (_, event) in events {
         match event {
-            HistoryEvent::Begins(index) => slots[index] = check.begin(&history[index])?,
-            HistoryEvent::Ends(index) => check.end(slots[index])?,
+            HistoryEvent::Start(index) => slots[index] = check.start(&history[index])?,
+            HistoryEvent::Finish(index) => check.finish(slots[index])?,
         }
     }
     Ok(())
 }
 
 impl<'a> LinearizabilityCheck<'a> {
-    fn begin(&mut self, operation: &'a Operation) -> Result<usize, LinearizabilityViolation> {
-        let free = self.under_way.iter().position(Option::is_none);
+    fn start(&mut self, operation: &'a Operation) -> Result<usize, LinearizabilityViolation> {
+        let free = self.concurrent.iter().position(Option::is_none);
         let slot = free.ok_or(LinearizabilityViolation::TooManyConcurrent)?;
-        self.under_way[slot] = Some(operation);
+        self.concurrent[slot] = Some(operation);
         Ok(slot)
     }
 
-    fn end(&mut self, slot: usize) -> Result<(), LinearizabilityViolation> {
-        let Some(operation) = self.under_way[slot] else {
+    fn finish(&mut self, slot: usize) -> Result<(), LinearizabilityViolation> {
+        let Some(operation) = self.concurrent[slot] else {
             return Ok(());
         };
-        let mut after = self.once_happened(slot);
+        let mut after = self.states_after(slot);
         if operation.outcome == OperationOutcome::Unknown {
             // Later it can no longer happen; that it never did is as good.
-            after.extend(self.situations.drain());
+            after.extend(self.states.drain());
         } else if after.is_empty() {
             return Err(self.violation(slot, operation));
         }
         // Its slot is another's from here on.
         let ended = after.into_iter().map(|situation| RegisterState {
-            happened: situation.happened & !(1 << slot),
+            applied: situation.applied & !(1 << slot),
             ..situation
         });
-        self.situations = ended.collect();
-        self.under_way[slot] = None;
+        self.states = ended.collect();
+        self.concurrent[slot] = None;
         Ok(())
     }
 
     /// The situations in which one has happened, after as few others as may be.
-    fn once_happened(&self, slot: usize) -> HashSet<RegisterState> {
+    fn states_after(&self, slot: usize) -> HashSet<RegisterState> {
         let (mut after, mut seen) = (HashSet::new(), HashSet::new());
-        let mut open: Vec<_> = self.situations.iter().copied().collect();
+        let mut open: Vec<_> = self.states.iter().copied().collect();
         while let Some(situation) = open.pop() {
-            if situation.happened & (1 << slot) != 0 {
+            if situation.applied & (1 << slot) != 0 {
                 after.insert(situation);
             } else if seen.insert(situation) {
-                open.extend(self.nexts(situation));
+                open.extend(self.next_states(situation));
             }
         }
         after
     }
 
     /// What one of those under way leads to.
-    fn nexts(&self, situation: RegisterState) -> impl Iterator<Item = RegisterState> {
-        let slots = self.under_way.iter().enumerate();
+    fn next_states(&self, situation: RegisterState) -> impl Iterator<Item = RegisterState> {
+        let slots = self.concurrent.iter().enumerate();
         slots.filter_map(move |(slot, operation)| {
             let bit = 1 << slot;
             let current = operation
-                .filter(|_| situation.happened & bit == 0)?
-                .happen(situation.current)?;
+                .filter(|_| situation.applied & bit == 0)?
+                .apply(situation.current)?;
             Some(RegisterState {
                 current,
-                happened: situation.happened | bit,
+                applied: situation.applied | bit,
             })
         })
     }
 
     fn violation(&self, slot: usize, operation: &Operation) -> LinearizabilityViolation {
-        let mut possible: Vec<_> = self.situations.iter().map(|one| one.current).collect();
+        let mut possible: Vec<_> = self.states.iter().map(|one| one.current).collect();
         possible.sort_unstable();
         possible.dedup();
-        let others = self.under_way.iter().enumerate();
+        let others = self.concurrent.iter().enumerate();
         LinearizabilityViolation::Impossible {
             operation: *operation,
             possible_versions: possible,

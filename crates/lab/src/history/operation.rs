@@ -88,7 +88,7 @@ impl WriteCondition {
 
 impl Operation {
     /// What has the key after it, if it happens now, when `current` has the key; `None` if its answer says that it did not happen now.
-    pub(super) fn happen(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
+    pub(super) fn apply(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
         let (condition, next) = match self.kind {
             OperationKind::Read => (WriteCondition::Always, current),
             OperationKind::Write(version, condition) => (condition, Some(version)),

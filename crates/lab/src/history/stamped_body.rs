@@ -7,7 +7,7 @@ use crate::ResourceContent;
 const MAGIC: &[u8; 8] = b"stamped\n";
 
 /// Bytes of magic, key, version and length.
-const HEAD: usize = 32;
+const HEADER_BYTES: usize = 32;
 
 /// The identity of a body: all its bytes follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum BodyCorruption {
 
 impl StampedBody {
     /// The shortest.
-    pub const MIN_LENGTH: u64 = HEAD as u64;
+    pub const MIN_LENGTH: u64 = HEADER_BYTES as u64;
 
     /// Its bytes.
     #[must_use]
@@ -55,7 +55,7 @@ impl StampedBody {
         for number in [self.key, self.version.0, self.length] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        self.rest()
+        self.payload()
             .append(0..self.length.saturating_sub(Self::MIN_LENGTH), &mut bytes);
         bytes
     }
@@ -63,7 +63,7 @@ impl StampedBody {
     /// What a body says that it is, from its first bytes. `None` if it is none of these.
     #[must_use]
     pub fn from_prefix(bytes: &[u8]) -> Option<Self> {
-        let numbers = bytes.get(..HEAD)?.strip_prefix(MAGIC)?;
+        let numbers = bytes.get(..HEADER_BYTES)?.strip_prefix(MAGIC)?;
         let (numbers, _) = numbers.as_chunks::<8>();
         let [key, version, length] = numbers else {
             return None;
@@ -87,23 +87,23 @@ impl StampedBody {
                 found: bytes.len(),
             });
         }
-        let rest = whole.rest().to_vec();
+        let rest = whole.payload().to_vec();
         match rest
             .iter()
-            .zip(&bytes[HEAD..])
+            .zip(&bytes[HEADER_BYTES..])
             .position(|(ours, theirs)| ours != theirs)
         {
             None => Ok(whole),
             Some(at) => Err(BodyCorruption::WrongByte {
                 stamp: whole,
-                offset: HEAD + at,
+                offset: HEADER_BYTES + at,
             }),
         }
     }
 
     /// The bytes after the head: other ones for each key and each version, and for no two beginning alike.
-    fn rest(self) -> ResourceContent {
-        let seed = crate::content::mixed(self.key, self.version.0);
+    fn payload(self) -> ResourceContent {
+        let seed = crate::content::mix(self.key, self.version.0);
         ResourceContent::random(seed, self.length.saturating_sub(Self::MIN_LENGTH))
     }
 }

@@ -24,7 +24,7 @@ fn has_order(history: &[Operation], current: Option<BodyVersion>) -> bool {
         }
         rest.retain(|other| !is_late(other));
         operation
-            .happen(current)
+            .apply(current)
             .is_some_and(|next| has_order(&rest, next))
     })
 }

@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::frames::{PREFACE, frame};
+use super::frames::{PREFACE_BYTES, frame};
 use crate::running_listener::{FirstPanic, RunningListener};
 
 /// A request that came.
@@ -33,7 +33,7 @@ type FrameScript = dyn Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync;
 /// A running origin. Dropped, it closes all its connections, and panics when its script did.
 #[derive(Debug)]
 pub struct Http2FrameOrigin {
-    listening: RunningListener,
+    listener: RunningListener,
     connections: Arc<AtomicUsize>,
 }
 
@@ -57,13 +57,13 @@ impl Http2FrameOrigin {
                 let (tls, script) = (tls.clone(), Arc::clone(&script));
                 async move {
                     // The peer sees how it ends; nobody here is to be told.
-                    let _ = talk(stream, &tls, (number, script.as_ref())).await;
+                    let _ = serve_connection(stream, &tls, (number, script.as_ref())).await;
                 }
             },
         )
         .await;
         Self {
-            listening,
+            listener: listening,
             connections,
         }
     }
@@ -71,7 +71,7 @@ impl Http2FrameOrigin {
     /// The URL of a path.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
-        format!("https://{}{path}", self.listening.address)
+        format!("https://{}{path}", self.listener.address)
     }
 
     /// How many connections have come so far.
@@ -81,17 +81,17 @@ impl Http2FrameOrigin {
     }
 }
 
-async fn talk(
+async fn serve_connection(
     stream: TcpStream,
     tls: &TlsAcceptor,
     (connection, script): (usize, &FrameScript),
 ) -> io::Result<()> {
     let mut stream = tls.accept(stream).await?;
-    stream.read_exact(&mut [0; PREFACE]).await?;
+    stream.read_exact(&mut [0; PREFACE_BYTES]).await?;
     write(&mut stream, &frame(4, 0, 0, &[])).await?;
     let mut number = 0;
     loop {
-        let (kind, flags, id, payload) = read(&mut stream).await?;
+        let (kind, flags, id, payload) = read_frame(&mut stream).await?;
         match (kind, flags & 1) {
             (1, _) => {
                 let heard = FrameRequest {
@@ -117,7 +117,7 @@ async fn write(stream: &mut TlsStream<TcpStream>, bytes: &[u8]) -> io::Result<()
     stream.flush().await
 }
 
-async fn read(stream: &mut TlsStream<TcpStream>) -> io::Result<(u8, u8, u32, Vec<u8>)> {
+async fn read_frame(stream: &mut TlsStream<TcpStream>) -> io::Result<(u8, u8, u32, Vec<u8>)> {
     let mut head = [0; 9];
     stream.read_exact(&mut head).await?;
     let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);

@@ -1,7 +1,7 @@
 //! Frames of HTTP/2, written by hand (RFC 9113 section 4.1).
 
 /// What every connection begins with on the client's side, in bytes.
-pub(super) const PREFACE: usize = 24;
+pub(super) const PREFACE_BYTES: usize = 24;
 
 /// A frame of any kind.
 #[must_use]

@@ -62,9 +62,9 @@ pub(super) struct Http2OriginState {
     pub(super) settings: Http2Settings,
     script: Box<dyn Fn(&Http2Request) -> StreamAction + Send + Sync>,
     connections: AtomicUsize,
-    asked: Mutex<Vec<Http2Request>>,
+    requests: Mutex<Vec<Http2Request>>,
     /// Reasons that clients gave for giving up a request.
-    pub(super) given_up: Mutex<Vec<u32>>,
+    pub(super) reset_reasons: Mutex<Vec<u32>>,
 }
 
 impl std::fmt::Debug for Http2OriginState {
@@ -77,7 +77,7 @@ impl std::fmt::Debug for Http2OriginState {
 #[derive(Debug)]
 pub struct Http2Origin {
     state: Arc<Http2OriginState>,
-    listening: RunningListener,
+    listener: RunningListener,
 }
 
 impl Http2Origin {
@@ -94,8 +94,8 @@ impl Http2Origin {
             settings,
             script: Box::new(script),
             connections: AtomicUsize::new(0),
-            asked: Mutex::default(),
-            given_up: Mutex::default(),
+            requests: Mutex::default(),
+            reset_reasons: Mutex::default(),
         });
         let shared = Arc::clone(&state);
         let tls = TlsAcceptor::from(tls);
@@ -106,18 +106,21 @@ impl Http2Origin {
                 let (state, tls) = (Arc::clone(&shared), tls.clone());
                 async move {
                     // The peer sees how it ends; nobody here is to be told.
-                    let _ = accepted(stream, &tls, &state).await;
+                    let _ = serve_connection(stream, &tls, &state).await;
                 }
             },
         )
         .await;
-        Self { state, listening }
+        Self {
+            state,
+            listener: listening,
+        }
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listening.address
+        self.listener.address
     }
 
     /// The URL of a path.
@@ -129,7 +132,7 @@ impl Http2Origin {
     /// Everything that was asked so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Http2Request> {
-        lock(&self.state.asked).clone()
+        lock(&self.state.requests).clone()
     }
 
     /// How many connections have come so far whose TLS was agreed on.
@@ -141,14 +144,14 @@ impl Http2Origin {
     /// The reasons that clients gave for giving up requests that were left hanging.
     #[must_use]
     pub fn reset_reasons(&self) -> Vec<u32> {
-        lock(&self.state.given_up).clone()
+        lock(&self.state.reset_reasons).clone()
     }
 }
 
 impl Http2OriginState {
     /// Records a request and asks the script about it.
-    fn act(&self, mut asked: Http2Request) -> StreamAction {
-        let mut all = lock(&self.asked);
+    fn record_and_run_script(&self, mut asked: Http2Request) -> StreamAction {
+        let mut all = lock(&self.requests);
         asked.number = all.len();
         all.push(asked.clone());
         drop(all);
@@ -160,7 +163,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn accepted(
+async fn serve_connection(
     stream: TcpStream,
     tls: &TlsAcceptor,
     state: &Arc<Http2OriginState>,
@@ -168,7 +171,7 @@ async fn accepted(
     let stream = tls.accept(stream).await?;
     let number = state.connections.fetch_add(1, Ordering::Relaxed);
     if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-        return plain(stream, state, number).await;
+        return serve_http1(stream, state, number).await;
     }
     let mut builder = Builder::new();
     builder.initial_window_size(state.settings.initial_window);
@@ -176,11 +179,11 @@ async fn accepted(
         builder.max_concurrent_streams(streams);
     }
     let connection = builder.handshake(stream).await.map_err(io::Error::other)?;
-    serve(connection, state, number).await
+    serve_http2(connection, state, number).await
 }
 
 /// Requests until the client has gone, or a script has it so.
-async fn serve(
+async fn serve_http2(
     mut connection: Connection<TlsStream<TcpStream>, bytes::Bytes>,
     state: &Arc<Http2OriginState>,
     number: usize,
@@ -190,7 +193,7 @@ async fn serve(
         let accepted = tokio::select! {
             accepted = connection.accept() => accepted,
             Some(ended) = streams.join_next(), if !streams.is_empty() => {
-                told(ended);
+                resume_panic(ended);
                 continue;
             }
         };
@@ -200,9 +203,9 @@ async fn serve(
         let (request, respond) = accepted.map_err(io::Error::other)?;
         // Those that are over are not under way any more.
         while let Some(ended) = streams.try_join_next() {
-            told(ended);
+            resume_panic(ended);
         }
-        let act = state.act(Http2Request {
+        let act = state.record_and_run_script(Http2Request {
             connection: number,
             number: 0,
             concurrent: streams.len() + 1,
@@ -216,7 +219,7 @@ async fn serve(
                 .authority()
                 .map(ToString::to_string)
                 .unwrap_or_default(),
-            headers: fields(request.headers()),
+            headers: header_map(request.headers()),
             is_http2: true,
         });
         match act {
@@ -234,7 +237,7 @@ async fn serve(
 }
 
 /// A panic in a task is one here.
-fn told(ended: Result<(), JoinError>) {
+fn resume_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
@@ -242,7 +245,7 @@ fn told(ended: Result<(), JoinError>) {
     }
 }
 
-fn fields(headers: &http::HeaderMap) -> HashMap<String, String> {
+fn header_map(headers: &http::HeaderMap) -> HashMap<String, String> {
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let pairs = headers.iter();
     pairs
@@ -251,7 +254,7 @@ fn fields(headers: &http::HeaderMap) -> HashMap<String, String> {
 }
 
 /// HTTP/1.1, for who has agreed on that: bodies and statuses as the script says, and no other acts.
-async fn plain(
+async fn serve_http1(
     mut stream: TlsStream<TcpStream>,
     state: &Http2OriginState,
     number: usize,
@@ -266,7 +269,7 @@ async fn plain(
         };
         let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
         buffer.drain(..end + 4);
-        let act = state.act(Http2Request {
+        let act = state.record_and_run_script(Http2Request {
             connection: number,
             number: 0,
             concurrent: 1,
@@ -275,7 +278,7 @@ async fn plain(
             headers: HashMap::new(),
             is_http2: false,
         });
-        let (status, fields, body) = act.reply();
+        let (status, fields, body) = act.into_response();
         let fields = fields
             .iter()
             .map(|(name, value)| [name, ": ", value, "\r\n"].concat());

@@ -33,7 +33,7 @@ pub enum StreamAction {
 
 impl StreamAction {
     /// As far as it is a plain reply.
-    pub(super) fn reply(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
+    pub(super) fn into_response(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
         match self {
             Self::RespondWith(status, fields, body) => (status, fields, body),
             Self::Respond(body)
@@ -59,34 +59,34 @@ impl Http2Stream {
             StreamAction::Reset(reason) => self.respond.send_reset(Reason::from(reason)),
             StreamAction::Hang(0, body) if body.is_empty() => {
                 let reason = poll_fn(|cx| self.respond.poll_reset(cx)).await;
-                self.record(reason);
+                self.record_reset(reason);
             }
             StreamAction::Hang(count, body) => {
-                if let Some(mut send) = self.head(&body) {
-                    self.pieces(&mut send, body.slice(..count), false);
+                if let Some(mut send) = self.send_head(&body) {
+                    self.send_frames(&mut send, body.slice(..count), false);
                     let reason = poll_fn(|cx| send.poll_reset(cx)).await;
-                    self.record(reason);
+                    self.record_reset(reason);
                 }
             }
             StreamAction::RespondAfter(delay, body) => {
                 tokio::time::sleep(delay).await;
-                self.whole(200, Vec::new(), body);
+                self.respond_whole(200, Vec::new(), body);
             }
             other => {
-                let (status, fields, body) = other.reply();
-                self.whole(status, fields, body);
+                let (status, fields, body) = other.into_response();
+                self.respond_whole(status, fields, body);
             }
         }
     }
 
-    fn record(&self, reason: Result<Reason, h2::Error>) {
+    fn record_reset(&self, reason: Result<Reason, h2::Error>) {
         if let Ok(reason) = reason {
-            lock(&self.state.given_up).push(reason.into());
+            lock(&self.state.reset_reasons).push(reason.into());
         }
     }
 
     /// Everything. A client that is gone is not to be told anything.
-    fn whole(&mut self, status: u16, fields: Vec<(&'static str, String)>, body: Bytes) {
+    fn respond_whole(&mut self, status: u16, fields: Vec<(&'static str, String)>, body: Bytes) {
         let mut head = Response::builder().status(status);
         for (name, value) in fields {
             head = head.header(name, value);
@@ -96,19 +96,19 @@ impl Http2Stream {
         if let Ok(mut send) = self.respond.send_response(head, body.is_empty())
             && !body.is_empty()
         {
-            self.pieces(&mut send, body, true);
+            self.send_frames(&mut send, body, true);
         }
     }
 
     /// A head for a body that will come.
-    fn head(&mut self, body: &Bytes) -> Option<SendStream<Bytes>> {
+    fn send_head(&mut self, body: &Bytes) -> Option<SendStream<Bytes>> {
         let head = Response::builder().header("content-length", body.len());
         let head = head.body(()).expect("a number");
         self.respond.send_response(head, false).ok()
     }
 
     /// Bytes of a body, in frames as small as the settings say.
-    fn pieces(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
+    fn send_frames(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
         while !body.is_empty() {
             let piece = body.split_to(body.len().min(self.state.settings.max_frame_bytes));
             let last = end && body.is_empty();

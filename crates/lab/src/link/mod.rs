@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 
 use crate::bandwidth_limit::BandwidthLimit;
 use crate::origin::request_log::{OpenCounter, OpenCounterGuard};
-use crate::running_listener::{FirstPanic, RunningListener, reset};
-use direction::{LinkDirection, LinkError, carry};
+use crate::running_listener::{FirstPanic, RunningListener, reset_on_close};
+use direction::{LinkDirection, LinkError, relay};
 
 /// What a link does to what it carries.
 #[derive(Debug, Clone, Default)]
@@ -25,24 +25,24 @@ struct LinkOptions {
     /// One way, in each direction.
     latency: Duration,
     /// Bytes a second for each connection.
-    per_connection: Option<u64>,
+    rate_per_connection: Option<u64>,
     /// What all connections share.
-    total: Option<BandwidthLimit>,
+    total_limit: Option<BandwidthLimit>,
     /// The same, in bytes a second.
-    rate_total: Option<u64>,
+    total_rate: Option<u64>,
     /// After how many bytes it cuts, and whether by a reset.
     cut: Option<(u64, bool)>,
     /// How many connections it carries at once.
-    limit: Option<usize>,
+    max_connections: Option<usize>,
 }
 
 /// A slow link to an address. Built by its methods, then started.
 #[derive(Debug, Clone)]
 pub struct SlowLinkBuilder {
     /// The far end.
-    to: SocketAddr,
+    target: SocketAddr,
     /// What it does.
-    traits: LinkOptions,
+    options: LinkOptions,
 }
 
 /// What a link has seen.
@@ -51,18 +51,18 @@ struct LinkCounts {
     /// Carried now.
     open: OpenCounter,
     /// Carried so far.
-    carried: AtomicUsize,
+    accepted: AtomicUsize,
     /// Turned away.
     refused: AtomicUsize,
     /// Bytes towards clients.
-    down: AtomicU64,
+    bytes_to_client: AtomicU64,
 }
 
 /// A running link. Dropped, it closes what it carries.
 #[derive(Debug)]
 pub struct SlowLink {
     /// Its tasks.
-    listening: RunningListener,
+    listener: RunningListener,
     /// What its connections have counted.
     counts: Arc<LinkCounts>,
 }
@@ -72,51 +72,51 @@ impl SlowLinkBuilder {
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         Self {
-            to: address,
-            traits: LinkOptions::default(),
+            target: address,
+            options: LinkOptions::default(),
         }
     }
 
     /// Delays each direction by this.
     #[must_use]
     pub fn latency(mut self, one_way: Duration) -> Self {
-        self.traits.latency = one_way;
+        self.options.latency = one_way;
         self
     }
 
     /// Lets through so many bytes a second for each connection, towards the client.
     #[must_use]
     pub fn rate_per_connection(mut self, rate: u64) -> Self {
-        self.traits.per_connection = Some(rate);
+        self.options.rate_per_connection = Some(rate);
         self
     }
 
     /// Lets through so many bytes a second in all, towards the client.
     #[must_use]
     pub fn total_rate(mut self, rate: u64) -> Self {
-        self.traits.total = Some(BandwidthLimit::new(rate));
-        self.traits.rate_total = Some(rate);
+        self.options.total_limit = Some(BandwidthLimit::new(rate));
+        self.options.total_rate = Some(rate);
         self
     }
 
     /// Resets each connection after so many bytes towards the client.
     #[must_use]
     pub fn reset_after(mut self, bytes: u64) -> Self {
-        self.traits.cut = Some((bytes, true));
+        self.options.cut = Some((bytes, true));
         self
     }
 
     /// Closes each connection after so many bytes towards the client, as if that had been all.
     #[must_use]
     pub fn close_after(mut self, bytes: u64) -> Self {
-        self.traits.cut = Some((bytes, false));
+        self.options.cut = Some((bytes, false));
         self
     }
 
     /// Takes no more connections at once than this: further ones are reset.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
-        self.traits.limit = Some(connections);
+        self.options.max_connections = Some(connections);
         self
     }
 
@@ -129,49 +129,54 @@ impl SlowLinkBuilder {
         let shared = Arc::clone(&counts);
         let serve = move |client| {
             let counts = Arc::clone(&shared);
-            let opened = counts.open.enter();
+            let opened = counts.open.open();
             let link = self.clone();
-            async move { link.take(client, opened, &counts).await }
+            async move { link.serve_connection(client, opened, &counts).await }
         };
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         SlowLink {
-            listening: RunningListener::start(ip, FirstPanic::default(), serve).await,
+            listener: RunningListener::start(ip, FirstPanic::default(), serve).await,
             counts,
         }
     }
 
-    async fn take(&self, mut client: TcpStream, opened: OpenCounterGuard, counts: &LinkCounts) {
-        let limit = self.traits.limit.unwrap_or(usize::MAX);
-        let server = if opened.among > limit {
+    async fn serve_connection(
+        &self,
+        mut client: TcpStream,
+        opened: OpenCounterGuard,
+        counts: &LinkCounts,
+    ) {
+        let limit = self.options.max_connections.unwrap_or(usize::MAX);
+        let server = if opened.count > limit {
             // It never was one.
             drop(opened);
             counts.refused.fetch_add(1, Ordering::SeqCst);
-            return reset(&client);
+            return reset_on_close(&client);
         } else {
-            TcpStream::connect(self.to).await
+            TcpStream::connect(self.target).await
         };
-        counts.carried.fetch_add(1, Ordering::SeqCst);
+        counts.accepted.fetch_add(1, Ordering::SeqCst);
         let Ok(mut server) = server else {
-            return reset(&client);
+            return reset_on_close(&client);
         };
         // Where that cannot be set, a test is slower and no less right.
         let _ = server.set_nodelay(true);
         let down = |bytes| {
-            counts.down.fetch_add(bytes, Ordering::Relaxed);
+            counts.bytes_to_client.fetch_add(bytes, Ordering::Relaxed);
         };
-        let ended = carry((&mut client, &mut server), self.ways(), &down).await;
+        let ended = relay((&mut client, &mut server), self.directions(), &down).await;
         if ended == Err(LinkError::Reset) {
-            reset(&client);
-            reset(&server);
+            reset_on_close(&client);
+            reset_on_close(&server);
         }
         drop(opened);
     }
 
     /// What is done up and down. Only what goes down has a rate and a cut.
-    fn ways(&self) -> (LinkDirection, LinkDirection) {
-        let LinkOptions { latency, cut, .. } = self.traits;
-        let own = self.traits.per_connection.map(BandwidthLimit::new);
-        let rates = [self.traits.per_connection, self.traits.rate_total];
+    fn directions(&self) -> (LinkDirection, LinkDirection) {
+        let LinkOptions { latency, cut, .. } = self.options;
+        let own = self.options.rate_per_connection.map(BandwidthLimit::new);
+        let rates = [self.options.rate_per_connection, self.options.total_rate];
         let up = LinkDirection {
             latency,
             ..LinkDirection::default()
@@ -179,7 +184,10 @@ impl SlowLinkBuilder {
         let down = LinkDirection {
             latency,
             rate: rates.into_iter().flatten().min(),
-            paces: own.into_iter().chain(self.traits.total.clone()).collect(),
+            limits: own
+                .into_iter()
+                .chain(self.options.total_limit.clone())
+                .collect(),
             cut,
         };
         (up, down)
@@ -190,19 +198,19 @@ impl SlowLink {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listening.address
+        self.listener.address
     }
 
     /// Connections that it carries now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
-        self.counts.open.now()
+        self.counts.open.count()
     }
 
     /// Connections that it carried so far.
     #[must_use]
     pub fn accepted_connections(&self) -> usize {
-        self.counts.carried.load(Ordering::SeqCst)
+        self.counts.accepted.load(Ordering::SeqCst)
     }
 
     /// Connections that it turned away so far.
@@ -214,6 +222,6 @@ impl SlowLink {
     /// Bytes that went towards clients so far.
     #[must_use]
     pub fn bytes_to_client(&self) -> u64 {
-        self.counts.down.load(Ordering::Relaxed)
+        self.counts.bytes_to_client.load(Ordering::Relaxed)
     }
 }

@@ -17,13 +17,13 @@ pub struct OriginBuilder {
     /// Which resources there are, or that it is a proxy.
     pub(crate) role: ServerRole,
     /// Has what no resource is named for.
-    shelf: Option<GeneratedFiles>,
+    generated_files: Option<GeneratedFiles>,
     /// Speaks TLS with these.
     tls: Option<Arc<ServerConfig>>,
     /// Bytes a second for each connection.
     rate_per_connection: Option<u64>,
     /// Bytes a second for all together.
-    rate_total: Option<u64>,
+    total_rate: Option<u64>,
     /// Before each answer.
     latency: Duration,
     /// A path that nobody has breaks the test.
@@ -36,10 +36,10 @@ impl OriginBuilder {
     pub(crate) fn new(role: ServerRole) -> Self {
         Self {
             role,
-            shelf: None,
+            generated_files: None,
             tls: None,
             rate_per_connection: None,
-            rate_total: None,
+            total_rate: None,
             latency: Duration::ZERO,
             strict: false,
             ip: Ipv4Addr::LOCALHOST.into(),
@@ -58,7 +58,7 @@ impl OriginBuilder {
     /// Serves a shelf's file under every path that no resource has.
     #[must_use]
     pub fn generated_files(mut self, shelf: GeneratedFiles) -> Self {
-        self.shelf = Some(shelf);
+        self.generated_files = Some(shelf);
         self
     }
 
@@ -79,7 +79,7 @@ impl OriginBuilder {
     /// Gives all connections together no more than this, in bytes of bodies a second.
     #[must_use]
     pub fn total_rate(mut self, rate: u64) -> Self {
-        self.rate_total = Some(rate);
+        self.total_rate = Some(rate);
         self
     }
 
@@ -111,12 +111,12 @@ impl OriginBuilder {
     pub async fn start(self) -> Origin {
         let state = OriginState {
             role: self.role.into(),
-            shelf: self.shelf,
+            generated_files: self.generated_files,
             log: Default::default(),
-            open: Default::default(),
-            mishap: Default::default(),
+            open_connections: Default::default(),
+            first_panic: Default::default(),
             rate_per_connection: self.rate_per_connection,
-            total: self.rate_total.map(BandwidthLimit::new),
+            total_rate: self.total_rate.map(BandwidthLimit::new),
             latency: self.latency,
             strict: self.strict,
         };

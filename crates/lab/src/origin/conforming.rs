@@ -15,7 +15,7 @@ impl OriginResponse {
             return reply;
         }
         let mut reply = Self::whole(resource);
-        if is_unchanged(asked, resource) {
+        if is_not_modified(asked, resource) {
             reply.status = 304;
             reply.body = OriginResponseBody::Bytes(Vec::new());
             return reply;
@@ -23,9 +23,9 @@ impl OriginResponse {
         let length = resource.content.length();
         let range = asked
             .range(length)
-            .filter(|_| asked.method == "GET" && may_be_part(asked, resource));
+            .filter(|_| asked.method == "GET" && if_range_holds(asked, resource));
         if let Some(range) = range {
-            reply.take_range(range, length);
+            reply.set_range(range, length);
         }
         reply
     }
@@ -43,7 +43,7 @@ impl OriginResponse {
         reply
     }
 
-    fn take_range(&mut self, range: Range<u64>, length: u64) {
+    fn set_range(&mut self, range: Range<u64>, length: u64) {
         if range.start >= length || range.is_empty() {
             self.status = 416;
             self.set_header("Content-Range", &format!("bytes */{length}"));
@@ -63,27 +63,27 @@ impl OriginResponse {
 }
 
 /// If-None-Match by weak comparison, else If-Modified-Since (RFC 9110 13.1.2, 13.1.3).
-fn is_unchanged(asked: &RecordedRequest, resource: &OriginResource) -> bool {
+fn is_not_modified(asked: &RecordedRequest, resource: &OriginResource) -> bool {
     if let Some(sent) = asked.header("if-none-match") {
         let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         return sent.trim() == "*"
             || resource
-                .field("etag")
+                .find_header("etag")
                 .is_some_and(|own| sent.split(',').any(|tag| opaque(tag) == opaque(own)));
     }
     let date = |value: &str| httpdate::parse_http_date(value).ok();
     let since: Option<SystemTime> = asked.header("if-modified-since").and_then(date);
-    let modified = resource.field("last-modified").and_then(date);
+    let modified = resource.find_header("last-modified").and_then(date);
     since
         .zip(modified)
         .is_some_and(|(since, modified)| modified <= since)
 }
 
 /// If-Range by strong comparison, or by the very date (RFC 9110 13.1.5).
-fn may_be_part(asked: &RecordedRequest, resource: &OriginResource) -> bool {
+fn if_range_holds(asked: &RecordedRequest, resource: &OriginResource) -> bool {
     asked.header("if-range").is_none_or(|sent| {
         !sent.starts_with("W/")
-            && (resource.field("etag") == Some(sent)
-                || resource.field("last-modified") == Some(sent))
+            && (resource.find_header("etag") == Some(sent)
+                || resource.find_header("last-modified") == Some(sent))
     })
 }

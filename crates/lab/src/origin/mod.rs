@@ -22,7 +22,7 @@ mod running;
 mod state;
 
 pub use builder::OriginBuilder;
-pub(crate) use connection::OriginStream;
+pub(crate) use connection::ClientStream;
 pub use request::RecordedRequest;
 pub use request_matcher::RequestMatcher;
 pub use resource::OriginResource;

@@ -71,7 +71,7 @@ impl RecordedRequest {
     }
 
     /// The client wants the connection closed after the answer (RFC 9112 9.3), or has sent a body, which nobody reads.
-    pub(crate) fn is_last(&self) -> bool {
+    pub(crate) fn closes_connection(&self) -> bool {
         let says = |word: &str| {
             self.header("connection").is_some_and(|value| {
                 value

@@ -79,10 +79,10 @@ impl RequestMatcher {
     /// Those for which both are true.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::matching(move |asked| self.fits(asked) && other.fits(asked))
+        Self::matching(move |asked| self.matches(asked) && other.matches(asked))
     }
 
-    pub(crate) fn fits(&self, asked: &RecordedRequest) -> bool {
+    pub(crate) fn matches(&self, asked: &RecordedRequest) -> bool {
         (self.0)(asked)
     }
 }
@@ -92,6 +92,6 @@ impl std::ops::Not for RequestMatcher {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self::matching(move |asked| !self.fits(asked))
+        Self::matching(move |asked| !self.matches(asked))
     }
 }

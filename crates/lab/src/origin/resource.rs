@@ -30,7 +30,7 @@ impl ResponseRule {
     }
 
     pub(crate) fn apply(&self, asked: &RecordedRequest, reply: &mut OriginResponse) {
-        if self.when.fits(asked) {
+        if self.when.matches(asked) {
             (self.change)(asked, reply);
         }
     }
@@ -102,7 +102,7 @@ impl OriginResource {
         self
     }
 
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn find_header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(known, _)| known.eq_ignore_ascii_case(name))

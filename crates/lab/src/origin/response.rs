@@ -149,7 +149,7 @@ impl OriginResponse {
     }
 
     /// Whether something else than this answer's head and body is written.
-    pub(crate) fn is_broken_off(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         self.reset_connection || self.endless_head || self.raw_bytes.is_some()
     }
 
@@ -158,7 +158,7 @@ impl OriginResponse {
         let reason = self
             .reason
             .as_deref()
-            .unwrap_or_else(|| reason(self.status));
+            .unwrap_or_else(|| reason_phrase(self.status));
         let mut head = format!("{} {} {reason}\r\n", self.version, self.status);
         let mut line = |name: &str, value: &str| {
             if self.lower_case_names {
@@ -188,7 +188,7 @@ impl OriginResponse {
     }
 }
 
-fn reason(status: u16) -> &'static str {
+fn reason_phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
         206 => "Partial Content",

@@ -7,11 +7,11 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::request_log::{LogPosition, RequestLog};
-use super::{OriginResponse, OriginResponseFraming, OriginStream, RecordedRequest};
+use super::{ClientStream, OriginResponse, OriginResponseFraming, RecordedRequest};
 use crate::bandwidth_limit::{self, BandwidthLimit};
 
 /// How much of a body is made at once when nothing limits the rate, in bytes.
-const PIECE: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// What is to become of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,21 +28,21 @@ pub(crate) enum AfterResponse {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResponseWriter<'a> {
     /// The rates that the connection is under.
-    pub(crate) paces: &'a [&'a BandwidthLimit],
+    pub(crate) limits: &'a [&'a BandwidthLimit],
     /// The record.
     pub(crate) log: &'a RequestLog,
     /// The request's place in it.
-    pub(crate) place: LogPosition,
+    pub(crate) position: LogPosition,
 }
 
 /// Writes the answer to a request, and tells what is to become of the connection.
-pub(crate) async fn answer(
-    stream: &mut impl OriginStream,
+pub(crate) async fn write_response(
+    stream: &mut impl ClientStream,
     (asked, reply): (&RecordedRequest, &OriginResponse),
     outlet: ResponseWriter<'_>,
 ) -> io::Result<AfterResponse> {
     if reply.reset_connection {
-        outlet.log.cut(outlet.place);
+        outlet.log.set_cut_off(outlet.position);
         return Ok(AfterResponse::Reset);
     }
     stream.write_all(&reply.prelude).await?;
@@ -51,41 +51,41 @@ pub(crate) async fn answer(
         return Ok(AfterResponse::Close);
     }
     if reply.endless_head {
-        return endless(stream).await;
+        return write_endless_head(stream).await;
     }
-    let head = head(stream, reply).await?;
+    let head = head_to_write(stream, reply).await?;
     if asked.method == "HEAD" || reply.status == 304 {
         stream.write_all(&head).await?;
     } else {
         let own = reply.max_rate.map(BandwidthLimit::new);
-        let paces: Vec<&BandwidthLimit> = own.iter().chain(outlet.paces.iter().copied()).collect();
+        let paces: Vec<&BandwidthLimit> = own.iter().chain(outlet.limits.iter().copied()).collect();
         let outlet = ResponseWriter {
-            paces: &paces,
+            limits: &paces,
             ..outlet
         };
-        if let Some(after) = body(stream, (reply, head), outlet).await? {
-            outlet.log.cut(outlet.place);
+        if let Some(after) = write_body(stream, (reply, head), outlet).await? {
+            outlet.log.set_cut_off(outlet.position);
             return Ok(after);
         }
     }
     stream.flush().await?;
-    Ok(afterwards(reply))
+    Ok(after_complete_response(reply))
 }
 
 /// Writes a head and what is behind it, for a connection that goes on as something else.
-pub(crate) async fn opening(
-    stream: &mut impl OriginStream,
+pub(crate) async fn write_tunnel_head(
+    stream: &mut impl ClientStream,
     reply: &OriginResponse,
 ) -> io::Result<()> {
     stream.write_all(&reply.prelude).await?;
-    let mut buffer = head(stream, reply).await?;
+    let mut buffer = head_to_write(stream, reply).await?;
     // In the same write: a client must not lose what comes with the head.
     reply.body.append(0..reply.body.length(), &mut buffer);
-    send(stream, &mut buffer).await
+    flush_buffer(stream, &mut buffer).await
 }
 
 /// A complete answer leaves a connection that can go on, unless it lied about its length or said that it would not.
-fn afterwards(reply: &OriginResponse) -> AfterResponse {
+fn after_complete_response(reply: &OriginResponse) -> AfterResponse {
     let length = reply.body.length();
     let told = reply.false_length.is_none_or(|claimed| claimed == length);
     let closing = reply.version == "HTTP/1.0"
@@ -99,7 +99,7 @@ fn afterwards(reply: &OriginResponse) -> AfterResponse {
     AfterResponse::Keep
 }
 
-async fn endless(stream: &mut impl OriginStream) -> io::Result<AfterResponse> {
+async fn write_endless_head(stream: &mut impl ClientStream) -> io::Result<AfterResponse> {
     stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
     loop {
         let line = b"X-More: of the same, and then some more of it\r\n";
@@ -108,7 +108,10 @@ async fn endless(stream: &mut impl OriginStream) -> io::Result<AfterResponse> {
 }
 
 /// The head, as far as it is not yet written.
-async fn head(stream: &mut impl OriginStream, reply: &OriginResponse) -> io::Result<Vec<u8>> {
+async fn head_to_write(
+    stream: &mut impl ClientStream,
+    reply: &OriginResponse,
+) -> io::Result<Vec<u8>> {
     let head = reply.head();
     let Some(size) = reply.head_packet_bytes else {
         return Ok(head);
@@ -123,19 +126,19 @@ async fn head(stream: &mut impl OriginStream, reply: &OriginResponse) -> io::Res
 }
 
 /// Writes the rest of the head and the body; tells how it was broken off, if it was.
-async fn body(
-    stream: &mut impl OriginStream,
+async fn write_body(
+    stream: &mut impl ClientStream,
     (reply, mut buffer): (&OriginResponse, Vec<u8>),
     outlet: ResponseWriter<'_>,
 ) -> io::Result<Option<AfterResponse>> {
-    let quantum = bandwidth_limit::quantum(outlet.paces);
-    let (length, piece) = (reply.body.length(), quantum.unwrap_or(PIECE) as u64);
+    let quantum = bandwidth_limit::smallest_burst(outlet.limits);
+    let (length, piece) = (reply.body.length(), quantum.unwrap_or(CHUNK_BYTES) as u64);
     let mut at = 0;
     loop {
-        let broken = broken_off(stream, (reply, at), &mut buffer).await?;
+        let broken = break_off_if_due(stream, (reply, at), &mut buffer).await?;
         if broken.is_some() || at >= length {
             break if broken.is_none() {
-                buffer.extend_from_slice(ending(reply));
+                buffer.extend_from_slice(body_terminator(reply));
                 stream.write_all(&buffer).await.map(|()| None)
             } else {
                 Ok(broken)
@@ -143,30 +146,34 @@ async fn body(
         }
         if quantum.is_some() {
             // What is not limited does not wait for what is.
-            send(stream, &mut buffer).await?;
+            flush_buffer(stream, &mut buffer).await?;
         }
         let end = next_stop(reply, at).min(at + piece).min(length);
-        bandwidth_limit::wait(outlet.paces, usize::try_from(end - at).unwrap_or(PIECE)).await;
-        put(reply, at..end, &mut buffer);
-        send(stream, &mut buffer).await?;
-        outlet.log.add(outlet.place, end - at);
+        bandwidth_limit::wait_for_all(
+            outlet.limits,
+            usize::try_from(end - at).unwrap_or(CHUNK_BYTES),
+        )
+        .await;
+        append_framed(reply, at..end, &mut buffer);
+        flush_buffer(stream, &mut buffer).await?;
+        outlet.log.add_bytes_sent(outlet.position, end - at);
         at = end;
     }
 }
 
 /// Breaks off at the place where the script says so.
-async fn broken_off(
-    stream: &mut impl OriginStream,
+async fn break_off_if_due(
+    stream: &mut impl ClientStream,
     (reply, at): (&OriginResponse, u64),
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<AfterResponse>> {
     if reply.stall_after.is_some_and(|stall| at >= stall) {
-        send(stream, buffer).await?;
-        gone(stream).await?;
+        flush_buffer(stream, buffer).await?;
+        wait_until_closed(stream).await?;
         return Ok(Some(AfterResponse::Close));
     }
     if let Some((_, hard)) = reply.cut.filter(|(cut, _)| at >= *cut) {
-        send(stream, buffer).await?;
+        flush_buffer(stream, buffer).await?;
         return Ok(Some(if hard {
             AfterResponse::Reset
         } else {
@@ -177,7 +184,7 @@ async fn broken_off(
 }
 
 /// Waits until the peer has given up.
-async fn gone(stream: &mut impl OriginStream) -> io::Result<()> {
+async fn wait_until_closed(stream: &mut impl ClientStream) -> io::Result<()> {
     let mut sink = [0; 1024];
     while stream.read(&mut sink).await? > 0 {}
     Ok(())
@@ -191,7 +198,7 @@ fn next_stop(reply: &OriginResponse, at: u64) -> u64 {
 }
 
 /// Puts a piece of the body into the buffer, framed.
-fn put(reply: &OriginResponse, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
+fn append_framed(reply: &OriginResponse, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
     let chunked = reply.framing == OriginResponseFraming::Chunked;
     if chunked {
         buffer.extend_from_slice(format!("{:x}\r\n", range.end - range.start).as_bytes());
@@ -202,7 +209,7 @@ fn put(reply: &OriginResponse, range: std::ops::Range<u64>, buffer: &mut Vec<u8>
     }
 }
 
-fn ending(reply: &OriginResponse) -> &'static [u8] {
+fn body_terminator(reply: &OriginResponse) -> &'static [u8] {
     match reply.framing {
         OriginResponseFraming::Chunked => b"0\r\n\r\n",
         OriginResponseFraming::ContentLength
@@ -212,7 +219,7 @@ fn ending(reply: &OriginResponse) -> &'static [u8] {
 }
 
 /// Writes what is in the buffer, and empties it.
-async fn send(stream: &mut impl OriginStream, buffer: &mut Vec<u8>) -> io::Result<()> {
+async fn flush_buffer(stream: &mut impl ClientStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(buffer).await?;
     buffer.clear();
     stream.flush().await

@@ -14,7 +14,7 @@ pub struct Origin {
     /// What its connections share with it.
     state: Arc<OriginState>,
     /// Its tasks.
-    listening: RunningListener,
+    listener: RunningListener,
     /// For URLs.
     scheme: &'static str,
 }
@@ -32,11 +32,11 @@ impl Origin {
         state: Arc<OriginState>,
     ) -> Self {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let accepted = connection::accepted(tls, Arc::clone(&state));
-        let listening = RunningListener::start(ip, state.mishap.clone(), accepted).await;
+        let accepted = connection::serve_connections(tls, Arc::clone(&state));
+        let listening = RunningListener::start(ip, state.first_panic.clone(), accepted).await;
         Self {
             state,
-            listening,
+            listener: listening,
             scheme,
         }
     }
@@ -44,7 +44,7 @@ impl Origin {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listening.address
+        self.listener.address
     }
 
     /// The URL of a path.
@@ -55,31 +55,31 @@ impl Origin {
 
     /// Replaces a resource, or adds one: the next answer is of the new one.
     pub fn replace(&self, path: &str, resource: OriginResource) {
-        self.state.swap(path, resource);
+        self.state.replace_resource(path, resource);
     }
 
     /// Everything that was asked so far, in order, with what became of it.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
-        self.state.log.all()
+        self.state.log.requests()
     }
 
     /// Bytes of bodies that went out so far.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
-        self.state.log.sent()
+        self.state.log.bytes_sent()
     }
 
     /// How many connections carried a request so far.
     #[must_use]
     pub fn connection_count(&self) -> usize {
-        self.state.log.connections()
+        self.state.log.connection_count()
     }
 
     /// How many connections are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
-        self.state.open.now()
+        self.state.open_connections.count()
     }
 
     /// Ends it, waits for its tasks, and tells everything that was asked.
@@ -87,7 +87,7 @@ impl Origin {
     /// # Panics
     /// When a script did.
     pub async fn stop(self) -> Vec<RecordedRequest> {
-        self.listening.stop().await;
-        self.state.log.all()
+        self.listener.stop().await;
+        self.state.log.requests()
     }
 }

@@ -46,17 +46,17 @@ pub(crate) struct OriginState {
     /// What it answers with.
     pub(crate) role: OriginRoleState,
     /// Has what no resource is named for.
-    pub(crate) shelf: Option<GeneratedFiles>,
+    pub(crate) generated_files: Option<GeneratedFiles>,
     /// What was asked.
     pub(crate) log: RequestLog,
     /// Connections that are open now.
-    pub(crate) open: OpenCounter,
+    pub(crate) open_connections: OpenCounter,
     /// Panics of scripts.
-    pub(crate) mishap: FirstPanic,
+    pub(crate) first_panic: FirstPanic,
     /// Bytes a second for each connection.
     pub(crate) rate_per_connection: Option<u64>,
     /// What all connections share.
-    pub(crate) total: Option<BandwidthLimit>,
+    pub(crate) total_rate: Option<BandwidthLimit>,
     /// Before each answer.
     pub(crate) latency: Duration,
     /// A path that nobody has breaks the test.
@@ -65,38 +65,38 @@ pub(crate) struct OriginState {
 
 impl OriginState {
     /// Records a request and makes its reply. A script that panics has its connection reset, and its test broken.
-    pub(crate) fn reply(
+    pub(crate) fn respond(
         &self,
         asked: RecordedRequest,
     ) -> (RecordedRequest, OriginResponse, LogPosition) {
-        let (asked, place) = self.log.enter(asked);
+        let (asked, place) = self.log.record(asked);
         // The lock is not held while scripts run: they may take their time, or panic.
         let scripted = catch_unwind(AssertUnwindSafe(|| match &self.role {
             OriginRoleState::Origin(resources) => {
                 let resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
                 let resource = resources.get(asked.path()).cloned();
                 drop(resources);
-                let shelved = || Some(self.shelf.as_ref()?.resource(&asked));
-                self.of_resource(&asked, resource.or_else(shelved))
+                let shelved = || Some(self.generated_files.as_ref()?.resource(&asked));
+                self.respond_with_resource(&asked, resource.or_else(shelved))
             }
             OriginRoleState::Proxy(upstream) => {
-                under(&upstream.rules, &asked, upstream.reply(&asked))
+                apply_rules(&upstream.rules, &asked, upstream.respond(&asked))
             }
         }));
         let reply = scripted.unwrap_or_else(|payload| {
-            self.mishap.keep(payload);
+            self.first_panic.store(payload);
             OriginResponse {
                 reset_connection: true,
                 ..OriginResponse::empty(500)
             }
         });
         if !reply.reset_connection {
-            self.log.answered(place, reply.status);
+            self.log.set_status(place, reply.status);
         }
         (asked, reply, place)
     }
 
-    fn of_resource(
+    fn respond_with_resource(
         &self,
         asked: &RecordedRequest,
         resource: Option<OriginResource>,
@@ -114,14 +114,14 @@ impl OriginState {
                 ..OriginResponse::whole(&page)
             };
         };
-        under(
+        apply_rules(
             &resource.rules,
             asked,
             OriginResponse::conforming(asked, &resource),
         )
     }
 
-    pub(crate) fn swap(&self, path: &str, resource: OriginResource) {
+    pub(crate) fn replace_resource(&self, path: &str, resource: OriginResource) {
         if let OriginRoleState::Origin(resources) = &self.role {
             let mut resources = resources.lock().unwrap_or_else(PoisonError::into_inner);
             resources.insert(path.into(), resource);
@@ -130,7 +130,7 @@ impl OriginState {
 }
 
 /// A reply under rules.
-fn under(
+fn apply_rules(
     rules: &[ResponseRule],
     asked: &RecordedRequest,
     mut reply: OriginResponse,

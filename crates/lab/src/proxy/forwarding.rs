@@ -12,12 +12,12 @@ use super::host_map::HostMap;
 use super::relay::relay;
 use crate::origin::request_log::{LogPosition, RequestLog};
 use crate::origin::{
-    OriginResponse, OriginResponseBody, OriginResponseFraming, OriginStream, RecordedRequest,
+    ClientStream, OriginResponse, OriginResponseBody, OriginResponseFraming, RecordedRequest,
     ResponseRule, response_writer,
 };
 
 /// Header fields that concern only the client and the proxy (RFC 9110 7.6.1, and what clients of old send).
-const HOP: [&str; 5] = [
+const HOP_BY_HOP: [&str; 5] = [
     "connection",
     "keep-alive",
     "proxy-authorization",
@@ -29,14 +29,14 @@ const HOP: [&str; 5] = [
 #[derive(Debug, Default)]
 pub(crate) struct ForwardingProxyState {
     /// Where names are.
-    pub(crate) routes: HostMap,
+    pub(crate) host_map: HostMap,
     /// Applied in this order to what it would answer.
     pub(crate) rules: Vec<ResponseRule>,
 }
 
 impl OriginResponse {
     /// Makes it what a proxy says to a CONNECT, unless a rule wants it otherwise: there is no body (RFC 9110 9.3.6).
-    fn consent(&mut self) {
+    fn accept_connect(&mut self) {
         if self.framing == OriginResponseFraming::ContentLength {
             self.framing = OriginResponseFraming::Undeclared;
         }
@@ -49,17 +49,17 @@ impl OriginResponse {
 #[derive(Debug)]
 pub(crate) struct ForwardedRequest {
     /// The request.
-    pub(crate) asked: RecordedRequest,
+    pub(crate) request: RecordedRequest,
     /// What a tunnel begins with.
-    pub(crate) reply: OriginResponse,
+    pub(crate) response: OriginResponse,
     /// What the client sent behind the request's head.
-    pub(crate) early: Vec<u8>,
+    pub(crate) early_bytes: Vec<u8>,
 }
 
 impl ForwardingProxyState {
     /// What it answers before rules: consent to what it can do.
-    pub(crate) fn reply(&self, asked: &RecordedRequest) -> OriginResponse {
-        if !is_for_proxies(asked) {
+    pub(crate) fn respond(&self, asked: &RecordedRequest) -> OriginResponse {
+        if !is_proxy_request(asked) {
             let mut reply = OriginResponse::empty(400);
             reply.body = OriginResponseBody::Bytes(b"this is a proxy\n".to_vec());
             return reply;
@@ -68,36 +68,36 @@ impl ForwardingProxyState {
     }
 
     /// Whether the rules have left a request to be passed on.
-    pub(crate) fn passes(asked: &RecordedRequest, reply: &OriginResponse) -> bool {
-        (200..300).contains(&reply.status) && !reply.is_broken_off() && is_for_proxies(asked)
+    pub(crate) fn is_forwarded(asked: &RecordedRequest, reply: &OriginResponse) -> bool {
+        (200..300).contains(&reply.status) && !reply.is_replaced() && is_proxy_request(asked)
     }
 
     /// Passes a request on, and relays until both sides have closed.
-    pub(crate) async fn pass(
+    pub(crate) async fn forward(
         &self,
-        mut client: impl OriginStream,
+        mut client: impl ClientStream,
         mut passage: ForwardedRequest,
         (log, place): (&RequestLog, LogPosition),
     ) -> io::Result<()> {
-        let Some((authority, head)) = onward(&passage.asked) else {
+        let Some((authority, head)) = target_and_head(&passage.request) else {
             return refuse(&mut client, 400, (log, place)).await;
         };
-        let Ok(mut target) = self.routes.connect(&authority).await else {
+        let Ok(mut target) = self.host_map.connect(&authority).await else {
             return refuse(&mut client, 502, (log, place)).await;
         };
         match head {
             None => {
-                passage.reply.consent();
-                response_writer::opening(&mut client, &passage.reply).await?;
+                passage.response.accept_connect();
+                response_writer::write_tunnel_head(&mut client, &passage.response).await?;
             }
             Some(head) => target.write_all(head.as_bytes()).await?,
         }
-        send_early(&mut target, &passage.early).await?;
-        relay(client, target, |bytes| log.add(place, bytes)).await
+        send_early_bytes(&mut target, &passage.early_bytes).await?;
+        relay(client, target, |bytes| log.add_bytes_sent(place, bytes)).await
     }
 }
 
-async fn send_early(target: &mut TcpStream, early: &[u8]) -> io::Result<()> {
+async fn send_early_bytes(target: &mut TcpStream, early: &[u8]) -> io::Result<()> {
     if early.is_empty() {
         return Ok(());
     }
@@ -105,23 +105,23 @@ async fn send_early(target: &mut TcpStream, early: &[u8]) -> io::Result<()> {
 }
 
 async fn refuse(
-    client: &mut impl OriginStream,
+    client: &mut impl ClientStream,
     status: u16,
     (log, place): (&RequestLog, LogPosition),
 ) -> io::Result<()> {
-    log.answered(place, status);
+    log.set_status(place, status);
     let mut reply = OriginResponse::empty(status);
     reply.set_header("Connection", "close");
     client.write_all(&reply.head()).await?;
     client.shutdown().await
 }
 
-fn is_for_proxies(asked: &RecordedRequest) -> bool {
+fn is_proxy_request(asked: &RecordedRequest) -> bool {
     asked.method == "CONNECT" || asked.target.starts_with("http://")
 }
 
 /// Where a request goes, and the head that it goes on with; a CONNECT has none.
-fn onward(asked: &RecordedRequest) -> Option<(String, Option<String>)> {
+fn target_and_head(asked: &RecordedRequest) -> Option<(String, Option<String>)> {
     if asked.method == "CONNECT" {
         return Some((asked.target.clone(), None));
     }
@@ -130,7 +130,7 @@ fn onward(asked: &RecordedRequest) -> Option<(String, Option<String>)> {
     let slash = if path.starts_with('/') { "" } else { "/" };
     let mut head = format!("{} {slash}{path} HTTP/1.1\r\n", asked.method);
     for (name, value) in &asked.headers {
-        if !HOP.contains(&name.as_str()) {
+        if !HOP_BY_HOP.contains(&name.as_str()) {
             head.extend([name, ": ", value, "\r\n"]);
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     fn to(target: &str) -> (String, String) {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: x\r\n\r\n");
-        let (authority, head) = onward(&RecordedRequest::parse(&head).unwrap()).unwrap();
+        let (authority, head) = target_and_head(&RecordedRequest::parse(&head).unwrap()).unwrap();
         (authority, head.unwrap().lines().next().unwrap().to_owned())
     }
 
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_for_the_proxy_stays_there() {
         let head = "GET http://h/ HTTP/1.1\r\nHost: h\r\nProxy-Authorization: x\r\n\r\n";
-        let (_, head) = onward(&RecordedRequest::parse(head).unwrap()).unwrap();
+        let (_, head) = target_and_head(&RecordedRequest::parse(head).unwrap()).unwrap();
         let head = head.unwrap();
         assert!(head.contains("host: h\r\n"), "{head}");
         assert!(!head.contains("authorization"), "{head}");

@@ -19,7 +19,7 @@ use crate::origin::{
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
     /// Its routes and rules.
-    upstream: ForwardingProxyState,
+    forwarding: ForwardingProxyState,
     /// Speaks TLS to its clients with these.
     tls: Option<Arc<ServerConfig>>,
 }
@@ -28,7 +28,7 @@ impl HttpProxyBuilder {
     /// What is asked for as this host and port is at this address: `.route("files.test:443", origin.address())`.
     #[must_use]
     pub fn route(mut self, target: &str, address: SocketAddr) -> Self {
-        self.upstream.routes.add(target, address);
+        self.forwarding.host_map.add(target, address);
         self
     }
 
@@ -39,7 +39,7 @@ impl HttpProxyBuilder {
         when: RequestMatcher,
         change: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + 'static,
     ) -> Self {
-        self.upstream.rules.push(ResponseRule::new(when, change));
+        self.forwarding.rules.push(ResponseRule::new(when, change));
         self
     }
 
@@ -61,7 +61,7 @@ impl HttpProxyBuilder {
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> HttpProxy {
-        let mut builder = OriginBuilder::new(ServerRole::Proxy(self.upstream));
+        let mut builder = OriginBuilder::new(ServerRole::Proxy(self.forwarding));
         if let Some(tls) = self.tls {
             builder = builder.tls(tls);
         }

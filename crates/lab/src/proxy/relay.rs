@@ -5,11 +5,11 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
 
-use crate::origin::OriginStream;
-use crate::running_listener::reset;
+use crate::origin::ClientStream;
+use crate::running_listener::reset_on_close;
 
 /// Bytes under way in one direction.
-const BUFFER: usize = 64 * 1024;
+const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Copies both ways; `down` is told of every piece towards the client. Half-closes are passed on, and a reset of one side
 /// becomes one of the other.
@@ -17,7 +17,7 @@ const BUFFER: usize = 64 * 1024;
 /// # Errors
 /// When either side breaks.
 pub(super) async fn relay(
-    client: impl OriginStream,
+    client: impl ClientStream,
     target: TcpStream,
     down: impl Fn(u64) + Send,
 ) -> io::Result<()> {
@@ -26,22 +26,22 @@ pub(super) async fn relay(
     let (mut from_client, mut to_client) = (from_client, to_client);
     let (mut from_target, mut to_target) = (from_target, to_target);
     let ended = tokio::try_join!(
-        one_way(&mut from_client, &mut to_target, |_| ()),
-        one_way(&mut from_target, &mut to_client, down),
+        copy(&mut from_client, &mut to_target, |_| ()),
+        copy(&mut from_target, &mut to_client, down),
     );
     if ended.is_err() {
-        reset(from_client.unsplit(to_client).socket());
-        reset(&from_target.unsplit(to_target));
+        reset_on_close(from_client.unsplit(to_client).socket());
+        reset_on_close(&from_target.unsplit(to_target));
     }
     ended.map(|_| ())
 }
 
-async fn one_way(
+async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
     told: impl Fn(u64),
 ) -> io::Result<()> {
-    let mut buffer = vec![0; BUFFER];
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
         let count = from.read(&mut buffer).await?;
         if count == 0 {

@@ -12,7 +12,7 @@ use super::socks_handshake::{SocksHandshake, SocksQuirk, SocksRequest};
 use crate::running_listener::{FirstPanic, RunningListener};
 
 /// The code of a connection that was refused (RFC 1928 6).
-const REFUSED: u8 = 5;
+const CONNECTION_REFUSED: u8 = 5;
 
 /// How a SOCKS5 proxy is set up.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub struct SocksProxyBuilder {
 #[derive(Debug, Default, Clone)]
 struct SocksScript {
     /// Where names are.
-    routes: HostMap,
+    host_map: HostMap,
     /// User and password; without them it asks for none.
     login: Option<(String, String)>,
     /// What is odd about it.
@@ -38,7 +38,7 @@ impl SocksProxyBuilder {
     /// What is asked for as this host and port is at this address.
     #[must_use]
     pub fn route(mut self, target: &str, address: SocketAddr) -> Self {
-        self.script.routes.add(target, address);
+        self.script.host_map.add(target, address);
         self
     }
 
@@ -79,8 +79,8 @@ impl SocksProxyBuilder {
         };
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         SocksProxy {
-            listening: RunningListener::start(ip, FirstPanic::default(), serve).await,
-            asked,
+            listener: RunningListener::start(ip, FirstPanic::default(), serve).await,
+            request_log: asked,
         }
     }
 }
@@ -92,9 +92,9 @@ type SocksRequestLog = Arc<Mutex<Vec<SocksRequest>>>;
 #[derive(Debug)]
 pub struct SocksProxy {
     /// Its tasks.
-    listening: RunningListener,
+    listener: RunningListener,
     /// What its connections have recorded.
-    asked: SocksRequestLog,
+    request_log: SocksRequestLog,
 }
 
 impl SocksProxy {
@@ -107,7 +107,7 @@ impl SocksProxy {
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listening.address
+        self.listener.address
     }
 
     /// Its URL under a scheme: `socks5` lets the client resolve names, `socks5h` the proxy.
@@ -119,7 +119,7 @@ impl SocksProxy {
     /// Everything that was asked so far, in order: one entry for each connection that got as far as its login.
     #[must_use]
     pub fn requests(&self) -> Vec<SocksRequest> {
-        self.asked
+        self.request_log
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -130,16 +130,18 @@ impl SocksScript {
     async fn serve(&self, stream: TcpStream, record: &SocksRequestLog) -> io::Result<()> {
         let mut dialogue = SocksHandshake::new(stream, self.quirk.clone());
         let mut asked = SocksRequest::default();
-        let agreed = dialogue.greet(self.login.as_ref(), &mut asked).await;
+        let agreed = dialogue
+            .agree_on_method(self.login.as_ref(), &mut asked)
+            .await;
         let place = {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);
             entries.push(asked.clone());
             entries.len() - 1
         };
         if !agreed? {
-            return dialogue.end().await;
+            return dialogue.close().await;
         }
-        let target = dialogue.target().await?;
+        let target = dialogue.read_target().await?;
         {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);
             entries[place].target = Some(target.clone());
@@ -147,10 +149,10 @@ impl SocksScript {
         if let Some(SocksQuirk::RefuseWith(code)) = self.quirk {
             return dialogue.refuse(code).await;
         }
-        let Ok(server) = self.routes.connect(&target.to_string()).await else {
-            return dialogue.refuse(REFUSED).await;
+        let Ok(server) = self.host_map.connect(&target.to_string()).await else {
+            return dialogue.refuse(CONNECTION_REFUSED).await;
         };
-        dialogue.consent(&self.banner).await?;
+        dialogue.accept(&self.banner).await?;
         relay(dialogue.into_stream(), server, |_| ()).await
     }
 }

@@ -14,13 +14,13 @@ const VERSION: u8 = 5;
 const LOGIN_VERSION: u8 = 1;
 
 /// No login is needed.
-const OPEN: u8 = 0;
+const NO_LOGIN: u8 = 0;
 
 /// User and password.
-const LOGIN: u8 = 2;
+const USER_PASSWORD: u8 = 2;
 
 /// None of the methods that were offered.
-const NONE: u8 = 0xff;
+const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 
 /// Where a client wants to go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,56 +92,64 @@ impl SocksHandshake {
     }
 
     /// Agrees on a method, and checks the login if there is one; false is a refusal.
-    pub(super) async fn greet(
+    pub(super) async fn agree_on_method(
         &mut self,
         login: Option<&(String, String)>,
         asked: &mut SocksRequest,
     ) -> io::Result<bool> {
-        self.expect(VERSION).await?;
-        asked.offered_methods = self.counted().await?;
-        let wanted = if login.is_some() { LOGIN } else { OPEN };
+        self.expect_byte(VERSION).await?;
+        asked.offered_methods = self.read_counted().await?;
+        let wanted = if login.is_some() {
+            USER_PASSWORD
+        } else {
+            NO_LOGIN
+        };
         let offered =
-            asked.offered_methods.contains(&wanted) && !self.is(&SocksQuirk::AcceptNoMethod);
-        let version = if self.is(&SocksQuirk::WrongVersion) {
+            asked.offered_methods.contains(&wanted) && !self.has_quirk(&SocksQuirk::AcceptNoMethod);
+        let version = if self.has_quirk(&SocksQuirk::WrongVersion) {
             VERSION - 1
         } else {
             VERSION
         };
-        let method = if offered { wanted } else { NONE };
-        self.say(&[version, method]).await?;
+        let method = if offered {
+            wanted
+        } else {
+            NO_ACCEPTABLE_METHOD
+        };
+        self.write(&[version, method]).await?;
         match login {
-            Some(login) if offered => self.check(login, asked).await,
+            Some(login) if offered => self.check_login(login, asked).await,
             _ => Ok(offered),
         }
     }
 
-    async fn check(
+    async fn check_login(
         &mut self,
         login: &(String, String),
         asked: &mut SocksRequest,
     ) -> io::Result<bool> {
-        self.expect(LOGIN_VERSION).await?;
-        let (user, password) = (self.counted().await?, self.counted().await?);
+        self.expect_byte(LOGIN_VERSION).await?;
+        let (user, password) = (self.read_counted().await?, self.read_counted().await?);
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let given = (text(user), text(password));
         let right = given == *login;
         asked.login = Some(given);
-        self.say(&[LOGIN_VERSION, u8::from(!right)]).await?;
+        self.write(&[LOGIN_VERSION, u8::from(!right)]).await?;
         Ok(right)
     }
 
     /// Where the client wants to go.
-    pub(super) async fn target(&mut self) -> io::Result<SocksTarget> {
-        self.expect(VERSION).await?;
+    pub(super) async fn read_target(&mut self) -> io::Result<SocksTarget> {
+        self.expect_byte(VERSION).await?;
         // CONNECT, and a byte that is reserved.
-        self.expect(1).await?;
-        self.expect(0).await?;
+        self.expect_byte(1).await?;
+        self.expect_byte(0).await?;
         let kind = self.stream.read_u8().await?;
         let ip = match kind {
             1 => IpAddr::V4(Ipv4Addr::from_bits(self.stream.read_u32().await?)),
             4 => IpAddr::V6(Ipv6Addr::from_bits(self.stream.read_u128().await?)),
             3 => {
-                let name = String::from_utf8_lossy(&self.counted().await?).into_owned();
+                let name = String::from_utf8_lossy(&self.read_counted().await?).into_owned();
                 let port = self.stream.read_u16().await?;
                 return self.unless_hung_up(SocksTarget::Name(name, port));
             }
@@ -152,42 +160,42 @@ impl SocksHandshake {
     }
 
     fn unless_hung_up(&self, target: SocksTarget) -> io::Result<SocksTarget> {
-        if self.is(&SocksQuirk::CloseOnRequest) {
+        if self.has_quirk(&SocksQuirk::CloseOnRequest) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
         Ok(target)
     }
 
     /// Says that the way is open, and what comes with it.
-    pub(super) async fn consent(&mut self, banner: &[u8]) -> io::Result<()> {
+    pub(super) async fn accept(&mut self, banner: &[u8]) -> io::Result<()> {
         let bound: &[u8] = match self.quirk {
             Some(SocksQuirk::BoundToIpv6) => &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
             Some(SocksQuirk::BoundToName) => b"\x03\x0aproxy.test",
             _ => &[1, 127, 0, 0, 1],
         };
-        self.say(&[&[VERSION, 0, 0], bound, &[0x12, 0x34], banner].concat())
+        self.write(&[&[VERSION, 0, 0], bound, &[0x12, 0x34], banner].concat())
             .await
     }
 
     /// Refuses the target.
     pub(super) async fn refuse(&mut self, code: u8) -> io::Result<()> {
-        self.say(&[VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
-        self.end().await
+        self.write(&[VERSION, code, 0, 1, 0, 0, 0, 0, 0, 0]).await?;
+        self.close().await
     }
 
     /// Closes in order: what was said arrives, whatever the client still sends.
-    pub(super) async fn end(&mut self) -> io::Result<()> {
+    pub(super) async fn close(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let mut sink = [0; 256];
         while self.stream.read(&mut sink).await? > 0 {}
         Ok(())
     }
 
-    fn is(&self, quirk: &SocksQuirk) -> bool {
+    fn has_quirk(&self, quirk: &SocksQuirk) -> bool {
         self.quirk.as_ref() == Some(quirk)
     }
 
-    async fn expect(&mut self, byte: u8) -> io::Result<()> {
+    async fn expect_byte(&mut self, byte: u8) -> io::Result<()> {
         if self.stream.read_u8().await? == byte {
             return Ok(());
         }
@@ -195,13 +203,13 @@ impl SocksHandshake {
     }
 
     /// Bytes behind a byte that says how many there are.
-    async fn counted(&mut self) -> io::Result<Vec<u8>> {
+    async fn read_counted(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.stream.read_u8().await?.into()];
         self.stream.read_exact(&mut bytes).await?;
         Ok(bytes)
     }
 
-    async fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.quirk {
             Some(SocksQuirk::Silent) => {
                 // Until the client has given up.

@@ -24,13 +24,13 @@ pub struct RequiredLogin {
     /// What it is for, as a challenge names it.
     realm: String,
     /// How it is shown.
-    scheme: OriginAuthScheme,
+    scheme: RequiredAuthScheme,
     /// 407 and its fields.
     proxy: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OriginAuthScheme {
+enum RequiredAuthScheme {
     Basic,
     DigestMd5,
     DigestSha256,
@@ -44,7 +44,7 @@ impl RequiredLogin {
             user: user.into(),
             password: password.into(),
             realm: "lab".into(),
-            scheme: OriginAuthScheme::Basic,
+            scheme: RequiredAuthScheme::Basic,
             proxy: false,
         }
     }
@@ -53,7 +53,7 @@ impl RequiredLogin {
     #[must_use]
     pub fn digest(user: &str, password: &str) -> Self {
         Self {
-            scheme: OriginAuthScheme::DigestSha256,
+            scheme: RequiredAuthScheme::DigestSha256,
             ..Self::basic(user, password)
         }
     }
@@ -62,7 +62,7 @@ impl RequiredLogin {
     #[must_use]
     pub fn digest_md5(user: &str, password: &str) -> Self {
         Self {
-            scheme: OriginAuthScheme::DigestMd5,
+            scheme: RequiredAuthScheme::DigestMd5,
             ..Self::basic(user, password)
         }
     }
@@ -84,7 +84,7 @@ impl RequiredLogin {
     /// The rule: 401 or 407 with a challenge for all who do not show it.
     pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
         move |asked, reply| {
-            if !self.is_shown_by(asked) {
+            if !self.is_given_by(asked) {
                 let (code, name) = if self.proxy {
                     (407, "Proxy-Authenticate")
                 } else {
@@ -103,13 +103,13 @@ impl RequiredLogin {
             )
         };
         match self.scheme {
-            OriginAuthScheme::Basic => format!("Basic realm=\"{realm}\""),
-            OriginAuthScheme::DigestMd5 => digest("MD5"),
-            OriginAuthScheme::DigestSha256 => digest("SHA-256"),
+            RequiredAuthScheme::Basic => format!("Basic realm=\"{realm}\""),
+            RequiredAuthScheme::DigestMd5 => digest("MD5"),
+            RequiredAuthScheme::DigestSha256 => digest("SHA-256"),
         }
     }
 
-    fn is_shown_by(&self, asked: &RecordedRequest) -> bool {
+    fn is_given_by(&self, asked: &RecordedRequest) -> bool {
         let name = if self.proxy {
             "proxy-authorization"
         } else {
@@ -119,15 +119,15 @@ impl RequiredLogin {
         else {
             return false;
         };
-        if self.scheme == OriginAuthScheme::Basic {
+        if self.scheme == RequiredAuthScheme::Basic {
             let both = format!("{}:{}", self.user, self.password);
             return scheme.eq_ignore_ascii_case("basic") && shown == BASE64_STANDARD.encode(both);
         }
-        scheme.eq_ignore_ascii_case("digest") && self.answers(asked, &parameters(shown))
+        scheme.eq_ignore_ascii_case("digest") && self.digest_matches(asked, &parameters(shown))
     }
 
     /// RFC 7616 3.4.1, with `qop=auth`.
-    fn answers(&self, asked: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
+    fn digest_matches(&self, asked: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
         let field = |name: &str| shown.get(name).map_or("", String::as_str);
         let user = self.hash(&format!("{}:{}:{}", self.user, self.realm, self.password));
         let what = self.hash(&format!("{}:{}", asked.method, field("uri")));
@@ -143,8 +143,8 @@ impl RequiredLogin {
 
     fn hash(&self, text: &str) -> String {
         match self.scheme {
-            OriginAuthScheme::DigestMd5 => hexadecimal(&Md5::digest(text)),
-            OriginAuthScheme::Basic | OriginAuthScheme::DigestSha256 => {
+            RequiredAuthScheme::DigestMd5 => hexadecimal(&Md5::digest(text)),
+            RequiredAuthScheme::Basic | RequiredAuthScheme::DigestSha256 => {
                 hexadecimal(&Sha256::digest(text))
             }
         }

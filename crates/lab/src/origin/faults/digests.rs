@@ -24,9 +24,9 @@ pub enum DigestHeader {
 
 impl DigestHeader {
     /// Its name, and its value for an answer.
-    fn of(self, reply: &OriginResponse) -> (&'static str, String) {
+    fn header(self, reply: &OriginResponse) -> (&'static str, String) {
         let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
-        let (whole, sent) = (whole(reply), || reply.body.to_vec());
+        let (whole, sent) = (whole_content(reply), || reply.body.to_vec());
         match self {
             Self::Repr => ("Repr-Digest", format!("sha-256=:{}:", sha256(&whole))),
             Self::Content => ("Content-Digest", format!("sha-256=:{}:", sha256(&sent()))),
@@ -37,7 +37,7 @@ impl DigestHeader {
     }
 }
 
-fn whole(reply: &OriginResponse) -> Vec<u8> {
+fn whole_content(reply: &OriginResponse) -> Vec<u8> {
     match &reply.body {
         OriginResponseBody::Slice(content, _) => content.to_vec(),
         raw @ OriginResponseBody::Bytes(_) => raw.to_vec(),
@@ -49,7 +49,7 @@ pub fn right_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     move |_, reply| {
-        let (name, value) = field.of(reply);
+        let (name, value) = field.header(reply);
         reply.set_header(name, &value);
     }
 }
@@ -61,7 +61,7 @@ pub fn wrong_digest(
     move |_, reply| {
         let mut other = reply.clone();
         other.body = OriginResponseBody::Bytes(b"something else".to_vec());
-        let (name, value) = field.of(&other);
+        let (name, value) = field.header(&other);
         reply.set_header(name, &value);
     }
 }
