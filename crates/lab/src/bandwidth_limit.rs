@@ -35,6 +35,11 @@ impl BandwidthLimit {
         }
     }
 
+    /// Bytes a second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
     /// How much goes at once, in bytes.
     pub(crate) fn burst(&self) -> usize {
         let bytes = u128::from(self.rate) * TICK.as_nanos() / 1_000_000_000;

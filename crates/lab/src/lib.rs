@@ -15,10 +15,12 @@ mod generated_files;
 pub mod history;
 pub mod http2;
 mod link;
+mod open_counter;
 mod origin;
 mod proxy;
 mod running_listener;
 mod silent_listener;
+mod stream_cut;
 mod tls;
 mod within;
 
@@ -35,5 +37,6 @@ pub use proxy::{
     SocksTarget,
 };
 pub use silent_listener::SilentListener;
+pub use stream_cut::StreamCut;
 pub use tls::{CertificateAuthority, CertificateFiles, IssuedCertificate};
 pub use within::within;

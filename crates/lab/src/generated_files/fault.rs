@@ -57,29 +57,29 @@ impl FileFault {
     }
 
     /// Breaks an answer.
-    pub(super) fn apply(self, asked: &RecordedRequest, reply: &mut OriginResponse) {
-        let middle = reply.body.length() / 2;
+    pub(super) fn apply(self, request: &RecordedRequest, response: &mut OriginResponse) {
+        let middle = response.body.length() / 2;
         match self {
-            Self::Reset => faults::reset_connection(asked, reply),
-            Self::ResetMidBody => faults::reset_after(middle)(asked, reply),
-            Self::Stall => faults::stall_after(middle)(asked, reply),
-            Self::Status500 => faults::status(500)(asked, reply),
-            Self::Status503 => faults::overloaded(503, Some("0"))(asked, reply),
-            Self::Status429 => faults::overloaded(429, Some("0"))(asked, reply),
-            Self::Status404 => faults::status(404)(asked, reply),
-            Self::TruncatedBody => faults::close_after(middle)(asked, reply),
+            Self::Reset => faults::reset_connection(request, response),
+            Self::ResetMidBody => faults::reset_after(middle)(request, response),
+            Self::Stall => faults::stall_after(middle)(request, response),
+            Self::Status500 => faults::status(500)(request, response),
+            Self::Status503 => faults::overloaded(503, Some("0"))(request, response),
+            Self::Status429 => faults::overloaded(429, Some("0"))(request, response),
+            Self::Status404 => faults::status(404)(request, response),
+            Self::TruncatedBody => faults::close_after(middle)(request, response),
             Self::TruncatedChunks => {
-                reply.framing = OriginResponseFraming::Chunked;
-                faults::close_after(middle)(asked, reply);
+                response.framing = OriginResponseFraming::Chunked;
+                faults::close_after(middle)(request, response);
             }
             Self::ShortChunks => {
-                let mut body = reply.body.to_vec();
+                let mut body = response.body.to_vec();
                 body.truncate(body.len() / 2);
-                reply.body = OriginResponseBody::Bytes(body);
-                reply.framing = OriginResponseFraming::Chunked;
+                response.body = OriginResponseBody::Bytes(body);
+                response.framing = OriginResponseFraming::Chunked;
             }
-            Self::WrongLength => faults::overstated_length(7)(asked, reply),
-            Self::ErrorPage => faults::error_page(asked, reply),
+            Self::WrongLength => faults::overstated_length(7)(request, response),
+            Self::ErrorPage => faults::error_page(request, response),
         }
     }
 }

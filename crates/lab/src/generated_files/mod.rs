@@ -128,15 +128,15 @@ impl GeneratedFiles {
     }
 
     /// What a request is answered from.
-    pub(crate) fn resource(&self, asked: &RecordedRequest) -> OriginResource {
-        let path = asked.path();
-        let version = self.version(path, asked.number_for_path);
+    pub(crate) fn resource(&self, request: &RecordedRequest) -> OriginResource {
+        let path = request.path();
+        let version = self.version(path, request.number_for_path);
         let tag = self.random_number(path, RandomStream::Tag, version);
         let resource =
             OriginResource::new(self.content(path, version)).etag(&format!("\"{tag:x}\""));
-        match self.fault_for(path, asked.number_for_path) {
-            Some(fault) => resource.rule(RequestMatcher::always(), move |asked, reply| {
-                fault.apply(asked, reply);
+        match self.fault_for(path, request.number_for_path) {
+            Some(fault) => resource.rule(RequestMatcher::always(), move |request, response| {
+                fault.apply(request, response);
             }),
             None => resource,
         }

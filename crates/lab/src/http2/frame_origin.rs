@@ -57,7 +57,7 @@ impl Http2FrameOrigin {
                 let (tls, script) = (tls.clone(), Arc::clone(&script));
                 async move {
                     // The peer sees how it ends; nobody here is to be told.
-                    let _ = serve_connection(stream, &tls, (number, script.as_ref())).await;
+                    let _ = serve_connection(stream, &tls, number, script.as_ref()).await;
                 }
             },
         )
@@ -84,7 +84,8 @@ impl Http2FrameOrigin {
 async fn serve_connection(
     stream: TcpStream,
     tls: &TlsAcceptor,
-    (connection, script): (usize, &FrameScript),
+    connection: usize,
+    script: &FrameScript,
 ) -> io::Result<()> {
     let mut stream = tls.accept(stream).await?;
     stream.read_exact(&mut [0; PREFACE_BYTES]).await?;

@@ -58,13 +58,13 @@ impl Default for Http2Settings {
 }
 
 /// What its connections share.
-pub(super) struct Http2OriginState {
-    pub(super) settings: Http2Settings,
+struct Http2OriginState {
+    settings: Http2Settings,
     script: Box<dyn Fn(&Http2Request) -> StreamAction + Send + Sync>,
     connections: AtomicUsize,
     requests: Mutex<Vec<Http2Request>>,
     /// Reasons that clients gave for giving up a request.
-    pub(super) reset_reasons: Mutex<Vec<u32>>,
+    reset_reasons: Arc<Mutex<Vec<u32>>>,
 }
 
 impl std::fmt::Debug for Http2OriginState {
@@ -95,7 +95,7 @@ impl Http2Origin {
             script: Box::new(script),
             connections: AtomicUsize::new(0),
             requests: Mutex::default(),
-            reset_reasons: Mutex::default(),
+            reset_reasons: Arc::default(),
         });
         let shared = Arc::clone(&state);
         let tls = TlsAcceptor::from(tls);
@@ -159,7 +159,7 @@ impl Http2OriginState {
     }
 }
 
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -228,8 +228,9 @@ async fn serve_http2(
             _ => {}
         }
         let stream = Http2Stream {
-            state: Arc::clone(state),
             respond,
+            max_frame_bytes: state.settings.max_frame_bytes,
+            reset_reasons: Arc::clone(&state.reset_reasons),
             _request: request,
         };
         streams.spawn(stream.run(act));

@@ -1,15 +1,13 @@
 //! What becomes of one request to the conforming origin.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
-
-use super::origin::{Http2OriginState, lock};
 
 /// What is done about a request.
 #[derive(Debug, Clone)]
@@ -45,11 +43,14 @@ impl StreamAction {
     }
 }
 
-/// One request.
+/// One request and its response.
 pub(super) struct Http2Stream {
-    pub(super) state: Arc<Http2OriginState>,
     pub(super) respond: SendResponse<Bytes>,
-    /// Held, since a request that is let go of is reset.
+    /// Bodies come in frames of no more than this, in bytes.
+    pub(super) max_frame_bytes: usize,
+    /// Where the reason is recorded for which the client gives up.
+    pub(super) reset_reasons: Arc<Mutex<Vec<u32>>>,
+    /// Held, since the stream of a dropped request is reset.
     pub(super) _request: Request<RecvStream>,
 }
 
@@ -81,7 +82,11 @@ impl Http2Stream {
 
     fn record_reset(&self, reason: Result<Reason, h2::Error>) {
         if let Ok(reason) = reason {
-            lock(&self.state.reset_reasons).push(reason.into());
+            let mut reasons = self
+                .reset_reasons
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            reasons.push(reason.into());
         }
     }
 
@@ -110,7 +115,7 @@ impl Http2Stream {
     /// Bytes of a body, in frames as small as the settings say.
     fn send_frames(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
         while !body.is_empty() {
-            let piece = body.split_to(body.len().min(self.state.settings.max_frame_bytes));
+            let piece = body.split_to(body.len().min(self.max_frame_bytes));
             let last = end && body.is_empty();
             if send.send_data(piece, last).is_err() {
                 return;

@@ -8,39 +8,39 @@ use super::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest}
 impl OriginResponse {
     /// The answer that a conforming origin gives.
     #[must_use]
-    pub fn conforming(asked: &RecordedRequest, resource: &OriginResource) -> Self {
-        if !matches!(asked.method.as_str(), "GET" | "HEAD") {
-            let mut reply = Self::empty(405);
-            reply.set_header("Allow", "GET, HEAD");
-            return reply;
+    pub fn conforming(request: &RecordedRequest, resource: &OriginResource) -> Self {
+        if !matches!(request.method.as_str(), "GET" | "HEAD") {
+            let mut response = Self::empty(405);
+            response.set_header("Allow", "GET, HEAD");
+            return response;
         }
-        let mut reply = Self::whole(resource);
-        if is_not_modified(asked, resource) {
-            reply.status = 304;
-            reply.body = OriginResponseBody::Bytes(Vec::new());
-            return reply;
+        let mut response = Self::whole(resource);
+        if is_not_modified(request, resource) {
+            response.status = 304;
+            response.body = OriginResponseBody::Bytes(Vec::new());
+            return response;
         }
         let length = resource.content.length();
-        let range = asked
+        let range = request
             .range(length)
-            .filter(|_| asked.method == "GET" && if_range_holds(asked, resource));
+            .filter(|_| request.method == "GET" && if_range_holds(request, resource));
         if let Some(range) = range {
-            reply.set_range(range, length);
+            response.set_range(range, length);
         }
-        reply
+        response
     }
 
     /// Everything, whatever was asked.
     #[must_use]
     pub fn whole(resource: &OriginResource) -> Self {
-        let mut reply = Self::empty(200);
+        let mut response = Self::empty(200);
         for (name, value) in &resource.headers {
-            reply.set_header(name, value);
+            response.set_header(name, value);
         }
-        reply.set_header("Accept-Ranges", "bytes");
-        reply.body =
+        response.set_header("Accept-Ranges", "bytes");
+        response.body =
             OriginResponseBody::Slice(resource.content.clone(), 0..resource.content.length());
-        reply
+        response
     }
 
     fn set_range(&mut self, range: Range<u64>, length: u64) {
@@ -63,8 +63,8 @@ impl OriginResponse {
 }
 
 /// If-None-Match by weak comparison, else If-Modified-Since (RFC 9110 13.1.2, 13.1.3).
-fn is_not_modified(asked: &RecordedRequest, resource: &OriginResource) -> bool {
-    if let Some(sent) = asked.header("if-none-match") {
+fn is_not_modified(request: &RecordedRequest, resource: &OriginResource) -> bool {
+    if let Some(sent) = request.header("if-none-match") {
         let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         return sent.trim() == "*"
             || resource
@@ -72,7 +72,7 @@ fn is_not_modified(asked: &RecordedRequest, resource: &OriginResource) -> bool {
                 .is_some_and(|own| sent.split(',').any(|tag| opaque(tag) == opaque(own)));
     }
     let date = |value: &str| httpdate::parse_http_date(value).ok();
-    let since: Option<SystemTime> = asked.header("if-modified-since").and_then(date);
+    let since: Option<SystemTime> = request.header("if-modified-since").and_then(date);
     let modified = resource.find_header("last-modified").and_then(date);
     since
         .zip(modified)
@@ -80,8 +80,8 @@ fn is_not_modified(asked: &RecordedRequest, resource: &OriginResource) -> bool {
 }
 
 /// If-Range by strong comparison, or by the very date (RFC 9110 13.1.5).
-fn if_range_holds(asked: &RecordedRequest, resource: &OriginResource) -> bool {
-    asked.header("if-range").is_none_or(|sent| {
+fn if_range_holds(request: &RecordedRequest, resource: &OriginResource) -> bool {
+    request.header("if-range").is_none_or(|sent| {
         !sent.starts_with("W/")
             && (resource.find_header("etag") == Some(sent)
                 || resource.find_header("last-modified") == Some(sent))

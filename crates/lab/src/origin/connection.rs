@@ -1,76 +1,57 @@
-//! Connections: reads requests, has them answered, goes on or ends.
+//! Connections of an origin: reads requests, writes responses, goes on or ends.
 
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
-use super::request_log::OpenCounterGuard;
-use super::response_writer::{AfterResponse, ResponseWriter, write_response};
-use super::state::OriginRoleState;
-use super::{OriginResponse, OriginState, RecordedRequest};
+use super::client_stream::ClientStream;
+use super::response_writer::{AfterResponse, ResponseWriter};
+use super::state::{OriginState, ServerRole};
+use super::{OriginResponse, RecordedRequest};
 use crate::bandwidth_limit::BandwidthLimit;
+use crate::open_counter::OpenCounterGuard;
 use crate::proxy::{ForwardedRequest, ForwardingProxyState};
 use crate::running_listener::reset_on_close;
 
 /// The longest request head that is read, in bytes.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// Room for a read: most heads fit, in bytes.
+/// Room for a read, in bytes: most heads fit.
 const READ_BYTES: usize = 4 * 1024;
 
-/// A stream to a client, whose socket can be reached beneath whatever is on top of it.
-pub(crate) trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send {
-    /// The socket.
-    fn socket(&self) -> &TcpStream;
-}
-
-impl ClientStream for TcpStream {
-    fn socket(&self) -> &TcpStream {
-        self
-    }
-}
-
-impl ClientStream for TlsStream<TcpStream> {
-    fn socket(&self) -> &TcpStream {
-        self.get_ref().0
-    }
-}
-
-/// A connection's place among all.
+/// A connection among all of an origin.
 struct ConnectionInfo {
     /// From 0 on.
     number: usize,
-    /// Counts it while it is there.
     open_guard: OpenCounterGuard,
 }
 
-/// What is done with a connection that was accepted.
+/// The function that serves an accepted connection.
 pub(super) fn serve_connections(
     tls: Option<Arc<ServerConfig>>,
     state: Arc<OriginState>,
-) -> impl Fn(TcpStream) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static {
+) -> impl Fn(TcpStream) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + 'static {
     let tls = tls.map(TlsAcceptor::from);
     let count = AtomicUsize::new(0);
     move |stream| {
-        let number = ConnectionInfo {
+        let connection = ConnectionInfo {
             number: count.fetch_add(1, Ordering::Relaxed),
             open_guard: state.open_connections.open(),
         };
         let (tls, state) = (tls.clone(), Arc::clone(&state));
         Box::pin(async move {
-            // The peer sees how it ends; nobody here is to be told.
+            // The peer sees how it ends; nobody here needs the error.
             let _ = match tls {
-                None => serve_requests(stream, &state, &number).await,
+                None => serve_requests(stream, &state, &connection).await,
                 Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => serve_requests(stream, &state, &number).await,
+                    Ok(stream) => serve_requests(stream, &state, &connection).await,
                     Err(error) => Err(error),
                 },
             };
@@ -81,42 +62,43 @@ pub(super) fn serve_connections(
 async fn serve_requests(
     mut stream: impl ClientStream,
     state: &OriginState,
-    number: &ConnectionInfo,
+    connection: &ConnectionInfo,
 ) -> io::Result<()> {
-    let pace = state.rate_per_connection.map(BandwidthLimit::new);
-    let paces: Vec<&BandwidthLimit> = pace.iter().chain(&state.total_rate).collect();
+    let limit = state.rate_per_connection.map(BandwidthLimit::new);
+    let limits: Vec<&BandwidthLimit> = limit.iter().chain(&state.total_rate).collect();
     let mut buffer = Vec::new();
     while let Some(head) = read_head(&mut stream, &mut buffer).await? {
-        let (asked, mut reply, place) = match RecordedRequest::parse(&head) {
-            Some(asked) => state.respond(RecordedRequest {
-                connection: number.number,
-                open_connections: number.open_guard.count,
-                ..asked
+        let (request, mut response, position) = match RecordedRequest::parse(&head) {
+            Some(request) => state.respond(RecordedRequest {
+                connection: connection.number,
+                open_connections: connection.open_guard.count,
+                ..request
             }),
             None => return stream.write_all(&bad_request()).await,
         };
-        if !wait_before_response(&mut stream, &mut buffer, state.latency + reply.delay).await? {
+        let delay = state.latency + response.delay;
+        if !wait_before_response(&mut stream, &mut buffer, delay).await? {
             return Ok(());
         }
-        if let OriginRoleState::Proxy(upstream) = &state.role
-            && ForwardingProxyState::is_forwarded(&asked, &reply)
+        if let ServerRole::Proxy(proxy) = &state.role
+            && ForwardingProxyState::is_forwarded(&request, &response)
         {
-            let passage = ForwardedRequest {
-                request: asked,
-                response: reply,
+            let forwarded = ForwardedRequest {
+                request,
+                response,
                 early_bytes: buffer,
             };
-            return upstream.forward(stream, passage, (&state.log, place)).await;
+            return proxy.forward(stream, forwarded, &state.log, position).await;
         }
-        if asked.closes_connection() && reply.header("connection").is_none() {
-            reply.set_header("Connection", "close");
+        if request.closes_connection() && response.header("connection").is_none() {
+            response.set_header("Connection", "close");
         }
-        let outlet = ResponseWriter {
-            limits: &paces,
+        let writer = ResponseWriter {
+            limits: &limits,
             log: &state.log,
-            position: place,
+            position,
         };
-        match write_response(&mut stream, (&asked, &reply), outlet).await? {
+        match writer.write(&mut stream, &request, &response).await? {
             AfterResponse::Keep => {}
             AfterResponse::Close => return stream.shutdown().await,
             AfterResponse::Reset => {
@@ -128,15 +110,15 @@ async fn serve_requests(
     Ok(())
 }
 
-/// What a request that is none is answered with.
+/// The response to a malformed request.
 fn bad_request() -> Vec<u8> {
-    let mut reply = OriginResponse::empty(400);
-    reply.set_header("Connection", "close");
-    reply.head()
+    let mut response = OriginResponse::empty(400);
+    response.set_header("Connection", "close");
+    response.head()
 }
 
-/// Reads up to the end of a head; what came after it stays in the buffer. `None` at the end of the connection.
-pub(crate) async fn read_head(
+/// Reads up to the end of a head; bytes after it stay in the buffer. `None` at the end of the connection.
+async fn read_head(
     stream: &mut (impl AsyncRead + Unpin),
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<String>> {
@@ -154,7 +136,7 @@ pub(crate) async fn read_head(
     }
 }
 
-/// Waits, and tells whether the client did so too; what it sends meanwhile is kept.
+/// Waits, and keeps the bytes that the client sends meanwhile. Returns whether the client has waited, too.
 async fn wait_before_response(
     stream: &mut impl ClientStream,
     buffer: &mut Vec<u8>,

@@ -1,14 +1,14 @@
-//! An origin under a script: conforming unless told otherwise, and then as wrong as told.
+//! An origin under a script: conforming unless its rules say otherwise.
 //!
-//! A [`OriginResource`] has content, validators and a list of rules: *when* a request is like this, change the [`OriginResponse`] like that.
-//! Rules are plain functions, so that a test can break what nobody thought of; the common ones are in [`breakage`].
-//! What was asked is recorded, so that a test can say what must not have been.
+//! An [`OriginResource`] has content, validators and a list of rules: for *these* requests, change the [`OriginResponse`] like
+//! *that*. Rules are plain functions, so that a test can break anything; the common ones are in [`faults`]. Requests are
+//! recorded, so that a test can say which must not have been made.
 //!
-//! The way of a request: `serve` reads its head, `state` records it, makes the conforming reply and applies the rules, `write`
-//! puts the reply on the wire as it says, and tells what is to become of the connection. A proxy goes the same way, and then
-//! passes on what its rules left alone.
+//! `connection` reads the head of a request, `state` records it, makes the conforming response and applies the rules,
+//! `response_writer` writes the response as it is described, and says what becomes of the connection. An HTTP proxy goes
+//! through the same, and then forwards the requests that its rules left alone.
 
-mod builder;
+mod client_stream;
 mod conforming;
 mod connection;
 pub mod faults;
@@ -18,15 +18,14 @@ mod request_matcher;
 mod resource;
 mod response;
 pub(crate) mod response_writer;
-mod running;
+mod server;
 mod state;
 
-pub use builder::OriginBuilder;
-pub(crate) use connection::ClientStream;
+pub(crate) use client_stream::ClientStream;
 pub use request::RecordedRequest;
 pub use request_matcher::RequestMatcher;
 pub use resource::OriginResource;
 pub(crate) use resource::ResponseRule;
 pub use response::{OriginResponse, OriginResponseBody, OriginResponseFraming};
-pub use running::Origin;
+pub use server::{Origin, OriginBuilder};
 pub(crate) use state::{OriginState, ServerRole};

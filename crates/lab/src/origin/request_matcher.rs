@@ -31,59 +31,59 @@ impl RequestMatcher {
     /// The n-th for the path, from 0 on.
     #[must_use]
     pub fn nth(number: usize) -> Self {
-        Self::matching(move |asked| asked.number_for_path == number)
+        Self::matching(move |request| request.number_for_path == number)
     }
 
     /// All after the first n for the path.
     #[must_use]
     pub fn after_first(count: usize) -> Self {
-        Self::matching(move |asked| asked.number_for_path >= count)
+        Self::matching(move |request| request.number_for_path >= count)
     }
 
     /// The first n for the path.
     #[must_use]
     pub fn first(count: usize) -> Self {
-        Self::matching(move |asked| asked.number_for_path < count)
+        Self::matching(move |request| request.number_for_path < count)
     }
 
     /// All that come when the origin has sent so many bytes of bodies, or more.
     #[must_use]
     pub fn after_bytes_sent(bytes: u64) -> Self {
-        Self::matching(move |asked| asked.bytes_served_before >= bytes)
+        Self::matching(move |request| request.bytes_served_before >= bytes)
     }
 
     /// Those with a Range.
     #[must_use]
     pub fn with_range() -> Self {
-        Self::matching(|asked| asked.header("range").is_some())
+        Self::matching(|request| request.header("range").is_some())
     }
 
     /// Those for a range that does not begin at 0.
     #[must_use]
     pub fn mid_file() -> Self {
-        Self::matching(|asked| asked.range_start() > 0)
+        Self::matching(|request| request.range_start() > 0)
     }
 
     /// Those over the n-th connection, from 0 on.
     #[must_use]
     pub fn on_connection(number: usize) -> Self {
-        Self::matching(move |asked| asked.connection == number)
+        Self::matching(move |request| request.connection == number)
     }
 
     /// Those over connections that came when n were open already.
     #[must_use]
     pub fn above_open_connections(connections: usize) -> Self {
-        Self::matching(move |asked| asked.open_connections > connections)
+        Self::matching(move |request| request.open_connections > connections)
     }
 
     /// Those for which both are true.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self::matching(move |asked| self.matches(asked) && other.matches(asked))
+        Self::matching(move |request| self.matches(request) && other.matches(request))
     }
 
-    pub(crate) fn matches(&self, asked: &RecordedRequest) -> bool {
-        (self.0)(asked)
+    pub(crate) fn matches(&self, request: &RecordedRequest) -> bool {
+        (self.0)(request)
     }
 }
 
@@ -92,6 +92,6 @@ impl std::ops::Not for RequestMatcher {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self::matching(move |asked| !self.matches(asked))
+        Self::matching(move |request| !self.matches(request))
     }
 }

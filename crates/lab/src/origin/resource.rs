@@ -29,9 +29,9 @@ impl ResponseRule {
         }
     }
 
-    pub(crate) fn apply(&self, asked: &RecordedRequest, reply: &mut OriginResponse) {
-        if self.when.matches(asked) {
-            (self.change)(asked, reply);
+    pub(crate) fn apply(&self, request: &RecordedRequest, response: &mut OriginResponse) {
+        if self.when.matches(request) {
+            (self.change)(request, response);
         }
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use crate::content::ResourceContent;
+use crate::stream_cut::StreamCut;
 
 /// Where a body's bytes come from.
 #[derive(Debug, Clone)]
@@ -81,7 +82,7 @@ pub struct OriginResponse {
     /// A Content-Length that is not the body's.
     pub false_length: Option<u64>,
     /// The connection is reset (true) or closed (false) after so many bytes of the body.
-    pub cut: Option<(u64, bool)>,
+    pub cut: Option<StreamCut>,
     /// Nothing more is sent after so many bytes of the body.
     pub stall_after: Option<u64>,
     /// Bytes a second for this answer alone.
@@ -104,7 +105,7 @@ impl OriginResponse {
     /// A status, the date, and nothing else.
     #[must_use]
     pub fn empty(status: u16) -> Self {
-        let mut reply = Self {
+        let mut response = Self {
             version: "HTTP/1.1".into(),
             status,
             reason: None,
@@ -123,8 +124,8 @@ impl OriginResponse {
             endless_head: false,
             reset_connection: false,
         };
-        reply.set_header("Date", &httpdate::fmt_http_date(SystemTime::now()));
-        reply
+        response.set_header("Date", &httpdate::fmt_http_date(SystemTime::now()));
+        response
     }
 
     /// A header field's value.
@@ -146,6 +147,15 @@ impl OriginResponse {
     pub fn remove_header(&mut self, name: &str) {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+    }
+
+    /// Makes this the response to a CONNECT, unless a rule wants it otherwise: there is no body (RFC 9110 9.3.6).
+    pub(crate) fn accept_connect(&mut self) {
+        if self.framing == OriginResponseFraming::ContentLength {
+            self.framing = OriginResponseFraming::Undeclared;
+        }
+        self.reason
+            .get_or_insert_with(|| "Connection established".into());
     }
 
     /// Whether something else than this answer's head and body is written.

@@ -1,99 +1,141 @@
-//! Puts a reply on the wire, as it says, right or wrong.
+//! Writes a response as it is described, right or wrong.
 //!
-//! Where nothing limits the rate, head and first piece go out in one write and pieces are large: this serves benches too.
+//! Where nothing limits the rate, the head and the first chunk go out in one write and chunks are large: benches use this origin
+//! too.
 
 use std::io;
+use std::ops::Range;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
+use super::client_stream::ClientStream;
 use super::request_log::{LogPosition, RequestLog};
-use super::{ClientStream, OriginResponse, OriginResponseFraming, RecordedRequest};
+use super::{OriginResponse, OriginResponseFraming, RecordedRequest};
 use crate::bandwidth_limit::{self, BandwidthLimit};
+use crate::stream_cut::StreamCut;
 
 /// How much of a body is made at once when nothing limits the rate, in bytes.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What is to become of the connection.
+/// What becomes of the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterResponse {
     /// The next request is read.
     Keep,
-    /// An orderly end.
+    /// The connection is closed in order.
     Close,
-    /// A reset.
+    /// The connection is reset.
     Reset,
 }
 
-/// What limits an answer, and where it is recorded.
+/// Writes one response: what limits it, and where it is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResponseWriter<'a> {
     /// The rates that the connection is under.
     pub(crate) limits: &'a [&'a BandwidthLimit],
-    /// The record.
     pub(crate) log: &'a RequestLog,
-    /// The request's place in it.
+    /// The request's position in the log.
     pub(crate) position: LogPosition,
 }
 
-/// Writes the answer to a request, and tells what is to become of the connection.
-pub(crate) async fn write_response(
-    stream: &mut impl ClientStream,
-    (asked, reply): (&RecordedRequest, &OriginResponse),
-    outlet: ResponseWriter<'_>,
-) -> io::Result<AfterResponse> {
-    if reply.reset_connection {
-        outlet.log.set_cut_off(outlet.position);
-        return Ok(AfterResponse::Reset);
+impl ResponseWriter<'_> {
+    /// Writes the response to a request. Returns what becomes of the connection.
+    pub(crate) async fn write(
+        self,
+        stream: &mut impl ClientStream,
+        request: &RecordedRequest,
+        response: &OriginResponse,
+    ) -> io::Result<AfterResponse> {
+        if response.reset_connection {
+            self.log.set_cut_off(self.position);
+            return Ok(AfterResponse::Reset);
+        }
+        stream.write_all(&response.prelude).await?;
+        if let Some(bytes) = &response.raw_bytes {
+            stream.write_all(bytes).await?;
+            return Ok(AfterResponse::Close);
+        }
+        if response.endless_head {
+            return write_endless_head(stream).await;
+        }
+        let head = head_to_write(stream, response).await?;
+        if request.method == "HEAD" || response.status == 304 {
+            stream.write_all(&head).await?;
+        } else {
+            let own = response.max_rate.map(BandwidthLimit::new);
+            let limits: Vec<&BandwidthLimit> =
+                own.iter().chain(self.limits.iter().copied()).collect();
+            let limited = ResponseWriter {
+                limits: &limits,
+                ..self
+            };
+            if let Some(after) = limited.write_body(stream, response, head).await? {
+                self.log.set_cut_off(self.position);
+                return Ok(after);
+            }
+        }
+        stream.flush().await?;
+        Ok(after_complete_response(response))
     }
-    stream.write_all(&reply.prelude).await?;
-    if let Some(raw) = &reply.raw_bytes {
-        stream.write_all(raw).await?;
-        return Ok(AfterResponse::Close);
-    }
-    if reply.endless_head {
-        return write_endless_head(stream).await;
-    }
-    let head = head_to_write(stream, reply).await?;
-    if asked.method == "HEAD" || reply.status == 304 {
-        stream.write_all(&head).await?;
-    } else {
-        let own = reply.max_rate.map(BandwidthLimit::new);
-        let paces: Vec<&BandwidthLimit> = own.iter().chain(outlet.limits.iter().copied()).collect();
-        let outlet = ResponseWriter {
-            limits: &paces,
-            ..outlet
-        };
-        if let Some(after) = write_body(stream, (reply, head), outlet).await? {
-            outlet.log.set_cut_off(outlet.position);
-            return Ok(after);
+
+    /// Writes the rest of the head and the body. `None` if the body is complete, else how it was broken off.
+    async fn write_body(
+        self,
+        stream: &mut impl ClientStream,
+        response: &OriginResponse,
+        mut buffer: Vec<u8>,
+    ) -> io::Result<Option<AfterResponse>> {
+        let burst = bandwidth_limit::smallest_burst(self.limits);
+        let (length, chunk) = (response.body.length(), burst.unwrap_or(CHUNK_BYTES) as u64);
+        let mut at = 0;
+        loop {
+            if let Some(after) = break_off_if_due(stream, response, at, &mut buffer).await? {
+                return Ok(Some(after));
+            }
+            if at >= length {
+                buffer.extend_from_slice(body_terminator(response));
+                stream.write_all(&buffer).await?;
+                return Ok(None);
+            }
+            if burst.is_some() {
+                // The head, which is not limited, does not wait for the body, which is.
+                flush_buffer(stream, &mut buffer).await?;
+            }
+            let end = next_stop(response, at).min(at + chunk).min(length);
+            let bytes = usize::try_from(end - at).unwrap_or(CHUNK_BYTES);
+            bandwidth_limit::wait_for_all(self.limits, bytes).await;
+            append_framed(response, at..end, &mut buffer);
+            flush_buffer(stream, &mut buffer).await?;
+            self.log.add_bytes_sent(self.position, end - at);
+            at = end;
         }
     }
-    stream.flush().await?;
-    Ok(after_complete_response(reply))
 }
 
-/// Writes a head and what is behind it, for a connection that goes on as something else.
+/// Writes a head and the bytes after it, for a connection that goes on as a tunnel.
 pub(crate) async fn write_tunnel_head(
     stream: &mut impl ClientStream,
-    reply: &OriginResponse,
+    response: &OriginResponse,
 ) -> io::Result<()> {
-    stream.write_all(&reply.prelude).await?;
-    let mut buffer = head_to_write(stream, reply).await?;
-    // In the same write: a client must not lose what comes with the head.
-    reply.body.append(0..reply.body.length(), &mut buffer);
+    stream.write_all(&response.prelude).await?;
+    let mut buffer = head_to_write(stream, response).await?;
+    // In the same write: a client must not lose the bytes that come with the head.
+    response.body.append(0..response.body.length(), &mut buffer);
     flush_buffer(stream, &mut buffer).await
 }
 
-/// A complete answer leaves a connection that can go on, unless it lied about its length or said that it would not.
-fn after_complete_response(reply: &OriginResponse) -> AfterResponse {
-    let length = reply.body.length();
-    let told = reply.false_length.is_none_or(|claimed| claimed == length);
-    let closing = reply.version == "HTTP/1.0"
-        || reply.framing == OriginResponseFraming::CloseDelimited
-        || reply
+/// After a complete response the connection can go on, unless the response has a false length or closes the connection.
+fn after_complete_response(response: &OriginResponse) -> AfterResponse {
+    let length = response.body.length();
+    let length_is_right = response
+        .false_length
+        .is_none_or(|claimed| claimed == length);
+    let closes = response.version == "HTTP/1.0"
+        || response.framing == OriginResponseFraming::CloseDelimited
+        || response
             .header("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    if closing || !told {
+    if closes || !length_is_right {
         return AfterResponse::Close;
     }
     AfterResponse::Keep
@@ -107,110 +149,73 @@ async fn write_endless_head(stream: &mut impl ClientStream) -> io::Result<AfterR
     }
 }
 
-/// The head, as far as it is not yet written.
+/// The head, as far as it is not yet written: a trickled head goes out here.
 async fn head_to_write(
     stream: &mut impl ClientStream,
-    reply: &OriginResponse,
+    response: &OriginResponse,
 ) -> io::Result<Vec<u8>> {
-    let head = reply.head();
-    let Some(size) = reply.head_packet_bytes else {
+    let head = response.head();
+    let Some(size) = response.head_packet_bytes else {
         return Ok(head);
     };
-    for piece in head.chunks(size.max(1)) {
-        stream.write_all(piece).await?;
+    for packet in head.chunks(size.max(1)) {
+        stream.write_all(packet).await?;
         stream.flush().await?;
-        // Lets the peer read it before the next one is there.
+        // Lets the peer read the packet before the next one is there.
         tokio::task::yield_now().await;
     }
     Ok(Vec::new())
 }
 
-/// Writes the rest of the head and the body; tells how it was broken off, if it was.
-async fn write_body(
-    stream: &mut impl ClientStream,
-    (reply, mut buffer): (&OriginResponse, Vec<u8>),
-    outlet: ResponseWriter<'_>,
-) -> io::Result<Option<AfterResponse>> {
-    let quantum = bandwidth_limit::smallest_burst(outlet.limits);
-    let (length, piece) = (reply.body.length(), quantum.unwrap_or(CHUNK_BYTES) as u64);
-    let mut at = 0;
-    loop {
-        let broken = break_off_if_due(stream, (reply, at), &mut buffer).await?;
-        if broken.is_some() || at >= length {
-            break if broken.is_none() {
-                buffer.extend_from_slice(body_terminator(reply));
-                stream.write_all(&buffer).await.map(|()| None)
-            } else {
-                Ok(broken)
-            };
-        }
-        if quantum.is_some() {
-            // What is not limited does not wait for what is.
-            flush_buffer(stream, &mut buffer).await?;
-        }
-        let end = next_stop(reply, at).min(at + piece).min(length);
-        bandwidth_limit::wait_for_all(
-            outlet.limits,
-            usize::try_from(end - at).unwrap_or(CHUNK_BYTES),
-        )
-        .await;
-        append_framed(reply, at..end, &mut buffer);
-        flush_buffer(stream, &mut buffer).await?;
-        outlet.log.add_bytes_sent(outlet.position, end - at);
-        at = end;
-    }
-}
-
-/// Breaks off at the place where the script says so.
+/// Breaks the body off if the script says so at this offset.
 async fn break_off_if_due(
     stream: &mut impl ClientStream,
-    (reply, at): (&OriginResponse, u64),
+    response: &OriginResponse,
+    at: u64,
     buffer: &mut Vec<u8>,
 ) -> io::Result<Option<AfterResponse>> {
-    if reply.stall_after.is_some_and(|stall| at >= stall) {
+    if response.stall_after.is_some_and(|stall| at >= stall) {
         flush_buffer(stream, buffer).await?;
         wait_until_closed(stream).await?;
         return Ok(Some(AfterResponse::Close));
     }
-    if let Some((_, hard)) = reply.cut.filter(|(cut, _)| at >= *cut) {
-        flush_buffer(stream, buffer).await?;
-        return Ok(Some(if hard {
-            AfterResponse::Reset
-        } else {
-            AfterResponse::Close
-        }));
-    }
-    Ok(None)
+    let after = match response.cut {
+        Some(StreamCut::Reset { after }) if at >= after => AfterResponse::Reset,
+        Some(StreamCut::Close { after }) if at >= after => AfterResponse::Close,
+        _ => return Ok(None),
+    };
+    flush_buffer(stream, buffer).await?;
+    Ok(Some(after))
 }
 
-/// Waits until the peer has given up.
+/// Waits until the peer has closed the connection.
 async fn wait_until_closed(stream: &mut impl ClientStream) -> io::Result<()> {
     let mut sink = [0; 1024];
     while stream.read(&mut sink).await? > 0 {}
     Ok(())
 }
 
-/// Where the script breaks the body off next.
-fn next_stop(reply: &OriginResponse, at: u64) -> u64 {
-    let stops = [reply.cut.map(|(cut, _)| cut), reply.stall_after];
+/// The offset at which the script breaks the body off next.
+fn next_stop(response: &OriginResponse, at: u64) -> u64 {
+    let stops = [response.cut.map(StreamCut::offset), response.stall_after];
     let ahead = stops.into_iter().flatten().filter(|stop| *stop > at);
     ahead.min().unwrap_or(u64::MAX)
 }
 
-/// Puts a piece of the body into the buffer, framed.
-fn append_framed(reply: &OriginResponse, range: std::ops::Range<u64>, buffer: &mut Vec<u8>) {
-    let chunked = reply.framing == OriginResponseFraming::Chunked;
-    if chunked {
+/// Appends a range of the body to the buffer, as a chunk if the body is chunked.
+fn append_framed(response: &OriginResponse, range: Range<u64>, buffer: &mut Vec<u8>) {
+    let is_chunked = response.framing == OriginResponseFraming::Chunked;
+    if is_chunked {
         buffer.extend_from_slice(format!("{:x}\r\n", range.end - range.start).as_bytes());
     }
-    reply.body.append(range, buffer);
-    if chunked {
+    response.body.append(range, buffer);
+    if is_chunked {
         buffer.extend_from_slice(b"\r\n");
     }
 }
 
-fn body_terminator(reply: &OriginResponse) -> &'static [u8] {
-    match reply.framing {
+fn body_terminator(response: &OriginResponse) -> &'static [u8] {
+    match response.framing {
         OriginResponseFraming::Chunked => b"0\r\n\r\n",
         OriginResponseFraming::ContentLength
         | OriginResponseFraming::CloseDelimited
@@ -218,7 +223,7 @@ fn body_terminator(reply: &OriginResponse) -> &'static [u8] {
     }
 }
 
-/// Writes what is in the buffer, and empties it.
+/// Writes the buffer, and empties it.
 async fn flush_buffer(stream: &mut impl ClientStream, buffer: &mut Vec<u8>) -> io::Result<()> {
     stream.write_all(buffer).await?;
     buffer.clear();

@@ -1,14 +1,13 @@
 //! Proxies under a script: HTTP by CONNECT and absolute-form, and SOCKS5.
 //!
-//! A proxy knows names by its routes: a test says that `files.test:443` is that address, so that nothing is resolved outside,
-//! and it is seen whether a client left the name to the proxy. What else it is asked for it tries to reach as asked.
+//! A test tells the proxy the addresses of names: `files.test:443` is that address. So nothing is resolved outside, and the test
+//! sees whether a client left the name to the proxy. The proxy connects to all other targets as they are requested.
 
 mod forwarding;
-mod host_map;
 mod http;
-mod relay;
 mod socks;
 mod socks_handshake;
+mod target;
 
 pub(crate) use forwarding::{ForwardedRequest, ForwardingProxyState};
 pub use http::{HttpProxy, HttpProxyBuilder};

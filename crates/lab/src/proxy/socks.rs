@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpStream;
 
-use super::host_map::HostMap;
-use super::relay::relay;
 use super::socks_handshake::{SocksHandshake, SocksQuirk, SocksRequest};
+use super::target::{HostMap, relay};
 use crate::running_listener::{FirstPanic, RunningListener};
 
 /// The code of a connection that was refused (RFC 1928 6).

@@ -83,14 +83,14 @@ impl RequiredLogin {
 
     /// The rule: 401 or 407 with a challenge for all who do not show it.
     pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-        move |asked, reply| {
-            if !self.is_given_by(asked) {
+        move |request, response| {
+            if !self.is_given_by(request) {
                 let (code, name) = if self.proxy {
                     (407, "Proxy-Authenticate")
                 } else {
                     (401, "WWW-Authenticate")
                 };
-                status_with_header(code, name, self.challenge())(asked, reply);
+                status_with_header(code, name, self.challenge())(request, response);
             }
         }
     }
@@ -109,13 +109,13 @@ impl RequiredLogin {
         }
     }
 
-    fn is_given_by(&self, asked: &RecordedRequest) -> bool {
+    fn is_given_by(&self, request: &RecordedRequest) -> bool {
         let name = if self.proxy {
             "proxy-authorization"
         } else {
             "authorization"
         };
-        let Some((scheme, shown)) = asked.header(name).and_then(|value| value.split_once(' '))
+        let Some((scheme, shown)) = request.header(name).and_then(|value| value.split_once(' '))
         else {
             return false;
         };
@@ -123,20 +123,20 @@ impl RequiredLogin {
             let both = format!("{}:{}", self.user, self.password);
             return scheme.eq_ignore_ascii_case("basic") && shown == BASE64_STANDARD.encode(both);
         }
-        scheme.eq_ignore_ascii_case("digest") && self.digest_matches(asked, &parameters(shown))
+        scheme.eq_ignore_ascii_case("digest") && self.digest_matches(request, &parameters(shown))
     }
 
     /// RFC 7616 3.4.1, with `qop=auth`.
-    fn digest_matches(&self, asked: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
+    fn digest_matches(&self, request: &RecordedRequest, shown: &HashMap<String, String>) -> bool {
         let field = |name: &str| shown.get(name).map_or("", String::as_str);
         let user = self.hash(&format!("{}:{}:{}", self.user, self.realm, self.password));
-        let what = self.hash(&format!("{}:{}", asked.method, field("uri")));
+        let what = self.hash(&format!("{}:{}", request.method, field("uri")));
         let (count, client) = (field("nc"), field("cnonce"));
         let expected = self.hash(&format!("{user}:{NONCE}:{count}:{client}:auth:{what}"));
         field("username") == self.user
             && field("realm") == self.realm
             && field("nonce") == NONCE
-            && field("uri") == asked.target
+            && field("uri") == request.target
             && count.len() == 8
             && field("response") == expected
     }
@@ -176,10 +176,10 @@ pub fn require_bearer_token(
     token: &str,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + use<> {
     let expected = format!("Bearer {token}");
-    move |asked, reply| {
-        if asked.header("authorization") != Some(&expected) {
+    move |request, response| {
+        if request.header("authorization") != Some(&expected) {
             let challenge = "Bearer realm=\"lab\"".into();
-            status_with_header(401, "WWW-Authenticate", challenge)(asked, reply);
+            status_with_header(401, "WWW-Authenticate", challenge)(request, response);
         }
     }
 }

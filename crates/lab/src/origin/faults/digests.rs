@@ -24,9 +24,9 @@ pub enum DigestHeader {
 
 impl DigestHeader {
     /// Its name, and its value for an answer.
-    fn header(self, reply: &OriginResponse) -> (&'static str, String) {
+    fn header(self, response: &OriginResponse) -> (&'static str, String) {
         let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
-        let (whole, sent) = (whole_content(reply), || reply.body.to_vec());
+        let (whole, sent) = (whole_content(response), || response.body.to_vec());
         match self {
             Self::Repr => ("Repr-Digest", format!("sha-256=:{}:", sha256(&whole))),
             Self::Content => ("Content-Digest", format!("sha-256=:{}:", sha256(&sent()))),
@@ -37,8 +37,8 @@ impl DigestHeader {
     }
 }
 
-fn whole_content(reply: &OriginResponse) -> Vec<u8> {
-    match &reply.body {
+fn whole_content(response: &OriginResponse) -> Vec<u8> {
+    match &response.body {
         OriginResponseBody::Slice(content, _) => content.to_vec(),
         raw @ OriginResponseBody::Bytes(_) => raw.to_vec(),
     }
@@ -48,9 +48,9 @@ fn whole_content(reply: &OriginResponse) -> Vec<u8> {
 pub fn right_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| {
-        let (name, value) = field.header(reply);
-        reply.set_header(name, &value);
+    move |_, response| {
+        let (name, value) = field.header(response);
+        response.set_header(name, &value);
     }
 }
 
@@ -58,10 +58,10 @@ pub fn right_digest(
 pub fn wrong_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| {
-        let mut other = reply.clone();
+    move |_, response| {
+        let mut other = response.clone();
         other.body = OriginResponseBody::Bytes(b"something else".to_vec());
         let (name, value) = field.header(&other);
-        reply.set_header(name, &value);
+        response.set_header(name, &value);
     }
 }

@@ -10,7 +10,7 @@ pub fn header(
     value: impl Into<String>,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     let value = value.into();
-    move |_, reply| reply.set_header(name, &value)
+    move |_, response| response.set_header(name, &value)
 }
 
 /// A Content-Disposition with this file name as it is, in quotes (A25).
@@ -27,64 +27,64 @@ pub fn content_disposition(
 pub fn delay_response(
     time: Duration,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| reply.delay = time
+    move |_, response| response.delay = time
 }
 
 /// HTTP/1.0, whose body ends with the connection (A22).
-pub fn http10(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.version = "HTTP/1.0".into();
-    reply.framing = OriginResponseFraming::CloseDelimited;
+pub fn http10(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.version = "HTTP/1.0".into();
+    response.framing = OriginResponseFraming::CloseDelimited;
 }
 
 /// All names of header fields in lower case (A22).
-pub fn lower_case_names(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.lower_case_names = true;
+pub fn lower_case_names(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.lower_case_names = true;
 }
 
 /// A header field in two lines (A22, RFC 9112 5.2).
-pub fn folded_header(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.set_header("X-Folded", "the first line\r\n and the second");
+pub fn folded_header(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.set_header("X-Folded", "the first line\r\n and the second");
 }
 
 /// An interim response before the answer: 100, 103 (A22).
 pub fn interim_response(
     status: u16,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| {
+    move |_, response| {
         let head = format!("HTTP/1.1 {status} Wait\r\nLink: </style.css>; rel=preload\r\n\r\n");
-        reply.prelude.extend_from_slice(head.as_bytes());
+        response.prelude.extend_from_slice(head.as_bytes());
     }
 }
 
 /// A head in pieces of so many bytes, each in a packet of its own (E3).
 pub fn trickled_head(bytes: usize) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| reply.head_packet_bytes = Some(bytes)
+    move |_, response| response.head_packet_bytes = Some(bytes)
 }
 
 /// A head that never ends (A23).
-pub fn endless_head(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.endless_head = true;
+pub fn endless_head(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.endless_head = true;
 }
 
 /// A header field of so many bytes (A23).
 pub fn huge_header(bytes: usize) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| reply.set_header("X-Huge", &"y".repeat(bytes))
+    move |_, response| response.set_header("X-Huge", &"y".repeat(bytes))
 }
 
 /// A NUL in a header field (A23).
-pub fn nul_in_header(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.set_header("X-Nul", "a\0b");
+pub fn nul_in_header(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.set_header("X-Nul", "a\0b");
 }
 
 /// A header field that holds a line end and another field: an answer split by what somebody else put into it (A23).
-pub fn response_splitting(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.set_header(
+pub fn response_splitting(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.set_header(
         "X-Split",
         "a\r\nContent-Length: 1\r\n\r\nx\r\nHTTP/1.1 200 OK",
     );
 }
 
 /// A header field whose name is none (A23).
-pub fn invalid_header_name(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.set_header("Bad Name", "x");
+pub fn invalid_header_name(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.set_header("Bad Name", "x");
 }

@@ -6,21 +6,21 @@ use crate::content::ResourceContent;
 use crate::origin::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest};
 
 /// Everything, although a part was asked for (A2, A3).
-pub fn ignore_range(_: &RecordedRequest, reply: &mut OriginResponse) {
-    if reply.status != 206 && reply.status != 416 {
+pub fn ignore_range(_: &RecordedRequest, response: &mut OriginResponse) {
+    if response.status != 206 && response.status != 416 {
         return;
     }
-    reply.status = 200;
-    reply.remove_header("Content-Range");
-    if let OriginResponseBody::Slice(content, part) = &mut reply.body {
+    response.status = 200;
+    response.remove_header("Content-Range");
+    if let OriginResponseBody::Slice(content, part) = &mut response.body {
         *part = 0..content.length();
     }
 }
 
 /// Everything whenever If-Range is there, as if the resource had changed (A4).
-pub fn if_range_never_matches(asked: &RecordedRequest, reply: &mut OriginResponse) {
-    if asked.header("if-range").is_some() {
-        ignore_range(asked, reply);
+pub fn if_range_never_matches(request: &RecordedRequest, response: &mut OriginResponse) {
+    if request.header("if-range").is_some() {
+        ignore_range(request, response);
     }
 }
 
@@ -28,7 +28,7 @@ pub fn if_range_never_matches(asked: &RecordedRequest, reply: &mut OriginRespons
 pub fn serve_other(
     other: OriginResource,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |asked, reply| *reply = OriginResponse::conforming(asked, &other)
+    move |request, response| *response = OriginResponse::conforming(request, &other)
 }
 
 /// Pseudo-random bytes that are longer by `step` at each request, without a validator: a log (A30).
@@ -37,9 +37,10 @@ pub fn growing_resource(
     length: u64,
     step: u64,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |asked, reply| {
-        let content = ResourceContent::random(seed, length + step * asked.number_for_path as u64);
-        *reply = OriginResponse::conforming(asked, &OriginResource::without_validator(content));
+    move |request, response| {
+        let content = ResourceContent::random(seed, length + step * request.number_for_path as u64);
+        *response =
+            OriginResponse::conforming(request, &OriginResource::without_validator(content));
     }
 }
 
@@ -47,38 +48,38 @@ pub fn growing_resource(
 pub fn content_range(
     value: &'static str,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| reply.set_header("Content-Range", value)
+    move |_, response| response.set_header("Content-Range", value)
 }
 
 /// A Content-Range made of the right one, on parts: `|range, total| format!("bytes {}-{}/*", range.start, range.end - 1)` (A8).
 pub fn content_range_from(
     value: impl Fn(Range<u64>, u64) -> String + Send + Sync,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| {
-        if let (206, OriginResponseBody::Slice(content, part)) = (reply.status, &reply.body) {
+    move |_, response| {
+        if let (206, OriginResponseBody::Slice(content, part)) = (response.status, &response.body) {
             let value = value(part.clone(), content.length());
-            reply.set_header("Content-Range", &value);
+            response.set_header("Content-Range", &value);
         }
     }
 }
 
 /// A part that does not say which (A9).
-pub fn no_content_range(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.remove_header("Content-Range");
+pub fn no_content_range(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.remove_header("Content-Range");
 }
 
 /// Parts in a multipart/byteranges of one (A9, RFC 9110 14.6).
-pub fn multipart_byteranges(_: &RecordedRequest, reply: &mut OriginResponse) {
-    let Some(range) = reply.header("Content-Range").map(ToOwned::to_owned) else {
+pub fn multipart_byteranges(_: &RecordedRequest, response: &mut OriginResponse) {
+    let Some(range) = response.header("Content-Range").map(ToOwned::to_owned) else {
         return;
     };
-    if reply.status != 206 {
+    if response.status != 206 {
         return;
     }
     let mut body = format!("--LAB\r\nContent-Range: {range}\r\n\r\n").into_bytes();
-    reply.body.append(0..reply.body.length(), &mut body);
+    response.body.append(0..response.body.length(), &mut body);
     body.extend_from_slice(b"\r\n--LAB--\r\n");
-    reply.body = OriginResponseBody::Bytes(body);
-    reply.remove_header("Content-Range");
-    reply.set_header("Content-Type", "multipart/byteranges; boundary=LAB");
+    response.body = OriginResponseBody::Bytes(body);
+    response.remove_header("Content-Range");
+    response.set_header("Content-Type", "multipart/byteranges; boundary=LAB");
 }

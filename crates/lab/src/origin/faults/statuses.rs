@@ -7,10 +7,10 @@ use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
 
 /// Another status with nothing behind it.
 pub fn status(status: u16) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |_, reply| {
-        reply.status = status;
-        reply.remove_header("Content-Range");
-        reply.body = OriginResponseBody::Bytes(Vec::new());
+    move |_, response| {
+        response.status = status;
+        response.remove_header("Content-Range");
+        response.body = OriginResponseBody::Bytes(Vec::new());
     }
 }
 
@@ -20,9 +20,9 @@ pub fn status_with_header(
     name: &'static str,
     value: String,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |asked, reply| {
-        status(code)(asked, reply);
-        reply.set_header(name, &value);
+    move |request, response| {
+        status(code)(request, response);
+        response.set_header(name, &value);
     }
 }
 
@@ -40,20 +40,20 @@ pub fn redirect_with_token(
     to: impl Into<String>,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     let to = to.into();
-    move |asked, reply| {
-        redirect(code, format!("{to}?token={}", asked.number_for_path))(asked, reply)
+    move |request, response| {
+        redirect(code, format!("{to}?token={}", request.number_for_path))(request, response)
     }
 }
 
 /// 403 for a target, token and all, that was asked for `uses` times already (A16).
 pub fn expiring_token(uses: usize) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     let used: Mutex<HashMap<String, usize>> = Mutex::default();
-    move |asked, reply| {
+    move |request, response| {
         let mut used = used.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = used.entry(asked.target.clone()).or_default();
+        let count = used.entry(request.target.clone()).or_default();
         *count += 1;
         if *count > uses {
-            status(403)(asked, reply);
+            status(403)(request, response);
         }
     }
 }
@@ -63,27 +63,27 @@ pub fn overloaded(
     code: u16,
     retry_after: Option<&'static str>,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
-    move |asked, reply| {
-        status(code)(asked, reply);
+    move |request, response| {
+        status(code)(request, response);
         if let Some(value) = retry_after {
-            reply.set_header("Retry-After", value);
+            response.set_header("Retry-After", value);
         }
     }
 }
 
 /// A page that says that something went wrong, under a status that says that nothing did (A24).
-pub fn error_page(asked: &RecordedRequest, reply: &mut OriginResponse) {
-    status(200)(asked, reply);
+pub fn error_page(request: &RecordedRequest, response: &mut OriginResponse) {
+    status(200)(request, response);
     for name in ["ETag", "Last-Modified", "Accept-Ranges"] {
-        reply.remove_header(name);
+        response.remove_header(name);
     }
-    reply.set_header("Content-Type", "text/html; charset=utf-8");
-    reply.body = OriginResponseBody::Bytes(
+    response.set_header("Content-Type", "text/html; charset=utf-8");
+    response.body = OriginResponseBody::Bytes(
         b"<!doctype html><title>Error</title><p>Please log in.\n".to_vec(),
     );
 }
 
 /// A reset in place of an answer (A18, under [`RequestMatcher::crowded`](crate::RequestMatcher::crowded)).
-pub fn reset_connection(_: &RecordedRequest, reply: &mut OriginResponse) {
-    reply.reset_connection = true;
+pub fn reset_connection(_: &RecordedRequest, response: &mut OriginResponse) {
+    response.reset_connection = true;
 }
