@@ -1,29 +1,29 @@
-//! Whom a user meant. Redirects lead to peers that nobody named, and proxies are asked on the way: what was given for the
-//! one origin - logins, tokens, the client certificate, header fields - is not for those. This is the one place that says
-//! who is who.
+//! Which origin the user's credentials may be sent to.
+//!
+//! Redirects lead to peers that the user never named, and proxies are peers, too. What the user gave for one origin - logins,
+//! tokens, the client certificate, header fields - is not for them. This is the one place that decides.
 
 use url::Url;
 
-/// How a peer stands to the user.
+/// Whether a peer may see credentials that the user gave for one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CredentialScope {
     /// The origin of the URL that the user gave: scheme, host and port.
     UserOrigin,
-    /// Any other: another origin that a redirect leads to, a proxy.
+    /// Any other peer: another origin that a redirect leads to, or a proxy.
     Other,
 }
 
 impl CredentialScope {
-    /// That of the origin of `url`, where the user gave `given`.
+    /// The scope of the origin of `url`, where the user gave `user_url`.
     #[must_use]
-    pub fn for_url(url: &Url, given: &Url) -> Self {
-        // What `Url::origin` compares for these schemes, without a copy of both hosts; for others every origin is another.
-        let alike = |url: &Url, given: &Url| {
-            url.scheme() == given.scheme()
-                && url.host() == given.host()
-                && url.port_or_known_default() == given.port_or_known_default()
-        };
-        if matches!(url.scheme(), "http" | "https") && alike(url, given) {
+    pub fn for_url(url: &Url, user_url: &Url) -> Self {
+        // This is what `Url::origin` compares for these schemes, without a copy of both hosts. For other schemes every origin is
+        // another one.
+        let is_same = url.scheme() == user_url.scheme()
+            && url.host() == user_url.host()
+            && url.port_or_known_default() == user_url.port_or_known_default();
+        if matches!(url.scheme(), "http" | "https") && is_same {
             Self::UserOrigin
         } else {
             Self::Other
@@ -36,20 +36,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_scheme_host_and_port_make_an_origin() {
-        let of = |url: &str| {
-            let given: Url = "http://a.test/x".parse().unwrap();
+    fn scheme_host_and_port_make_an_origin() {
+        let scope = |url: &str| {
+            let user_url: Url = "http://a.test/x".parse().unwrap();
             let url: Url = url.parse().unwrap();
-            let standing = CredentialScope::for_url(&url, &given);
+            let scope = CredentialScope::for_url(&url, &user_url);
+            let is_same_origin = url.origin() == user_url.origin();
             assert_eq!(
-                standing == CredentialScope::UserOrigin,
-                url.origin() == given.origin(),
+                scope == CredentialScope::UserOrigin,
+                is_same_origin,
                 "{url}"
             );
-            standing
+            scope
         };
-        for named in ["http://a.test/", "http://me:s@A.TEST:80/y?z#f"] {
-            assert_eq!(of(named), CredentialScope::UserOrigin);
+        for same in ["http://a.test/", "http://me:s@A.TEST:80/y?z#f"] {
+            assert_eq!(scope(same), CredentialScope::UserOrigin);
         }
         for other in [
             "https://a.test/x",
@@ -59,7 +60,7 @@ mod tests {
             "http://[::1]/x",
             "data:a.test",
         ] {
-            assert_eq!(of(other), CredentialScope::Other);
+            assert_eq!(scope(other), CredentialScope::Other);
         }
     }
 }

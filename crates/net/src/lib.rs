@@ -1,13 +1,17 @@
-//! Byte streams to peers, and HTTP over them.
+//! Byte streams to peers, and HTTP requests over them.
 //!
-//! Two pieces stand on their own. [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
-//! eyeballs, through HTTP or SOCKS5 proxies, TLS on top; every other crate connects through it. [`Client`] makes GET
-//! requests over such streams: one hyper HTTP/1.1 connection at a time belongs to one [`FetchResponse`], whose body is read
-//! in the caller's own task, without a background task or a channel between. Requests that may share a connection do so
-//! by HTTP/2 where that is faster; such a connection has one task, which ends with it.
+//! Two types stand for the whole crate. A [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
+//! eyeballs, HTTP or SOCKS5 proxies, TLS; every other crate connects through it. A [`Client`] makes GET requests over such
+//! streams: an HTTP/1.1 connection belongs to one [`FetchResponse`] at a time, and its body is read in the caller's own task,
+//! without a background task or a channel. Requests that may share a connection do so by HTTP/2 where that is faster; such a
+//! connection has one task, which ends with it.
 //!
-//! Nothing here retries what failed: [`Error::is_transient`] says what may be tried again, and `transfer` tries.
-//! Credentials are held as [`Secret`]s and sent only to the origin that they were given for.
+//! Nothing here retries a failure: [`Error::is_transient`] says whether another try makes sense, and `transfer` tries.
+//! Credentials are held as [`Secret`]s, and [`CredentialScope`] decides which peer may see them.
+//!
+//! Modules build on each other in this order: `target`, `request_target`, `secret`, `redacted_url`, `credential_scope`; `error`;
+//! `transport` (TCP and TLS streams); `tls`; `auth`; `proxy`; `connector`; `config` and `request`; `http1` and `http2`
+//! (connections and their pools); `response`; `client`.
 
 mod auth;
 mod client;

@@ -1,9 +1,11 @@
-//! A URL as people, logs and programs may see it: the one place that renders one.
+//! URLs without their secrets, for messages, logs and other programs. All URLs that haul prints pass through here.
 //!
-//! Without its login, and with `***` in place of every value of its query (or fragment) that opens or signs something:
-//! whoever reads a message, a terminal's scrollback or a bug report must not be able to fetch the resource by it. Which
-//! values those are is told by their names, and by what they are: a URL in a URL may have a login, or a query, of its own, written as
-//! it is or in escapes. What stands in a path cannot be told from any other path.
+//! A redacted URL has no login, and `***` in place of every value of its query or fragment that gives access or signs something:
+//! a person who reads a message, a terminal's scrollback or a bug report must not be able to fetch the resource with it. Such
+//! values are recognised by their names and by their form: a value may be a URL with a login or a query of its own, in plain
+//! text or in percent escapes. A secret in the path cannot be distinguished from any other path.
+//!
+//! This is written here because the rules are haul's own; the url and percent-encoding crates do the parsing.
 
 use std::borrow::Cow;
 
@@ -12,10 +14,10 @@ use url::Url;
 
 use crate::request_target::without_credentials;
 
-/// What stands for a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
 
-/// Names of secrets, or parts of such names: in lower case, letters and digits alone.
+/// A parameter whose name contains one of these is a secret. Names are compared in lower case, letters and digits alone.
 const SECRET_NAME_PARTS: [&str; 10] = [
     "token",
     "secret",
@@ -29,7 +31,7 @@ const SECRET_NAME_PARTS: [&str; 10] = [
     "session",
 ];
 
-/// Names too short to be looked for within others: of S3, GCS, Azure, CloudFront, Akamai, and of nobody in particular.
+/// Names that are too short to be looked for inside others: those of S3, GCS, Azure, CloudFront and Akamai, and general ones.
 const SECRET_NAMES: [&str; 17] = [
     "auth",
     "code",
@@ -50,32 +52,28 @@ const SECRET_NAMES: [&str; 17] = [
     "ticket",
 ];
 
-/// Escapes within escapes: a redirect to a login page that redirects.
+/// How many layers of escapes are decoded: a redirect to a login page that redirects has several.
 const MAX_DECODINGS: u32 = 4;
 
-/// A URL as it may be shown.
+/// A URL without its secrets.
 #[must_use]
 pub fn redacted_url(url: &Url) -> String {
     mask(without_credentials(url).as_str())
 }
 
-/// A text that was meant as a URL, or may have been, as it may be shown. Where a login in it ends cannot be told, so all up
-/// to the last `@` is taken for one.
+/// A text that may have been meant as a URL, without its secrets. Where a login in it ends is unknown, so everything up to the
+/// last `@` counts as one.
 #[must_use]
 pub fn redacted_text(text: &str) -> String {
-    let scheme = text.find("://").map_or(0, |at| at + 3);
-    match text[scheme..].rfind('@') {
-        Some(at) => format!(
-            "{}{MASK}@{}",
-            &text[..scheme],
-            mask(&text[scheme + at + 1..])
-        ),
+    let (scheme, rest) = text.split_at(text.find("://").map_or(0, |index| index + 3));
+    match rest.rsplit_once('@') {
+        Some((_, rest)) => format!("{scheme}{MASK}@{}", mask(rest)),
         None => mask(text),
     }
 }
 
-/// The target of a request, or another URL that a peer sent, as it may be shown. It is not taken apart as a mistyped URL is: an `@`
-/// in a path is no login's. One that has no place for a secret is not copied: a server does this for each request.
+/// The target of a request, or another URL that a peer sent, without its secrets. Other than in a mistyped URL, an `@` in a path is
+/// no login's. A target that cannot contain a secret is not copied, since a server does this for each request.
 #[must_use]
 pub fn redacted_target(target: &str) -> Cow<'_, str> {
     match target.contains(['?', '#']) || target.contains("//") {
@@ -84,64 +82,64 @@ pub fn redacted_target(target: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text that holds no login, and whose query and fragment have no secret values any more.
+/// Masks logins, and secret values in query and fragment.
 fn mask(text: &str) -> String {
     mask_nested(text, MAX_DECODINGS)
 }
 
-/// The same, looking into so many layers of escapes.
+/// The same, decoding this many layers of escapes.
 fn mask_nested(text: &str, depth: u32) -> String {
     let text = mask_logins(text);
-    let (front, rest) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
-    let pairs = rest.split_inclusive(['?', '#', '&', ';']);
-    let pairs = pairs.map(|text| mask_pair(text, depth));
-    std::iter::once(front.to_owned()).chain(pairs).collect()
+    let (path, query) = text.split_at(text.find(['?', '#']).unwrap_or(text.len()));
+    let pairs = query.split_inclusive(['?', '#', '&', ';']);
+    let pairs = pairs.map(|pair| mask_pair(pair, depth));
+    std::iter::once(path.to_owned()).chain(pairs).collect()
 }
 
-/// One `name=value`, or a value alone, with what separates it from the next.
-fn mask_pair(text: &str, depth: u32) -> String {
-    let end = text.trim_end_matches(['?', '#', '&', ';']).len();
-    let (bare, separator) = text.split_at(end);
-    let (name, value) = bare.split_at(bare.find('=').map_or(0, |at| at + 1));
-    let secret = is_secret_name(name) || is_login(value) || encodes_secret(value, depth);
-    match secret && !value.is_empty() {
+/// Masks one `name=value`, or a value alone. The separator to the next one follows it.
+fn mask_pair(pair: &str, depth: u32) -> String {
+    let end = pair.trim_end_matches(['?', '#', '&', ';']).len();
+    let (bare, separator) = pair.split_at(end);
+    let (name, value) = bare.split_at(bare.find('=').map_or(0, |index| index + 1));
+    let is_secret = is_secret_name(name) || is_login(value) || encodes_secret(value, depth);
+    match is_secret && !value.is_empty() {
         true => format!("{name}{MASK}{separator}"),
-        false => text.to_owned(),
+        false => pair.to_owned(),
     }
 }
 
-/// A text with the logins of all URLs in it masked. Where one has no slash behind its host, its password may have an `&` in it as well
-/// as the next value may have an `@`; the former is assumed.
+/// Masks the logins of all URLs in a text. Where a URL has no slash after its host, either its password contains an `&` or the
+/// next value contains an `@`; this assumes the former.
 fn mask_logins(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
+    let mut masked = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find("//") {
-        let (front, behind) = rest.split_at(at + 2);
-        shown.push_str(front);
-        let authority = behind.find(['/', '?', '#']).unwrap_or(behind.len());
-        let login = behind[..authority].rfind('@').unwrap_or(0);
+    while let Some(index) = rest.find("//") {
+        let (before, after) = rest.split_at(index + 2);
+        masked.push_str(before);
+        let authority = after.find(['/', '?', '#']).unwrap_or(after.len());
+        let login = after[..authority].rfind('@').unwrap_or(0);
         if login > 0 {
-            shown.push_str(MASK);
+            masked.push_str(MASK);
         }
-        rest = &behind[login..];
+        rest = &after[login..];
     }
-    shown + rest
+    masked + rest
 }
 
-/// Whether a value is a login, and perhaps its host: `me:password@host`.
+/// Whether a value begins with a login: `me:password@host`.
 fn is_login(value: &str) -> bool {
-    let front = value.split(['/', '?', '#']).next().unwrap_or_default();
-    let user = front.rsplit_once('@').map_or("", |(user, _)| user);
-    user != MASK && user.contains(':')
+    let authority = value.split(['/', '?', '#']).next().unwrap_or_default();
+    let login = authority.rsplit_once('@').map_or("", |(login, _)| login);
+    login != MASK && login.contains(':')
 }
 
-/// Whether escapes in a value hide what would be masked without them.
+/// Whether a value would be masked without its escapes.
 fn encodes_secret(value: &str, depth: u32) -> bool {
     let plain = percent_decode_str(value).decode_utf8_lossy();
     if plain == value {
         return false;
     }
-    // Nobody writes so many in earnest.
+    // No honest URL has so many layers.
     depth == 0
         || is_login(&plain)
         || mask_nested(&plain, depth - 1) != plain
@@ -164,18 +162,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn of(text: &str) -> String {
+    fn redacted(text: &str) -> String {
         redacted_url(&Url::parse(text).unwrap())
     }
 
     #[test]
-    fn logins_and_what_signs_a_url_are_masked_and_nothing_else() {
+    fn logins_and_signatures_are_masked_and_nothing_else() {
         assert_eq!(
-            of("http://me:s3cret@h.test/f?a=1#x"),
+            redacted("http://me:s3cret@h.test/f?a=1#x"),
             "http://h.test/f?a=1#x"
         );
         let plain = "https://h.test/f?id=7&response-content-type=a%2Fb;X-Amz-Date=1&X-Amz-SignedHeaders=host&monkey=1#part=2";
-        assert_eq!(of(plain), plain);
+        assert_eq!(redacted(plain), plain);
         for name in [
             "token",
             "access_token",
@@ -199,18 +197,21 @@ mod tests {
         ] {
             let url = format!("https://h.test/f?a=1&{name}=s3cret%3D&b=2#{name}=s3cret");
             let expected = format!("https://h.test/f?a=1&{name}=***&b=2#{name}=***");
-            assert_eq!(of(&url), expected);
+            assert_eq!(redacted(&url), expected);
         }
-        assert_eq!(of("https://h.test/f?token="), "https://h.test/f?token=");
         assert_eq!(
-            of("https://h.test/f?a?token=s3cret"),
+            redacted("https://h.test/f?token="),
+            "https://h.test/f?token="
+        );
+        assert_eq!(
+            redacted("https://h.test/f?a?token=s3cret"),
             "https://h.test/f?a?token=***"
         );
     }
 
     #[test]
-    fn what_a_url_in_a_url_says_of_secrets_is_masked() {
-        for (value, shown) in [
+    fn secrets_of_a_url_in_a_url_are_masked() {
+        for (value, expected) in [
             ("http://me:s3cret@i/x", "http://***@i/x"),
             ("//me:s3cret@i/x", "//***@i/x"),
             ("http://s3cret@i", "http://***@i"),
@@ -228,27 +229,30 @@ mod tests {
             ("me:s3cret@i:8080", "***"),
             ("me%3As3cret@i", "***"),
             ("%25252525252525252573", "***"),
-            // What is no secret is shown.
+            // No secrets.
             ("http://i/x@y", "http://i/x@y"),
             ("http%3A%2F%2Fi%2Fx%40y", "http%3A%2F%2Fi%2Fx%40y"),
             ("me@i.test", "me@i.test"),
             ("12:30", "12:30"),
             ("https%3A%2F%2Fi%2F%3Fa%3D1", "https%3A%2F%2Fi%2F%3Fa%3D1"),
         ] {
-            let told = of(&format!("https://h.test/f?a=1&next={value}&b=2"));
-            assert_eq!(told, format!("https://h.test/f?a=1&next={shown}&b=2"));
+            let found = redacted(&format!("https://h.test/f?a=1&next={value}&b=2"));
+            assert_eq!(found, format!("https://h.test/f?a=1&next={expected}&b=2"));
         }
-        assert_eq!(of("http://h.test/f?me:s3cret@i"), "http://h.test/f?***");
         assert_eq!(
-            of("http://h.test/f#http://me:s3cret@i/"),
+            redacted("http://h.test/f?me:s3cret@i"),
+            "http://h.test/f?***"
+        );
+        assert_eq!(
+            redacted("http://h.test/f#http://me:s3cret@i/"),
             "http://h.test/f#http://***@i/"
         );
         let proxied = "http://h.test/http://me:s3cret@i/f";
-        assert_eq!(of(proxied), "http://h.test/http://***@i/f");
+        assert_eq!(redacted(proxied), "http://h.test/http://***@i/f");
     }
 
     #[test]
-    fn in_mistyped_urls_all_up_to_the_last_at_is_a_login() {
+    fn in_mistyped_urls_everything_up_to_the_last_at_is_a_login() {
         for (text, expected) in [
             ("http://me:s3cret/pw@host/x", "http://***@host/x"),
             ("http//me:s3cret@host/x", "***@host/x"),
@@ -263,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_masked_as_urls_are_and_keep_an_at_in_their_path() {
+    fn targets_are_masked_like_urls_and_keep_an_at_in_their_path() {
         for (target, expected) in [
             ("/a/me@host/b", "/a/me@host/b"),
             (
@@ -289,7 +293,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_makes_it_panic_or_shows_a_password(text: String, password in "[A-Z]{8}") {
+        fn no_text_makes_it_panic_or_show_a_password(text: String, password in "[A-Z]{8}") {
             let _ = redacted_text(&text);
             let shown = redacted_text(&format!("{text}:{password}@h"));
             prop_assert!(!shown.contains(&password) || text.contains(&password));

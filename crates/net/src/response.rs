@@ -59,7 +59,7 @@ pub struct FetchResponse {
     /// How many requests the peer takes at once over the host's HTTP/2 connections, as far as it has said; `None` where requests
     /// do not share connections.
     pub max_streams: Option<usize>,
-    pub(crate) body: ResponseBody,
+    pub(crate) body: FetchBody,
 }
 
 impl FetchResponse {
@@ -132,14 +132,14 @@ impl FetchResponse {
 
 /// A body on its way.
 #[derive(Debug)]
-pub(crate) enum ResponseBody {
+pub(crate) enum FetchBody {
     /// Dropped before its end, it closes its connection.
     Http1(Http1Body),
     /// Dropped before its end, it resets its stream.
     Http2(Http2Body),
 }
 
-impl ResponseBody {
+impl FetchBody {
     /// The next chunk, or [`ExchangeError::Stalled`] after a silence.
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         match self {

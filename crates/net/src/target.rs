@@ -1,18 +1,18 @@
-//! Where a stream leads.
+//! Where a stream leads: hosts and ports, and how they are written.
 
 use std::str::FromStr;
 
 use url::Url;
 
-/// Which addresses may be used.
+/// Which IP addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressFamily {
-    /// All, IPv6 first, both raced (RFC 8305).
+    /// Both families, IPv6 first (RFC 8305).
     #[default]
     Any,
-    /// IPv4 only.
+    /// IPv4 alone.
     V4,
-    /// IPv6 only.
+    /// IPv6 alone.
     V6,
 }
 
@@ -31,12 +31,12 @@ impl std::fmt::Display for AddressFamily {
 pub struct Target {
     /// A name, or an address without brackets.
     pub host: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
 impl Target {
-    /// Where a URL points. `None` for a URL without host or port.
+    /// The target of a URL. `None` for a URL without host or port.
     #[must_use]
     pub fn from_url(url: &Url) -> Option<Self> {
         let host = url
@@ -49,24 +49,30 @@ impl Target {
             port: url.port_or_known_default()?,
         })
     }
+
+    /// The URL `tcp://host:port`, for errors where there is no other URL. `None` for a host that no URL can have.
+    #[must_use]
+    pub fn to_url(&self) -> Option<Url> {
+        Url::parse(&format!("tcp://{self}")).ok()
+    }
 }
 
-/// Bytes of the longest name that there is (RFC 1035 section 2.3.4).
+/// The longest possible name, in bytes (RFC 1035 section 2.3.4).
 const MAX_HOST_LENGTH: usize = 253;
 
-/// What was given is no target.
+/// A text that names no target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// There is no port behind the host.
+    /// No port after the host.
     #[error("there is no port behind the host: write HOST:PORT, IPv6 addresses in brackets")]
     NoPort,
-    /// There is no host before the port.
+    /// No host before the port.
     #[error("there is no host before the port")]
     NoHost,
-    /// The port is no number from 1 to 65535.
+    /// Not a port.
     #[error("the port is a number from 1 to 65535")]
     Port,
-    /// The host is none.
+    /// Not a host.
     #[error("this is no host: a name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
 }
@@ -74,7 +80,7 @@ pub enum TargetError {
 impl FromStr for Target {
     type Err = TargetError;
 
-    /// `host:port`, `[::1]:22`.
+    /// Parses `host:port` and `[::1]:22`.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let (host, port) = text.rsplit_once(':').ok_or(TargetError::NoPort)?;
         if host.is_empty() {
@@ -95,10 +101,10 @@ impl FromStr for Target {
     }
 }
 
-/// A name as it goes over the wire, or an IPv4 address: nothing that could end a line of a request, or be taken for something
-/// else there.
+/// Parses a name into the form that requests use, or an IPv4 address. The result contains nothing that could end a line of a
+/// request, or mean something else in one.
 pub(crate) fn parse_host(text: &str) -> Option<String> {
-    // What is left of a URL's grammar for hosts: they may be escaped there.
+    // The parser is that of URLs, whose hosts may have escapes and ports.
     if text.contains(['%', ':']) || text.len() > MAX_HOST_LENGTH {
         return None;
     }
@@ -106,22 +112,14 @@ pub(crate) fn parse_host(text: &str) -> Option<String> {
     (host.len() <= MAX_HOST_LENGTH).then_some(host)
 }
 
-/// `parse` would take a plus sign.
+/// `parse` alone would accept a plus sign.
 pub(crate) fn parse_port(digits: &str) -> Option<u16> {
     let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
     digits.parse().ok().filter(|port| is_number && *port > 0)
 }
 
-impl Target {
-    /// As errors speak of it where there is no other URL: `tcp://host:port`. `None` for what is no host.
-    #[must_use]
-    pub fn to_url(&self) -> Option<Url> {
-        Url::parse(&format!("tcp://{self}")).ok()
-    }
-}
-
 impl std::fmt::Display for Target {
-    /// As a request writes it: IPv6 addresses in brackets.
+    /// In the form of a request: IPv6 addresses in brackets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.host.contains(':') {
             write!(f, "[{}]:{}", self.host, self.port)
@@ -136,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_as_they_are_written() {
+    fn targets_are_parsed_and_written_in_the_same_form() {
         for text in ["a.test:22", "127.0.0.1:1", "[::1]:65535", "my_host:80"] {
             let target: Target = text.parse().unwrap();
             assert_eq!(target.to_string(), text);
@@ -149,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_target_is_told() {
+    fn errors_name_the_wrong_part() {
         use TargetError as E;
         for (text, error) in [
             ("", E::NoPort),

@@ -146,9 +146,7 @@ fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
     Some(match kind {
         Kind::NoSuchHost(_) | Kind::Resolve(_) | Kind::Connect(_) | Kind::ConnectTimeout(_) => {
             match proxy.source {
-                ProxySource::ProxyFlag | ProxySource::Flag(_) => {
-                    "is the proxy up, and its port correct?"
-                }
+                ProxySource::Flag(_) => "is the proxy up, and its port correct?",
                 ProxySource::Variable(_) => {
                     "is the proxy up? use another with --proxy URL, or none with --proxy ''"
                 }

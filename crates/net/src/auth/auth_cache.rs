@@ -1,11 +1,12 @@
-//! What peers want to see, remembered, so that the next request shows it unasked.
+//! The challenge that each peer last sent, so that the next request answers it without being asked.
 //!
-//! Origins and proxies both have one of these. Requests go on at once, so what is remembered may be newer than what a
-//! request carried: whether a refusal is final is judged by the credentials that the refused request itself had shown.
+//! Origins and proxies have one cache each. Requests run at the same time, so the remembered challenge may be newer than the one
+//! that a refused request answered: whether a refusal is final depends on the credentials that the refused request itself carried.
 //!
-//! A nonce that many requests share is used up, or spoilt by two that arrive in another order than they were counted in: squid takes
-//! 50 answers, and none whose count is less than one it has seen. Who is refused for that is given a nonce of its own ([`AuthCache::retry`]),
-//! and the second time keeps it to itself: then nobody else can spoil it, and no more than [`MAX_AUTH_ATTEMPTS`] are ever needed.
+//! A nonce that many requests share gets used up, or spoilt when two requests arrive in another order than they were counted in:
+//! squid takes 50 answers to a nonce, and none whose count is lower than one it has seen. A request that is refused for that gets
+//! a nonce of its own ([`AuthCache::retry`]), and the second time it keeps the new nonce to itself. Then no other request can
+//! spoil it, and [`MAX_AUTH_ATTEMPTS`] are enough.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,81 +17,89 @@ use super::challenge::{AuthChallenges, Authorization, ChosenChallenge};
 /// How many peers are remembered.
 const MAX_PEERS: usize = 1024;
 
-/// How often a request is sent until a refusal is final: with what is remembered, with what it was told then, which others may use at
-/// once, and with what nobody else knows.
+/// How often a request is sent before a refusal is final: with the remembered challenge, with the one that came back, which other
+/// requests may use at once, and with one that no other request knows.
 pub const MAX_AUTH_ATTEMPTS: usize = 3;
 
-/// What each peer last wanted to see.
+/// The last challenge of each peer.
 #[derive(Debug, Default)]
 pub(crate) struct AuthCache(Mutex<HashMap<String, ChosenChallenge>>);
 
 impl AuthCache {
-    /// What to show to a peer; `None` if it has not asked yet.
+    /// The credentials for a request to a peer; `None` if the peer has sent no challenge yet.
     pub(crate) fn authorize(
         &self,
         peer: &str,
         login: &Login,
-        (method, target): (&str, &str),
+        method: &str,
+        target: &str,
     ) -> Option<Authorization> {
-        self.lock().get_mut(peer)?.respond(login, method, target)
+        let mut known = self.lock();
+        known.get_mut(peer)?.respond(login, method, target)
     }
 
-    /// A peer refused a request that carried `shown`. Remembers what it wants; tells whether that is worth another try.
+    /// A peer refused a request that carried `refused`, with these challenges. Remembers the challenge; returns whether another
+    /// try makes sense.
     pub(crate) fn record_refusal(
         &self,
         peer: &str,
         challenges: &AuthChallenges,
-        shown: Option<&Authorization>,
+        refused: Option<&Authorization>,
     ) -> bool {
-        let Some(wanted) = challenges.choose() else {
+        let Some(challenge) = challenges.choose() else {
             return false;
         };
-        if is_rejected(&wanted, shown) {
+        if is_rejected(&challenge, refused) {
             return false;
         }
         let mut known = self.lock();
-        // Another request's answer to this very nonce has counted its uses already.
-        let counted = match (known.get(peer), &wanted) {
+        // If another request answered this very nonce, the remembered challenge holds its count.
+        let is_counted = match (known.get(peer), &challenge) {
             (Some(ChosenChallenge::Digest(old)), ChosenChallenge::Digest(new)) => {
                 old.nonce == new.nonce
             }
             _ => false,
         };
-        if !counted {
-            remember(&mut known, peer, wanted);
+        if !is_counted {
+            remember(&mut known, peer, challenge);
         }
         true
     }
 
-    /// The same for a request that carries its answer along: what to show next, if that is worth another try. It may be asked so until
-    /// the request was sent [`MAX_AUTH_ATTEMPTS`] times.
+    /// The same for a request that is sent again by its caller. Returns the credentials for the next try, if it makes sense; the
+    /// caller sends the request at most [`MAX_AUTH_ATTEMPTS`] times.
     pub(crate) fn retry(
         &self,
         peer: &str,
-        (challenges, shown): (&AuthChallenges, Option<&Authorization>),
-        (login, (method, target)): (&Login, (&str, &str)),
+        challenges: &AuthChallenges,
+        refused: Option<&Authorization>,
+        login: &Login,
+        method: &str,
+        target: &str,
     ) -> Option<Authorization> {
-        let mut wanted = challenges.choose()?;
-        if is_rejected(&wanted, shown) || is_wrong_password(&wanted, shown) {
+        let mut challenge = challenges.choose()?;
+        if is_rejected(&challenge, refused) || is_wrong_password(&challenge, refused) {
             return None;
         }
         let mut known = self.lock();
         let remembered = known.get(peer).and_then(ChosenChallenge::nonce);
-        // Once its own nonce was spoilt, because others came to know it, the next one is kept.
-        let is_kept = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first_use);
-        let is_same = remembered.is_some() && remembered == wanted.nonce();
-        let is_spoilt = remembered
-            .is_some_and(|nonce| shown.and_then(|shown| shown.nonce.as_deref()) == Some(nonce));
-        // What others use still, and this one was not refused for, is left to them.
-        let is_left = remembered.is_some() && !is_spoilt;
-        if is_spoilt && is_kept && !is_same {
+        let is_remembered = remembered.is_some() && remembered == challenge.nonce();
+        let is_spoilt = remembered.is_some_and(|nonce| {
+            refused.and_then(|refused| refused.nonce.as_deref()) == Some(nonce)
+        });
+        // This request had a nonce of its own and lost it, because other requests came to know it. So it keeps the next one.
+        let is_kept =
+            refused.is_some_and(|refused| refused.nonce.is_some() && refused.is_first_use);
+        // Other requests still use a nonce that this one was not refused for: it stays remembered.
+        let is_in_use = remembered.is_some() && !is_spoilt;
+        if is_spoilt && is_kept && !is_remembered {
             known.remove(peer);
         }
-        if !is_same && (is_kept || is_left) {
-            return wanted.respond(login, method, target);
+        if !is_remembered && (is_kept || is_in_use) {
+            return challenge.respond(login, method, target);
         }
-        if !is_same {
-            remember(&mut known, peer, wanted);
+        if !is_remembered {
+            remember(&mut known, peer, challenge);
         }
         known.get_mut(peer)?.respond(login, method, target)
     }
@@ -100,28 +109,29 @@ impl AuthCache {
     }
 }
 
-fn remember(known: &mut HashMap<String, ChosenChallenge>, peer: &str, wanted: ChosenChallenge) {
+fn remember(known: &mut HashMap<String, ChosenChallenge>, peer: &str, challenge: ChosenChallenge) {
     if known.len() >= MAX_PEERS {
         known.clear();
     }
-    known.insert(peer.to_owned(), wanted);
+    known.insert(peer.to_owned(), challenge);
 }
 
-/// Whether the same is wanted again: the answer was wrong, and would be so again.
-fn is_rejected(wanted: &ChosenChallenge, shown: Option<&Authorization>) -> bool {
-    match (wanted, shown) {
-        (ChosenChallenge::Basic, Some(shown)) => shown.nonce.is_none(),
-        (ChosenChallenge::Digest(new), Some(shown)) => {
-            shown.nonce.as_ref() == Some(&new.nonce) && !new.stale
+/// Whether a peer repeats the challenge that the refused request answered: the same answer would be refused again.
+fn is_rejected(challenge: &ChosenChallenge, refused: Option<&Authorization>) -> bool {
+    match (challenge, refused) {
+        (ChosenChallenge::Basic, Some(refused)) => refused.nonce.is_none(),
+        (ChosenChallenge::Digest(new), Some(refused)) => {
+            refused.nonce.as_ref() == Some(&new.nonce) && !new.stale
         }
         (_, None) => false,
     }
 }
 
-/// Whether the first answer to a nonce was refused, and not for the nonce: the password is wrong. Some give a new nonce even so.
-fn is_wrong_password(wanted: &ChosenChallenge, shown: Option<&Authorization>) -> bool {
-    let is_first = shown.is_some_and(|shown| shown.nonce.is_some() && shown.is_first_use);
-    is_first && matches!(wanted, ChosenChallenge::Digest(new) if !new.stale)
+/// Whether the first answer to a nonce was refused, and not for the nonce. Some peers send a new nonce even then.
+fn is_wrong_password(challenge: &ChosenChallenge, refused: Option<&Authorization>) -> bool {
+    let is_first_use =
+        refused.is_some_and(|refused| refused.nonce.is_some() && refused.is_first_use);
+    is_first_use && matches!(challenge, ChosenChallenge::Digest(new) if !new.stale)
 }
 
 #[cfg(test)]
@@ -129,7 +139,8 @@ mod tests {
     use super::*;
     use crate::Secret;
 
-    const WHAT: (&str, &str) = ("GET", "/");
+    const METHOD: &str = "GET";
+    const TARGET: &str = "/";
 
     fn challenges(field: &str) -> AuthChallenges {
         let mut challenges = AuthChallenges::default();
@@ -143,6 +154,12 @@ mod tests {
         ))
     }
 
+    fn stale_digest(nonce: &str) -> AuthChallenges {
+        challenges(&format!(
+            "Digest realm=\"r\", qop=\"auth\", nonce=\"{nonce}\", stale=true"
+        ))
+    }
+
     fn login() -> Login {
         Login {
             user: "u".into(),
@@ -150,85 +167,93 @@ mod tests {
         }
     }
 
+    fn authorize(cache: &AuthCache) -> Option<Authorization> {
+        cache.authorize("p", &login(), METHOD, TARGET)
+    }
+
+    fn retry(
+        cache: &AuthCache,
+        challenges: &AuthChallenges,
+        refused: Option<&Authorization>,
+    ) -> Option<Authorization> {
+        cache.retry("p", challenges, refused, &login(), METHOD, TARGET)
+    }
+
+    fn is_first_use_of(authorization: Option<&Authorization>, nonce: &str) -> bool {
+        authorization.is_some_and(|authorization| {
+            authorization.is_first_use && authorization.nonce.as_deref() == Some(nonce)
+        })
+    }
+
     #[test]
-    fn a_nonce_that_another_request_answered_is_no_refusal_of_this_one() {
-        let sessions = AuthCache::default();
+    fn a_nonce_that_another_request_answered_is_not_rejected_for_this_one() {
+        let cache = AuthCache::default();
         let basic = Authorization::basic(&login());
-        // Two requests were under way when the origin asked both for the same.
-        assert!(sessions.record_refusal("o", &digest("a"), basic.as_ref()));
-        let first = sessions.authorize("o", &login(), WHAT);
-        assert!(sessions.record_refusal("o", &digest("a"), basic.as_ref()));
-        let second = sessions.authorize("o", &login(), WHAT).unwrap();
-        let counted = String::from_utf8(second.value.as_bytes().to_vec()).unwrap();
-        assert!(counted.contains("nc=00000002"), "{counted}");
-        // Either answer refused is final; a new nonce is not, nor is one said to be stale.
-        assert!(!sessions.record_refusal("o", &digest("a"), first.as_ref()));
-        assert!(sessions.record_refusal("o", &digest("b"), first.as_ref()));
+        // Two requests were on their way when the origin sent both the same challenge.
+        assert!(cache.record_refusal("p", &digest("a"), basic.as_ref()));
+        let first = authorize(&cache);
+        assert!(cache.record_refusal("p", &digest("a"), basic.as_ref()));
+        let second = authorize(&cache).unwrap();
+        let header = String::from_utf8(second.value.as_bytes().to_vec()).unwrap();
+        assert!(header.contains("nc=00000002"), "{header}");
+        // If either answer is refused, that is final; but not with a new nonce, or with one that is stale.
+        assert!(!cache.record_refusal("p", &digest("a"), first.as_ref()));
+        assert!(cache.record_refusal("p", &digest("b"), first.as_ref()));
         let stale = challenges("Digest realm=\"r\", nonce=\"a\", stale=TRUE");
-        assert!(sessions.record_refusal("o", &stale, Some(&second)));
+        assert!(cache.record_refusal("p", &stale, Some(&second)));
     }
 
     #[test]
-    fn who_is_refused_for_a_nonce_that_others_spoilt_keeps_the_next_one() {
-        let (sessions, login) = (AuthCache::default(), login());
-        let stale = |nonce: &str| {
-            challenges(&format!(
-                "Digest realm=\"r\", qop=\"auth\", nonce=\"{nonce}\", stale=true"
-            ))
-        };
-        let retried = |challenges: &AuthChallenges, shown| {
-            sessions.retry("p", (challenges, shown), (&login, WHAT))
-        };
-        let is_first_to = |shown: &Option<Authorization>, nonce: &str| {
-            let shown = shown.as_ref().unwrap();
-            shown.is_first_use && shown.nonce.as_deref() == Some(nonce)
-        };
-        let first = retried(&digest("a"), None);
-        assert!(is_first_to(&first, "a"));
-        let other = sessions.authorize("p", &login, WHAT);
+    fn a_request_whose_nonce_others_spoilt_keeps_the_next_one_to_itself() {
+        let cache = AuthCache::default();
+        let first = retry(&cache, &digest("a"), None);
+        assert!(is_first_use_of(first.as_ref(), "a"));
+        let other = authorize(&cache);
         assert!(other.is_some_and(|other| !other.is_first_use));
-        // The other was faster.
-        let second = retried(&stale("b"), first.as_ref());
-        assert!(is_first_to(&second, "b"));
-        assert_eq!(sessions.authorize("p", &login, WHAT), None);
-        // Nor is one left to others that is not what they use.
-        assert!(is_first_to(&retried(&digest("c"), None), "c"));
-        assert!(is_first_to(&retried(&digest("d"), None), "d"));
-        let shared = sessions.authorize("p", &login, WHAT);
-        assert_eq!(shared.unwrap().nonce.as_deref(), Some("c"));
+        // The other request was faster.
+        let second = retry(&cache, &stale_digest("b"), first.as_ref());
+        assert!(is_first_use_of(second.as_ref(), "b"));
+        assert_eq!(authorize(&cache), None);
+        // A nonce that other requests do not use is not remembered over the one they use.
+        let third = retry(&cache, &digest("c"), None);
+        assert!(is_first_use_of(third.as_ref(), "c"));
+        let fourth = retry(&cache, &digest("d"), None);
+        assert!(is_first_use_of(fourth.as_ref(), "d"));
+        let shared = authorize(&cache).unwrap();
+        assert_eq!(shared.nonce.as_deref(), Some("c"));
     }
 
     #[test]
-    fn a_wrong_password_is_shown_once_whatever_nonce_comes_back() {
-        let (sessions, login) = (AuthCache::default(), login());
-        let retried = |challenges, shown| sessions.retry("p", (&challenges, shown), (&login, WHAT));
-        let first = retried(digest("a"), None);
+    fn a_wrong_password_is_sent_once_whatever_nonce_comes_back() {
+        let cache = AuthCache::default();
+        let first = retry(&cache, &digest("a"), None);
         assert!(first.is_some());
-        assert_eq!(retried(digest("b"), first.as_ref()), None);
-        // What was remembered may have grown old, which not all say.
-        let remembered = sessions.authorize("p", &login, WHAT);
-        let again = retried(digest("b"), remembered.as_ref());
-        assert!(again.is_some());
-        assert_eq!(retried(digest("c"), again.as_ref()), None);
+        assert_eq!(retry(&cache, &digest("b"), first.as_ref()), None);
+        // The remembered nonce may be stale, which not all peers say.
+        let remembered = authorize(&cache);
+        let second = retry(&cache, &digest("b"), remembered.as_ref());
+        assert!(second.is_some());
+        assert_eq!(retry(&cache, &digest("c"), second.as_ref()), None);
     }
 
     #[test]
-    fn a_peer_that_comes_to_want_basic_gets_it_once() {
-        let sessions = AuthCache::default();
-        assert!(sessions.authorize("p", &login(), WHAT).is_none());
-        assert!(!sessions.record_refusal("p", &challenges("Negotiate"), None));
-        assert!(sessions.record_refusal("p", &challenges("Basic realm=\"r\""), None));
-        let shown = sessions.authorize("p", &login(), WHAT);
-        assert_eq!(shown, Authorization::basic(&login()));
-        assert!(!sessions.record_refusal("p", &challenges("Basic realm=\"r\""), shown.as_ref()));
+    fn a_peer_that_comes_to_ask_for_basic_gets_it_once() {
+        let cache = AuthCache::default();
+        assert!(authorize(&cache).is_none());
+        assert!(!cache.record_refusal("p", &challenges("Negotiate"), None));
+        let basic = challenges("Basic realm=\"r\"");
+        assert!(cache.record_refusal("p", &basic, None));
+        let authorization = authorize(&cache);
+        assert_eq!(authorization, Authorization::basic(&login()));
+        assert!(!cache.record_refusal("p", &basic, authorization.as_ref()));
     }
 
     #[test]
-    fn memory_has_a_bound() {
-        let sessions = AuthCache::default();
+    fn the_number_of_peers_is_bounded() {
+        let cache = AuthCache::default();
         for n in 0..=MAX_PEERS * 2 {
-            sessions.record_refusal(&n.to_string(), &digest("n"), None);
+            cache.record_refusal(&n.to_string(), &digest("n"), None);
         }
-        assert!(sessions.lock().len() <= MAX_PEERS);
+        assert!(cache.lock().len() <= MAX_PEERS);
     }
 }

@@ -1,68 +1,68 @@
-//! What a peer wants to see, and the answer to it: Basic and Digest (RFC 7616).
+//! Challenges, and the responses to them: Basic (RFC 7617) and Digest (RFC 7616).
 
 use std::str::FromStr;
 
 use digest_auth::{Algorithm, AuthContext, Charset, HttpMethod, Qop, WwwAuthenticateHeader};
 use http::HeaderValue;
 
-use super::challenge_parser::{self, ParsedChallenge};
+use super::challenge_parser::{ParsedChallenge, parse_challenges};
 use super::{Login, sensitive_header};
 
-/// The longest realm that is shown, in characters.
+/// The longest realm that messages show, in characters.
 const MAX_REALM: usize = 120;
 
-/// How many ways of others are named, and how long a name may be.
+/// How many unsupported schemes messages name.
 const MAX_UNSUPPORTED: usize = 4;
+
+/// The longest name of a scheme that messages show, in characters.
 const MAX_SCHEME_NAME: usize = 20;
 
-/// The challenges of one answer.
+/// The challenges of one response.
 #[derive(Debug, Default)]
 pub(crate) struct AuthChallenges {
-    /// The first Digest challenge that can be answered: the peer put them in its order of preference (RFC 7616 3.7).
+    /// The first Digest challenge that is supported: the peer sends them in its order of preference (RFC 7616 3.7).
     digest: Option<WwwAuthenticateHeader>,
-    /// Whether Basic would do.
-    basic: bool,
-    /// The first realm named.
+    has_basic: bool,
+    /// The first realm.
     realm: Option<String>,
-    /// What else would do, and is not known here.
+    /// The names of other schemes.
     unsupported: Vec<String>,
 }
 
-/// A peer takes credentials in ways alone that are not known here.
+/// A peer accepts credentials only in schemes that haul does not support.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsupportedAuth {
-    /// In these.
+    /// The schemes.
     #[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
     Schemes(Vec<String>),
-    /// It does not say in which.
+    /// The peer names no scheme.
     #[error(
         "it does not say in which way it takes them (Proxy-Authenticate), and so has seen none"
     )]
     NoChallenge,
 }
 
-/// What a peer wants to see: the strongest that we can show.
+/// The challenge that is answered: the strongest that is supported.
 #[derive(Debug, Clone)]
 pub(super) enum ChosenChallenge {
-    /// Name and password.
     Basic,
-    /// An answer to this, with the count of its nonce's uses.
+    /// With the count of how often its nonce was used.
     Digest(Box<WwwAuthenticateHeader>),
 }
 
 /// Credentials as one request carries them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Authorization {
-    /// The field's value.
+    /// The value of the header field.
     pub(crate) value: HeaderValue,
-    /// The nonce that it answers, for Digest.
+    /// The nonce that this answers, for Digest.
     pub(super) nonce: Option<String>,
-    /// Whether it is the first answer to that nonce.
+    /// Whether this is the first answer to the nonce.
     pub(super) is_first_use: bool,
 }
 
 impl AuthChallenges {
-    /// The challenges of an answer's header fields.
+    /// The challenges of these header fields.
     pub(crate) fn parse<'a>(values: impl IntoIterator<Item = &'a HeaderValue>) -> Self {
         let mut challenges = Self::default();
         values
@@ -71,51 +71,51 @@ impl AuthChallenges {
         challenges
     }
 
-    /// Adds a field's value, which may hold several challenges.
+    /// Adds the value of a header field, which may hold several challenges.
     pub(crate) fn add(&mut self, field: &[u8]) {
-        for challenge in challenge_parser::parse_challenges(field) {
+        for challenge in parse_challenges(field) {
             if let Some(realm) = challenge.bytes("realm") {
                 self.realm.get_or_insert_with(|| displayed_realm(realm));
             }
             match challenge.scheme.as_str() {
-                "basic" => self.basic = true,
+                "basic" => self.has_basic = true,
                 "digest" if self.digest.is_none() => self.digest = parse_digest(&challenge),
                 "digest" => {}
                 other if self.unsupported.len() < MAX_UNSUPPORTED => {
-                    self.unsupported
-                        .push(other.chars().take(MAX_SCHEME_NAME).collect());
+                    let name = other.chars().take(MAX_SCHEME_NAME).collect();
+                    self.unsupported.push(name);
                 }
                 _ => {}
             }
         }
     }
 
-    /// Why none of them can be answered, if that is for want of the ways and not of the right words.
+    /// Why no challenge can be answered, if that is because haul does not support the schemes.
     pub(crate) fn unsupported(&self) -> Option<UnsupportedAuth> {
-        self.choose()
-            .is_none()
-            .then(|| match self.unsupported.as_slice() {
-                [] => UnsupportedAuth::NoChallenge,
-                others => UnsupportedAuth::Schemes(others.to_vec()),
-            })
+        if self.choose().is_some() {
+            return None;
+        }
+        Some(match self.unsupported.as_slice() {
+            [] => UnsupportedAuth::NoChallenge,
+            schemes => UnsupportedAuth::Schemes(schemes.to_vec()),
+        })
     }
 
-    /// For whom credentials are wanted.
+    /// The realm that the peer names, for messages.
     pub(crate) fn realm(&self) -> Option<String> {
         self.realm.clone()
     }
 
-    /// The strongest of them that can be answered.
+    /// The strongest challenge that is supported.
     pub(super) fn choose(&self) -> Option<ChosenChallenge> {
         match &self.digest {
             Some(digest) => Some(ChosenChallenge::Digest(Box::new(digest.clone()))),
-            None => self.basic.then_some(ChosenChallenge::Basic),
+            None => self.has_basic.then_some(ChosenChallenge::Basic),
         }
     }
 }
 
 impl ChosenChallenge {
-    /// What its answers are counted for.
     pub(super) fn nonce(&self) -> Option<&str> {
         match self {
             Self::Basic => None,
@@ -123,7 +123,7 @@ impl ChosenChallenge {
         }
     }
 
-    /// What to show. `None` for what no header field can carry.
+    /// The response, which counts as a use of the nonce. `None` for a login that no header field can carry.
     pub(super) fn respond(
         &mut self,
         login: &Login,
@@ -135,34 +135,33 @@ impl ChosenChallenge {
             Self::Digest(digest) => digest,
         };
         let (user, password) = (login.user.as_str(), login.password.expose());
-        // No request here has a body; its digest is wanted where nothing but auth-int will do.
-        let whole = digest.qop.as_deref() == Some(&[Qop::AUTH_INT]);
-        let body = whole.then_some(&b""[..]);
+        // The digest of the body is sent only where the peer accepts nothing but auth-int. No request has a body.
+        let is_auth_int = digest.qop.as_deref() == Some(&[Qop::AUTH_INT]);
+        let body = is_auth_int.then_some(&b""[..]);
         let method = HttpMethod::from(method.to_owned());
         let context = AuthContext::new_with_method(user, password, target, body, method);
-        let answer = digest.respond(&context).ok()?;
+        let response = digest.respond(&context).ok()?;
         Some(Authorization {
-            value: sensitive_header(&answer.to_header_string())?,
-            nonce: Some(answer.nonce),
-            is_first_use: answer.nc == 1,
+            value: sensitive_header(&response.to_header_string())?,
+            nonce: Some(response.nonce),
+            is_first_use: response.nc == 1,
         })
     }
 }
 
 impl Authorization {
-    /// The field's value, which no log shows.
+    /// The value of the header field. It is marked as sensitive, so that no log shows it.
     #[must_use]
     pub fn value(&self) -> &HeaderValue {
         &self.value
     }
 
-    /// Whether it may be shown any number of times: a nonce may be used up at any time, by requests that go on at once.
+    /// Whether any number of requests may carry it. A nonce may be used up at any time by requests that run at the same time.
     #[must_use]
     pub fn is_reusable(&self) -> bool {
         self.nonce.is_none()
     }
 
-    /// Basic.
     pub(super) fn basic(login: &Login) -> Option<Self> {
         Some(Self {
             value: sensitive_header(&login.basic_header())?,
@@ -172,17 +171,16 @@ impl Authorization {
     }
 }
 
-/// A challenge as `digest_auth` has it; its own parser is not asked, since it panics at what is not ASCII.
-fn parse_digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
-    // What is there and not understood makes the challenge one that cannot be answered; what is missing has defaults.
-    let optional = |name| match written.bytes(name) {
-        Some(_) => written.text(name).map(Some),
+/// A Digest challenge in the form of the `digest_auth` crate, whose own parser panics at text beyond ASCII.
+fn parse_digest(challenge: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
+    // A parameter that is there and not valid text makes the challenge unusable; one that is missing has a default.
+    let optional = |name| match challenge.bytes(name) {
+        Some(_) => challenge.text(name).map(Some),
         None => Some(None),
     };
-    let says = |name, wanted: &str| {
-        written
-            .text(name)
-            .is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+    let is = |name, expected: &str| {
+        let value = challenge.text(name);
+        value.is_some_and(|value| value.eq_ignore_ascii_case(expected))
     };
     let qop = match optional("qop")? {
         None => None,
@@ -190,15 +188,15 @@ fn parse_digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
     };
     Some(WwwAuthenticateHeader {
         domain: None,
-        // Missing only in broken challenges; curl takes it for an empty one.
+        // Missing only in broken challenges, which curl reads as an empty realm.
         realm: optional("realm")?.unwrap_or_default().to_owned(),
-        nonce: written.text("nonce")?.to_owned(),
+        nonce: challenge.text("nonce")?.to_owned(),
         opaque: optional("opaque")?.map(str::to_owned),
-        stale: says("stale", "true"),
+        stale: is("stale", "true"),
         algorithm: parse_algorithm(optional("algorithm")?.unwrap_or("MD5"))?,
         qop,
-        userhash: says("userhash", "true"),
-        charset: if says("charset", "UTF-8") {
+        userhash: is("userhash", "true"),
+        charset: if is("charset", "UTF-8") {
             Charset::UTF8
         } else {
             Charset::ASCII
@@ -207,7 +205,7 @@ fn parse_digest(written: &ParsedChallenge) -> Option<WwwAuthenticateHeader> {
     })
 }
 
-/// Plain authentication is enough; the body's digest is sent where nothing else is offered.
+/// Plain `auth` is enough; `auth-int` is used where nothing else is offered.
 fn parse_qop(list: &str) -> Option<Qop> {
     let offers = |name: &str| {
         list.split(',')
@@ -222,10 +220,10 @@ fn parse_qop(list: &str) -> Option<Qop> {
 
 fn parse_algorithm(name: &str) -> Option<Algorithm> {
     let upper = name.to_ascii_uppercase();
-    let known = upper
+    let session = upper
         .strip_suffix("-SESS")
-        .map(|front| format!("{front}-sess"));
-    Algorithm::from_str(known.as_ref().unwrap_or(&upper)).ok()
+        .map(|base| format!("{base}-sess"));
+    Algorithm::from_str(session.as_ref().unwrap_or(&upper)).ok()
 }
 
 fn displayed_realm(realm: &[u8]) -> String {
@@ -249,7 +247,7 @@ mod tests {
         }
     }
 
-    fn chosen(fields: &[&str]) -> Option<ChosenChallenge> {
+    fn choose(fields: &[&str]) -> Option<ChosenChallenge> {
         let mut challenges = AuthChallenges::default();
         fields
             .iter()
@@ -257,68 +255,62 @@ mod tests {
         challenges.choose()
     }
 
-    fn header_text(shown: &Authorization) -> String {
-        String::from_utf8(shown.value.as_bytes().to_vec()).unwrap()
+    fn header_text(authorization: &Authorization) -> String {
+        String::from_utf8(authorization.value.as_bytes().to_vec()).unwrap()
     }
 
     #[test]
-    fn digest_is_preferred_and_its_nonce_counted() {
+    fn digest_is_preferred_and_the_uses_of_its_nonce_are_counted() {
         let login = login("Mufasa", "Circle of Life");
-        let mut wanted = chosen(&[
+        let mut challenge = choose(&[
             "Basic realm=\"first\"",
             "digest realm=\"second\", qop=\"auth\", nonce=\"abc\", algorithm=sha-256",
         ])
         .unwrap();
-        let first = wanted.respond(&login, "GET", "/dir").unwrap();
-        let second = wanted.respond(&login, "GET", "/dir").unwrap();
+        let first = challenge.respond(&login, "GET", "/dir").unwrap();
+        let second = challenge.respond(&login, "GET", "/dir").unwrap();
         assert_eq!(first.nonce.as_deref(), Some("abc"));
+        let (first, second) = (header_text(&first), header_text(&second));
         assert!(
-            header_text(&first).starts_with("Digest ")
-                && header_text(&first).contains("nc=00000001"),
-            "{}",
-            header_text(&first)
+            first.starts_with("Digest ") && first.contains("nc=00000001"),
+            "{first}"
         );
-        assert!(
-            header_text(&second).contains("nc=00000002"),
-            "{}",
-            header_text(&second)
-        );
+        assert!(second.contains("nc=00000002"), "{second}");
     }
 
     #[test]
-    fn the_first_digest_that_can_be_answered_is() {
+    fn the_first_supported_digest_is_answered() {
         let challenge =
             |algorithm| format!("Digest realm=\"r\", nonce=\"{algorithm}\", algorithm={algorithm}");
         let fields = ["SHA-3", "SHA-256", "MD5"].map(challenge);
-        let answer = chosen(&fields.each_ref().map(String::as_str))
-            .unwrap()
-            .respond(&login("u", "p"), "GET", "/");
-        assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
+        let answered_nonce = |fields: &[&str]| {
+            let response = choose(fields)?.respond(&login("u", "p"), "GET", "/");
+            response?.nonce
+        };
+        let separate = answered_nonce(&fields.each_ref().map(String::as_str));
+        assert_eq!(separate.as_deref(), Some("SHA-256"));
         // All in one field, as proxies write them.
-        let answer = chosen(&[&fields.join(", ")])
-            .unwrap()
-            .respond(&login("u", "p"), "GET", "/");
-        assert_eq!(answer.unwrap().nonce.as_deref(), Some("SHA-256"));
+        let joined = answered_nonce(&[&fields.join(", ")]);
+        assert_eq!(joined.as_deref(), Some("SHA-256"));
         assert!(
-            chosen(&["Digest realm=\"r\", nonce=\"n\", qop=\"other\""]).is_none(),
-            "a quality that is not known cannot be given"
+            choose(&["Digest realm=\"r\", nonce=\"n\", qop=\"other\""]).is_none(),
+            "an unknown qop cannot be given"
         );
-        assert!(chosen(&["Digest realm=\"r\""]).is_none(), "without a nonce");
+        assert!(choose(&["Digest realm=\"r\""]).is_none(), "without a nonce");
     }
 
     #[test]
-    fn a_realm_in_utf8_is_answered_and_given_back() {
-        let mut wanted =
-            chosen(&["Digest realm=\"Прокси-сервер организации\", qop=\"auth\", nonce=\"x\""])
+    fn a_realm_in_utf8_is_sent_back() {
+        let mut challenge =
+            choose(&["Digest realm=\"Прокси-сервер организации\", qop=\"auth\", nonce=\"x\""])
                 .unwrap();
-        let shown = wanted
-            .respond(&login("u", "p"), "CONNECT", "h:443")
-            .unwrap();
-        assert!(header_text(&shown).contains("realm=\"Прокси-сервер организации\""));
+        let response = challenge.respond(&login("u", "p"), "CONNECT", "h:443");
+        let header = header_text(&response.unwrap());
+        assert!(header.contains("realm=\"Прокси-сервер организации\""));
     }
 
     #[test]
-    fn what_nobody_speaks_gives_no_answer_but_a_realm() {
+    fn an_unsupported_scheme_has_a_realm_and_no_response() {
         let mut challenges = AuthChallenges::default();
         challenges.add(b"Negotiate realm=\"c\x07orp\"");
         assert_eq!(challenges.realm().as_deref(), Some("corp"));
@@ -326,7 +318,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is challenged and whoever answers: no panic, and no line of its own in the request.
+        /// No challenge and no login cause a panic, or a line break in the request.
         #[test]
         fn no_challenge_makes_it_panic(
             field in ".{0,60}",
@@ -336,11 +328,10 @@ mod tests {
         ) {
             let login = login(&user, &password);
             for field in [field.clone(), format!("Digest {field}"), format!("Digest realm=\"{realm}\", nonce=\"{field}\"{qop}")] {
-                let mut challenges = AuthChallenges::default();
-                challenges.add(field.as_bytes());
-                let shown = challenges.choose().and_then(|mut wanted| wanted.respond(&login, "CONNECT", "h:443"));
-                if let Some(shown) = shown {
-                    prop_assert!(!shown.value.as_bytes().iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+                let response = choose(&[&field]).and_then(|mut challenge| challenge.respond(&login, "CONNECT", "h:443"));
+                if let Some(response) = response {
+                    let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
+                    prop_assert!(!response.value.as_bytes().iter().any(is_break));
                 }
             }
         }

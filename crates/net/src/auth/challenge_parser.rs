@@ -1,29 +1,29 @@
-//! Reads challenges as they are written (RFC 9110 11.6.1): schemes with parameters, several to a field, commas between both.
+//! Parses challenges (RFC 9110 11.6.1): schemes with parameters, several in a field, with commas between both.
 //!
-//! All of it comes from a peer, and much of it from odd ones, so nothing is refused as a whole: what cannot be understood is
-//! passed over up to the next comma. It works on bytes, since a realm may be in any charset; every byte is looked at a
-//! bounded number of times.
+//! Peers send much that is malformed, so the parser refuses no field as a whole: it skips what it cannot read up to the next
+//! comma. It reads bytes, since a realm may be in any charset, and looks at every byte a bounded number of times.
 
-/// The longest field that is read, in bytes.
+/// The longest header field that is read, in bytes.
 const MAX_HEADER: usize = 8 * 1024;
 
 /// One challenge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ParsedChallenge {
-    /// The scheme, in lower case.
+    /// In lower case.
     pub(super) scheme: String,
-    /// Parameters in order, names in lower case, values without quotes.
+    /// In order; names in lower case, values without quotes.
     parameters: Vec<(String, Vec<u8>)>,
 }
 
 impl ParsedChallenge {
-    /// A parameter's value, the first of its name.
+    /// The value of the first parameter of this name.
     pub(super) fn bytes(&self, name: &str) -> Option<&[u8]> {
-        let mut named = self.parameters.iter().filter(|(known, _)| known == name);
-        named.next().map(|(_, value)| value.as_slice())
+        let mut parameters = self.parameters.iter();
+        let (_, value) = parameters.find(|(known, _)| known == name)?;
+        Some(value)
     }
 
-    /// The same as text; `None` also for what is no UTF-8, since that could not be given back as it came.
+    /// The same as text; `None` also for bytes that are not UTF-8, since they could not be sent back unchanged.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         std::str::from_utf8(self.bytes(name)?).ok()
     }
@@ -32,18 +32,18 @@ impl ParsedChallenge {
 /// The challenges of one field, in order.
 pub(super) fn parse_challenges(field: &[u8]) -> Vec<ParsedChallenge> {
     let mut found: Vec<ParsedChallenge> = Vec::new();
-    let mut at = ChallengeCursor(field.get(..MAX_HEADER).unwrap_or(field));
+    let mut cursor = ChallengeCursor(field.get(..MAX_HEADER).unwrap_or(field));
     loop {
-        at.skip(|byte| byte == b',' || is_blank(byte));
-        if at.0.is_empty() {
+        cursor.skip(|byte| byte == b',' || is_blank(byte));
+        if cursor.0.is_empty() {
             return found;
         }
-        let token = at.take(is_token);
+        let token = cursor.take(is_token);
         if token.is_empty() {
-            at.skip_item();
+            cursor.skip_item();
             continue;
         }
-        if let Some(value) = at.value() {
+        if let Some(value) = cursor.value() {
             if let Some(challenge) = found.last_mut() {
                 challenge.parameters.push((lower(token), value));
             }
@@ -53,26 +53,26 @@ pub(super) fn parse_challenges(field: &[u8]) -> Vec<ParsedChallenge> {
             scheme: lower(token),
             ..ParsedChallenge::default()
         });
-        at.skip_token68();
+        cursor.skip_token68();
     }
 }
 
-/// What is left to read.
+/// The rest of a field.
 struct ChallengeCursor<'a>(&'a [u8]);
 
 impl<'a> ChallengeCursor<'a> {
-    fn take(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
-        let length = self.0.iter().take_while(|byte| wanted(**byte)).count();
+    fn take(&mut self, is_taken: impl Fn(u8) -> bool) -> &'a [u8] {
+        let length = self.0.iter().take_while(|byte| is_taken(**byte)).count();
         let (taken, rest) = self.0.split_at(length);
         self.0 = rest;
         taken
     }
 
-    fn skip(&mut self, unwanted: impl Fn(u8) -> bool) {
-        self.take(unwanted);
+    fn skip(&mut self, is_skipped: impl Fn(u8) -> bool) {
+        self.take(is_skipped);
     }
 
-    /// To the next comma, past what is in quotes.
+    /// Skips to the next comma outside of quotes.
     fn skip_item(&mut self) {
         while let Some((byte, rest)) = self.0.split_first() {
             match byte {
@@ -83,7 +83,7 @@ impl<'a> ChallengeCursor<'a> {
         }
     }
 
-    /// `= value` if that is what follows; blanks around the sign are bad and common.
+    /// Reads `= value`, if that follows. Blanks around the sign are invalid and common.
     fn value(&mut self) -> Option<Vec<u8>> {
         let mut ahead = ChallengeCursor(self.0);
         ahead.skip(is_blank);
@@ -92,7 +92,7 @@ impl<'a> ChallengeCursor<'a> {
         let value = if ahead.0.starts_with(b"\"") {
             ahead.quoted()
         } else {
-            // More than a token is taken: nonces come unquoted with signs that tokens do not have.
+            // More than a token is accepted: some nonces are unquoted and have characters that tokens do not have.
             ahead
                 .take(|byte| byte != b',' && !is_blank(byte))
                 .to_owned()
@@ -101,14 +101,14 @@ impl<'a> ChallengeCursor<'a> {
         Some(value)
     }
 
-    /// What is in quotes, backslashes undone. Quotes that are never closed reach to the end.
+    /// Reads a quoted string and undoes its escapes. One that is never closed reaches to the end.
     fn quoted(&mut self) -> Vec<u8> {
         let mut value = Vec::new();
         let mut bytes = self.0.iter().enumerate().skip(1);
-        while let Some((at, byte)) = bytes.next() {
+        while let Some((index, byte)) = bytes.next() {
             match byte {
                 b'"' => {
-                    self.0 = &self.0[at + 1..];
+                    self.0 = &self.0[index + 1..];
                     return value;
                 }
                 b'\\' => value.extend(bytes.next().map(|(_, byte)| *byte)),
@@ -119,7 +119,7 @@ impl<'a> ChallengeCursor<'a> {
         value
     }
 
-    /// What some schemes have in place of parameters: `Negotiate YII=`. It stands alone up to the comma.
+    /// Skips the one token that some schemes have in place of parameters (`Negotiate YII=`), up to the comma.
     fn skip_token68(&mut self) {
         let mut ahead = ChallengeCursor(self.0);
         ahead.skip(is_blank);
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(field: &str) -> Vec<(String, Vec<(String, String)>)> {
+    fn parsed(field: &str) -> Vec<(String, Vec<(String, String)>)> {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let challenge = |found: ParsedChallenge| {
+        let to_text = |found: ParsedChallenge| {
             let parameters = found.parameters.into_iter();
             (
                 found.scheme,
@@ -163,25 +163,25 @@ mod tests {
         };
         parse_challenges(field.as_bytes())
             .into_iter()
-            .map(challenge)
+            .map(to_text)
             .collect()
     }
 
-    fn written(scheme: &str, parameters: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
+    fn challenge(scheme: &str, parameters: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         (scheme.to_owned(), parameters.iter().map(pair).collect())
     }
 
     #[test]
-    fn several_challenges_in_a_field_are_told_apart() {
-        // RFC 9110 11.6.1's example, and a scheme without parameters between two with.
+    fn a_field_may_hold_several_challenges() {
+        // The example of RFC 9110 11.6.1.
         assert_eq!(
-            read(
+            parsed(
                 "Basic realm=\"simple\", Newauth realm=\"apps\", type=1, title=\"Login to \\\"apps\\\"\""
             ),
             [
-                written("basic", &[("realm", "simple")]),
-                written(
+                challenge("basic", &[("realm", "simple")]),
+                challenge(
                     "newauth",
                     &[
                         ("realm", "apps"),
@@ -192,13 +192,13 @@ mod tests {
             ]
         );
         assert_eq!(
-            read(
+            parsed(
                 "Negotiate YII=, NTLM,, ,DIGEST Realm=\"a, Basic b=c\" , nonce = a+/=,qop=\"auth,auth-int\""
             ),
             [
-                written("negotiate", &[]),
-                written("ntlm", &[]),
-                written(
+                challenge("negotiate", &[]),
+                challenge("ntlm", &[]),
+                challenge(
                     "digest",
                     &[
                         ("realm", "a, Basic b=c"),
@@ -211,18 +211,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_broken_is_passed_over() {
+    fn malformed_parts_are_skipped() {
         assert_eq!(
-            read("=x, \"a, b\", Basic realm=\"open, end"),
-            [written("basic", &[("realm", "open, end")])]
+            parsed("=x, \"a, b\", Basic realm=\"open, end"),
+            [challenge("basic", &[("realm", "open, end")])]
         );
         assert_eq!(
-            read("realm=\"of no scheme\", Basic"),
-            [written("basic", &[])]
+            parsed("realm=\"of no scheme\", Basic"),
+            [challenge("basic", &[])]
         );
         assert_eq!(
-            read("Digest realm=\"Прокси\""),
-            [written("digest", &[("realm", "Прокси")])]
+            parsed("Digest realm=\"Прокси\""),
+            [challenge("digest", &[("realm", "Прокси")])]
         );
         let latin = parse_challenges(b"Basic realm=\"caf\xe9\"");
         assert_eq!(latin[0].bytes("realm"), Some(&b"caf\xe9"[..]));
@@ -231,13 +231,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_field_makes_it_panic_or_stay(field: Vec<u8>) {
+        fn no_field_makes_it_panic_or_hang(field: Vec<u8>) {
             parse_challenges(&field);
         }
 
-        /// Parts that matter to the reader, in any order.
         #[test]
-        fn nor_does_one_made_of_what_it_looks_for(
+        fn no_field_of_meaningful_parts_makes_it_panic_or_hang(
             parts in proptest::collection::vec(
                 prop::sample::select(vec!["Digest", "basic", "realm", "nonce", "=", "\"", "\\", ",", " ", "\t", "é", "Я", "a68=="]),
                 0..40,
@@ -247,7 +246,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_quoted_comes_back(value in ".{0,40}") {
+        fn a_quoted_value_is_read_back(value in ".{0,40}") {
             let quoted = value.replace('\\', "\\\\").replace('"', "\\\"");
             let found = parse_challenges(format!("Digest realm=\"{quoted}\", nonce=\"n\"").as_bytes());
             prop_assert_eq!(found.len(), 1);

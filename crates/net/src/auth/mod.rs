@@ -1,4 +1,4 @@
-//! Who we are to an origin or a proxy: credentials and the answers to their challenges (RFC 9110 11).
+//! Credentials, and the answers to the challenges of origins and proxies (RFC 9110 11).
 
 mod auth_cache;
 mod challenge;
@@ -31,32 +31,28 @@ pub struct Login {
 }
 
 impl Login {
-    /// Basic (RFC 7617), in UTF-8.
-    #[must_use]
+    /// The value of a Basic Authorization field (RFC 7617), in UTF-8.
     pub(crate) fn basic_header(&self) -> String {
-        format!(
-            "Basic {}",
-            STANDARD.encode(format!("{}:{}", self.user, self.password.expose()))
-        )
+        let credentials = format!("{}:{}", self.user, self.password.expose());
+        format!("Basic {}", STANDARD.encode(credentials))
     }
 }
 
-/// What a user gave to authenticate with.
+/// The credentials that a user gave for origins.
 #[derive(Debug, Clone, Default)]
 pub struct UserCredentials {
-    /// For the origin of the URL that was given, and no other.
+    /// For the origin of the URL that the user gave, and no other.
     pub login: Option<Login>,
-    /// The same, as a token (RFC 6750).
+    /// A token for the same origin (RFC 6750).
     pub bearer: Option<Secret>,
-    /// By host name, for every host named in it, wherever a redirect leads; its default is for the given origin alone.
+    /// Logins by host name: for every host that it names, wherever a redirect leads. Its default is for the user's origin alone.
     pub netrc: Option<Netrc>,
 }
 
-/// Answers origins' challenges, and remembers them so that the next request need not be challenged.
+/// Chooses the credentials of requests to origins, and remembers challenges so that the next request need not be challenged.
 #[derive(Debug, Default)]
 pub(crate) struct Authenticator {
     credentials: UserCredentials,
-    /// What each origin last wanted to see.
     cache: AuthCache,
 }
 
@@ -68,10 +64,10 @@ impl Authenticator {
         }
     }
 
-    /// What a request shows, if there is any. `given` is the URL that the user gave: its origin alone gets the
-    /// credentials that were not said to be for a host.
-    pub(crate) fn authorize(&self, url: &Url, given: &Url) -> Option<Authorization> {
-        if let Some(token) = self.bearer(url, given) {
+    /// The credentials for a request, if there are any. `user_url` is the URL that the user gave: credentials that name no host
+    /// are for its origin alone.
+    pub(crate) fn authorize(&self, url: &Url, user_url: &Url) -> Option<Authorization> {
+        if let Some(token) = self.bearer(url, user_url) {
             let value = sensitive_header(&format!("Bearer {}", token.expose()))?;
             return Some(Authorization {
                 value,
@@ -79,60 +75,63 @@ impl Authenticator {
                 is_first_use: true,
             });
         }
-        let login = self.login(url, given)?;
-        let peer = url.origin().ascii_serialization();
-        let known = self
-            .cache
-            .authorize(&peer, &login, ("GET", origin_form(url)));
-        // Basic goes ahead, as with curl: there are origins that say 404 to strangers and never ask who they are.
-        known.or_else(|| Authorization::basic(&login))
+        let login = self.login(url, user_url)?;
+        let origin = url.origin().ascii_serialization();
+        let target = origin_form(url);
+        let authorization = self.cache.authorize(&origin, &login, "GET", target);
+        // Basic is sent without a challenge, as curl does: some origins answer 404 to strangers and never challenge them.
+        authorization.or_else(|| Authorization::basic(&login))
     }
 
-    /// An origin answered 401 to a request that carried `shown`: whether showing something else is worth a try.
+    /// An origin answered 401 to a request that carried `refused`. Remembers the challenge; returns whether another try makes
+    /// sense.
     pub(crate) fn record_challenge(
         &self,
         url: &Url,
-        given: &Url,
+        user_url: &Url,
         challenges: &AuthChallenges,
-        shown: Option<&Authorization>,
+        refused: Option<&Authorization>,
     ) -> bool {
-        let has_login = self.bearer(url, given).is_none() && self.login(url, given).is_some();
-        let peer = url.origin().ascii_serialization();
-        has_login && self.cache.record_refusal(&peer, challenges, shown)
+        let has_login = self.bearer(url, user_url).is_none() && self.login(url, user_url).is_some();
+        let origin = url.origin().ascii_serialization();
+        has_login && self.cache.record_refusal(&origin, challenges, refused)
     }
 
-    fn bearer(&self, url: &Url, given: &Url) -> Option<&Secret> {
+    fn bearer(&self, url: &Url, user_url: &Url) -> Option<&Secret> {
         let token = self.credentials.bearer.as_ref();
-        token.filter(|_| CredentialScope::for_url(url, given) == CredentialScope::UserOrigin)
+        token.filter(|_| CredentialScope::for_url(url, user_url) == CredentialScope::UserOrigin)
     }
 
-    fn login(&self, url: &Url, given: &Url) -> Option<Login> {
+    fn login(&self, url: &Url, user_url: &Url) -> Option<Login> {
         let netrc = self.credentials.netrc.as_ref();
-        let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-        let written = |url: &Url| Login {
-            user: decode(url.username()),
-            password: Secret::new(decode(url.password().unwrap_or_default())),
-        };
-        if CredentialScope::for_url(url, given) == CredentialScope::Other {
-            // Redirects and links are stripped of theirs: what is here stands in a document, for this very host.
-            if !url.username().is_empty() {
-                return Some(written(url));
+        match CredentialScope::for_url(url, user_url) {
+            // Logins in the URLs of redirects and links are removed before. One that is left comes from a document of the user's,
+            // and is for this very host. Of a netrc, only a host that it names gets its login.
+            CredentialScope::Other => {
+                login_in(url).or_else(|| netrc?.login_by_name(url.host_str()?))
             }
-            // The hosts named in a netrc are; its default is whom the user meant to ask, and no other.
-            return netrc?.login_by_name(url.host_str()?);
+            CredentialScope::UserOrigin => login_in(user_url)
+                .or_else(|| self.credentials.login.clone())
+                .or_else(|| netrc?.login(url.host_str()?)),
         }
-        if !given.username().is_empty() {
-            return Some(written(given));
-        }
-        if let Some(login) = &self.credentials.login {
-            return Some(login.clone());
-        }
-        netrc?.login(url.host_str()?)
     }
 }
 
-/// A header that is never shown in a log. Beyond ASCII it is UTF-8; `None` for what would break the line.
-pub(crate) fn sensitive_header(text: &str) -> Option<HeaderValue> {
+/// The login in a URL.
+fn login_in(url: &Url) -> Option<Login> {
+    if url.username().is_empty() {
+        return None;
+    }
+    let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some(Login {
+        user: decode(url.username()),
+        password: Secret::new(decode(url.password().unwrap_or_default())),
+    })
+}
+
+/// A header value that is marked as sensitive, so that no log shows it. Text beyond ASCII is sent as UTF-8; `None` for control
+/// characters.
+fn sensitive_header(text: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_bytes(text.as_bytes()).ok()?;
     value.set_sensitive(true);
     Some(value)

@@ -13,7 +13,7 @@ use crate::http1::{Http1Body, Http1Connection};
 use crate::read_timeout::ReadTimeout;
 use crate::request::{RouteKey, RoutedRequest};
 use crate::request_head::build_request;
-use crate::response::ResponseBody;
+use crate::response::FetchBody;
 
 /// A connection that can take a request.
 pub(super) struct ReadyConnection {
@@ -105,7 +105,7 @@ impl Client {
             .into_parts();
         stats.timings.first_byte = started.elapsed();
         connection.read_timeout.reset();
-        let body = ResponseBody::Http1(Http1Body {
+        let body = FetchBody::Http1(Http1Body {
             incoming,
             connection,
             route,

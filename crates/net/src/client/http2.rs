@@ -17,7 +17,7 @@ use crate::http2::{
 use crate::read_timeout::ReadTimeout;
 use crate::request::{RouteKey, RoutedRequest};
 use crate::request_head::{build_request, to_http2};
-use crate::response::ResponseBody;
+use crate::response::FetchBody;
 
 /// What came of making a connection.
 enum ConnectOutcome {
@@ -67,7 +67,7 @@ impl Client {
             let error = match Http2Body::send(lease, head, read_timeout).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
-                    let body = ResponseBody::Http2(body);
+                    let body = FetchBody::Http2(body);
                     let mut response = stats.into_response(request, head, body, authorized);
                     response.timings.first_byte = started.elapsed();
                     if !config.http_version.keeps_http2(response.timings.first_byte) {

@@ -26,7 +26,7 @@ use crate::proxy::Proxy;
 use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_head::RequestAuthorizations;
 use crate::request_target::{absolute_form, without_credentials};
-use crate::response::{FetchResponse, RequestTimings, ResponseBody};
+use crate::response::{FetchBody, FetchResponse, RequestTimings};
 use crate::tls::{TlsConfigError, TlsPeer};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
@@ -102,11 +102,7 @@ impl Client {
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
-            let response = match request {
-                Ok(request) => self.fetch_with_auth(&request).await,
-                Err(error) => Err(error),
-            };
-            let response = response.map_err(|e| e.with_range(fetch.range.clone()))?;
+            let response = self.fetch_with_auth(&request?).await?;
             if !is_redirect(response.status) {
                 return Ok(FetchResponse {
                     redirected: hops > 0,
@@ -174,7 +170,7 @@ impl Client {
     ) -> Result<FetchResponse, Error> {
         match request.absolute_form_proxy() {
             Some(proxy) if response.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
-                Connector::proxy_auth_error((proxy, &response.headers), true, request.url),
+                Connector::proxy_auth_error(proxy, &response.headers, true, request.url),
             ),
             Some(proxy) if is_proxy_generated(response.status, &response.headers) => {
                 let refused = Kind::ProxyRefused(Some(response.status));
@@ -233,7 +229,7 @@ impl Client {
             let login = proxy.login.as_ref()?;
             let target = absolute_form(request.url);
             let cache = self.state.connector.proxy_auth();
-            cache.authorize(&proxy.auth_key(), login, ("GET", target.as_str()))
+            cache.authorize(&proxy.auth_key(), login, "GET", target.as_str())
         };
         let authenticator = &self.state.authenticator;
         RequestAuthorizations {
@@ -272,7 +268,7 @@ impl ConnectStats {
         self,
         request: &RoutedRequest<'_>,
         head: Parts,
-        body: ResponseBody,
+        body: FetchBody,
         authorized: bool,
     ) -> FetchResponse {
         FetchResponse {

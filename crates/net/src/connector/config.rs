@@ -8,26 +8,26 @@ use crate::target::AddressFamily;
 /// Settings of a [`Connector`](super::Connector).
 #[derive(Debug, Clone)]
 pub struct ConnectorConfig {
-    /// The longest that the whole way may take: name, TCP, proxy and TLS.
+    /// The longest that making a stream may take: name, TCP, proxies and TLS together.
     pub connect_timeout: Duration,
     /// Which addresses may be used.
     pub address_family: AddressFamily,
-    /// Addresses told beforehand (`--resolve`): these names are not looked up.
+    /// Addresses that the user gave (`--resolve`). These names are not looked up.
     pub pinned_addresses: Vec<PinnedAddress>,
-    /// Who looks up the others.
+    /// Which resolver looks up the other names.
     pub resolver: ResolverChoice,
-    /// Name servers to ask in place of the system's, by our own resolver and with nobody asked instead of them. Names that mean
-    /// something on this machine alone are still the system's.
+    /// Name servers for the built-in resolver, in place of the system's. Then no other server is asked. Names that mean something
+    /// on this machine alone still go to the system's resolver.
     pub dns_servers: Vec<SocketAddr>,
     /// Bytes a second that all streams together may read.
     pub rate_limit: Option<u64>,
-    /// A connection without traffic is probed after this long, so that a peer that is gone is noticed; `None` is never.
+    /// A connection without traffic is probed after this time, so that a peer that is gone is noticed; `None` never probes.
     pub keepalive: Option<Duration>,
 }
 
 impl Default for ConnectorConfig {
     fn default() -> Self {
-        // A lost SYN is sent again after 1, 3 and 7 seconds; by 15 a host that lives has answered.
+        // A lost SYN is sent again after 1, 3 and 7 seconds; a host that is up has answered by 15.
         Self {
             connect_timeout: Duration::from_secs(15),
             address_family: AddressFamily::default(),
@@ -40,25 +40,25 @@ impl Default for ConnectorConfig {
     }
 }
 
-/// Who looks names up.
+/// Which resolver looks up names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResolverChoice {
-    /// Our own, where it answers as the system would; else the system's.
+    /// The built-in one where it gives the same addresses as the system's; else the system's.
     #[default]
     Auto,
-    /// The system's.
+    /// The system's, which blocks a thread for each name.
     System,
-    /// Our own, whatever else the system is set up to ask.
+    /// The built-in one, also where the system is configured to ask other sources than name servers.
     BuiltIn,
 }
 
-/// An address told beforehand for a name and port.
+/// Addresses for a name and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinnedAddress {
     /// The name.
     pub host: String,
-    /// The port that it holds for.
+    /// The port that the addresses are for.
     pub port: u16,
-    /// Its addresses.
+    /// The addresses, in the order in which they are tried.
     pub addresses: Vec<IpAddr>,
 }

@@ -1,8 +1,8 @@
-//! CONNECT through an HTTP proxy (RFC 9110 9.3.6), not one byte after the answer lost.
+//! CONNECT through an HTTP proxy (RFC 9110 9.3.6).
 //!
-//! Written here rather than taken from hyper's client because the bytes that follow the proxy's 200 in the same packet
-//! (an SSH banner, say) must come first in the stream, and because a 407 may be answered on the same connection or a new
-//! one.
+//! This is not hyper's client for two reasons: bytes that follow the proxy's 200 in the same packet (an SSH banner, say) must
+//! come first in the stream, and hyper-util's tunnel loses them (hyper#4095); and a 407 is answered on the same connection where
+//! the proxy keeps it open, else on a new one.
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -16,225 +16,241 @@ use crate::target::Target;
 use crate::transport::TransportStream;
 use crate::transport::tls_error::is_certificate_refused;
 
-/// The longest head that a proxy may send, in bytes.
+/// The longest response head of a proxy, in bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// The longest of a proxy's words that are repeated, in characters.
+/// The longest reason of a proxy that an error repeats, in characters.
 const MAX_REASON: usize = 120;
 
-/// How many heads below 200 are skipped.
+/// How many 1xx heads are skipped.
 const MAX_INTERIM: usize = 16;
 
-/// The head of a proxy's answer.
+const METHOD: &str = "CONNECT";
+
+/// A tunnel through a proxy to a target, which may be the next proxy.
+pub(super) struct HttpTunnel<'a> {
+    pub(super) target: &'a Target,
+    pub(super) proxy: &'a Proxy,
+    /// The challenges that proxies sent before.
+    pub(super) auth_cache: &'a AuthCache,
+    /// The URL that errors name.
+    pub(super) url: &'a Url,
+}
+
+/// The head of a proxy's response.
 struct ProxyResponseHead {
     status: StatusCode,
     challenges: AuthChallenges,
-    /// Whether the connection can carry another request: nothing is left of this answer.
+    /// Whether the connection can carry another request: this response has no body.
     is_reusable: bool,
-    /// What followed the head in the same read.
+    /// Bytes that followed the head in the same read.
     trailing: Bytes,
-    /// What the proxy says besides the status.
     reason: Option<ProxyReason>,
 }
 
-/// The words of a proxy that refuses: those of its status line, if they are its own, or squid's name for the reason.
+/// Why a proxy refuses, in its own words: the reason of its status line if it is not the standard one, or squid's error name.
 #[derive(Debug, thiserror::Error)]
 #[error("it says {0:?}")]
 struct ProxyReason(String);
 
-/// What it asks for was not shown.
+/// The proxy has not seen the credentials that it asks for.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "it asked when the request had been sent, which cannot be sent twice; the next one will show them"
 )]
 struct LateProxyChallenge;
 
-/// Asks a proxy to connect to a target; answers a 407, and one that says that its nonce was used up, with the proxy's login, on a new
-/// connection if need be. Nothing of the login is shown before the proxy has said how it wants to see it, so that one with Digest never
-/// gets the password; `sessions` remembers that for later tunnels.
-pub(super) async fn open_tunnel<F>(
-    mut stream: TransportStream,
-    (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
-    (url, again): (&Url, impl Fn() -> F),
-) -> Result<TransportStream, Error>
-where
-    F: Future<Output = Result<TransportStream, Error>>,
-{
-    let shown = (proxy.login.as_ref()).and_then(|login| {
-        let what = ("CONNECT", &*target.to_string());
-        sessions.authorize(&proxy.auth_key(), login, what)
-    });
-    let head = send_connect(&mut stream, (target, proxy), shown.as_ref(), url).await?;
-    if head.status != StatusCode::PROXY_AUTHENTICATION_REQUIRED || proxy.login.is_none() {
-        return finish(stream, head, url);
+impl HttpTunnel<'_> {
+    /// Opens the tunnel over a stream to the proxy; `reconnect` makes another one. A 407 is answered with the proxy's login, also
+    /// one that says that a nonce is stale. The login is not sent before the proxy has said how it wants it, so that a proxy with
+    /// Digest never gets the password; the cache remembers that for later tunnels.
+    pub(super) async fn open<F>(
+        &self,
+        mut stream: TransportStream,
+        reconnect: impl Fn() -> F,
+    ) -> Result<TransportStream, Error>
+    where
+        F: Future<Output = Result<TransportStream, Error>>,
+    {
+        let login = self.proxy.login.as_ref();
+        let authorization = login.and_then(|login| {
+            let (key, target) = (self.proxy.auth_key(), self.target.to_string());
+            self.auth_cache.authorize(&key, login, METHOD, &target)
+        });
+        let head = self
+            .send_connect(&mut stream, authorization.as_ref())
+            .await?;
+        if head.status != StatusCode::PROXY_AUTHENTICATION_REQUIRED || login.is_none() {
+            return self.finish(stream, head);
+        }
+        // Boxed: few tunnels need it, and each would have room for it.
+        Box::pin(self.authenticate(stream, head, authorization, reconnect)).await
     }
-    // Apart: each tunnel would make room for what few of them need.
-    Box::pin(authenticate(
-        (stream, head, shown),
-        (target, proxy, sessions),
-        (url, again),
-    ))
-    .await
-}
 
-/// Shows a proxy that answered 407 what it asks for, as often as that is worth a try.
-async fn authenticate<F>(
-    (mut stream, mut head, mut shown): (TransportStream, ProxyResponseHead, Option<Authorization>),
-    (target, proxy, sessions): (&Target, &Proxy, &AuthCache),
-    (url, again): (&Url, impl Fn() -> F),
-) -> Result<TransportStream, Error>
-where
-    F: Future<Output = Result<TransportStream, Error>>,
-{
-    let (peer, target_text) = (proxy.auth_key(), target.to_string());
-    let what = ("CONNECT", &*target_text);
-    for _ in 1..MAX_AUTH_ATTEMPTS {
-        let is_asked = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
-        let refused = (&head.challenges, shown.as_ref());
-        let next = proxy.login.as_ref().filter(|_| is_asked);
-        let next = next.and_then(|login| sessions.retry(&peer, refused, (login, what)));
-        let Some(next) = next else {
-            break;
-        };
-        let kept = match head.is_reusable {
-            true => send_connect(&mut stream, (target, proxy), Some(&next), url).await,
-            false => Err(Error::new(Kind::Closed, url)),
-        };
-        head = match kept {
-            // It was closed after all: by the 407's own word, or without one.
-            Err(error) if *error.kind() == Kind::Closed => {
-                stream = again().await?;
-                send_connect(&mut stream, (target, proxy), Some(&next), url).await?
+    /// Answers a 407, as often as that makes sense. `authorization` is what the refused request carried.
+    async fn authenticate<F>(
+        &self,
+        mut stream: TransportStream,
+        mut head: ProxyResponseHead,
+        mut authorization: Option<Authorization>,
+        reconnect: impl Fn() -> F,
+    ) -> Result<TransportStream, Error>
+    where
+        F: Future<Output = Result<TransportStream, Error>>,
+    {
+        let (key, target) = (self.proxy.auth_key(), self.target.to_string());
+        for _ in 1..MAX_AUTH_ATTEMPTS {
+            let is_challenge = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
+            let login = self.proxy.login.as_ref().filter(|_| is_challenge);
+            let next = login.and_then(|login| {
+                let (challenges, refused) = (&head.challenges, authorization.as_ref());
+                self.auth_cache
+                    .retry(&key, challenges, refused, login, METHOD, &target)
+            });
+            let Some(next) = next else {
+                break;
+            };
+            let response = match head.is_reusable {
+                true => self.send_connect(&mut stream, Some(&next)).await,
+                false => Err(Error::new(Kind::Closed, self.url)),
+            };
+            head = match response {
+                // Also where the proxy closed the connection without saying so in the 407.
+                Err(error) if *error.kind() == Kind::Closed => {
+                    stream = reconnect().await?;
+                    self.send_connect(&mut stream, Some(&next)).await?
+                }
+                response => response?,
+            };
+            authorization = Some(next);
+        }
+        self.finish(stream, head)
+    }
+
+    /// The tunnel, or the error, of a final response.
+    fn finish(
+        &self,
+        stream: TransportStream,
+        head: ProxyResponseHead,
+    ) -> Result<TransportStream, Error> {
+        match head.status {
+            status if status.is_success() && head.trailing.is_empty() => Ok(stream),
+            status if status.is_success() => {
+                Ok(TransportStream::Rewound(head.trailing, Box::new(stream)))
             }
-            answered => answered?,
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                Err(proxy_auth_error(&head.challenges, false, self.url))
+            }
+            status => {
+                let error = Error::new(Kind::ProxyRefused(Some(status)), self.url);
+                Err(match head.reason {
+                    Some(reason) => error.with_source(reason),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    async fn send_connect(
+        &self,
+        stream: &mut TransportStream,
+        authorization: Option<&Authorization>,
+    ) -> Result<ProxyResponseHead, Error> {
+        let io_error = |e: std::io::Error| {
+            // With TLS 1.3 a peer refuses the client certificate when the handshake is over on our side.
+            let kind = match is_certificate_refused(&e) {
+                true => Kind::Tls(TlsProblem::ClientCertificate),
+                false => Kind::Closed,
+            };
+            Error::new(kind, self.url).with_source(e)
         };
-        shown = Some(next);
+        let request = self.request(authorization);
+        stream.write_all(&request).await.map_err(io_error)?;
+        stream.flush().await.map_err(io_error)?;
+        let mut buffer = BytesMut::with_capacity(4096);
+        for _ in 0..MAX_INTERIM {
+            let length = loop {
+                if let Some(length) = end_of_head(&buffer) {
+                    break length;
+                }
+                if buffer.len() >= MAX_HEAD {
+                    return Err(Error::new(Kind::Protocol, self.url));
+                }
+                if stream.read_buf(&mut buffer).await.map_err(io_error)? == 0 {
+                    return Err(Error::new(Kind::Closed, self.url));
+                }
+            };
+            let head = parse_head(&buffer.split_to(length));
+            let head = head.ok_or_else(|| Error::new(Kind::Protocol, self.url))?;
+            if !head.status.is_informational() {
+                return Ok(ProxyResponseHead {
+                    trailing: buffer.freeze(),
+                    ..head
+                });
+            }
+        }
+        Err(Error::new(Kind::Protocol, self.url))
     }
-    finish(stream, head, url)
+
+    fn request(&self, authorization: Option<&Authorization>) -> Vec<u8> {
+        let target = self.target;
+        let mut request = format!("{METHOD} {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+        let mut push_header = |name: &[u8], value: &[u8]| {
+            request.extend_from_slice(name);
+            request.extend_from_slice(b": ");
+            request.extend_from_slice(value);
+            request.extend_from_slice(b"\r\n");
+        };
+        for (name, value) in &self.proxy.headers {
+            push_header(name.as_str().as_bytes(), value.as_bytes());
+        }
+        if let Some(authorization) = authorization {
+            push_header(b"Proxy-Authorization", authorization.value.as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        request
+    }
 }
 
-/// What a proxy's last answer comes to.
-fn finish(
-    stream: TransportStream,
-    head: ProxyResponseHead,
-    url: &Url,
-) -> Result<TransportStream, Error> {
-    match head.status {
-        status if status.is_success() && head.trailing.is_empty() => Ok(stream),
-        status if status.is_success() => {
-            Ok(TransportStream::Rewound(head.trailing, Box::new(stream)))
-        }
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            Err(proxy_auth_error(&head.challenges, false, url))
-        }
-        status => {
-            let error = Error::new(Kind::ProxyRefused(Some(status)), url);
-            Err(match head.reason {
-                Some(said) => error.with_source(said),
-                None => error,
-            })
-        }
-    }
-}
-
-/// The proxy wants to see credentials, or others; or has asked too late.
+/// The error of a final 407: the proxy asks for credentials, or for others, or it asked too late.
 pub(super) fn proxy_auth_error(challenges: &AuthChallenges, is_late: bool, url: &Url) -> Error {
     let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
     match challenges.unsupported() {
-        Some(ways) => error.with_source(ways),
+        Some(unsupported) => error.with_source(unsupported),
         None if is_late => error.with_source(LateProxyChallenge),
         None => error,
     }
 }
 
-async fn send_connect(
-    stream: &mut TransportStream,
-    (target, proxy): (&Target, &Proxy),
-    shown: Option<&Authorization>,
-    url: &Url,
-) -> Result<ProxyResponseHead, Error> {
-    let closed = |e: std::io::Error| {
-        // In TLS 1.3 that is said when the handshake is over on our side.
-        let kind = match is_certificate_refused(&e) {
-            true => Kind::Tls(TlsProblem::ClientCertificate),
-            false => Kind::Closed,
-        };
-        Error::new(kind, url).with_source(e)
-    };
-    let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
-    for (name, value) in &proxy.headers {
-        request.extend_from_slice(name.as_str().as_bytes());
-        request.extend_from_slice(b": ");
-        request.extend_from_slice(value.as_bytes());
-        request.extend_from_slice(b"\r\n");
-    }
-    if let Some(shown) = shown {
-        request.extend_from_slice(b"Proxy-Authorization: ");
-        request.extend_from_slice(shown.value.as_bytes());
-        request.extend_from_slice(b"\r\n");
-    }
-    request.extend_from_slice(b"\r\n");
-    stream.write_all(&request).await.map_err(closed)?;
-    stream.flush().await.map_err(closed)?;
-    let mut buffer = BytesMut::with_capacity(4096);
-    for _ in 0..MAX_INTERIM {
-        let length = loop {
-            if let Some(at) = end_of_head(&buffer) {
-                break at;
-            }
-            if buffer.len() >= MAX_HEAD {
-                return Err(Error::new(Kind::Protocol, url));
-            }
-            if stream.read_buf(&mut buffer).await.map_err(closed)? == 0 {
-                return Err(Error::new(Kind::Closed, url));
-            }
-        };
-        let head = buffer.split_to(length);
-        let head = parse_head(&head).ok_or_else(|| Error::new(Kind::Protocol, url))?;
-        if !head.status.is_informational() {
-            return Ok(ProxyResponseHead {
-                trailing: buffer.freeze(),
-                ..head
-            });
-        }
-    }
-    Err(Error::new(Kind::Protocol, url))
-}
-
-/// Where a head ends: after its empty line. Bare line feeds are taken, as odd proxies write them.
+/// The length of a head with its empty line. Bare line feeds end lines too, as some proxies write them.
 fn end_of_head(buffer: &[u8]) -> Option<usize> {
-    let crlf = buffer
-        .windows(4)
-        .position(|window| window == b"\r\n\r\n")
-        .map(|at| at + 4);
-    let lf = buffer
-        .windows(2)
-        .position(|window| window == b"\n\n")
-        .map(|at| at + 2);
-    match (crlf, lf) {
-        (Some(a), Some(b)) => Some(a.min(b)),
+    let find = |end: &[u8]| {
+        let position = buffer.windows(end.len()).position(|window| window == end);
+        position.map(|position| position + end.len())
+    };
+    match (find(b"\r\n\r\n"), find(b"\n\n")) {
+        (Some(crlf), Some(lf)) => Some(crlf.min(lf)),
         (found, None) | (None, found) => found,
     }
 }
 
-/// Bytes, not text: a realm may be in any charset.
+/// Reads bytes, not text: a realm may be in any charset.
 fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
     let mut lines = head.split(|byte| *byte == b'\n');
-    let first = String::from_utf8_lossy(lines.next()?);
-    let mut words = first.split_ascii_whitespace();
+    let status_line = String::from_utf8_lossy(lines.next()?);
+    let mut words = status_line.split_ascii_whitespace();
     let version = words
         .next()
         .filter(|version| version.starts_with("HTTP/1."))?;
     let status = StatusCode::from_bytes(words.next()?.as_bytes()).ok()?;
     let reason = words.collect::<Vec<_>>().join(" ");
-    let (mut challenges, mut length, mut close, mut chunked) =
-        (AuthChallenges::default(), None, false, false);
-    let mut said = Some(reason).filter(|reason| {
-        !reason.is_empty()
-            && !status
-                .canonical_reason()
-                .is_some_and(|usual| usual.eq_ignore_ascii_case(reason))
-    });
+    let is_standard = |reason: &str| {
+        let standard = status.canonical_reason();
+        standard.is_some_and(|standard| standard.eq_ignore_ascii_case(reason))
+    };
+    let mut reason = Some(reason).filter(|reason| !reason.is_empty() && !is_standard(reason));
+    let mut challenges = AuthChallenges::default();
+    let (mut length, mut is_closed, mut is_chunked) = (None, false, false);
     for line in lines {
         let Some(colon) = line.iter().position(|byte| *byte == b':') else {
             continue;
@@ -243,19 +259,21 @@ fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
         match name.to_ascii_lowercase().as_slice() {
             b"proxy-authenticate" => challenges.add(value),
             b"content-length" => length = std::str::from_utf8(value).ok()?.parse::<u64>().ok(),
-            b"transfer-encoding" => chunked = true,
-            b"x-squid-error" => said = Some(String::from_utf8_lossy(value).into_owned()),
-            b"connection" | b"proxy-connection" => close |= value.eq_ignore_ascii_case(b"close"),
+            b"transfer-encoding" => is_chunked = true,
+            b"x-squid-error" => reason = Some(String::from_utf8_lossy(value).into_owned()),
+            b"connection" | b"proxy-connection" => {
+                is_closed |= value.eq_ignore_ascii_case(b"close");
+            }
             _ => {}
         }
     }
     Some(ProxyResponseHead {
         status,
         challenges,
-        // What speaks 1.0 closes.
-        is_reusable: !close && !chunked && length == Some(0) && version != "HTTP/1.0",
+        // A proxy that speaks HTTP/1.0 closes.
+        is_reusable: !is_closed && !is_chunked && length == Some(0) && version != "HTTP/1.0",
         trailing: Bytes::new(),
-        reason: said.map(|said| ProxyReason(said.chars().take(MAX_REASON).collect())),
+        reason: reason.map(|reason| ProxyReason(reason.chars().take(MAX_REASON).collect())),
     })
 }
 
@@ -264,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_realm_in_any_charset_is_read() {
+    fn a_realm_may_be_in_any_charset() {
         for realm in ["Прокси".as_bytes(), b"caf\xe9", b"a\rb"] {
             let mut head = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"".to_vec();
             head.extend_from_slice(realm);
@@ -274,15 +292,11 @@ mod tests {
     }
 
     #[test]
-    fn heads_of_odd_proxies_are_read() {
+    fn unusual_heads_are_read_and_others_refused() {
         let head = parse_head(b"HTTP/1.0 200\r\n\r\n").unwrap();
         assert_eq!(head.status, StatusCode::OK);
-        assert_eq!(
-            parse_head(b"HTTP/1.1 200 Connection very established\nVia: x\n\n")
-                .unwrap()
-                .status,
-            StatusCode::OK
-        );
+        let head = parse_head(b"HTTP/1.1 200 Connection very established\nVia: x\n\n").unwrap();
+        assert_eq!(head.status, StatusCode::OK);
         assert!(parse_head(b"SSH-2.0-x\r\n\r\n").is_none());
         assert!(parse_head(b"HTTP/1.1 2x0 y\r\n\r\n").is_none());
         assert_eq!(end_of_head(b"a\r\nb\r\n\r\nrest"), Some(8));

@@ -1,8 +1,8 @@
-//! How a byte stream to a peer is made: name, TCP, proxy, TLS.
+//! Makes byte streams to peers: name, TCP, proxies, TLS.
 //!
-//! [`Connector::connect`] gives a stream to a [`Target`], straight or through proxies in a row; [`Connector::start_tls`] puts TLS
-//! to the target on top of a stream. Both are what the HTTP client uses, and all that a tunnel needs. A connect timeout
-//! spans the whole way. Every future here is cancel safe: dropping it closes what it had opened.
+//! [`Connector::connect`] makes a stream to a [`Target`], directly or through a chain of proxies; [`Connector::start_tls`] adds
+//! TLS with the target. The HTTP client uses both, and the tunnel needs nothing else. One connect timeout covers all steps. Every
+//! future here is cancel safe: dropping it closes what it had opened.
 
 mod config;
 mod dns;
@@ -11,19 +11,15 @@ mod http_proxy;
 mod proxy_chain;
 mod socks5;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
-use proxy_chain::ChainProgress;
 use tokio::time::{Instant, timeout};
 use url::Url;
-
-pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
-use dns::DnsResolver;
 
 use crate::auth::{AuthCache, AuthChallenges, Authorization};
 use crate::error::{Error, Kind};
@@ -33,29 +29,30 @@ use crate::target::{AddressFamily, Target};
 use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
 use crate::transport::rate_limit::RateLimit;
 use crate::transport::{TcpTransport, TransportStream};
+pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
+use dns::DnsResolver;
 use happy_eyeballs::SocketOptions;
+use proxy_chain::ChainProgress;
 
 /// A stream that was made, and how long its steps took.
 #[derive(Debug)]
 pub struct ConnectedStream {
     /// The stream.
     pub stream: TransportStream,
-    /// The peer of the TCP connection: the target, or the proxy.
+    /// The peer of the TCP connection: the target, or the first proxy.
     pub peer: SocketAddr,
     /// Looking up the name.
     pub dns: Duration,
-    /// From there until the stream was usable, proxies included.
+    /// TCP and proxies.
     pub connect: Duration,
     /// TLS with the target.
     pub tls: Duration,
-    /// About a journey there and back: how long TCP took with the address that answered, or through a proxy the whole way.
-    pub round_trip: Duration,
 }
 
 /// Makes streams. Cloning is cheap and shares the name cache.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    shared: Arc<ConnectorState>,
+    state: Arc<ConnectorState>,
 }
 
 #[derive(Debug)]
@@ -64,113 +61,104 @@ struct ConnectorState {
     dns: DnsResolver,
     tls: TlsClient,
     rate_limit: Option<RateLimit>,
-    /// What each HTTP proxy wants to see.
+    /// The challenges of HTTP proxies, to CONNECT and to requests in absolute-form alike.
     proxy_auth: AuthCache,
 }
 
 impl Connector {
-    /// One that makes streams with these settings; no connection is made yet.
+    /// A connector with these settings; no connection is made yet.
     ///
     /// # Errors
     /// Certificates or keys that cannot be used.
     pub fn new(config: ConnectorConfig, tls: TlsOptions) -> Result<Self, TlsConfigError> {
-        let dns = DnsResolver::new(
-            config.pinned_addresses.clone(),
-            (config.resolver, config.dns_servers.clone()),
-            config.connect_timeout,
-        );
-        let limit = config.rate_limit.map(RateLimit::new);
-        let shared = ConnectorState {
-            config,
-            dns,
+        let state = ConnectorState {
+            dns: DnsResolver::new(&config),
             tls: TlsClient::new(tls)?,
-            rate_limit: limit,
+            rate_limit: config.rate_limit.map(RateLimit::new),
             proxy_auth: AuthCache::default(),
+            config,
         };
         Ok(Self {
-            shared: Arc::new(shared),
+            state: Arc::new(state),
         })
     }
 
-    /// Whether all streams together are held to a rate.
+    /// Whether all streams together share a rate limit.
     #[must_use]
     pub fn has_rate_limit(&self) -> bool {
-        self.shared.rate_limit.is_some()
+        self.state.rate_limit.is_some()
     }
 
-    /// What HTTP proxies want to see: learnt on CONNECT and on requests in absolute-form alike.
     pub(crate) fn proxy_auth(&self) -> &AuthCache {
-        &self.shared.proxy_auth
+        &self.state.proxy_auth
     }
 
-    /// What a request in absolute-form - its method and its URL - shows to a proxy; nothing as long as that has not asked for anything.
+    /// The Proxy-Authorization of a request in absolute-form; `None` as long as the proxy has not asked for one.
     #[must_use]
     pub fn proxy_authorization(
         &self,
         proxy: &Proxy,
-        request: (&str, &str),
+        method: &str,
+        url: &str,
     ) -> Option<Authorization> {
         let login = proxy.login.as_ref()?;
         self.proxy_auth()
-            .authorize(&proxy.auth_key(), login, request)
+            .authorize(&proxy.auth_key(), login, method, url)
     }
 
-    /// A proxy has answered 407, with these fields, to a request that showed it `shown`: what to show it next, if that is worth a
-    /// try. No request is sent more often than [`ASKS`](crate::ASKS) says.
+    /// A proxy answered a request in absolute-form with 407 and these header fields. Returns the next Proxy-Authorization, if
+    /// another try makes sense; `refused` is what the request carried. Limit the tries to
+    /// [`MAX_AUTH_ATTEMPTS`](crate::MAX_AUTH_ATTEMPTS).
     #[must_use]
     pub fn retry_proxy_auth(
         &self,
-        (proxy, fields): (&Proxy, &HeaderMap),
-        shown: Option<&Authorization>,
-        request: (&str, &str),
+        proxy: &Proxy,
+        response_headers: &HeaderMap,
+        refused: Option<&Authorization>,
+        method: &str,
+        url: &str,
     ) -> Option<Authorization> {
-        let challenges = AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE));
+        let challenges = AuthChallenges::parse(response_headers.get_all(PROXY_AUTHENTICATE));
         let login = proxy.login.as_ref()?;
+        let key = proxy.auth_key();
         self.proxy_auth()
-            .retry(&proxy.auth_key(), (&challenges, shown), (login, request))
+            .retry(&key, &challenges, refused, login, method, url)
     }
 
-    /// What a proxy's 407, with these fields, is to whoever has nothing else to show it. `is_shown` is whether it has seen the login, if
-    /// there is one; a request that cannot be sent twice may be asked too late.
+    /// The error of a proxy's final 407 with these header fields. `is_login_sent` is whether the proxy has seen its login, if there
+    /// is one: the challenge may come too late for a request that cannot be sent twice.
     #[must_use]
     pub fn proxy_auth_error(
-        (proxy, fields): (&Proxy, &HeaderMap),
-        is_shown: bool,
+        proxy: &Proxy,
+        response_headers: &HeaderMap,
+        is_login_sent: bool,
         url: &Url,
     ) -> Error {
-        let challenges = AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE));
-        let is_late = proxy.login.is_some() && !is_shown;
+        let challenges = AuthChallenges::parse(response_headers.get_all(PROXY_AUTHENTICATE));
+        let is_late = proxy.login.is_some() && !is_login_sent;
         http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy.name())
     }
 
-    /// The error of a request that was passed on and has no response, since hyper's connection with the origin or this proxy failed.
+    /// The error of an HTTP/1.1 exchange over a stream of this connector, with the proxy that the request was sent to.
     #[must_use]
     pub fn exchange_error(proxy: Option<&Proxy>, url: &Url, error: hyper::Error) -> Error {
-        let error = ExchangeError::Http1(error).into_error(url);
-        match proxy {
-            Some(proxy) => error.with_proxy(proxy.name()),
-            None => error,
-        }
+        through_proxy(ExchangeError::Http1(error).into_error(url), proxy)
     }
 
-    /// The error of a request that was passed on and whose response is HTTP, but cannot be passed on for this reason.
+    /// The error of a response that is HTTP and yet unusable for this reason.
     #[must_use]
     pub fn protocol_error(
         proxy: Option<&Proxy>,
         url: &Url,
         reason: impl std::error::Error + Send + Sync + 'static,
     ) -> Error {
-        let error = Error::new(Kind::Protocol, url).with_source(reason);
-        match proxy {
-            Some(proxy) => error.with_proxy(proxy.name()),
-            None => error,
-        }
+        through_proxy(Error::new(Kind::Protocol, url).with_source(reason), proxy)
     }
 
-    /// A stream to a target, by way of these proxies, each of which is asked for the next. HTTP proxies are asked to CONNECT.
+    /// Makes a stream to a target through these proxies, each of which connects to the next. HTTP proxies get a CONNECT.
     ///
     /// # Errors
-    /// Every [`Kind`] of the connect phase; `url` is what the error speaks of.
+    /// Every [`Kind`] of the connect phase; messages name `url`.
     pub async fn connect(
         &self,
         target: &Target,
@@ -178,16 +166,15 @@ impl Connector {
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
         match proxies.first() {
-            Some(proxy) => self.wait_for_lookup_slot(&proxy_target(proxy)).await,
+            Some(proxy) => self.wait_for_lookup_slot(&proxy.target()).await,
             None => self.wait_for_lookup_slot(target).await,
         }
-        let limit = self.shared.config.connect_timeout;
-        self.connect_with_timeout(limit, target, (proxies, url))
-            .await
+        let limit = self.state.config.connect_timeout;
+        self.connect_with_timeout(limit, target, proxies, url).await
     }
 
-    /// The same in less time than the connect timeout, a name's turn to be looked up included: whoever has several ways to try cannot
-    /// give all of it to the first.
+    /// The same in less time than the connect timeout, for callers that have other routes to try. The time includes the wait for a
+    /// free lookup slot.
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -195,21 +182,23 @@ impl Connector {
         &self,
         limit: Duration,
         target: &Target,
-        (proxies, url): (&[&Proxy], &Url),
+        proxies: &[&Proxy],
+        url: &Url,
     ) -> Result<ConnectedStream, Error> {
         let first = proxies.first().copied();
-        let errand = ChainProgress::new(url);
-        let late = || match first {
-            // Told apart from a target that is slow: then it is not the proxy that is at fault.
-            Some(proxy) if !errand.has_reached_first_proxy() => {
-                timeout_error(&proxy_target(proxy), first, url)
+        let progress = ChainProgress::new(url);
+        let timeout_error = || match first {
+            // If the first proxy was reached, the time was lost behind it.
+            Some(proxy) if !progress.has_reached_first_proxy() => {
+                timeout_error(&proxy.target(), first, url)
             }
             _ => timeout_error(target, first, url),
         };
-        with_timeout(limit, self.connect_through(target, proxies, &errand), late).await
+        let connecting = self.connect_through(target, proxies, &progress);
+        with_timeout(limit, connecting, timeout_error).await
     }
 
-    /// A stream to an HTTP proxy itself, for requests in absolute-form.
+    /// Makes a stream to an HTTP proxy itself, for requests in absolute-form.
     ///
     /// # Errors
     /// As [`Connector::connect`].
@@ -218,16 +207,16 @@ impl Connector {
         proxy: &Proxy,
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
-        self.wait_for_lookup_slot(&proxy_target(proxy)).await;
-        let limit = self.shared.config.connect_timeout;
+        self.wait_for_lookup_slot(&proxy.target()).await;
+        let limit = self.state.config.connect_timeout;
         self.connect_to_last_proxy(limit, &[proxy], url).await
     }
 
-    /// The same, by way of the proxies before it, in less time than the connect timeout, a name's turn included. Without any there is
-    /// nothing to connect to, which is [`Kind::InvalidRequest`].
+    /// Makes a stream to the last of these proxies, through those before it, in less time than the connect timeout. The time
+    /// includes the wait for a free lookup slot.
     ///
     /// # Errors
-    /// As [`Connector::connect`].
+    /// As [`Connector::connect`]; [`Kind::InvalidRequest`] without any proxy.
     pub async fn connect_to_last_proxy(
         &self,
         limit: Duration,
@@ -237,137 +226,129 @@ impl Connector {
         let (Some((last, before)), Some(first)) = (proxies.split_last(), proxies.first()) else {
             return Err(Error::new(Kind::InvalidRequest, url));
         };
-        let errand = ChainProgress::new(url);
-        let late = || match errand.has_reached_first_proxy() {
-            true => timeout_error(&proxy_target(last), Some(first), url),
-            false => timeout_error(&proxy_target(first), Some(first), url),
+        let progress = ChainProgress::new(url);
+        let timeout_error = || match progress.has_reached_first_proxy() {
+            true => timeout_error(&last.target(), Some(first), url),
+            false => timeout_error(&first.target(), Some(first), url),
         };
-        with_timeout(
-            limit,
-            self.connect_to_proxy_through(last, before, &errand),
-            late,
-        )
-        .await
+        let connecting = self.connect_to_proxy_through(last, before, &progress);
+        with_timeout(limit, connecting, timeout_error).await
     }
 
-    /// TLS with a host on top of a stream. Its time is what the way there has left of the connect timeout.
+    /// Adds TLS with a peer to a stream, in the rest of the connect timeout.
     ///
     /// # Errors
     /// [`Kind::Tls`] with what is wrong, [`Kind::Closed`], [`Kind::ConnectTimeout`].
     pub async fn start_tls(
         &self,
-        reached: ConnectedStream,
+        connected: ConnectedStream,
         peer: TlsPeer<'_>,
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
-        let spent = reached.dns + reached.connect;
-        let left = self.shared.config.connect_timeout.saturating_sub(spent);
-        self.start_tls_with_timeout(left, reached, (peer, url))
+        let spent = connected.dns + connected.connect;
+        let limit = self.state.config.connect_timeout.saturating_sub(spent);
+        self.start_tls_with_timeout(limit, connected, peer, url)
             .await
     }
 
-    /// The same in a time of its own.
+    /// The same with a timeout of its own.
     ///
     /// # Errors
     /// As [`Connector::start_tls`].
     pub async fn start_tls_with_timeout(
         &self,
         limit: Duration,
-        reached: ConnectedStream,
-        (peer, url): (TlsPeer<'_>, &Url),
+        connected: ConnectedStream,
+        peer: TlsPeer<'_>,
+        url: &Url,
     ) -> Result<ConnectedStream, Error> {
-        // The peer of the stream may be a proxy.
+        // The stream's own peer may be a proxy.
         let target = Target::from_url(url).unwrap_or_else(|| Target {
             host: peer.host.to_owned(),
-            port: reached.peer.port(),
+            port: connected.peer.port(),
         });
-        let way = async {
-            let begun = Instant::now();
-            let stream = self.shared.tls.connect(reached.stream, peer, url).await?;
+        let handshake = async {
+            let started = Instant::now();
+            let stream = self.state.tls.connect(connected.stream, peer, url).await?;
             Ok(ConnectedStream {
                 stream,
-                tls: begun.elapsed(),
-                ..reached
+                tls: started.elapsed(),
+                ..connected
             })
         };
-        with_timeout(limit, way, || timeout_error(&target, None, url)).await
+        with_timeout(limit, handshake, || timeout_error(&target, None, url)).await
     }
 
-    /// Waits until a name's turn has come, where very many are looked up at once. That is no part of its connection's time, which
-    /// would else be over before it was asked for; but it is not waited for longer than that either.
+    /// Waits until a name may be looked up, where very many are looked up at once. This wait is no part of the connect timeout,
+    /// which could else pass before the name servers are asked, but it takes no longer than that either.
     async fn wait_for_lookup_slot(&self, target: &Target) {
-        if self.shared.dns.is_address(target) {
+        if target.host.parse::<IpAddr>().is_ok() {
             return;
         }
-        let turn = self.shared.dns.wait_for_slot(target);
-        // What becomes of the name is seen when it is wanted.
-        let _ = timeout(self.shared.config.connect_timeout, turn).await;
+        let slot = self.state.dns.wait_for_slot(target);
+        // A timeout here is no error: the lookup itself reports what becomes of the name.
+        let _ = timeout(self.state.config.connect_timeout, slot).await;
     }
 
-    async fn resolve(
-        &self,
-        target: &Target,
-        url: &Url,
-    ) -> Result<(Vec<std::net::IpAddr>, Duration), Error> {
-        let begun = Instant::now();
-        let found = self.shared.dns.lookup(target).await;
-        let addresses = found.map_err(|failure| failure.into_error(&target.host, url))?;
-        let addresses =
-            happy_eyeballs::interleave_families(&addresses, self.shared.config.address_family);
+    /// The addresses of a target in the order in which they are tried, and how long the lookup took.
+    async fn resolve(&self, target: &Target, url: &Url) -> Result<(Vec<IpAddr>, Duration), Error> {
+        let started = Instant::now();
+        let found = self.state.dns.lookup(target).await;
+        let found = found.map_err(|error| error.into_error(&target.host, url))?;
+        let family = self.state.config.address_family;
+        let addresses = happy_eyeballs::interleave_families(&found, family);
         if addresses.is_empty() {
-            let kind = match self.shared.config.address_family {
-                AddressFamily::Any => Kind::NoSuchHost(target.host.clone()),
-                only => Kind::NoAddress(target.host.clone(), only),
+            let host = target.host.clone();
+            let kind = match family {
+                AddressFamily::Any => Kind::NoSuchHost(host),
+                AddressFamily::V4 | AddressFamily::V6 => Kind::NoAddress(host, family),
             };
             return Err(Error::new(kind, url));
         }
-        Ok((addresses, begun.elapsed()))
+        Ok((addresses, started.elapsed()))
     }
 
     async fn connect_tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
-        let begun = Instant::now();
-        let limit = self.shared.rate_limit.as_ref();
+        let started = Instant::now();
+        let rate_limit = self.state.rate_limit.as_ref();
         let options = SocketOptions {
-            keepalive: self.shared.config.keepalive,
-            receive_buffer: limit.map(RateLimit::receive_buffer),
+            keepalive: self.state.config.keepalive,
+            receive_buffer: rate_limit.map(RateLimit::receive_buffer),
         };
-        let connected = happy_eyeballs::connect(&addresses, target.port, options).await;
-        let met = connected
+        let (stream, peer) = happy_eyeballs::connect(&addresses, target.port, options)
+            .await
             .map_err(|e| Error::new(Kind::Connect(target.to_string()), url).with_source(e))?;
         Ok(ConnectedStream {
-            stream: TransportStream::Tcp(TcpTransport::new(met.stream, limit.cloned())),
-            peer: met.address,
+            stream: TransportStream::Tcp(TcpTransport::new(stream, rate_limit.cloned())),
+            peer,
             dns,
-            connect: begun.elapsed(),
+            connect: started.elapsed(),
             tls: Duration::ZERO,
-            round_trip: met.elapsed,
         })
     }
 }
 
-/// What is done within so long, or else the error that says that it was not. No `async fn`: that would have room for the way twice.
+/// Runs a future with a timeout. Not an `async fn`, whose future would have room for `future` twice.
 fn with_timeout<T>(
     limit: Duration,
-    way: impl Future<Output = Result<T, Error>>,
-    late: impl FnOnce() -> Error,
+    future: impl Future<Output = Result<T, Error>>,
+    timeout_error: impl FnOnce() -> Error,
 ) -> impl Future<Output = Result<T, Error>> {
-    timeout(limit, way).map(|done| done.unwrap_or_else(|_| Err(late())))
+    timeout(limit, future).map(|result| result.unwrap_or_else(|_| Err(timeout_error())))
 }
 
-/// There was no connection in time, by way of a proxy perhaps.
+/// The error of a connection, perhaps through a proxy, that took too long.
 fn timeout_error(target: &Target, proxy: Option<&Proxy>, url: &Url) -> Error {
-    let error = Error::new(Kind::ConnectTimeout(target.to_string()), url);
+    through_proxy(
+        Error::new(Kind::ConnectTimeout(target.to_string()), url),
+        proxy,
+    )
+}
+
+fn through_proxy(error: Error, proxy: Option<&Proxy>) -> Error {
     match proxy {
         Some(proxy) => error.with_proxy(proxy.name()),
         None => error,
-    }
-}
-
-/// Where a proxy is.
-fn proxy_target(proxy: &Proxy) -> Target {
-    Target {
-        host: proxy.host.clone(),
-        port: proxy.port,
     }
 }

@@ -1,7 +1,7 @@
-//! The way by proxies: to the door of each, and on through it.
+//! Streams through proxies.
 //!
-//! Where there are several, each is asked for the next, and the last one for the target. A connection that a proxy spends on telling
-//! us something (407, an address that it does not reach) is made again from the start.
+//! Each proxy of a chain connects to the next one, and the last one to the target. Where a proxy uses up a connection for an
+//! answer (a 407, an address that it cannot reach), the whole chain is connected again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,19 +9,20 @@ use haul_plan::AlpnOffer;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{
-    ConnectedStream, Connector, Target, TransportStream, http_proxy, proxy_target, socks5,
-};
+use super::http_proxy::HttpTunnel;
+use super::{ConnectedStream, Connector, socks5};
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::proxy::{Proxy, ProxyScheme};
+use crate::target::Target;
 use crate::tls::TlsPeer;
+use crate::transport::TransportStream;
 
-/// What errors speak of, and how far a connection has come.
+/// How far a chain has come. After a timeout this tells whether the first proxy is to blame.
 #[derive(Debug)]
 pub(super) struct ChainProgress<'a> {
+    /// The URL that errors name.
     url: &'a Url,
-    /// Whether the first proxy was reached: what takes too long after that is not for want of it.
     has_reached_first_proxy: AtomicBool,
 }
 
@@ -39,103 +40,107 @@ impl<'a> ChainProgress<'a> {
 }
 
 impl Connector {
-    /// A stream to a target by way of these proxies, or straight if there are none.
+    /// Makes a stream to a target through these proxies, or directly without any.
     pub(super) async fn connect_through(
         &self,
         target: &Target,
         proxies: &[&Proxy],
-        errand: &ChainProgress<'_>,
+        progress: &ChainProgress<'_>,
     ) -> Result<ConnectedStream, Error> {
-        let url = errand.url;
+        let url = progress.url;
         let Some((last, before)) = proxies.split_last() else {
             return self.connect_tcp(target, url).await;
         };
-        let reached = self.connect_to_proxy_through(last, before, errand).await?;
-        let begun = Instant::now();
-        // Apart: it is seldom wanted, and each place where it may be would make room for it.
-        let again = || {
-            Box::pin(async {
-                Ok(self
-                    .connect_to_proxy_through(last, before, errand)
-                    .await?
-                    .stream)
-            })
+        let connected = self
+            .connect_to_proxy_through(last, before, progress)
+            .await?;
+        let started = Instant::now();
+        // Boxed: few streams need it, and each call site would have room for it.
+        let reconnect = || {
+            let connecting = self.connect_to_proxy_through(last, before, progress);
+            Box::pin(async { Ok(connecting.await?.stream) })
         };
-        let through = match last.scheme {
+        let stream = match last.scheme {
             ProxyScheme::Http | ProxyScheme::Https => {
-                let asked = (target, *last, self.proxy_auth());
-                http_proxy::open_tunnel(reached.stream, asked, (url, again)).await
+                let tunnel = HttpTunnel {
+                    target,
+                    proxy: last,
+                    auth_cache: self.proxy_auth(),
+                    url,
+                };
+                tunnel.open(connected.stream, reconnect).await
             }
             ProxyScheme::Socks5 => {
-                self.connect_socks5_addresses(reached.stream, (target, last), (url, again))
+                self.connect_socks5_addresses(connected.stream, target, last, url, reconnect)
                     .await
             }
-            ProxyScheme::Socks5h => socks5::open_tunnel(reached.stream, target, last, url).await,
+            ProxyScheme::Socks5h => socks5::open_tunnel(connected.stream, target, last, url).await,
         };
-        let connect = reached.connect + begun.elapsed();
         Ok(ConnectedStream {
-            stream: through.map_err(|error| error.with_proxy(last.name()))?,
-            connect,
-            round_trip: connect,
-            ..reached
+            stream: stream.map_err(|error| error.with_proxy(last.name()))?,
+            connect: connected.connect + started.elapsed(),
+            ..connected
         })
     }
 
-    /// A stream to a proxy, by way of those before it; the next bytes are of the proxy's own protocol.
+    /// Makes a stream to a proxy through those before it. The next bytes belong to the proxy's own protocol.
     pub(super) async fn connect_to_proxy_through(
         &self,
         proxy: &Proxy,
         before: &[&Proxy],
-        errand: &ChainProgress<'_>,
+        progress: &ChainProgress<'_>,
     ) -> Result<ConnectedStream, Error> {
-        let (target, url) = (proxy_target(proxy), errand.url);
-        let reached = if before.is_empty() {
-            let reached = self.connect_tcp(&target, url).await;
-            reached.map_err(|error| error.with_proxy(proxy.name()))?
+        let (target, url) = (proxy.target(), progress.url);
+        let connected = if before.is_empty() {
+            let connected = self.connect_tcp(&target, url).await;
+            connected.map_err(|error| error.with_proxy(proxy.name()))?
         } else {
-            let way = Box::pin(self.connect_through(&target, before, errand)).await;
-            way.map_err(|error| error.with_next_hop(&proxy.address()))?
+            let connected = Box::pin(self.connect_through(&target, before, progress)).await;
+            connected.map_err(|error| error.with_next_hop(&proxy.address()))?
         };
-        let encrypted = self.start_proxy_tls(reached, proxy, url).await;
-        let encrypted = encrypted.map_err(|error| error.with_proxy(proxy.name()))?;
-        errand
+        let connected = self.start_proxy_tls(connected, proxy, url).await;
+        let connected = connected.map_err(|error| error.with_proxy(proxy.name()))?;
+        progress
             .has_reached_first_proxy
             .store(true, Ordering::Relaxed);
-        Ok(encrypted)
+        Ok(connected)
     }
 
-    /// TLS with a proxy that wants it.
+    /// TLS with an `https` proxy.
     async fn start_proxy_tls(
         &self,
-        mut reached: ConnectedStream,
+        mut connected: ConnectedStream,
         proxy: &Proxy,
         url: &Url,
     ) -> Result<ConnectedStream, Error> {
         if proxy.scheme != ProxyScheme::Https {
-            return Ok(reached);
+            return Ok(connected);
         }
-        let begun = Instant::now();
-        reached.stream = match &proxy.tls {
-            Some(own) => Box::pin(own.connect(reached.stream, &proxy.host, url)).await?,
+        let started = Instant::now();
+        connected.stream = match &proxy.tls {
+            Some(tls) => Box::pin(tls.connect(connected.stream, &proxy.host, url)).await?,
             None => {
                 let peer = TlsPeer {
                     host: &proxy.host,
                     scope: CredentialScope::Other,
                     alpn: AlpnOffer::Http1,
                 };
-                Box::pin(self.shared.tls.connect(reached.stream, peer, url)).await?
+                Box::pin(self.state.tls.connect(connected.stream, peer, url)).await?
             }
         };
-        reached.connect += begun.elapsed();
-        Ok(reached)
+        connected.connect += started.elapsed();
+        Ok(connected)
     }
 
-    /// Through a SOCKS5 proxy to the first of a target's addresses that it reaches, over a new connection for each.
+    /// Connects through a SOCKS5 proxy to the first of a target's addresses that the proxy reaches. Each address takes a new
+    /// connection to the proxy.
     async fn connect_socks5_addresses<F>(
         &self,
         mut stream: TransportStream,
-        (target, proxy): (&Target, &Proxy),
-        (url, again): (&Url, impl Fn() -> F),
+        target: &Target,
+        proxy: &Proxy,
+        url: &Url,
+        reconnect: impl Fn() -> F,
     ) -> Result<TransportStream, Error>
     where
         F: Future<Output = Result<TransportStream, Error>>,
@@ -152,7 +157,7 @@ impl Connector {
                     if *error.kind() == Kind::ProxyRefused(None) && addresses.peek().is_some() => {}
                 done => return done,
             }
-            stream = again().await?;
+            stream = reconnect().await?;
         }
         Err(Error::new(Kind::NoSuchHost(target.host.clone()), url))
     }

@@ -1,4 +1,7 @@
 //! SOCKS5 (RFC 1928) with user name and password (RFC 1929).
+//!
+//! It is written here because it is two round trips and a hundred lines, and because the reply must be read to its last byte and
+//! not one further: the next byte is the target's.
 
 use std::io;
 use std::net::IpAddr;
@@ -16,39 +19,39 @@ const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
 const PASSWORD: u8 = 2;
 
-/// Asks a proxy to connect to a target.
+/// Lets a proxy connect to a target.
 pub(super) async fn open_tunnel(
     mut stream: TransportStream,
     target: &Target,
     proxy: &Proxy,
     url: &Url,
 ) -> Result<TransportStream, Error> {
-    let done = handshake(&mut stream, target, proxy).await;
-    match done {
+    let result = handshake(&mut stream, target, proxy).await;
+    match result {
         Ok(()) => Ok(stream),
-        Err(SocksError::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
-        Err(SocksError::Reply(code)) => {
+        Err(SocksHandshakeError::Auth) => Err(Error::new(Kind::ProxyAuth(None), url)),
+        Err(SocksHandshakeError::Reply(code)) => {
             Err(Error::new(Kind::ProxyRefused(None), url).with_source(socks_reply_error(code)))
         }
-        // Its text would say no more.
-        Err(SocksError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(Error::new(Kind::NotSocks, url))
+        Err(SocksHandshakeError::NotSocks) => Err(Error::new(Kind::NotSocks, url)),
+        Err(SocksHandshakeError::Io(error)) => {
+            Err(Error::new(Kind::Closed, url).with_source(error))
         }
-        Err(SocksError::Io(error)) => Err(Error::new(Kind::Closed, url).with_source(error)),
     }
 }
 
-/// Why a proxy did not connect us.
-enum SocksError {
-    /// It wants credentials, or others.
+/// Why a proxy did not connect.
+enum SocksHandshakeError {
+    /// The proxy asks for credentials, or for others.
     Auth,
-    /// Its reply's code.
+    /// The code of a reply that is a refusal.
     Reply(u8),
-    /// The connection broke, or it speaks something else.
+    /// The peer speaks another protocol.
+    NotSocks,
     Io(io::Error),
 }
 
-impl From<io::Error> for SocksError {
+impl From<io::Error> for SocksHandshakeError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -58,7 +61,7 @@ async fn handshake(
     stream: &mut TransportStream,
     target: &Target,
     proxy: &Proxy,
-) -> Result<(), SocksError> {
+) -> Result<(), SocksHandshakeError> {
     let methods: &[u8] = if proxy.login.is_some() {
         &[VERSION, 2, NO_AUTH, PASSWORD]
     } else {
@@ -66,9 +69,9 @@ async fn handshake(
     };
     stream.write_all(methods).await?;
     stream.flush().await?;
-    let mut chosen = [0; 2];
-    stream.read_exact(&mut chosen).await?;
-    match (chosen, &proxy.login) {
+    let mut method = [0; 2];
+    stream.read_exact(&mut method).await?;
+    match (method, &proxy.login) {
         ([VERSION, NO_AUTH], _) => {}
         ([VERSION, PASSWORD], Some(login)) => {
             let mut message = vec![1];
@@ -76,19 +79,19 @@ async fn handshake(
             push_with_length(&mut message, login.password.expose().as_bytes())?;
             stream.write_all(&message).await?;
             stream.flush().await?;
-            let mut answer = [0; 2];
-            stream.read_exact(&mut answer).await?;
-            if answer[1] != 0 {
-                return Err(SocksError::Auth);
+            let mut status = [0; 2];
+            stream.read_exact(&mut status).await?;
+            if status[1] != 0 {
+                return Err(SocksHandshakeError::Auth);
             }
         }
-        ([VERSION, _], _) => return Err(SocksError::Auth),
-        _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        ([VERSION, _], _) => return Err(SocksHandshakeError::Auth),
+        _ => return Err(SocksHandshakeError::NotSocks),
     }
     connect(stream, target).await
 }
 
-async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), SocksError> {
+async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), SocksHandshakeError> {
     let mut request = vec![VERSION, 1, 0];
     match target.host.parse() {
         Ok(IpAddr::V4(address)) => {
@@ -110,24 +113,24 @@ async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), So
     let mut reply = [0; 4];
     stream.read_exact(&mut reply).await?;
     if reply[0] != VERSION {
-        return Err(io::Error::from(io::ErrorKind::InvalidData).into());
+        return Err(SocksHandshakeError::NotSocks);
     }
     if reply[1] != 0 {
-        return Err(SocksError::Reply(reply[1]));
+        return Err(SocksHandshakeError::Reply(reply[1]));
     }
-    // The address it is bound to, of no use here, must be read to its last byte: what follows is the target's.
+    // The address that the proxy is bound to is of no use here, but the target's bytes begin after it.
     let length = match reply[3] {
         1 => 4,
         4 => 16,
         3 => usize::from(stream.read_u8().await?),
-        _ => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+        _ => return Err(SocksHandshakeError::NotSocks),
     };
     let mut bound = [0; 257];
     stream.read_exact(&mut bound[..length + 2]).await?;
     Ok(())
 }
 
-/// A length byte and that many bytes.
+/// Appends a length byte and that many bytes.
 fn push_with_length(message: &mut Vec<u8>, text: &[u8]) -> io::Result<()> {
     let length =
         u8::try_from(text.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;

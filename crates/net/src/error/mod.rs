@@ -1,11 +1,10 @@
-//! What can go wrong between here and an answer, by meaning.
+//! What can go wrong between a request and the end of its response, by meaning.
 
 pub(crate) mod proxy_refusal;
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -13,59 +12,40 @@ use url::Url;
 
 use crate::request_target::without_credentials;
 use crate::target::AddressFamily;
-
 pub use proxy_refusal::ProxyRefusal;
 
-/// A cause of any type.
-pub(crate) type BoxedCause = Box<dyn StdError + Send + Sync>;
-
-/// A request that brought no answer, or a body that broke.
+/// A request that got no response, or a body that broke.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// What went wrong.
     kind: Kind,
-    /// Where it was going, without credentials.
+    /// Without credentials.
     url: Box<Url>,
-    /// Which bytes were asked for.
-    range: Option<Range<u64>>,
-    /// The proxy that it happened at, or on the way through.
+    /// The proxy that the connection went through.
     proxy: Option<Box<ProxyName>>,
-    /// What said so. Shared, since one failure may be that of all who waited for one connection.
+    /// Shared, since the failure of one connection may be the failure of all requests that waited for it.
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
-/// Who named a proxy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ProxySource {
-    /// The user, by a flag.
-    #[default]
-    ProxyFlag,
-    /// The user, by this other flag.
-    Flag(&'static str),
-    /// This variable of the environment.
-    Variable(&'static str),
-}
-
-impl fmt::Display for ProxySource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ProxyFlag => "--proxy",
-            Self::Flag(name) | Self::Variable(name) => name,
-        })
-    }
-}
-
-/// A proxy as messages name it: never with its login.
+/// A proxy as messages name it, without its login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyName {
     /// `host:port`.
     pub address: String,
-    /// Who named it.
+    /// What named the proxy.
     pub source: ProxySource,
-    /// Whether there was a login to give it.
+    /// Whether haul has a login for it.
     pub has_login: bool,
-    /// The proxy behind it that it was asked for, if that is not the target.
+    /// The next proxy of the chain, if the connection to that one failed and not the one to the target.
     pub next_hop: Option<String>,
+}
+
+/// What named a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProxySource {
+    /// A flag.
+    Flag(&'static str),
+    /// A variable of the environment.
+    Variable(&'static str),
 }
 
 /// What went wrong.
@@ -74,58 +54,58 @@ pub struct ProxyName {
 pub enum Kind {
     /// The name does not exist.
     NoSuchHost(String),
-    /// The name has no address of the only family wanted, or is one of the other.
+    /// The name has no address of the only family that may be used, or the address is of the other family.
     NoAddress(String, AddressFamily),
     /// The name servers gave no answer.
     Resolve(String),
-    /// No address of the host took a connection.
+    /// No address of the peer accepted a connection.
     Connect(String),
-    /// The connection was not there in time.
+    /// Connecting to the peer took too long.
     ConnectTimeout(String),
-    /// There are connections, and they were full of other requests for too long.
+    /// All connections to the peer were full of other requests for too long.
     ConnectionsBusy(String),
-    /// The proxy on the way is that of this variable, which cannot be used.
+    /// The environment variable that should name the proxy cannot be used.
     UnusableProxyVariable(&'static str),
-    /// The proxy would not connect us; the status it gave, where it is an HTTP proxy.
+    /// The proxy did not connect to the target; with its status, if it is an HTTP proxy.
     ProxyRefused(Option<StatusCode>),
-    /// The proxy wants credentials, or others.
+    /// The proxy asks for credentials, or for others; with its realm.
     ProxyAuth(Option<String>),
-    /// What was given as a SOCKS5 proxy speaks something else.
+    /// The proxy does not speak SOCKS5.
     NotSocks,
-    /// The peer's certificate or TLS itself.
+    /// The peer's certificate, or TLS itself.
     Tls(TlsProblem),
-    /// No byte for as long as the stall timeout.
+    /// The peer was silent for the stall timeout.
     Stall,
-    /// The connection was closed or reset before the answer or its body was whole.
+    /// The connection was closed or reset before the response was complete.
     Closed,
-    /// The answer is no HTTP, or beyond limits.
+    /// The response is not HTTP, or exceeds a limit.
     Protocol,
     /// A redirect that is not followed.
     Redirect(haul_plan::RedirectError),
-    /// The URL or a header cannot be sent.
+    /// The URL or a header field cannot be sent.
     InvalidRequest,
 }
 
 /// What is wrong with a TLS peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsProblem {
-    /// The certificate's time is over, or has not come.
+    /// The certificate has expired, or is not valid yet.
     Expired,
-    /// It is for another name.
+    /// The certificate is for another name.
     WrongHost,
-    /// Nobody trusted has signed it: an own authority's or a self-signed one.
+    /// The certificate is signed by no trusted authority: by a private one, or by itself.
     UnknownIssuer,
-    /// It was revoked.
+    /// The certificate was revoked.
     Revoked,
-    /// The certificates that are trusted cannot be loaded.
+    /// The trusted certificates cannot be loaded.
     RootsUnavailable,
-    /// It speaks something else than TLS.
+    /// The peer does not speak TLS.
     NotTls,
-    /// It wants a client certificate, or another than it was shown.
+    /// The peer asks for a client certificate, or does not accept the one it saw.
     ClientCertificate,
-    /// It has no HTTP/2, and nothing else was to be offered.
+    /// The peer does not speak HTTP/2, and nothing else was offered.
     NoHttp2,
-    /// Anything else: no common version, say.
+    /// Anything else, such as no common version.
     Other,
 }
 
@@ -134,18 +114,20 @@ impl Error {
         Self {
             kind,
             url: Box::new(without_credentials(url)),
-            range: None,
             proxy: None,
             source: None,
         }
     }
 
-    pub(crate) fn with_source(mut self, source: impl Into<BoxedCause>) -> Self {
+    pub(crate) fn with_source(
+        mut self,
+        source: impl Into<Box<dyn StdError + Send + Sync>>,
+    ) -> Self {
         self.source = Some(Arc::from(source.into()));
         self
     }
 
-    /// The same, of another request that waited for the same.
+    /// The same failure, for another request that waited for the same connection.
     pub(crate) fn for_url(&self, url: &Url) -> Self {
         Self {
             url: Box::new(without_credentials(url)),
@@ -153,21 +135,15 @@ impl Error {
         }
     }
 
-    pub(crate) fn with_range(mut self, range: Option<Range<u64>>) -> Self {
-        self.range = range;
-        self
-    }
-
-    /// It happened at this proxy, or on the way through it.
     pub(crate) fn with_proxy(mut self, proxy: ProxyName) -> Self {
         self.proxy = Some(Box::new(proxy));
         self
     }
 
-    /// The proxy that it happened at was asked for this one, and not for the target.
-    pub(crate) fn with_next_hop(mut self, next: &str) -> Self {
-        if let Some(via) = &mut self.proxy {
-            via.next_hop.get_or_insert_with(|| next.to_owned());
+    /// Adds that the proxy was connecting to this next proxy, and not to the target.
+    pub(crate) fn with_next_hop(mut self, address: &str) -> Self {
+        if let Some(proxy) = &mut self.proxy {
+            proxy.next_hop.get_or_insert_with(|| address.to_owned());
         }
         self
     }
@@ -178,25 +154,19 @@ impl Error {
         &self.kind
     }
 
-    /// Where the request went, without credentials.
+    /// The URL of the request, without credentials.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.url
     }
 
-    /// Which bytes had been asked for.
-    #[must_use]
-    pub fn range(&self) -> Option<&Range<u64>> {
-        self.range.as_ref()
-    }
-
-    /// The proxy that it happened at, or on the way through.
+    /// The proxy that failed, or that the connection went through.
     #[must_use]
     pub fn proxy(&self) -> Option<&ProxyName> {
         self.proxy.as_deref()
     }
 
-    /// Whether it is the proxy itself that could not be reached.
+    /// Whether the proxy itself could not be reached.
     #[must_use]
     pub fn is_proxy_unreachable(&self) -> bool {
         let Some(proxy) = &self.proxy else {
@@ -205,21 +175,33 @@ impl Error {
         match &self.kind {
             Kind::Connect(peer) | Kind::ConnectTimeout(peer) => proxy.address == *peer,
             Kind::NoSuchHost(host) | Kind::NoAddress(host, _) | Kind::Resolve(host) => {
-                let name = proxy.address.rsplit_once(':').map(|(name, _)| name);
-                name == Some(host)
+                let proxy_host = proxy.address.rsplit_once(':').map(|(host, _)| host);
+                proxy_host == Some(host)
             }
             _ => false,
         }
     }
 
-    /// Whether it happened before there was a connection, or without a look at any range: which bytes were asked for then
-    /// says nothing.
+    /// Whether it happened on an established connection. Before that, the range of the request does not matter.
     #[must_use]
     pub fn is_after_connect(&self) -> bool {
         matches!(self.kind, Kind::Stall | Kind::Closed | Kind::Protocol)
     }
 
-    /// Whether the same request may work later: the one table of what is retried.
+    /// Whether the process or the system has no free descriptors, and that is why there was no connection or no address.
+    #[must_use]
+    pub fn is_descriptor_limit(&self) -> bool {
+        let mut source = self.source();
+        while let Some(error) = source {
+            if error.downcast_ref().is_some_and(is_descriptor_limit) {
+                return true;
+            }
+            source = error.source();
+        }
+        false
+    }
+
+    /// Whether the same request may work later. This is the one table of what may be retried.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.kind {
@@ -231,7 +213,7 @@ impl Error {
             | Kind::Closed => true,
             Kind::ProxyRefused(Some(status)) => status.is_server_error(),
             Kind::ProxyRefused(None) => self.proxy_refusal() != Some(ProxyRefusal::NotAllowed),
-            // A peer that talks no HTTP once may be a balancer in trouble; the budget ends it if it stays so.
+            // A peer that once sends something else than HTTP may be a load balancer in trouble; the retry budget ends it.
             Kind::Protocol => true,
             Kind::NoSuchHost(_)
             | Kind::NoAddress(..)
@@ -245,18 +227,24 @@ impl Error {
     }
 }
 
+/// Whether the process, or the system, has as many files open as it may. Neither the network nor the peer causes that.
+#[must_use]
+pub fn is_descriptor_limit(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let proxy_itself = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
+        let proxy_at = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
             Kind::NoSuchHost(host) => write!(f, "no such host: {host}"),
             Kind::NoAddress(host, family) => fmt_no_address(f, host, *family),
             Kind::Resolve(host) => write!(f, "the name {host} cannot be resolved now"),
-            Kind::Connect(peer) => match proxy_itself(peer) {
+            Kind::Connect(peer) => match proxy_at(peer) {
                 Some(proxy) => return write!(f, "cannot connect to {proxy}"),
                 None => write!(f, "cannot connect to {peer}"),
             },
-            Kind::ConnectTimeout(peer) => match proxy_itself(peer) {
+            Kind::ConnectTimeout(peer) => match proxy_at(peer) {
                 Some(proxy) => return write!(f, "no connection to {proxy} in time"),
                 None => write!(f, "no connection to {peer} in time"),
             },
@@ -294,30 +282,31 @@ impl Error {
     ) -> fmt::Result {
         self.fmt_proxy(f)?;
         match (self.proxy_refusal(), status) {
-            (Some(ProxyRefusal::TargetUnreachable), Some(status)) => {
-                write!(f, " cannot reach {}: {status}", self.requested_peer())
-            }
-            (Some(ProxyRefusal::TargetUnreachable), None) => {
-                write!(f, " cannot reach {}", self.requested_peer())
+            (Some(ProxyRefusal::TargetUnreachable), status) => {
+                write!(f, " cannot reach {}", self.requested_peer())?;
+                status.map_or(Ok(()), |status| write!(f, ": {status}"))
             }
             (_, Some(status)) => write!(f, " refused with {status}"),
             (_, None) => f.write_str(" refused"),
         }
     }
 
-    /// What a proxy was asked for.
+    /// What the proxy should connect to.
     fn requested_peer(&self) -> String {
-        let next = self.proxy.as_ref().and_then(|via| via.next_hop.as_ref());
-        next.map_or_else(
-            || "the target".to_owned(),
-            |next| format!("the next proxy {next}"),
-        )
+        let next_hop = self
+            .proxy
+            .as_ref()
+            .and_then(|proxy| proxy.next_hop.as_ref());
+        match next_hop {
+            Some(address) => format!("the next proxy {address}"),
+            None => "the target".to_owned(),
+        }
     }
 
     fn fmt_proxy_auth(&self, f: &mut fmt::Formatter<'_>, realm: Option<&str>) -> fmt::Result {
         self.fmt_proxy(f)?;
         f.write_str(match &self.proxy {
-            // Where there is a reason, they were not even shown.
+            // With a source, the credentials were not even sent.
             Some(proxy) if proxy.has_login && self.source.is_none() => {
                 " refused the credentials given"
             }
@@ -334,13 +323,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for ProxyName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the proxy {} from {}", self.address, self.source)
-    }
-}
-
-/// An address of the other family is told apart from a name that has none of this one.
+/// An address of the other family gets another message than a name without addresses of this one.
 fn fmt_no_address(f: &mut fmt::Formatter<'_>, host: &str, family: AddressFamily) -> fmt::Result {
     if host.parse::<std::net::IpAddr>().is_ok() {
         write!(f, "{host} is no {family} address")
@@ -357,6 +340,25 @@ impl StdError for Error {
     }
 }
 
+impl Default for ProxySource {
+    fn default() -> Self {
+        Self::Flag("--proxy")
+    }
+}
+
+impl fmt::Display for ProxySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Flag(name) | Self::Variable(name)) = self;
+        f.write_str(name)
+    }
+}
+
+impl fmt::Display for ProxyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the proxy {} from {}", self.address, self.source)
+    }
+}
+
 impl fmt::Display for TlsProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -370,27 +372,5 @@ impl fmt::Display for TlsProblem {
             Self::NoHttp2 => "the peer does not speak HTTP/2; --http1.1 does without",
             Self::Other => "TLS failed",
         })
-    }
-}
-
-/// Whether the process, or the system, has as many files open as it may.
-#[must_use]
-pub fn is_descriptor_limit(error: &io::Error) -> bool {
-    let errno = error.raw_os_error();
-    matches!(errno, Some(libc::EMFILE | libc::ENFILE))
-}
-
-impl Error {
-    /// Whether that is why there was no connection, or no address.
-    #[must_use]
-    pub fn is_descriptor_limit(&self) -> bool {
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            if error.downcast_ref().is_some_and(is_descriptor_limit) {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
     }
 }

@@ -1,23 +1,23 @@
 //! What a proxy's refusal means, as far as the proxy says.
 //!
-//! Whoever must act on it is the user, and on something else each time: a target that is down is not mended at the proxy, and a
-//! rule of the proxy's not at the target.
+//! The user must act on it, and in another place each time: a target that is down is not mended at the proxy, and a rule of the
+//! proxy is not changed at the target.
 
 use std::io;
 
 use http::StatusCode;
 use http::header::HeaderMap;
 
-use crate::error::{Error, Kind};
+use super::{Error, Kind};
 
-/// Why a proxy did not connect us to a target, or did not forward a request.
+/// Why a proxy did not connect to a target, or did not forward a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProxyRefusal {
     /// Its rules forbid it.
     NotAllowed,
     /// It could not reach the target.
     TargetUnreachable,
-    /// It does not say.
+    /// It gives no reason.
     Unspecified,
 }
 
@@ -28,17 +28,17 @@ impl Error {
         let Kind::ProxyRefused(status) = self.kind() else {
             return None;
         };
-        let cause = std::error::Error::source(self).and_then(|cause| cause.downcast_ref());
-        Some(match (status.map(|status| status.as_u16()), cause) {
+        let source = std::error::Error::source(self).and_then(|source| source.downcast_ref());
+        Some(match (status.map(|status| status.as_u16()), source) {
             (Some(403 | 405 | 451), _) => ProxyRefusal::NotAllowed,
             (Some(502..=504), _) => ProxyRefusal::TargetUnreachable,
-            (None, Some(error)) => socks_refusal(error),
+            (None, Some(reply)) => socks_refusal(reply),
             _ => ProxyRefusal::Unspecified,
         })
     }
 }
 
-/// A SOCKS5 proxy's reply (RFC 1928 section 6).
+/// The error of a SOCKS5 proxy's reply code (RFC 1928 section 6).
 pub(crate) fn socks_reply_error(code: u8) -> io::Error {
     use io::ErrorKind as E;
     let (kind, text) = match code {
@@ -66,9 +66,8 @@ fn socks_refusal(reply: &io::Error) -> ProxyRefusal {
     }
 }
 
-/// Whether an error's answer that came through a proxy is the proxy's own and not the origin's: squid says so. Only of what a
-/// proxy says for itself: that it may not, or that the target does not answer. Anything else, from a proxy before the origin
-/// perhaps, is to be judged as the origin's word.
+/// Whether a proxy generated an error response itself and did not relay it, as squid says in a header field. Only the statuses of
+/// a proxy's own refusals count. Any other status may come from a proxy in front of the origin, and is judged as the origin's.
 pub(crate) fn is_proxy_generated(status: StatusCode, headers: &HeaderMap) -> bool {
     matches!(status.as_u16(), 403 | 502..=504) && headers.contains_key("x-squid-error")
 }
@@ -78,8 +77,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxys_own_errors_are_told_from_those_it_relays() {
-        let own = |status: u16, fields: &[(&'static str, &'static str)]| {
+    fn errors_of_squid_are_distinguished_from_those_it_relays() {
+        let is_generated = |status: u16, fields: &[(&'static str, &'static str)]| {
             let headers = fields.iter().map(|(name, value)| {
                 (
                     http::HeaderName::from_static(name),
@@ -88,27 +87,23 @@ mod tests {
             });
             is_proxy_generated(StatusCode::from_u16(status).unwrap(), &headers.collect())
         };
-        let (says, via) = (
-            ("x-squid-error", "ERR_ACCESS_DENIED 0"),
-            ("via", "1.1 caddy"),
-        );
-        assert!(own(403, &[says, via]) && own(503, &[says]));
-        // A reverse proxy names itself so, and its 429 is to be obeyed.
-        assert!(!own(429, &[("server", "caddy"), via]) && !own(403, &[("server", "caddy"), via]));
-        assert!(!own(429, &[says]) && !own(401, &[says]) && !own(206, &[says]));
+        let squid = ("x-squid-error", "ERR_ACCESS_DENIED 0");
+        let (via, server) = (("via", "1.1 caddy"), ("server", "caddy"));
+        assert!(is_generated(403, &[squid, via]) && is_generated(503, &[squid]));
+        // A reverse proxy names itself in these fields, and its 429 must be obeyed.
+        assert!(!is_generated(429, &[server, via]) && !is_generated(403, &[server, via]));
+        for status in [429, 401, 206] {
+            assert!(!is_generated(status, &[squid]), "{status}");
+        }
     }
 
     #[test]
-    fn replies_have_meanings() {
-        let means = [
-            ProxyRefusal::NotAllowed,
-            ProxyRefusal::TargetUnreachable,
-            ProxyRefusal::Unspecified,
-        ];
-        for (codes, expected) in [&[2][..], &[3, 4, 5, 6], &[1, 7, 8, 9]]
-            .into_iter()
-            .zip(means)
-        {
+    fn socks_replies_have_meanings() {
+        for (codes, expected) in [
+            (&[2][..], ProxyRefusal::NotAllowed),
+            (&[3, 4, 5, 6], ProxyRefusal::TargetUnreachable),
+            (&[1, 7, 8, 9], ProxyRefusal::Unspecified),
+        ] {
             for code in codes {
                 assert_eq!(socks_refusal(&socks_reply_error(*code)), expected, "{code}");
             }

@@ -1,4 +1,4 @@
-//! A proxy, and what belongs to it. How one is written is in [`written`], which one a request goes through in [`rules`].
+//! Proxies. How one is written is in [`parse`], which requests go through one in [`rules`] and [`no_proxy`].
 
 mod no_proxy;
 mod parse;
@@ -8,48 +8,63 @@ use http::HeaderMap;
 
 use crate::auth::Login;
 use crate::error::{ProxyName, ProxySource};
+use crate::target::Target;
 use crate::tls::ProxyTls;
 pub use no_proxy::{NoProxy, NoProxyError};
 pub use parse::ProxyError;
 pub use rules::{ProxyRules, UnusableProxyVariable};
 
-/// How a proxy is spoken to.
+/// The protocol of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ProxyScheme {
-    /// HTTP: CONNECT for https, absolute-form for http.
+    /// HTTP: CONNECT for https URLs, absolute-form for http URLs.
     Http,
     /// The same over TLS.
     Https,
-    /// SOCKS5, names resolved here.
+    /// SOCKS5; names are resolved here.
     Socks5,
-    /// SOCKS5, names resolved by the proxy.
+    /// SOCKS5; names are resolved by the proxy.
     Socks5h,
 }
 
 /// A proxy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proxy {
-    /// How it is spoken to.
+    /// Its protocol.
     pub scheme: ProxyScheme,
     /// Its name or address, without brackets.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// What it may ask for.
+    /// The credentials for it.
     pub login: Option<Login>,
-    /// Header fields that a CONNECT to it carries besides.
+    /// Further header fields of a CONNECT to it.
     pub headers: HeaderMap,
-    /// How TLS with it is made, for one that is spoken to by that; none is as with origins, without the certificate that is for them.
+    /// The TLS settings for an `https` proxy. `None` uses those for origins, without the client certificate.
     pub tls: Option<ProxyTls>,
-    /// Who named it, for messages.
+    /// The flag or variable that named it, for messages.
     pub source: ProxySource,
 }
 
 impl Proxy {
-    /// Whether it takes requests in absolute-form, and CONNECT.
+    /// Whether it takes CONNECT, and requests in absolute-form.
     #[must_use]
     pub fn is_http(&self) -> bool {
         matches!(self.scheme, ProxyScheme::Http | ProxyScheme::Https)
+    }
+
+    /// `host:port`, with brackets around IPv6 addresses.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.target().to_string()
+    }
+
+    /// Where it listens.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            host: self.host.clone(),
+            port: self.port,
+        }
     }
 
     /// How messages name it.
@@ -62,19 +77,7 @@ impl Proxy {
         }
     }
 
-    /// `host:port`, as a message names it.
-    #[must_use]
-    pub fn address(&self) -> String {
-        if self.host.contains(':') {
-            format!("[{}]:{}", self.host, self.port)
-        } else {
-            format!("{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl Proxy {
-    /// What tells it from others, its login's user among that; no secret.
+    /// The key of its challenges in the cache. It contains the user name and no secret.
     pub(crate) fn auth_key(&self) -> String {
         let user = self.login.as_ref().map_or("", |login| login.user.as_str());
         format!("{:?}:{user}@{}:{}", self.scheme, self.host, self.port)

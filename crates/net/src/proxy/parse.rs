@@ -1,45 +1,46 @@
-//! A proxy as it is written: `host:port`, `scheme://user:password@host:port`.
+//! Parses proxies: `host:port`, `scheme://user:password@host:port`.
 //!
-//! A host alone is none. Programs do not agree on its port (curl takes 1080, wget and Go 80), and whoever has forgotten it should
-//! not wait for a port where nobody is. What a URL may have besides, a path or a query, would be lost, and is most often the rest of a
-//! password that should have been escaped; so it is refused.
+//! A host without a port is refused. Programs do not agree on a default (curl takes 1080, wget and Go take 80), and a user who
+//! forgot the port should not have to wait for a timeout. A path or a query is refused, too: it would be ignored, and is most
+//! often the rest of a password that should have been escaped. The url crate would accept both, hence a parser.
 
 use http::HeaderMap;
 use percent_encoding::percent_decode_str;
 
-use super::{Proxy, ProxyScheme, ProxySource};
+use super::{Proxy, ProxyScheme};
 use crate::auth::Login;
+use crate::error::ProxySource;
 use crate::secret::Secret;
 use crate::target::{parse_host, parse_port};
 
-/// Characters of the longest scheme that is repeated.
+/// The longest scheme that an error repeats, in characters.
 const MAX_SCHEME: usize = 16;
 
-/// What was given is no proxy. The text is not repeated: it may hold a password.
+/// A text that names no proxy. Messages do not repeat it, since it may hold a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// It cannot be read.
+    /// Not in the form of a proxy.
     #[error("this is no proxy; one is written as http://host:port or socks5://host:port")]
     Unreadable,
-    /// Not a proxy protocol that is known.
+    /// Not a supported protocol.
     #[error("{0} is no proxy protocol known here: http, https, socks5, socks5h")]
     Scheme(String),
-    /// A host alone.
+    /// No port.
     #[error("there is no port: write it as host:3128, or as http://host if it is 80")]
     NoPort,
-    /// The port is no number, or too large.
+    /// Not a port.
     #[error("the port is no number from 1 to 65535")]
     Port,
-    /// There may be a port, and there is no host before it.
+    /// No host, and perhaps a port.
     #[error("there is no host")]
     NoHost,
-    /// The host is none.
+    /// Not a host.
     #[error("the host is no name, no IPv4 address, and no IPv6 address in brackets")]
     Host,
-    /// A password alone.
+    /// A password without a user name.
     #[error("there is no user before the password")]
     User,
-    /// Something follows the port.
+    /// A path, query or fragment.
     #[error(
         "something follows the host and the port; in a login / is written as %2F, ? as %3F, # as %23, \\ as %5C"
     )]
@@ -59,25 +60,25 @@ impl std::str::FromStr for Proxy {
         if !matches!(path, "" | "/") {
             return Err(ProxyError::Path);
         }
-        let (login, place) = match authority.rsplit_once('@') {
-            Some((login, place)) => (parse_login(login)?, place),
+        let (login, host_and_port) = match authority.rsplit_once('@') {
+            Some((login, host_and_port)) => (parse_login(login)?, host_and_port),
             None => (None, authority),
         };
-        let (host, port) = parse_host_and_port(place)?;
-        let (scheme, usual) = scheme.unwrap_or((ProxyScheme::Http, None));
+        let (host, port) = parse_host_and_port(host_and_port)?;
+        let (scheme, default_port) = scheme.unwrap_or((ProxyScheme::Http, None));
         Ok(Self {
             scheme,
             host,
-            port: port.or(usual).ok_or(ProxyError::NoPort)?,
+            port: port.or(default_port).ok_or(ProxyError::NoPort)?,
             login,
             headers: HeaderMap::new(),
             tls: None,
-            source: ProxySource::ProxyFlag,
+            source: ProxySource::default(),
         })
     }
 }
 
-/// What stands before `://`, with the port that it means where none is told.
+/// The protocol before `://`, and its default port.
 fn parse_scheme(text: &str) -> Result<(ProxyScheme, Option<u16>), ProxyError> {
     let lower = text.to_ascii_lowercase();
     Ok(match lower.as_str() {
@@ -86,7 +87,7 @@ fn parse_scheme(text: &str) -> Result<(ProxyScheme, Option<u16>), ProxyError> {
         "socks5" => (ProxyScheme::Socks5, Some(1080)),
         "socks5h" | "socks" => (ProxyScheme::Socks5h, Some(1080)),
         "" => return Err(ProxyError::Unreadable),
-        // Anything else in it could be a login.
+        // Any other text may be part of a login.
         other
             if other.len() <= MAX_SCHEME
                 && other.bytes().all(|byte| byte.is_ascii_alphanumeric()) =>
@@ -127,7 +128,7 @@ fn parse_host_and_port(text: &str) -> Result<(String, Option<u16>), ProxyError> 
                 Some((host, port)) => (host, Some(port)),
                 None => (text, None),
             };
-            // Several colons are an IPv6 address without its brackets.
+            // An IPv6 address without brackets.
             if port.is_some_and(|port| port.contains(':')) {
                 return Err(ProxyError::Host);
             }
@@ -137,8 +138,8 @@ fn parse_host_and_port(text: &str) -> Result<(String, Option<u16>), ProxyError> 
             (parse_host(host).ok_or(ProxyError::Host)?, port)
         }
     };
-    let number = |digits| parse_port(digits).ok_or(ProxyError::Port);
-    Ok((host, port.map(number).transpose()?))
+    let port = port.map(|digits| parse_port(digits).ok_or(ProxyError::Port));
+    Ok((host, port.transpose()?))
 }
 
 #[cfg(test)]
@@ -146,21 +147,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proxies_are_read_and_passwords_never_shown() {
+    fn proxies_are_parsed_and_passwords_never_shown() {
         let proxy: Proxy = "http://us%40er:p%3Aw@[::1]:8080".parse().unwrap();
         assert_eq!((proxy.host.as_str(), proxy.port), ("::1", 8080));
+        let login = proxy.login.as_ref().unwrap();
         assert_eq!(
-            proxy
-                .login
-                .as_ref()
-                .map(|l| (l.user.as_str(), l.password.expose())),
-            Some(("us@er", "p:w"))
+            (login.user.as_str(), login.password.expose()),
+            ("us@er", "p:w")
         );
         assert!(!format!("{proxy:?}").contains("p:w"));
     }
 
     #[test]
-    fn a_scheme_may_mean_the_port_and_a_host_alone_means_none() {
+    fn a_scheme_has_a_default_port_and_a_host_alone_has_none() {
         let port = |text: &str| text.parse::<Proxy>().map(|proxy| proxy.port);
         for (text, expected) in [
             ("http://p", 80),
@@ -178,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_proxy_is_told_by_its_part() {
+    fn errors_name_the_wrong_part() {
         use ProxyError as E;
         for (text, error) in [
             ("ftp://p", E::Scheme("ftp".into())),
@@ -211,9 +210,9 @@ mod tests {
             ("http://me:3128/cret@p:1", E::Path),
             ("http://DOM\\me:s3cret@p:1", E::Path),
         ] {
-            let told = text.parse::<Proxy>().unwrap_err();
-            assert_eq!(told, error, "{text}");
-            assert!(!format!("{told}").contains("cret"), "{told}");
+            let found = text.parse::<Proxy>().unwrap_err();
+            assert_eq!(found, error, "{text}");
+            assert!(!found.to_string().contains("cret"), "{found}");
         }
         assert!(ProxyError::Path.to_string().ends_with("\\ as %5C"));
         let escaped: Proxy = "http://DOM%5Cme:pw@p:1".parse().unwrap();

@@ -1,54 +1,49 @@
-//! TLS as a client: whom to trust, who we are, and what is wrong when it fails.
+//! TLS as a client: which peers are trusted, which certificate the client shows, and what is wrong when a handshake fails.
 //!
-//! The platform's roots are loaded at the first https connection and not before: reading them takes ten milliseconds that
-//! a plain download should not pay.
+//! The platform's root certificates are loaded at the first https connection and not before: reading them takes ten milliseconds
+//! that a plain download need not spend.
 
-mod alpn;
 mod trust;
 
 use std::io;
 use std::sync::{Arc, OnceLock};
 
 use haul_plan::AlpnOffer;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    AlertDescription, CertificateError, CipherSuite, ClientConfig, DigitallySignedStruct,
-    InconsistentKeys, InvalidMessage, SignatureScheme,
+    AlertDescription, CertificateError, CipherSuite, ClientConfig, InconsistentKeys, InvalidMessage,
 };
 use tokio_rustls::TlsConnector;
 use url::Url;
 
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind, TlsProblem};
-use crate::transport::TlsReadBuffer;
-use crate::transport::TransportStream;
 use crate::transport::tls_error::{handshake_error, is_ca_used_as_server, is_certificate_alert};
-use alpn::AlpnConfigs;
-pub use alpn::TlsPeer;
+use crate::transport::{TlsReadBuffer, TransportStream};
 pub use trust::TrustedFiles;
-use trust::parse_certificates;
+use trust::{InsecureVerifier, parse_certificates};
 
-/// What a user says about TLS.
+/// The user's TLS settings.
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
-    /// PEM of the only authorities to trust, in place of the platform's.
+    /// PEM of the only trusted authorities, in place of the platform's.
     pub cacert: Option<Vec<u8>>,
     /// The same, in files that are read when they are needed.
     pub trusted_files: Option<TrustedFiles>,
-    /// Trust any certificate whatever.
+    /// Accept every certificate.
     pub insecure: bool,
-    /// The certificate that we show to the origin that the user named, and to nobody else: it says who the user is.
+    /// The certificate for the origin that the user named. No other peer sees it, since it says who the user is.
     pub client_certificate: Option<ClientCertificate>,
-    /// What the flags that said so begin with, for messages: `--` if nothing else is told.
+    /// How the flags for these settings begin, for messages; `None` is `--`.
     pub flag_prefix: Option<&'static str>,
 }
 
 impl TlsOptions {
-    /// A flag as it was typed.
+    /// A flag as the user typed it.
     fn flag(&self, name: &str) -> String {
         format!("{}{name}", self.flag_prefix.unwrap_or("--"))
     }
@@ -65,11 +60,47 @@ pub struct ClientCertificate {
 
 impl std::fmt::Debug for ClientCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Identity(***)")
+        f.write_str("ClientCertificate(***)")
     }
 }
 
-/// How TLS with a proxy is made: its own authorities, and the certificate that is for it alone. Clones are the same.
+/// Settings that cannot work, found before the first connection.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsConfigError {
+    /// A file that holds no certificate, or no private key.
+    #[error("{source_name} contains no usable {expected}")]
+    Pem {
+        /// The file or flag.
+        source_name: String,
+        /// "certificate" or "private key".
+        expected: &'static str,
+    },
+    /// A private key that belongs to another certificate.
+    #[error("the private key of {key} is not that of the certificate of {cert}")]
+    KeyMismatch {
+        /// The flag that named the key.
+        key: String,
+        /// The flag that named the certificate.
+        cert: String,
+    },
+    /// rustls refuses the settings.
+    #[error("the TLS settings cannot be used")]
+    Tls(#[from] rustls::Error),
+}
+
+/// The peer of a TLS handshake.
+#[derive(Debug, Clone, Copy)]
+pub struct TlsPeer<'a> {
+    /// The name that its certificate must be for.
+    pub host: &'a str,
+    /// Whether it sees the client certificate.
+    pub scope: CredentialScope,
+    /// The protocols that are offered to it.
+    pub alpn: AlpnOffer,
+}
+
+/// The TLS settings for a proxy: its own authorities, and a client certificate for it alone. Clones share one client.
 #[derive(Debug, Clone)]
 pub struct ProxyTls(Arc<TlsClient>);
 
@@ -91,7 +122,7 @@ impl ProxyTls {
     ) -> Result<TransportStream, Error> {
         let peer = TlsPeer {
             host,
-            // The certificate was given for it.
+            // The user gave the certificate for this proxy.
             scope: CredentialScope::UserOrigin,
             alpn: AlpnOffer::Http1,
         };
@@ -107,84 +138,82 @@ impl PartialEq for ProxyTls {
 
 impl Eq for ProxyTls {}
 
-/// Settings in rustls' own form, made when first needed.
-type LazyTlsConfigs = OnceLock<Result<AlpnConfigs, rustls::Error>>;
+/// A configuration that is made when first needed.
+type LazyTlsConfig = OnceLock<Result<Arc<ClientConfig>, rustls::Error>>;
 
-/// Makes TLS connections. The settings are checked at once, the platform's roots loaded when first needed.
+/// Makes TLS connections. The user's settings are checked at once, the platform's roots loaded when first needed.
 #[derive(Debug)]
 pub(crate) struct TlsClient {
     provider: Arc<CryptoProvider>,
     options: TlsOptions,
-    /// For peers that see no certificate of ours.
-    without_certificate: LazyTlsConfigs,
-    /// With our certificate. Apart, so that sessions are not resumed across either.
-    with_certificate: LazyTlsConfigs,
+    without_certificate: LazyTlsConfig,
+    /// Apart from the other one, so that no session is resumed across the two.
+    with_certificate: LazyTlsConfig,
 }
 
 impl TlsClient {
     pub(crate) fn new(options: TlsOptions) -> Result<Self, TlsConfigError> {
-        let provider = Arc::new(crypto_provider());
         let tls = Self {
-            provider,
+            provider: Arc::new(crypto_provider()),
             options,
             without_certificate: OnceLock::new(),
             with_certificate: OnceLock::new(),
         };
-        // What the user gave is read now, so that a wrong file is told before a byte is sent.
+        // The user's files are read now, so that a wrong one is reported before a byte is sent.
         if tls.options.cacert.is_some() || tls.options.client_certificate.is_some() {
-            let config = tls.build_config(tls.options.client_certificate.as_ref())?;
-            let (slot, _) = tls.configs_for(CredentialScope::UserOrigin);
-            let _ = slot.set(Ok(AlpnConfigs::new(&config)));
+            let (lazy_config, certificate) = tls.config_for(CredentialScope::UserOrigin);
+            let config = tls.build_config(certificate)?;
+            let _ = lazy_config.set(Ok(Arc::new(config)));
         }
         Ok(tls)
     }
 
-    /// TLS with a host over a stream.
+    /// TLS with a peer over a stream.
     pub(crate) async fn connect(
         &self,
         stream: TransportStream,
         peer: TlsPeer<'_>,
         url: &Url,
     ) -> Result<TransportStream, Error> {
-        let (slot, identity) = self.configs_for(peer.scope);
-        let config = slot.get_or_init(|| match self.build_config(identity) {
-            Ok(config) => Ok(AlpnConfigs::new(&config)),
+        let tls_error = |problem| Error::new(Kind::Tls(problem), url);
+        let (lazy_config, certificate) = self.config_for(peer.scope);
+        let config = lazy_config.get_or_init(|| match self.build_config(certificate) {
+            Ok(config) => Ok(Arc::new(config)),
             Err(TlsConfigError::Tls(error)) => Err(error),
             Err(other) => Err(rustls::Error::General(other.to_string())),
         });
-        let configs = config.as_ref().map_err(|e| {
-            Error::new(Kind::Tls(TlsProblem::RootsUnavailable), url).with_source(e.clone())
-        })?;
-        let config = Arc::clone(configs.config(peer.alpn));
-        let name = ServerName::try_from(peer.host.to_owned());
-        let name =
-            name.map_err(|e| Error::new(Kind::Tls(TlsProblem::WrongHost), url).with_source(e))?;
-        match TlsConnector::from(config)
-            .connect(name, TlsReadBuffer::new(stream))
-            .await
-        {
-            Ok(stream) => Some(TransportStream::Tls(Box::new(stream)))
-                .filter(|stream| peer.alpn != AlpnOffer::Http2 || stream.is_http2())
-                .ok_or_else(|| Error::new(Kind::Tls(TlsProblem::NoHttp2), url)),
+        let config = config
+            .as_ref()
+            .map_err(|e| tls_error(TlsProblem::RootsUnavailable).with_source(e.clone()))?;
+        let name = ServerName::try_from(peer.host.to_owned())
+            .map_err(|e| tls_error(TlsProblem::WrongHost).with_source(e))?;
+        let handshake = TlsConnector::from(Arc::clone(config))
+            .with_alpn(alpn_protocols(peer.alpn))
+            .connect(name, TlsReadBuffer::new(stream));
+        match handshake.await {
+            Ok(stream) => {
+                let stream = TransportStream::Tls(Box::new(stream));
+                if peer.alpn == AlpnOffer::Http2 && !stream.is_http2() {
+                    return Err(tls_error(TlsProblem::NoHttp2));
+                }
+                Ok(stream)
+            }
             Err(error) => Err(match handshake_error_kind(&error, peer.alpn) {
-                // All that rustls adds is how that looks from within.
+                // The kind says it all; rustls adds only how it looks from inside.
                 kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
                 kind => match handshake_error(error) {
-                    Some(words) => Error::new(kind, url).with_source(words),
+                    Some(message) => Error::new(kind, url).with_source(message),
                     None => Error::new(kind, url),
                 },
             }),
         }
     }
 
-    /// The settings for a peer, and what is shown to it.
-    fn configs_for(
-        &self,
-        standing: CredentialScope,
-    ) -> (&LazyTlsConfigs, Option<&ClientCertificate>) {
-        match (&self.options.client_certificate, standing) {
-            (Some(identity), CredentialScope::UserOrigin) => {
-                (&self.with_certificate, Some(identity))
+    /// The configuration for a peer, and the certificate that the peer sees.
+    fn config_for(&self, scope: CredentialScope) -> (&LazyTlsConfig, Option<&ClientCertificate>) {
+        match (&self.options.client_certificate, scope) {
+            (Some(certificate), CredentialScope::UserOrigin) => {
+                (&self.with_certificate, Some(certificate))
             }
             _ => (&self.without_certificate, None),
         }
@@ -192,54 +221,62 @@ impl TlsClient {
 
     fn build_config(
         &self,
-        identity: Option<&ClientCertificate>,
+        certificate: Option<&ClientCertificate>,
     ) -> Result<ClientConfig, TlsConfigError> {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
-            .with_safe_default_protocol_versions()?;
-        let builder = builder
+            .with_safe_default_protocol_versions()?
             .dangerous()
             .with_custom_certificate_verifier(self.verifier()?);
-        let config = match identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => {
-                let certificates =
-                    parse_certificates(&identity.certificates, &self.options.flag("cert"))?;
-                let key = PrivateKeyDer::from_pem_slice(&identity.key).map_err(|_| {
-                    TlsConfigError::Pem {
-                        what: self.options.flag("key"),
-                        wanted: "private key",
-                    }
-                })?;
-                let other = || TlsConfigError::KeyMismatch {
-                    key: self.options.flag("key"),
-                    cert: self.options.flag("cert"),
-                };
-                let certified =
-                    certified_key(certificates, key, &self.provider)?.ok_or_else(other)?;
-                builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
-            }
+        let Some(certificate) = certificate else {
+            return Ok(builder.with_no_client_auth());
         };
-        Ok(config)
+        let (key_flag, certificate_flag) = (self.options.flag("key"), self.options.flag("cert"));
+        let chain = parse_certificates(&certificate.certificates, &certificate_flag)?;
+        let Ok(key) = PrivateKeyDer::from_pem_slice(&certificate.key) else {
+            return Err(TlsConfigError::Pem {
+                source_name: key_flag,
+                expected: "private key",
+            });
+        };
+        let certified = certified_key(chain, key, &self.provider)?;
+        let certified = certified.ok_or(TlsConfigError::KeyMismatch {
+            key: key_flag,
+            cert: certificate_flag,
+        })?;
+        Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
     }
 
     fn verifier(&self) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
+        let provider = &self.provider;
         if self.options.insecure {
-            return Ok(Arc::new(InsecureVerifier(Arc::clone(&self.provider))));
+            return Ok(Arc::new(InsecureVerifier::new(Arc::clone(provider))));
         }
         match (&self.options.cacert, &self.options.trusted_files) {
-            (Some(pem), _) => {
-                trust::verifier_for_pem(pem, &self.options.flag("cacert"), &self.provider)
+            (Some(pem), _) => trust::verifier_for_pem(pem, &self.options.flag("cacert"), provider),
+            (None, Some(files)) => trust::verifier_for_files(files, provider),
+            (None, None) => {
+                let verifier = rustls_platform_verifier::Verifier::new(Arc::clone(provider))?;
+                Ok(Arc::new(verifier))
             }
-            (None, Some(files)) => trust::verifier_for_files(files, &self.provider),
-            (None, None) => Ok(Arc::new(rustls_platform_verifier::Verifier::new(
-                Arc::clone(&self.provider),
-            )?)),
         }
     }
 }
 
-/// The certificate that we show, and the proof that it is ours. What the certificate says is the peer's to judge: some are so
-/// old in form that a verifier here would not read them, and yet are what the peer wants. `None` if it is another's.
+/// HTTP/1.1 is named explicitly: if h2 were offered as well, many segments would silently share one connection and its limits.
+/// A server of mail or of a database may know none of these names, and refuse a client that sends one.
+fn alpn_protocols(offer: AlpnOffer) -> Vec<Vec<u8>> {
+    let names: &[&[u8]] = match offer {
+        AlpnOffer::Http1 => &[b"http/1.1"],
+        AlpnOffer::Http2OrHttp1 => &[b"h2", b"http/1.1"],
+        AlpnOffer::Http2 => &[b"h2"],
+        AlpnOffer::None => &[],
+    };
+    names.iter().map(|name| name.to_vec()).collect()
+}
+
+/// A certificate chain with its key; `None` if the key belongs to another certificate. The chain is not checked further, which is
+/// the peer's affair: some certificates are so old in form that a verifier here would not read them, and still are the ones that
+/// the peer wants.
 fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -253,8 +290,8 @@ fn certified_key(
     }
 }
 
-/// aws-lc's algorithms, AES-128-GCM first as browsers have it: ten rounds a block for both sides in place of fourteen, and it is
-/// the one that everybody must have (RFC 8446 section 9.1). For clients, and for servers of ours.
+/// aws-lc's algorithms for clients and servers, AES-128-GCM first as in browsers: a block takes ten rounds on both sides and not
+/// fourteen, and every peer must support it (RFC 8446 section 9.1).
 #[must_use]
 pub fn crypto_provider() -> CryptoProvider {
     let mut provider = rustls::crypto::aws_lc_rs::default_provider();
@@ -263,26 +300,26 @@ pub fn crypto_provider() -> CryptoProvider {
         CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
     ];
-    // Stable: TLS 1.3 stays before 1.2, and the rest in its order.
+    // The sort is stable: TLS 1.3 stays before 1.2, and the other suites in their order.
     provider.cipher_suites.sort_by_key(|suite| {
-        let tls12 = suite.tls13().is_none();
-        (tls12, !aes_128.contains(&suite.suite()))
+        let is_tls12 = suite.tls13().is_none();
+        (is_tls12, !aes_128.contains(&suite.suite()))
     });
     provider
 }
 
-/// What a failed handshake means. rustls' own errors come wrapped in the stream's.
-fn handshake_error_kind(error: &io::Error, offer: AlpnOffer) -> Kind {
-    let inner = error
+/// What a failed handshake means. rustls' own errors are wrapped in those of the stream.
+fn handshake_error_kind(error: &io::Error, alpn: AlpnOffer) -> Kind {
+    let rustls_error = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    let problem = match inner {
+    let problem = match rustls_error {
         Some(rustls::Error::InvalidCertificate(certificate)) => certificate_problem(certificate),
         Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
             TlsProblem::NotTls
         }
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol))
-            if offer == AlpnOffer::Http2 =>
+            if alpn == AlpnOffer::Http2 =>
         {
             TlsProblem::NoHttp2
         }
@@ -290,7 +327,7 @@ fn handshake_error_kind(error: &io::Error, offer: AlpnOffer) -> Kind {
             TlsProblem::ClientCertificate
         }
         Some(_) => TlsProblem::Other,
-        // No word from rustls: the connection broke, which is the link's fault and may heal.
+        // The connection broke, which is the fault of the network and may heal.
         None => return Kind::Closed,
     };
     Kind::Tls(problem)
@@ -303,77 +340,11 @@ fn certificate_problem(error: &CertificateError) -> TlsProblem {
             TlsProblem::Expired
         }
         E::NotValidForName | E::NotValidForNameContext { .. } => TlsProblem::WrongHost,
-        // A bad signature is what an authority of the same name but another key looks like.
+        // An authority of the same name with another key looks like a bad signature.
         E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
-        // An authority's own certificate used as a server's: what self-signed certificates usually are.
+        // Self-signed certificates are usually an authority's own, used as a server's.
         other if is_ca_used_as_server(other) => TlsProblem::UnknownIssuer,
         _ => TlsProblem::Other,
     }
-}
-
-/// `--insecure`: checks that the peer holds its certificate's key, and nothing about the certificate.
-#[derive(Debug)]
-struct InsecureVerifier(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for InsecureVerifier {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Settings that cannot work, found before the first connection.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TlsConfigError {
-    /// A certificate or key file is not what it should be.
-    #[error("{what} contains no usable {wanted}")]
-    Pem {
-        /// Which file or flag.
-        what: String,
-        /// "certificate" or "private key".
-        wanted: &'static str,
-    },
-    /// A private key that is of another certificate.
-    #[error("the private key of {key} is not that of the certificate of {cert}")]
-    KeyMismatch {
-        /// The flag that named the key.
-        key: String,
-        /// The flag that named the certificate.
-        cert: String,
-    },
-    /// TLS refuses the settings.
-    #[error("the TLS settings cannot be used")]
-    Tls(#[from] rustls::Error),
 }

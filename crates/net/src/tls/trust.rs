@@ -1,9 +1,9 @@
-//! Whom to trust: certificates that the user names, or the platform's.
+//! Verifiers of server certificates, where the user names the trusted ones or turns the check off.
 //!
-//! Named ones (`--cacert`, `SSL_CERT_FILE`) are authorities. One of them may also be a server's own certificate, shown as it
-//! is: then nobody need have signed it. That is what `openssl req -x509` makes, and it says of itself that it is an authority,
-//! which the verifier takes for a reason to refuse it as a server's. So such a certificate is let through when it is, byte for
-//! byte, one of those named - after the verifier found its dates right, and with its names compared here.
+//! The trusted certificates (`--cacert`, `SSL_CERT_FILE`) are authorities. One of them may also be the server's own certificate,
+//! which then needs no signature. `openssl req -x509` makes such certificates, and marks them as authorities, for which the
+//! verifier of webpki refuses them as a server's. So a server's certificate is accepted when it is byte for byte one of the
+//! trusted ones, after webpki has found its dates right, and with its names compared here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,99 +16,95 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls_native_certs::load_certs_from_paths;
 
 use super::TlsConfigError;
 use crate::transport::tls_error::is_ca_used_as_server;
 
-/// Where trusted certificates are in place of the platform's, as `SSL_CERT_FILE` and `SSL_CERT_DIR` say it.
+/// Files with the trusted certificates, in place of the platform's, as `SSL_CERT_FILE` and `SSL_CERT_DIR` name them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedFiles {
-    /// PEM.
+    /// A PEM file.
     pub file: Option<PathBuf>,
-    /// Of PEM files, named as openssl-rehash(1) does.
+    /// Directories of PEM files, named as openssl-rehash(1) does it.
     pub directories: Vec<PathBuf>,
 }
 
-/// One who trusts the certificates of this PEM file, each of which must be usable.
-pub(crate) fn verifier_for_pem(
+/// Trusts the certificates of a PEM file, each of which must be usable.
+pub(super) fn verifier_for_pem(
     pem: &[u8],
-    what: &str,
+    source_name: &str,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
-    let known = parse_certificates(pem, what)?;
+    let trusted = parse_certificates(pem, source_name)?;
     let mut roots = RootCertStore::empty();
-    for certificate in &known {
+    for certificate in &trusted {
         roots.add(certificate.clone())?;
     }
     Ok(Arc::new(PinnedOrIssuedVerifier::new(
-        roots, known, provider,
+        roots, trusted, provider,
     )?))
 }
 
-/// One who trusts the certificates in these places; those that cannot be used are left out, as systems' collections have some.
-pub(crate) fn verifier_for_files(
+/// Trusts the certificates in these files. Unusable ones are left out, since the collections of systems contain some.
+pub(super) fn verifier_for_files(
     files: &TrustedFiles,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
-    let places = files.file.iter().map(|file| (Some(file), None));
-    let directories = files.directories.iter().map(|place| (None, Some(place)));
-    let known: Vec<_> = places
-        .chain(directories)
-        .flat_map(|(file, directory)| {
-            let (file, directory) = (file.map(PathBuf::as_path), directory.map(PathBuf::as_path));
-            rustls_native_certs::load_certs_from_paths(file, directory).certs
-        })
-        .collect();
+    let mut trusted = load_certs_from_paths(files.file.as_deref(), None).certs;
+    for directory in &files.directories {
+        trusted.extend(load_certs_from_paths(None, Some(directory)).certs);
+    }
     let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(known.iter().cloned());
+    roots.add_parsable_certificates(trusted.iter().cloned());
     if roots.is_empty() {
-        let places = files.file.iter().chain(&files.directories);
-        let places: Vec<_> = places.map(|place| place.display().to_string()).collect();
+        let paths = files.file.iter().chain(&files.directories);
+        let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
         return Err(TlsConfigError::Pem {
-            what: places.join(", "),
-            wanted: "certificate",
+            source_name: paths.join(", "),
+            expected: "certificate",
         });
     }
     Ok(Arc::new(PinnedOrIssuedVerifier::new(
-        roots, known, provider,
+        roots, trusted, provider,
     )?))
 }
 
-/// The certificates of a PEM file, one at least.
-pub(crate) fn parse_certificates(
+/// Parses a PEM file with at least one certificate.
+pub(super) fn parse_certificates(
     pem: &[u8],
-    what: &str,
+    source_name: &str,
 ) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
         _ => Err(TlsConfigError::Pem {
-            what: what.to_owned(),
-            wanted: "certificate",
+            source_name: source_name.to_owned(),
+            expected: "certificate",
         }),
     }
 }
 
-/// Trusts what named authorities signed, and the named certificates themselves.
+/// Accepts certificates that a trusted authority issued, and the trusted certificates themselves.
 #[derive(Debug)]
 struct PinnedOrIssuedVerifier {
     issued: Arc<WebPkiServerVerifier>,
-    /// The named ones.
+    /// The trusted certificates.
     pinned: Vec<CertificateDer<'static>>,
 }
 
 impl PinnedOrIssuedVerifier {
     fn new(
         roots: RootCertStore,
-        known: Vec<CertificateDer<'static>>,
+        trusted: Vec<CertificateDer<'static>>,
         provider: &Arc<CryptoProvider>,
     ) -> Result<Self, TlsConfigError> {
         let provider = Arc::clone(provider);
-        let signed = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
-        let signed = signed.map_err(|e| Error::General(e.to_string()))?;
+        let issued = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        let issued = issued.map_err(|e| Error::General(e.to_string()))?;
         Ok(Self {
-            issued: signed,
-            pinned: known,
+            issued,
+            pinned: trusted,
         })
     }
 }
@@ -122,22 +118,22 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let signed = self.issued.verify_server_cert(
+        let verified = self.issued.verify_server_cert(
             end_entity,
             intermediates,
             server_name,
             ocsp_response,
             now,
         );
-        match signed {
-            // It looks at the dates first, so these are right. That it signed itself need not be asked: it is the one meant.
+        match verified {
+            // webpki checks the dates before this, so they are right. No signature is needed: this is the trusted certificate.
             Err(Error::InvalidCertificate(error))
                 if is_ca_used_as_server(&error) && self.pinned.contains(end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
             }
-            done => done,
+            result => result,
         }
     }
 
@@ -163,5 +159,52 @@ impl ServerCertVerifier for PinnedOrIssuedVerifier {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.issued.supported_verify_schemes()
+    }
+}
+
+/// `--insecure`: checks that the peer holds the key of its certificate, and nothing about the certificate.
+#[derive(Debug)]
+pub(super) struct InsecureVerifier(Arc<CryptoProvider>);
+
+impl InsecureVerifier {
+    pub(super) fn new(provider: Arc<CryptoProvider>) -> Self {
+        Self(provider)
+    }
+}
+
+impl ServerCertVerifier for InsecureVerifier {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -1,4 +1,4 @@
-//! A stream to a peer, whatever it is made of.
+//! Byte streams to peers: TCP, TLS over any stream, and streams of which a proxy's response took some bytes.
 
 pub(crate) mod rate_limit;
 mod sys;
@@ -27,12 +27,12 @@ pub enum TransportStream {
     Tcp(TcpTransport),
     /// TLS over any stream, a proxy's tunnel among them.
     Tls(Box<TlsStream<TlsReadBuffer<Self>>>),
-    /// A stream of which some bytes were read already, with a proxy's answer: they come first.
+    /// A stream of which some bytes were read already, after a proxy's response. They come first.
     Rewound(Bytes, Box<Self>),
 }
 
 impl TransportStream {
-    /// The gauge of the TCP stream at the bottom.
+    /// The state of the TCP stream at the bottom.
     #[must_use]
     pub fn socket_state(&self) -> SocketState {
         match self {
@@ -42,7 +42,7 @@ impl TransportStream {
         }
     }
 
-    /// The socket at the bottom, whose settings are those of the whole. What is read from it or written to it past this is lost.
+    /// The socket at the bottom, for its options. Reading from it or writing to it directly corrupts the stream.
     #[must_use]
     pub fn socket(&self) -> &TcpStream {
         match self {
@@ -52,28 +52,27 @@ impl TransportStream {
         }
     }
 
-    /// The TCP stream alone, with what was read of it already, for one who moves bytes without looking at them.
+    /// The TCP stream alone, and the bytes that were read of it already, for a caller that copies bytes in the kernel.
     ///
     /// # Errors
-    /// The stream itself, if its bytes have to pass through this process: TLS, or a rate to keep.
+    /// The stream itself, if its bytes must pass through this process: it has TLS, or a rate limit.
     pub fn into_tcp(self) -> Result<(Bytes, TcpStream), Self> {
         match self {
             Self::Tcp(tcp) => match tcp.into_inner() {
                 Ok(stream) => Ok((Bytes::new(), stream)),
                 Err(tcp) => Err(Self::Tcp(tcp)),
             },
-            Self::Rewound(early, inner) => match inner.into_tcp() {
-                // What was read first comes first; a proxy behind another may have left some as well.
-                Ok((more, stream)) if more.is_empty() => Ok((early, stream)),
-                Ok((more, stream)) => Ok(([early, more].concat().into(), stream)),
-                Err(inner) => Err(Self::Rewound(early, Box::new(inner))),
+            Self::Rewound(first, inner) => match inner.into_tcp() {
+                Ok((rest, stream)) if rest.is_empty() => Ok((first, stream)),
+                // Each proxy of a chain may have left some bytes.
+                Ok((rest, stream)) => Ok(([first, rest].concat().into(), stream)),
+                Err(inner) => Err(Self::Rewound(first, Box::new(inner))),
             },
             tls @ Self::Tls(_) => Err(tls),
         }
     }
 
-    /// Whether HTTP/2 was agreed on for it.
-    #[must_use]
+    /// Whether the TLS handshake agreed on HTTP/2.
     pub(crate) fn is_http2(&self) -> bool {
         match self {
             Self::Tls(stream) => stream.get_ref().1.alpn_protocol() == Some(b"h2"),
@@ -105,21 +104,21 @@ impl AsyncRead for TransportStream {
                 }
                 read
             }
-            Self::Rewound(early, stream) => {
-                if early.is_empty() {
+            Self::Rewound(first, stream) => {
+                if first.is_empty() {
                     return Pin::new(stream.as_mut()).poll_read(cx, buffer);
                 }
-                let count = early.len().min(buffer.remaining());
-                buffer.put_slice(&early[..count]);
-                early.advance(count);
+                let count = first.len().min(buffer.remaining());
+                buffer.put_slice(&first[..count]);
+                first.advance(count);
                 Poll::Ready(Ok(()))
             }
         }
     }
 }
 
-/// Hands a call to whatever carries the bytes.
-macro_rules! carried {
+/// Calls the same method of the stream below.
+macro_rules! delegate {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             TransportStream::Tcp(stream) => {
@@ -144,7 +143,7 @@ impl AsyncWrite for TransportStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        carried!(self, stream => stream.poll_write(cx, bytes))
+        delegate!(self, stream => stream.poll_write(cx, bytes))
     }
 
     fn poll_write_vectored(
@@ -152,7 +151,7 @@ impl AsyncWrite for TransportStream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        carried!(self, stream => stream.poll_write_vectored(cx, slices))
+        delegate!(self, stream => stream.poll_write_vectored(cx, slices))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -164,10 +163,10 @@ impl AsyncWrite for TransportStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        carried!(self, stream => stream.poll_flush(cx))
+        delegate!(self, stream => stream.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        carried!(self, stream => stream.poll_shutdown(cx))
+        delegate!(self, stream => stream.poll_shutdown(cx))
     }
 }

@@ -1,25 +1,25 @@
-//! The one socket option that no safe wrapper offers: `SO_RCVLOWAT`.
+//! `SO_RCVLOWAT`, the one socket option that no safe wrapper offers.
 #![expect(
     unsafe_code,
-    reason = "setsockopt(2) with an integer; saves a wake-up a packet, which no safe call can"
+    reason = "setsockopt(2) with an integer; saves a wake-up for each packet, which no safe call can"
 )]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Sets how many bytes must have come before a reader of the socket is woken (socket(7)). The end of the stream and errors
-/// wake it at any time, and a lower mark wakes it at once if that many bytes are there already (Linux).
+/// Sets how many bytes must have arrived before a reader of the socket is woken (socket(7)). The end of the stream and errors wake
+/// it at any time. A lower mark wakes it at once if that many bytes have arrived already.
 ///
 /// # Errors
-/// What the system says.
+/// The error of setsockopt(2).
 pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     // The kernel takes a C int; half of its range is far more than any socket buffer.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     #[expect(clippy::cast_possible_truncation, reason = "four")]
     let length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the descriptor is borrowed and so open; the pointer leads to an integer of the length that is told, which
-    // the kernel copies before the call returns.
-    let done = unsafe {
+    // SAFETY: the descriptor is borrowed and so open. The pointer leads to an integer of this length, which the kernel copies
+    // before the call returns.
+    let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
@@ -28,7 +28,7 @@ pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
             length,
         )
     };
-    if done == 0 {
+    if result == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())

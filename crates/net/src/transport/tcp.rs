@@ -1,11 +1,11 @@
-//! The TCP stream at the bottom of every other: how much its reader is woken for, and how fast it may be read.
+//! The TCP stream below all others: how many bytes wake its reader, and how fast it may be read.
 //!
-//! A peer on a fast link sends small pieces, and each wakes the reader: it reads sixteen kilobytes, finds nothing more and
-//! sleeps again, tens of thousands of times a second, on a processor that the next piece needs. With a low-water mark
-//! (`SO_RCVLOWAT`) the kernel wakes it when enough has come. Bytes below the mark are still handed out when asked for.
+//! A peer on a fast link sends small packets, and each wakes the reader: it reads sixteen kilobytes, finds nothing more and sleeps
+//! again, tens of thousands of times a second, on a processor that the next packet needs. With a low-water mark (`SO_RCVLOWAT`)
+//! the kernel wakes the reader when enough has arrived. A read that is not waited for still gets bytes below the mark.
 //!
-//! A rate limit is kept here and not above, where TLS and HTTP have read ahead already: what is not read yet fills the
-//! socket's buffer, and the peer waits.
+//! The rate limit is applied here and not above, where TLS and HTTP have read ahead already. What is not read stays in the
+//! socket's buffer, and then the peer waits.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,24 +18,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use crate::transport::rate_limit::RateLimit;
+use super::rate_limit::RateLimit;
+use super::sys::set_low_water;
 
-/// What a stream at the bottom and the reader at the top tell each other past everything between. Clones are one gauge.
+/// What the TCP stream at the bottom and the reader at the top share past the layers between them. Clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct SocketState(Arc<SocketStateFields>);
 
 #[derive(Debug, Default)]
 struct SocketStateFields {
-    /// How many bytes are worth being woken for; 0 is as good as 1. Set above, obeyed below at the next read.
+    /// How many bytes wake the reader; 0 is the same as 1. The reader sets it, the next read of the socket applies it.
     low_water: AtomicU32,
-    /// Bytes that were read from the socket. Set below.
+    /// Bytes that were read from the socket.
     bytes_received: AtomicU64,
-    /// Whether TLS ended because of our certificate. Set in between: HTTP/2 keeps no more than the text of an error.
+    /// Whether the peer ended TLS because of the client certificate. The TLS layer sets it, since HTTP/2 passes on the text of an
+    /// error alone.
     certificate_refused: AtomicBool,
 }
 
 impl SocketState {
-    /// Moves the low-water mark; 1 is to be woken for every byte.
+    /// Moves the low-water mark; 1 wakes the reader for every byte.
     pub fn set_low_water(&self, bytes: u32) {
         self.0.low_water.store(bytes, Ordering::Relaxed);
     }
@@ -46,18 +48,16 @@ impl SocketState {
         self.0.low_water.load(Ordering::Relaxed).max(1)
     }
 
-    /// Bytes that came over the socket, whatever became of them above.
+    /// Bytes that were read from the socket, whatever became of them above.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.0.bytes_received.load(Ordering::Relaxed)
     }
 
-    /// The peer ended TLS because of our certificate.
     pub(crate) fn set_certificate_refused(&self) {
         self.0.certificate_refused.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it did.
     pub(crate) fn is_certificate_refused(&self) -> bool {
         self.0.certificate_refused.load(Ordering::Relaxed)
     }
@@ -68,22 +68,21 @@ impl SocketState {
 pub struct TcpTransport {
     stream: TcpStream,
     state: SocketState,
-    /// Where the kernel has the low-water mark.
+    /// The low-water mark that the kernel has.
     low_water: u32,
-    /// The limit, and when the next byte may be read.
     rate_limit: Option<ReadRateLimit>,
 }
 
 #[derive(Debug)]
 struct ReadRateLimit {
     limit: RateLimit,
-    /// Boxed once for the stream's life; only moved later.
+    /// When the next byte may be read. The timer is created once for the stream, and only moved later.
     next_read: Pin<Box<Sleep>>,
 }
 
 impl TcpTransport {
-    pub(crate) fn new(stream: TcpStream, limit: Option<RateLimit>) -> Self {
-        let rate_limit = limit.map(|limit| ReadRateLimit {
+    pub(crate) fn new(stream: TcpStream, rate_limit: Option<RateLimit>) -> Self {
+        let rate_limit = rate_limit.map(|limit| ReadRateLimit {
             limit,
             next_read: Box::pin(sleep_until(Instant::now())),
         });
@@ -95,10 +94,10 @@ impl TcpTransport {
         }
     }
 
-    /// The stream alone, unless it is to be read at a rate.
+    /// The stream alone, unless it has a rate limit.
     pub(super) fn into_inner(self) -> Result<TcpStream, Self> {
         match self.rate_limit {
-            // The mark is the reader's affair, and nobody has moved it by now.
+            // The new owner sets a mark of its own, so it must not inherit one.
             None if self.low_water == 1 => Ok(self.stream),
             _ => Err(self),
         }
@@ -112,9 +111,9 @@ impl TcpTransport {
         self.state.clone()
     }
 
-    /// Tells the kernel where the mark is now wanted. Not to be heard is no harm: then the reader is woken more often.
+    /// Moves the kernel's low-water mark to where the reader wants it.
     fn apply_low_water(&mut self) {
-        // Under a limit pieces are small on purpose.
+        // Under a rate limit reads are small on purpose.
         let wanted = if self.rate_limit.is_some() {
             1
         } else {
@@ -124,7 +123,8 @@ impl TcpTransport {
             return;
         }
         self.low_water = wanted;
-        let _ = super::set_low_water(self.stream.as_fd(), wanted);
+        // A failure does no harm: the reader is woken more often.
+        let _ = set_low_water(self.stream.as_fd(), wanted);
     }
 }
 
@@ -137,24 +137,22 @@ impl AsyncRead for TcpTransport {
         let tcp = self.get_mut();
         tcp.apply_low_water();
         let stream = Pin::new(&mut tcp.stream);
-        let came = match &mut tcp.rate_limit {
+        let count = match &mut tcp.rate_limit {
             None => {
                 let before = buffer.filled().len();
                 std::task::ready!(stream.poll_read(cx, buffer))?;
                 buffer.filled().len() - before
             }
-            Some(pace) => std::task::ready!(pace.poll_read(stream, cx, buffer))?,
+            Some(limit) => std::task::ready!(limit.poll_read(stream, cx, buffer))?,
         };
-        tcp.state
-            .0
-            .bytes_received
-            .fetch_add(came as u64, Ordering::Relaxed);
+        let received = &tcp.state.0.bytes_received;
+        received.fetch_add(count as u64, Ordering::Relaxed);
         Poll::Ready(Ok(()))
     }
 }
 
 impl ReadRateLimit {
-    /// Reads when it is time, and no more than a turn's worth.
+    /// Reads when it is time, and no more than the limit allows at once.
     fn poll_read(
         &mut self,
         stream: Pin<&mut TcpStream>,
@@ -162,15 +160,14 @@ impl ReadRateLimit {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
         std::task::ready!(self.next_read.as_mut().poll(cx));
-        let turn = self.limit.max_read().min(buffer.remaining());
-        let mut turn = ReadBuf::new(buffer.initialize_unfilled_to(turn));
-        std::task::ready!(stream.poll_read(cx, &mut turn))?;
-        let came = turn.filled().len();
-        buffer.advance(came);
-        self.next_read
-            .as_mut()
-            .reset(self.limit.next_read_after(came as u64));
-        Poll::Ready(Ok(came))
+        let size = self.limit.max_read().min(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
+        std::task::ready!(stream.poll_read(cx, &mut part))?;
+        let count = part.filled().len();
+        buffer.advance(count);
+        let next_read = self.limit.next_read_after(count as u64);
+        self.next_read.as_mut().reset(next_read);
+        Poll::Ready(Ok(count))
     }
 }
 

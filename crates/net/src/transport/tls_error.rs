@@ -1,7 +1,7 @@
-//! What rustls says, in words for people: what is wrong with the peer, or with what came from it.
+//! Errors of rustls, in words for users: what is wrong with the peer, or with the bytes it sent.
 //!
-//! [`TlsProblem`](crate::TlsProblem) is the kind, and says the first half of a sentence; here is the second. What to do about it depends
-//! on the flags, which the binary knows.
+//! [`TlsProblem`](crate::TlsProblem) is the kind of a failure and gives the first half of a message, this module the second half.
+//! What to do about it depends on the flags, which the binary knows.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
-/// An error of rustls', in other words. Its own are not shown.
+/// An error of rustls in our words. Its own text is not shown.
 #[derive(Debug)]
 pub(crate) struct TlsErrorMessage {
     message: String,
@@ -26,7 +26,7 @@ impl fmt::Display for TlsErrorMessage {
 impl StdError for TlsErrorMessage {}
 
 impl TlsErrorMessage {
-    /// What an alert said, where it was one.
+    /// The alert, if the error is one.
     pub(crate) fn alert(&self) -> Option<AlertDescription> {
         match self.error {
             Some(Error::AlertReceived(alert)) => Some(alert),
@@ -35,12 +35,12 @@ impl TlsErrorMessage {
     }
 }
 
-/// An error of a handshake, as far as there is more to say than its kind.
+/// The error of a handshake; `None` if its kind says it all.
 pub(crate) fn handshake_error(error: io::Error) -> Option<io::Error> {
     match rustls_error(&error) {
-        Some(Error::InvalidCertificate(wrong)) => {
-            let words = certificate_message(wrong)?;
-            Some(io::Error::new(error.kind(), words))
+        Some(Error::InvalidCertificate(problem)) => {
+            let message = certificate_message(problem)?;
+            Some(io::Error::new(error.kind(), message))
         }
         Some(_) => Some(stream_error(error)),
         None if error.kind() == io::ErrorKind::UnexpectedEof => Some(io::Error::new(
@@ -51,10 +51,10 @@ pub(crate) fn handshake_error(error: io::Error) -> Option<io::Error> {
     }
 }
 
-/// An error of a stream, of the same kind. Those that are not TLS' own stay as they are.
+/// The error of a stream, with the same kind. Errors that are not those of TLS stay as they are.
 pub(crate) fn stream_error(error: io::Error) -> io::Error {
     let kind = error.kind();
-    let told = match rustls_error(&error) {
+    let message = match rustls_error(&error) {
         Some(inner) => TlsErrorMessage {
             message: message(inner),
             error: Some(inner.clone()),
@@ -66,7 +66,7 @@ pub(crate) fn stream_error(error: io::Error) -> io::Error {
         },
         None => return error,
     };
-    io::Error::new(kind, told)
+    io::Error::new(kind, message)
 }
 
 fn rustls_error(error: &io::Error) -> Option<&Error> {
@@ -77,8 +77,8 @@ fn message(error: &Error) -> String {
     use PeerIncompatible as P;
     match error {
         Error::AlertReceived(alert) => alert_message(*alert),
-        Error::InvalidCertificate(wrong) => {
-            certificate_message(wrong).unwrap_or_else(|| "its certificate is not trusted".into())
+        Error::InvalidCertificate(problem) => {
+            certificate_message(problem).unwrap_or_else(|| "its certificate is not trusted".into())
         }
         Error::PeerIncompatible(
             P::ServerDoesNotSupportTls12Or13 | P::ServerTlsVersionIsDisabledByOurConfig,
@@ -101,20 +101,20 @@ fn message(error: &Error) -> String {
     }
 }
 
-/// What an error is called, for whoever has to look for it.
+/// The name of a protocol violation, for the people who debug the peer.
 fn violation_name(error: &Error) -> String {
     match error {
-        Error::InvalidMessage(what) => format!("{what:?}"),
-        Error::PeerMisbehaved(what) => format!("{what:?}"),
+        Error::InvalidMessage(violation) => format!("{violation:?}"),
+        Error::PeerMisbehaved(violation) => format!("{violation:?}"),
         Error::PeerSentOversizedRecord => "an oversized record".into(),
         _ => "a message out of turn".into(),
     }
 }
 
-/// What a peer has said about us.
+/// What an alert says about us.
 fn alert_message(alert: AlertDescription) -> String {
     use AlertDescription as A;
-    let words = match alert {
+    let reason = match alert {
         A::HandshakeFailure | A::InsufficientSecurity => "it has no algorithms in common with us",
         A::ProtocolVersion => "it speaks neither TLS 1.2 nor 1.3",
         A::UnrecognisedName => "it knows no host of this name",
@@ -129,10 +129,10 @@ fn alert_message(alert: AlertDescription) -> String {
         }
         other => return format!("the peer ended TLS with the alert {other:?}"),
     };
-    format!("the peer ended TLS: {words}")
+    format!("the peer ended TLS: {reason}")
 }
 
-/// What is wrong with a certificate, behind what its kind says already.
+/// What is wrong with a certificate, beyond what the kind says.
 fn certificate_message(error: &CertificateError) -> Option<String> {
     use CertificateError as E;
     Some(match error {
@@ -167,17 +167,17 @@ fn certificate_message(error: &CertificateError) -> Option<String> {
     })
 }
 
-/// Whose certificate it is. A list may be long.
+/// Which hosts a certificate is for. The list may be long.
 fn wrong_host_message(expected: &str, presented: &[String]) -> String {
-    const SHOWN: usize = 3;
-    // `DnsName("a.test")`, as the verifier has them.
+    const MAX_NAMES: usize = 3;
+    // The verifier writes them as `DnsName("a.test")`.
     let plain = |name: &String| match name.split_once('"') {
         Some((_, name)) => name.split('"').next().unwrap_or_default().to_owned(),
         None => name.clone(),
     };
-    let mut shown: Vec<String> = presented.iter().take(SHOWN).map(plain).collect();
-    if presented.len() > SHOWN {
-        shown.push(format!("{} more", presented.len() - SHOWN));
+    let mut shown: Vec<String> = presented.iter().take(MAX_NAMES).map(plain).collect();
+    if presented.len() > MAX_NAMES {
+        shown.push(format!("{} more", presented.len() - MAX_NAMES));
     }
     match shown.is_empty() {
         true => format!("it names no host, and {expected} is wanted"),
@@ -185,11 +185,11 @@ fn wrong_host_message(expected: &str, presented: &[String]) -> String {
     }
 }
 
-/// A time in one unit.
+/// A duration in its largest unit.
 fn rough_duration(seconds: u64) -> String {
     let units = [(86_400, "day"), (3600, "hour"), (60, "minute")];
-    let fits = units.into_iter().find(|(length, _)| seconds >= *length);
-    let (count, unit) = match fits {
+    let unit = units.into_iter().find(|(length, _)| seconds >= *length);
+    let (count, unit) = match unit {
         Some((length, unit)) => (seconds / length, unit),
         None => (Duration::from_secs(seconds).as_secs(), "second"),
     };
@@ -197,8 +197,8 @@ fn rough_duration(seconds: u64) -> String {
     format!("{count} {unit}{plural}")
 }
 
-/// Whether a connection ended because of our certificate. In TLS 1.3 a peer says so when the handshake is over on our side,
-/// in place of an answer.
+/// Whether a connection ended because of the client certificate. With TLS 1.3 the peer says so when the handshake is over on our
+/// side, in place of a response.
 pub(crate) fn is_certificate_refused(error: &(dyn StdError + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -214,7 +214,7 @@ pub(crate) fn is_certificate_refused(error: &(dyn StdError + 'static)) -> bool {
     false
 }
 
-/// Alerts about the receiver's certificate (RFC 8446 section 6.2).
+/// Whether an alert is about the receiver's certificate (RFC 8446 section 6.2).
 pub(crate) fn is_certificate_alert(alert: AlertDescription) -> bool {
     use AlertDescription as A;
     matches!(
@@ -230,9 +230,9 @@ pub(crate) fn is_certificate_alert(alert: AlertDescription) -> bool {
     )
 }
 
-/// Whether all that is wrong is that an authority's certificate is used as a server's.
+/// Whether a certificate is refused only because it is an authority's and used as a server's.
 pub(crate) fn is_ca_used_as_server(error: &CertificateError) -> bool {
-    // The verifier's own errors are of a crate that is not ours to name.
+    // The error is of the webpki crate, which is not a direct dependency.
     matches!(error, CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity"))
 }
 
@@ -243,17 +243,17 @@ mod tests {
 
     use super::*;
 
-    fn told(error: Error) -> Option<String> {
+    fn handshake_message(error: Error) -> Option<String> {
         let error = io::Error::new(io::ErrorKind::InvalidData, error);
         handshake_error(error).map(|error| error.to_string())
     }
 
-    fn at(seconds: u64) -> UnixTime {
+    fn unix_time(seconds: u64) -> UnixTime {
         UnixTime::since_unix_epoch(Duration::from_secs(seconds))
     }
 
     #[test]
-    fn certificates_are_told_of_in_words() {
+    fn problems_of_certificates_have_messages() {
         use CertificateError as E;
         let wrong_name = |presented: &[&str]| E::NotValidForNameContext {
             expected: ServerName::try_from("a.test").unwrap(),
@@ -262,18 +262,18 @@ mod tests {
                 .map(|name| format!("DnsName(\"{name}\")"))
                 .collect(),
         };
-        for (error, words) in [
+        for (error, expected) in [
             (
                 E::ExpiredContext {
-                    time: at(200_000),
-                    not_after: at(1000),
+                    time: unix_time(200_000),
+                    not_after: unix_time(1000),
                 },
                 Some("it expired 2 days ago"),
             ),
             (
                 E::NotValidYetContext {
-                    time: at(1000),
-                    not_before: at(1060),
+                    time: unix_time(1000),
+                    not_before: unix_time(1060),
                 },
                 Some("it will be valid in 1 minute; is the clock right?"),
             ),
@@ -289,16 +289,19 @@ mod tests {
                 wrong_name(&["b", "c", "d", "e", "f"]),
                 Some("it is for b, c, d, 2 more, and a.test is wanted"),
             ),
-            // Its kind says all.
+            // The kind says it all.
             (E::UnknownIssuer, None),
             (E::Revoked, None),
         ] {
-            assert_eq!(told(Error::InvalidCertificate(error)).as_deref(), words);
+            assert_eq!(
+                handshake_message(Error::InvalidCertificate(error)).as_deref(),
+                expected
+            );
         }
     }
 
     #[test]
-    fn no_name_of_a_librarys_own_is_all_that_is_said() {
+    fn no_message_is_the_librarys_own() {
         for error in [
             Error::AlertReceived(AlertDescription::HandshakeFailure),
             Error::AlertReceived(AlertDescription::ProtocolVersion),
@@ -309,17 +312,17 @@ mod tests {
             Error::DecryptError,
             Error::NoCertificatesPresented,
         ] {
-            let words = told(error.clone()).unwrap();
+            let message = handshake_message(error.clone()).unwrap();
             assert!(
-                words.contains("the peer ") || words.contains("cannot be"),
-                "{words}"
+                message.contains("the peer ") || message.contains("cannot be"),
+                "{message}"
             );
-            assert!(!words.starts_with(&error.to_string()), "{words}");
+            assert!(!message.starts_with(&error.to_string()), "{message}");
         }
     }
 
     #[test]
-    fn a_stream_that_was_cut_keeps_its_kind_and_points_to_no_manual() {
+    fn a_truncated_stream_keeps_its_kind_and_names_no_manual() {
         let kind = io::ErrorKind::UnexpectedEof;
         let cut = stream_error(io::Error::new(kind, "peer closed: https://docs.rs/"));
         assert_eq!(cut.kind(), kind);

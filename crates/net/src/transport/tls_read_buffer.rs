@@ -1,7 +1,6 @@
-//! What is read from a socket for TLS, whose library asks for four to sixteen kilobytes at a time: a system call each, were there
-//! nothing between.
+//! A read buffer below TLS. rustls reads four to sixteen kilobytes at a time, which would be a system call each.
 //!
-//! The room is there while there is something in it. Connections that are idle have none, and there may be ten thousand of them.
+//! The buffer is allocated only while it holds bytes: there may be ten thousand idle connections.
 
 use std::future::Future;
 use std::io;
@@ -11,20 +10,19 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// Bytes that are read at once of a stream that keeps filling the room: a little more than the largest low-water mark, so that one call
-/// empties the socket.
+/// How much is read at once from a stream that keeps filling the buffer: a little more than the largest low-water mark, so that one
+/// call empties the socket. In bytes.
 const LARGE_READ: usize = 288 * 1024;
 
-/// Of any other: a record of the longest.
+/// How much is read at once from other streams: one TLS record of the largest size.
 const SMALL_READ: usize = 17 * 1024;
 
-/// A stream that is read in large pieces, and written as it is.
+/// A stream that is read in large chunks. Writes pass through.
 #[derive(Debug)]
 pub struct TlsReadBuffer<S> {
     stream: S,
-    /// Read, and not asked for.
+    /// Bytes that were read from the stream and not yet by TLS.
     buffered: BytesMut,
-    /// How much is read at once.
     read_size: usize,
 }
 
@@ -37,16 +35,15 @@ impl<S> TlsReadBuffer<S> {
         }
     }
 
-    /// What it reads from.
     pub(crate) fn stream(&self) -> &S {
         &self.stream
     }
 }
 
 impl<S: AsyncRead + Unpin> TlsReadBuffer<S> {
-    /// Reads as much as there is room for; how much, and 0 is the end.
+    /// Reads up to `read_size` bytes into the empty buffer; 0 is the end of the stream.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        // All of it was asked for, and so nothing is moved: what there is, is used again.
+        // The buffer is empty, so its memory is used again and nothing is moved.
         self.buffered.reserve(self.read_size);
         let read = pin!(self.stream.read_buf(&mut self.buffered)).poll(cx);
         match &read {
@@ -67,13 +64,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for TlsReadBuffer<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let records = self.get_mut();
-        if records.buffered.is_empty() {
-            ready!(records.poll_fill(cx))?;
+        let this = self.get_mut();
+        if this.buffered.is_empty() {
+            ready!(this.poll_fill(cx))?;
         }
-        let count = records.buffered.len().min(buffer.remaining());
-        buffer.put_slice(&records.buffered[..count]);
-        records.buffered.advance(count);
+        let count = this.buffered.len().min(buffer.remaining());
+        buffer.put_slice(&this.buffered[..count]);
+        this.buffered.advance(count);
         Poll::Ready(Ok(()))
     }
 }
@@ -104,8 +101,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TlsReadBuffer<S> {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // TLS has said that no more comes. Were TCP to say so, too, proxies between would end both directions, and what the peer still says
-        // would be lost; it does when the stream is dropped.
+        // TLS has sent its close_notify. If TCP were shut down, too, proxies on the way would end both directions, and what the peer
+        // still sends would be lost. TCP ends when the stream is dropped.
         Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
 }
@@ -119,13 +116,13 @@ mod tests {
 
     use super::*;
 
-    /// Reads once, what there is: how many bytes, or none.
-    async fn read(records: &mut TlsReadBuffer<tokio::io::DuplexStream>) -> Option<usize> {
+    /// Reads once; the number of bytes, or none without a chunk.
+    async fn read(reader: &mut TlsReadBuffer<tokio::io::DuplexStream>) -> Option<usize> {
         poll_fn(|cx| {
-            let mut room = [0; 16 << 10];
-            let mut room = ReadBuf::new(&mut room);
-            Poll::Ready(match Pin::new(&mut *records).poll_read(cx, &mut room) {
-                Poll::Ready(done) => done.map(|()| Some(room.filled().len())).unwrap(),
+            let mut bytes = [0; 16 << 10];
+            let mut bytes = ReadBuf::new(&mut bytes);
+            Poll::Ready(match Pin::new(&mut *reader).poll_read(cx, &mut bytes) {
+                Poll::Ready(done) => done.map(|()| Some(bytes.filled().len())).unwrap(),
                 Poll::Pending => None,
             })
         })
@@ -133,47 +130,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_idle_stream_has_no_room_whatever_came_before() {
+    async fn an_idle_stream_has_no_buffer_whatever_it_read_before() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut records = TlsReadBuffer::new(near);
-        assert_eq!(read(&mut records).await, None);
-        assert_eq!(records.buffered.capacity(), 0);
+        let mut reader = TlsReadBuffer::new(near);
+        assert_eq!(read(&mut reader).await, None);
+        assert_eq!(reader.buffered.capacity(), 0);
         for length in [10, 500_000, 10] {
             far.write_all(&vec![7; length]).await.unwrap();
-            let mut left = length;
-            while let Some(count @ 1..) = read(&mut records).await {
-                left -= count;
+            let mut remaining = length;
+            while let Some(count @ 1..) = read(&mut reader).await {
+                remaining -= count;
             }
-            assert_eq!((left, records.buffered.capacity()), (0, 0), "{length}");
+            assert_eq!((remaining, reader.buffered.capacity()), (0, 0), "{length}");
         }
     }
 
-    /// TLS says its own end in a record, and what the peer still says is read.
     #[tokio::test]
-    async fn an_end_is_not_told_below_before_the_stream_is_dropped() {
+    async fn shutdown_does_not_shut_down_the_stream_below_before_it_is_dropped() {
         let (near, mut far) = tokio::io::duplex(1 << 10);
-        let mut records = TlsReadBuffer::new(near);
-        records.shutdown().await.unwrap();
+        let mut reader = TlsReadBuffer::new(near);
+        reader.shutdown().await.unwrap();
         let mut byte = [0];
         assert!(far.read(&mut byte).now_or_never().is_none());
-        drop(records);
+        drop(reader);
         assert_eq!(far.read(&mut byte).await.unwrap(), 0);
     }
 
     #[tokio::test]
-    async fn what_keeps_coming_is_read_by_much_and_what_does_not_by_little() {
+    async fn a_busy_stream_is_read_in_large_chunks_and_others_in_small_ones() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
-        let mut records = TlsReadBuffer::new(near);
+        let mut reader = TlsReadBuffer::new(near);
         far.write_all(&vec![7; 1 << 20]).await.unwrap();
-        let mut most = 0;
-        while read(&mut records).await.is_some() {
-            most = most.max(records.buffered.len());
+        let mut largest = 0;
+        while read(&mut reader).await.is_some() {
+            largest = largest.max(reader.buffered.len());
         }
-        assert!(most > LARGE_READ / 2, "{most}");
+        assert!(largest > LARGE_READ / 2, "{largest}");
         far.write_all(b"a word").await.unwrap();
-        assert_eq!(read(&mut records).await, Some(6));
-        assert_eq!(records.read_size, SMALL_READ);
+        assert_eq!(read(&mut reader).await, Some(6));
+        assert_eq!(reader.read_size, SMALL_READ);
         drop(far);
-        assert_eq!(read(&mut records).await, Some(0));
+        assert_eq!(read(&mut reader).await, Some(0));
     }
 }

@@ -56,7 +56,7 @@ impl HttpSession {
         };
         let (method, url) = request.method_and_url();
         let connector = self.upstream().connector();
-        let mut authorization = connector.proxy_authorization(&proxy, (method, &url));
+        let mut authorization = connector.proxy_authorization(&proxy, method, &url);
         for _ in 1..MAX_AUTH_ATTEMPTS {
             let sent = self.send(upstream, request, authorization.as_ref()).await?;
             let is_challenged = is_challenge(&sent.response);
@@ -69,10 +69,9 @@ impl HttpSession {
             }
             let fields = sent.response.headers();
             let shown = authorization.as_ref();
-            authorization = connector.retry_proxy_auth((&proxy, fields), shown, (method, &url));
+            authorization = connector.retry_proxy_auth(&proxy, fields, shown, method, &url);
             if authorization.is_none() {
-                let error =
-                    Connector::proxy_auth_error((&proxy, fields), true, sent.upstream.url());
+                let error = Connector::proxy_auth_error(&proxy, fields, true, sent.upstream.url());
                 return Err(error.into());
             }
             upstream = self.open(request).await?;
@@ -99,7 +98,7 @@ impl HttpSession {
             let (method, url) = request.method_and_url();
             let connector = self.upstream().connector();
             authorization = connector
-                .proxy_authorization(&proxy, (method, &url))
+                .proxy_authorization(&proxy, method, &url)
                 .filter(Authorization::is_reusable);
             let unchallenged = self.upstream().unchallenged();
             if authorization.is_none() && !unchallenged.is_known(&proxy, request.target()) {
@@ -146,10 +145,10 @@ impl HttpSession {
         let (method, url) = request.method_and_url();
         let fields = response.headers();
         let connector = self.upstream().connector();
-        match connector.retry_proxy_auth((proxy, fields), None, (method, &url)) {
+        match connector.retry_proxy_auth(proxy, fields, None, method, &url) {
             Some(authorization) => Ok(Some(authorization)),
             // It would not take the body either.
-            None => Err(Connector::proxy_auth_error((proxy, fields), true, upstream.url()).into()),
+            None => Err(Connector::proxy_auth_error(proxy, fields, true, upstream.url()).into()),
         }
     }
 
@@ -201,11 +200,11 @@ impl HttpSession {
         if !is_shown {
             let (method, url) = request.method_and_url();
             let connector = self.upstream().connector();
-            let _ = connector.retry_proxy_auth((proxy, fields), None, (method, &url));
+            let _ = connector.retry_proxy_auth(proxy, fields, None, method, &url);
             let unchallenged = self.upstream().unchallenged();
             unchallenged.record(proxy, request.target(), true);
         }
-        Err(Connector::proxy_auth_error((proxy, fields), is_shown, sent.upstream.url()).into())
+        Err(Connector::proxy_auth_error(proxy, fields, is_shown, sent.upstream.url()).into())
     }
 
     /// The connection of the request before, if this one may go over it: the peer may close it at any time, so a request that cannot be

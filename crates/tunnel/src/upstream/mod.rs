@@ -212,7 +212,7 @@ impl Upstream {
         }
         let connecting = self
             .connector
-            .connect_with_timeout(timeout, target, (&proxies, url));
+            .connect_with_timeout(timeout, target, &proxies, url);
         let reached = connecting.await.map_err(with_failure)?;
         let stream = match self.target_tls {
             false => reached.stream,
@@ -248,7 +248,7 @@ impl Upstream {
             .connect_timeout
             .saturating_sub(attempt.started.elapsed());
         self.connector
-            .start_tls_with_timeout(left, reached, (peer, attempt.url))
+            .start_tls_with_timeout(left, reached, peer, attempt.url)
             .await
     }
 

@@ -1,4 +1,4 @@
-//! The names that were asked for, as many as are remembered.
+//! The most recent lookups, by name.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,48 +10,45 @@ use super::lookups::LookupState;
 /// How many names are remembered.
 const MAX_NAMES: usize = 10_000;
 
-/// Names, and how far their look-ups are.
+/// Lookups that run, or whose results still hold.
 #[derive(Debug, Default)]
 pub(super) struct LookupCache {
-    /// With the place of each in the order. This holds the one receiver beside those of who waits.
+    /// Each with its sequence number. The cache holds one receiver of each lookup beside those of the connections that wait.
     names: HashMap<String, (u64, Receiver<LookupState>)>,
-    /// As they came. Those that were replaced meanwhile are here a second time.
+    /// In the order of insertion. A name that was replaced is here a second time, with its old number.
     order: VecDeque<(String, u64)>,
-    /// The next place.
     next_sequence: u64,
 }
 
 impl LookupCache {
-    /// A name's look-up, under way or with what still holds: joined by whoever else asks.
+    /// A name's lookup that runs or whose result still holds, to be shared.
     pub(super) fn get(&self, host: &str) -> Option<Receiver<LookupState>> {
         let (_, state) = self.names.get(host)?;
-        Some(state).filter(|state| is_fresh(state)).cloned()
+        Some(state).filter(|state| is_valid(state)).cloned()
     }
 
-    /// Remembers one, in place of the oldest where there are too many.
+    /// Remembers a lookup, and forgets the oldest one where there are too many.
     pub(super) fn insert(&mut self, host: &str, state: Receiver<LookupState>) {
-        let place = self.next_sequence;
+        let sequence = self.next_sequence;
         self.next_sequence += 1;
-        self.names.insert(host.to_owned(), (place, state));
-        self.order.push_back((host.to_owned(), place));
+        self.names.insert(host.to_owned(), (sequence, state));
+        self.order.push_back((host.to_owned(), sequence));
         if self.order.len() > MAX_NAMES
-            && let Some((oldest, place)) = self.order.pop_front()
-            && self
-                .names
-                .get(&oldest)
-                .is_some_and(|(held, _)| *held == place)
+            && let Some((oldest, sequence)) = self.order.pop_front()
+            && let Some((current, _)) = self.names.get(&oldest)
+            && *current == sequence
         {
             self.names.remove(&oldest);
         }
     }
 }
 
-fn is_fresh(state: &Receiver<LookupState>) -> bool {
-    // One that was given up has nobody who would tell how it ends.
-    let is_under_way = state.has_changed().is_ok();
+fn is_valid(state: &Receiver<LookupState>) -> bool {
+    // An abandoned lookup has no sender that would tell its result.
+    let is_running = state.has_changed().is_ok();
     match &*state.borrow() {
-        LookupState::Finished(_, end) => Instant::now() < *end,
-        LookupState::Queued | LookupState::Running => is_under_way,
+        LookupState::Finished(_, expires) => Instant::now() < *expires,
+        LookupState::Queued | LookupState::Running => is_running,
     }
 }
 
@@ -66,42 +63,41 @@ mod tests {
     use crate::connector::dns::LookupError;
 
     #[tokio::test(start_paused = true)]
-    async fn what_came_is_remembered_until_its_time_is_over() {
-        let mut known = LookupCache::default();
-        let (told, state) = watch::channel(LookupState::Queued);
-        known.insert("h", state.clone());
-        assert!(known.get("h").is_some_and(|held| held.same_channel(&state)));
+    async fn a_result_is_remembered_until_it_expires() {
+        let mut cache = LookupCache::default();
+        let (sender, state) = watch::channel(LookupState::Queued);
+        cache.insert("h", state.clone());
+        let running = cache.get("h");
+        assert!(running.is_some_and(|running| running.same_channel(&state)));
         let failure = LookupError::transient(io::ErrorKind::TimedOut);
-        let end = Instant::now() + Duration::from_secs(3);
-        told.send_replace(LookupState::Finished(Err(failure), end));
-        drop(told);
+        let expires = Instant::now() + Duration::from_secs(3);
+        sender.send_replace(LookupState::Finished(Err(failure), expires));
+        drop(sender);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(known.get("h").is_some());
+        assert!(cache.get("h").is_some());
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(known.get("h").is_none());
+        assert!(cache.get("h").is_none());
     }
 
     #[tokio::test]
-    async fn a_look_up_that_was_given_up_is_joined_by_nobody() {
-        let mut known = LookupCache::default();
-        let (told, state) = watch::channel(LookupState::Queued);
-        known.insert("h", state.clone());
-        drop(told);
-        assert!(known.get("h").is_none());
+    async fn an_abandoned_lookup_is_not_shared() {
+        let mut cache = LookupCache::default();
+        let (sender, state) = watch::channel(LookupState::Queued);
+        cache.insert("h", state.clone());
+        drop(sender);
+        assert!(cache.get("h").is_none());
     }
 
     #[test]
     fn the_cache_never_outgrows_its_bound() {
-        let mut known = LookupCache::default();
-        let (_told, state) = watch::channel(LookupState::Queued);
-        (0..MAX_NAMES * 2).for_each(|n| known.insert(&n.to_string(), state.clone()));
+        let mut cache = LookupCache::default();
+        let (_sender, state) = watch::channel(LookupState::Queued);
+        (0..MAX_NAMES * 2).for_each(|n| cache.insert(&n.to_string(), state.clone()));
         assert_eq!(
-            (known.names.len(), known.order.len()),
+            (cache.names.len(), cache.order.len()),
             (MAX_NAMES, MAX_NAMES)
         );
-        assert!(
-            known.get(&MAX_NAMES.to_string()).is_some(),
-            "the oldest went"
-        );
+        let oldest_kept = MAX_NAMES.to_string();
+        assert!(cache.get(&oldest_kept).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Look-ups under way: each in a task of its own, so that what it comes to is known though nobody waited for the end of it.
+//! Running lookups. Each is a task of its own, so that its result is remembered also when no connection waits for it any more.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,100 +11,96 @@ use tokio::time::{Instant, timeout};
 
 use super::name_servers::{NameServerClient, NameServerError};
 use super::{FAILURE_TTL, LookupError, LookupResult, system_resolver};
-use crate::connector::config::ResolverChoice;
+use crate::connector::config::{ConnectorConfig, ResolverChoice};
 
-/// How many are looked up at once: name servers at home drop what comes in larger heaps, and the system's resolver takes a
-/// thread for each.
+/// How many names are looked up at once: name servers at home drop packets of larger bursts, and the system's resolver takes a
+/// thread for each name.
 pub(super) const MAX_LOOKUPS: usize = 64;
 
-/// How far a name's look-up is.
+/// The state of one lookup.
 #[derive(Debug, Clone)]
 pub(super) enum LookupState {
-    /// Others go first.
+    /// It waits for other lookups to end.
     Queued,
-    /// Somebody is asked.
+    /// A resolver is asked.
     Running,
-    /// It is over. What came holds until then, which counts from when it came: the usual failure takes longer to come than it
-    /// is remembered.
+    /// The result, and when it expires. The time counts from the end of the lookup: a typical failure takes longer than it is
+    /// remembered.
     Finished(LookupResult, Instant),
 }
 
-/// Who is asked, and for how long.
-#[derive(Debug)]
-struct LookupContext {
-    /// What is to be asked, as it was set.
-    settings: (ResolverChoice, Vec<SocketAddr>),
-    /// The resolver of our own, if it is to be asked; made at the first look-up.
-    name_servers: OnceLock<Option<NameServerClient>>,
-    /// Look-ups at once. A thread of the system's resolver keeps its permit until it ends, whoever has given it up.
-    permits: Arc<Semaphore>,
-    /// The longest that one may take, once it has begun.
-    limit: Duration,
-}
-
-/// Asks for names. Dropped, it gives up what is under way.
+/// Runs lookups. Dropped, it abandons those that run.
 #[derive(Debug)]
 pub(super) struct NameLookups {
     context: Arc<LookupContext>,
     tasks: Mutex<JoinSet<()>>,
 }
 
+/// What each lookup needs.
+#[derive(Debug)]
+struct LookupContext {
+    resolver: ResolverChoice,
+    dns_servers: Vec<SocketAddr>,
+    /// The built-in resolver, if the settings and the system allow it; made at the first lookup.
+    name_servers: OnceLock<Option<NameServerClient>>,
+    /// A thread of the system's resolver keeps its permit until it ends, also after its lookup was abandoned.
+    permits: Arc<Semaphore>,
+    /// The longest that a lookup may run.
+    timeout: Duration,
+}
+
 impl NameLookups {
-    /// `connect_timeout` is what a whole connection may take: who waits for one is to see what became of its name.
-    pub(super) fn new(
-        settings: (ResolverChoice, Vec<SocketAddr>),
-        connect_timeout: Duration,
-    ) -> Self {
-        let whom = LookupContext {
-            settings,
+    pub(super) fn new(config: &ConnectorConfig) -> Self {
+        let context = LookupContext {
+            resolver: config.resolver,
+            dns_servers: config.dns_servers.clone(),
             name_servers: OnceLock::new(),
             permits: Arc::new(Semaphore::new(MAX_LOOKUPS)),
-            // The rest is for the way there.
-            limit: connect_timeout / 4 * 3,
+            // Less than connecting may take, so that a connection that waits sees the lookup's error and not its own timeout.
+            timeout: config.connect_timeout / 4 * 3,
         };
         Self {
-            context: Arc::new(whom),
+            context: Arc::new(context),
             tasks: Mutex::default(),
         }
     }
 
-    /// Begins a look-up, and tells how far it is. Where nobody wants it any more when its turn comes, it ends without a word.
-    pub(super) fn start(&self, host: String, told: watch::Sender<LookupState>) {
+    /// Starts a lookup, which reports its state to `state`. It is abandoned if no connection waits for it when its turn comes.
+    pub(super) fn start(&self, host: String, state: watch::Sender<LookupState>) {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         while tasks.try_join_next().is_some() {}
-        tasks.spawn(Arc::clone(&self.context).look_up(host, told));
+        tasks.spawn(Arc::clone(&self.context).look_up(host, state));
     }
 }
 
 impl LookupContext {
-    async fn look_up(self: Arc<Self>, host: String, told: watch::Sender<LookupState>) {
-        // It is never closed.
+    async fn look_up(self: Arc<Self>, host: String, state: watch::Sender<LookupState>) {
+        // The semaphore is never closed.
         let Ok(permit) = Arc::clone(&self.permits).acquire_owned().await else {
             return;
         };
-        // One receiver is that of the cache.
-        if told.receiver_count() <= 1 {
+        // One receiver is the cache's.
+        if state.receiver_count() <= 1 {
             return;
         }
-        told.send_replace(LookupState::Running);
-        let asked = timeout(self.limit, self.resolve(&host, permit)).await;
-        let answer = asked.unwrap_or_else(|_| Err(LookupError::transient(io::ErrorKind::TimedOut)));
-        let life = answer.as_ref().map_or(FAILURE_TTL, |found| found.ttl);
-        told.send_replace(LookupState::Finished(answer, Instant::now() + life));
+        state.send_replace(LookupState::Running);
+        let result = timeout(self.timeout, self.resolve(&host, permit)).await;
+        let result =
+            result.unwrap_or_else(|_| Err(LookupError::transient(io::ErrorKind::TimedOut)));
+        let ttl = result.as_ref().map_or(FAILURE_TTL, |found| found.ttl);
+        state.send_replace(LookupState::Finished(result, Instant::now() + ttl));
     }
 
-    /// Asks whoever is to be asked.
     async fn resolve(&self, host: &str, permit: system_resolver::LookupPermit) -> LookupResult {
-        let (resolver, servers) = &self.settings;
-        let own = self
+        let name_servers = self
             .name_servers
-            .get_or_init(|| NameServerClient::new(*resolver, servers));
-        let Some(own) = own else {
+            .get_or_init(|| NameServerClient::new(self.resolver, &self.dns_servers));
+        let Some(name_servers) = name_servers else {
             return system_resolver::resolve(host, permit).await;
         };
-        match own.resolve(host).await {
+        match name_servers.resolve(host).await {
             Ok(found) => Ok(found),
-            Err(NameServerError::Final(failure)) => Err(failure),
+            Err(NameServerError::Final(error)) => Err(error),
             Err(NameServerError::LeaveToSystem | NameServerError::Unavailable) => {
                 system_resolver::resolve(host, permit).await
             }
@@ -114,14 +110,14 @@ impl LookupContext {
 
 #[cfg(test)]
 impl NameLookups {
-    /// Lets nobody begin until this is dropped.
+    /// Keeps all lookups queued until the result is dropped.
     pub(super) async fn block_lookups(&self) -> impl Drop {
         let all = u32::try_from(MAX_LOOKUPS).unwrap();
         let permits = Arc::clone(&self.context.permits);
         permits.acquire_many_owned(all).await.unwrap()
     }
 
-    /// How many tasks there are, those among them that nobody has looked after yet.
+    /// How many tasks there are, including those that have ended since the last lookup started.
     pub(super) fn task_count(&self) -> usize {
         self.tasks.lock().unwrap().len()
     }

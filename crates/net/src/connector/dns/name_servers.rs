@@ -1,11 +1,12 @@
-//! A resolver of our own (hickory): it tells how long an answer holds, and takes no thread a look-up.
+//! The built-in resolver (hickory). It knows how long an answer holds, and takes no thread for a name.
 //!
-//! It asks name servers and does nothing else. What only the system can answer as everybody here expects it is left to that:
-//! names of the hosts file (where the file has one family alone, the C library asks nobody for the other), names without a dot,
-//! and `.local` and `.localhost`. So is everything, where the system is set up to ask others than name servers.
+//! It asks name servers and no other source. Names that only the system resolves as every program on this machine expects are
+//! left to the system: names of the hosts file (where the file has addresses of one family, the C library does not ask for the
+//! other), names without a dot, `.local` and `.localhost`; and all names where the system is configured to ask other sources
+//! than name servers.
 //!
-//! A name is asked for as it stands, each family for itself: that there is no such host is said only when both are known to have
-//! nothing, and never because one of two questions failed. Search lists are the system's to walk.
+//! It asks for a name as it is written, once for each address family. It reports that there is no such host only when both
+//! families are known to have no address, and never because one of two queries failed. Search lists are left to the system.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -27,89 +28,96 @@ use super::nsswitch::uses_only_files_and_dns;
 use super::{LookupError, ResolvedAddresses};
 use crate::connector::config::ResolverChoice;
 
-/// The least that an answer is remembered: some sites say zero, and a batch would ask for every connection.
+/// The shortest time that an answer is remembered: some sites say zero, and a batch would ask for every connection.
 const MIN_TTL: Duration = Duration::from_secs(5);
 
-/// The most: longer than that no batch relies on what nobody has looked at again.
+/// The longest time that an answer is remembered.
 const MAX_TTL: Duration = Duration::from_secs(3_600);
 
-/// The longest that one question waits for its answer, and how often it is put. The system is asked after that, and all must
-/// be over within the time that a connection may take.
-const PATIENCE: (Duration, usize) = (Duration::from_secs(3), 2);
+/// The longest wait for the answer to one query. The system's resolver is asked after that, and all of it must fit into the
+/// connect timeout.
+const MAX_QUERY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What changes the C library's ways, of which hickory knows nothing.
+/// How often a query is sent.
+const MAX_QUERY_ATTEMPTS: usize = 2;
+
+/// Variables that change how the C library resolves names, and that hickory does not read.
 const RESOLVER_VARIABLES: [&str; 3] = ["RES_OPTIONS", "LOCALDOMAIN", "HOSTALIASES"];
 
 /// Asks name servers.
 pub(super) struct NameServerClient {
     resolver: TokioResolver,
     hosts: Hosts,
-    /// How many dots a name has at least that is asked for as it stands before anything is appended to it. `None`: nothing is
-    /// ever appended.
+    /// Names with fewer dots than this are tried with the search list before they are tried as they are; `None` without a list.
     search_ndots: Option<usize>,
-    /// Whether these servers were named by the user: then nobody else is asked instead.
+    /// Whether the user chose these servers: then the system's resolver is not asked after a failure.
     is_user_chosen: bool,
 }
 
 impl std::fmt::Debug for NameServerClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Own").finish_non_exhaustive()
+        f.debug_struct("NameServerClient").finish_non_exhaustive()
     }
 }
 
 /// Why there is no answer.
 pub(super) enum NameServerError {
-    /// It is not a name for this resolver.
+    /// The name is not one for this resolver.
     LeaveToSystem,
-    /// There is none: nobody would find one.
+    /// The lookup failed, and the system's resolver would find no more.
     Final(LookupError),
-    /// It could not be found out. The system may be asked.
+    /// The name servers could not be asked. The system's resolver may be asked.
     Unavailable,
 }
 
 impl NameServerClient {
-    /// What the settings come to; `None` where the system is to be asked.
+    /// A client by the user's settings; `None` where the system's resolver is to be asked for all names.
     pub(super) fn new(resolver: ResolverChoice, servers: &[SocketAddr]) -> Option<Self> {
-        let given = !servers.is_empty();
-        let wanted = match resolver {
-            ResolverChoice::System => given,
+        let is_user_chosen = !servers.is_empty();
+        let is_wanted = match resolver {
+            ResolverChoice::System => is_user_chosen,
             ResolverChoice::BuiltIn => true,
-            ResolverChoice::Auto => given || system_uses_only_files_and_dns(),
+            ResolverChoice::Auto => is_user_chosen || system_uses_only_files_and_dns(),
         };
-        if !wanted {
+        if !is_wanted {
             return None;
         }
-        let (config, options) = if given {
+        let (config, options) = if is_user_chosen {
             let servers = servers.iter().map(name_server).collect();
             let config = ResolverConfig::from_name_servers(servers);
             (config, ResolverOpts::default())
         } else {
             system_conf::read_system_conf().ok()?
         };
-        Self::from_config(config, options, given)
+        Self::from_config(config, options, is_user_chosen)
     }
 
-    fn from_config(config: ResolverConfig, options: ResolverOpts, given: bool) -> Option<Self> {
-        // Without a list, the domain that the machine is in is one.
-        let mut list = config.search().iter().chain(config.domain());
-        let search = list.any(|name| !name.is_root()).then_some(options.ndots);
+    fn from_config(
+        config: ResolverConfig,
+        options: ResolverOpts,
+        is_user_chosen: bool,
+    ) -> Option<Self> {
+        // Without a search list, the machine's own domain is one.
+        let mut search_list = config.search().iter().chain(config.domain());
+        let has_search_list = search_list.any(|name| !name.is_root());
+        let search_ndots = has_search_list.then_some(options.ndots);
         let provider = TokioRuntimeProvider::default();
         let mut builder = TokioResolver::builder_with_config(config, provider);
         *builder.options_mut() = resolver_options(options);
         Some(Self {
             resolver: builder.build().ok()?,
             hosts: Hosts::from_system().unwrap_or_default(),
-            search_ndots: search,
-            is_user_chosen: given,
+            search_ndots,
+            is_user_chosen,
         })
     }
 
     /// A name's addresses.
     pub(super) async fn resolve(&self, host: &str) -> Result<ResolvedAddresses, NameServerError> {
         let mut name = Name::from_utf8(host).map_err(|_| NameServerError::LeaveToSystem)?;
-        let search = self.search_ndots.filter(|_| !name.is_fqdn());
-        let is_appended_to_first = search.is_some_and(|dots| host.matches('.').count() < dots);
-        if is_local_name(host) || is_appended_to_first || self.is_in_hosts(&name) {
+        let search_ndots = self.search_ndots.filter(|_| !name.is_fqdn());
+        let is_searched_first = search_ndots.is_some_and(|ndots| host.matches('.').count() < ndots);
+        if is_local_name(host) || is_searched_first || self.is_in_hosts_file(&name) {
             return Err(NameServerError::LeaveToSystem);
         }
         name.set_fqdn(true);
@@ -118,20 +126,15 @@ impl NameServerClient {
             self.resolver.lookup(name, RecordType::A),
         )
         .await;
-        match combine_families([v6, v4]) {
-            Ok(found) => Ok(found),
-            Err(failure) if failure.is_transient && !self.is_user_chosen => {
-                Err(NameServerError::Unavailable)
-            }
-            // There may be a longer name.
-            Err(failure) if !failure.is_transient && search.is_some() => {
-                Err(NameServerError::LeaveToSystem)
-            }
-            Err(failure) => Err(NameServerError::Final(failure)),
-        }
+        combine_families([v6, v4]).map_err(|error| match error.is_transient {
+            true if !self.is_user_chosen => NameServerError::Unavailable,
+            // The search list may lead to a longer name.
+            false if search_ndots.is_some() => NameServerError::LeaveToSystem,
+            _ => NameServerError::Final(error),
+        })
     }
 
-    fn is_in_hosts(&self, name: &Name) -> bool {
+    fn is_in_hosts_file(&self, name: &Name) -> bool {
         [RecordType::A, RecordType::AAAA].into_iter().any(|kind| {
             let query = Query::query(name.clone(), kind);
             self.hosts.lookup_static_host(&query).is_some()
@@ -139,44 +142,46 @@ impl NameServerClient {
     }
 }
 
-/// What was said of both families comes to. Addresses of one do, but where it is not known whether the other has some, too,
-/// that is asked again soon.
-fn combine_families(said: [Result<Lookup, NetError>; 2]) -> Result<ResolvedAddresses, LookupError> {
-    let (mut addresses, mut lives, mut failure) = (Vec::new(), Vec::new(), None);
-    for said in said {
-        match said {
+/// The result of both queries. Addresses of one family are enough; but if the other query failed, the name is soon looked up
+/// again.
+fn combine_families(
+    results: [Result<Lookup, NetError>; 2],
+) -> Result<ResolvedAddresses, LookupError> {
+    let (mut addresses, mut ttls) = (Vec::new(), Vec::new());
+    let (mut failure, mut no_records) = (None, None);
+    for result in results {
+        match result {
             Ok(lookup) => {
-                let answers = lookup.answers();
-                lives.extend(answers.iter().map(|record| record.ttl));
-                addresses.extend(answers.iter().filter_map(|record| record.data.ip_addr()));
+                let records = lookup.answers();
+                ttls.extend(records.iter().map(|record| record.ttl));
+                addresses.extend(records.iter().filter_map(|record| record.data.ip_addr()));
             }
-            Err(error) if is_no_records(&error) => {
-                failure.get_or_insert((false, error));
-            }
+            Err(error) if is_no_records(&error) => no_records = Some(error),
             Err(error) => {
-                lives.push(0);
-                failure = Some((true, error));
+                ttls.push(0);
+                failure = Some(error);
             }
         }
     }
     if !addresses.is_empty() {
         return Ok(ResolvedAddresses {
             addresses: order_by_reachability(addresses, is_reachable),
-            ttl: ttl(lives.into_iter()),
+            ttl: ttl(ttls.into_iter()),
         });
     }
-    // Without a failure there were other records, and no address.
-    let (transient, source) = failure.map_or_else(
-        || (false, io::ErrorKind::NotFound.into()),
-        |(transient, error)| (transient, io::Error::other(error)),
-    );
+    let is_transient = failure.is_some();
+    let source = match failure.or(no_records) {
+        Some(error) => io::Error::other(error),
+        // There were other records, and no address.
+        None => io::ErrorKind::NotFound.into(),
+    };
     Err(LookupError {
-        is_transient: transient,
+        is_transient,
         source: Arc::new(source),
     })
 }
 
-/// Whether a name server has said that there is nothing: no such name, or no such record.
+/// Whether a name server answered that there is no such name, or no such record.
 fn is_no_records(error: &NetError) -> bool {
     matches!(
         error,
@@ -185,68 +190,67 @@ fn is_no_records(error: &NetError) -> bool {
     )
 }
 
-/// Whether the system would do no more than ask these name servers: known of Linux alone.
+/// Whether the system's resolver would do no more than read the hosts file and ask name servers.
 fn system_uses_only_files_and_dns() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some();
-    if !cfg!(target_os = "linux") || RESOLVER_VARIABLES.into_iter().any(is_set) {
+    if RESOLVER_VARIABLES.into_iter().any(is_set) {
         return false;
     }
     match std::fs::read_to_string("/etc/nsswitch.conf") {
         Ok(text) => uses_only_files_and_dns(&text),
-        // The C libraries' default then.
+        // Without the file this is the default of the C libraries.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-/// Names that mean something here alone.
+/// Whether a name means something on this machine or network alone.
 fn is_local_name(host: &str) -> bool {
     let host = host.trim_end_matches('.').to_ascii_lowercase();
-    let last = host.rsplit_once('.').map(|(_, last)| last);
-    matches!(last, None | Some("local" | "localhost"))
+    let top_level = host.rsplit_once('.').map(|(_, label)| label);
+    matches!(top_level, None | Some("local" | "localhost"))
 }
 
-fn resolver_options(options: ResolverOpts) -> ResolverOpts {
-    let mut set = options;
-    set.timeout = set.timeout.min(PATIENCE.0);
-    set.attempts = set.attempts.min(PATIENCE.1);
-    // Both are done here, where they are done for the system's answers too.
-    set.use_hosts_file = ResolveHosts::Never;
-    set.cache_size = 0;
-    set
+fn resolver_options(mut options: ResolverOpts) -> ResolverOpts {
+    options.timeout = options.timeout.min(MAX_QUERY_TIMEOUT);
+    options.attempts = options.attempts.min(MAX_QUERY_ATTEMPTS);
+    // The hosts file is left to the system, and the cache holds the system's answers, too.
+    options.use_hosts_file = ResolveHosts::Never;
+    options.cache_size = 0;
+    options
 }
 
 fn name_server(address: &SocketAddr) -> NameServerConfig {
-    let at = |mut connection: ConnectionConfig| {
+    let with_port = |mut connection: ConnectionConfig| {
         connection.port = address.port();
         connection
     };
-    let both = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
-    NameServerConfig::new(address.ip(), true, both.map(at).into())
+    let protocols = [ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    NameServerConfig::new(address.ip(), true, protocols.map(with_port).into())
 }
 
-/// How long an answer of records with these times to live is remembered.
-fn ttl(records: impl Iterator<Item = u32>) -> Duration {
-    let shortest = Duration::from_secs(records.min().unwrap_or_default().into());
+/// How long an answer with these times to live is remembered.
+fn ttl(ttls: impl Iterator<Item = u32>) -> Duration {
+    let shortest = Duration::from_secs(ttls.min().unwrap_or_default().into());
     shortest.clamp(MIN_TTL, MAX_TTL)
 }
 
-/// IPv6 goes first only where there is a way to it: to try it first would cost every connection a call that fails
-/// (RFC 6724 section 5, rule 1).
+/// IPv6 goes first only where there is a route to it: trying it first would cost every connection a call that fails (RFC 6724
+/// section 5, rule 1).
 fn order_by_reachability(
     mut addresses: Vec<IpAddr>,
     is_reachable: impl Fn(Ipv6Addr) -> bool,
 ) -> Arc<[IpAddr]> {
-    let first = addresses.iter().find_map(|address| match address {
+    let first_v6 = addresses.iter().find_map(|address| match address {
         IpAddr::V6(address) => Some(*address),
         IpAddr::V4(_) => None,
     });
-    if first.is_some_and(|first| !is_reachable(first)) {
+    if first_v6.is_some_and(|address| !is_reachable(address)) {
         addresses.sort_by_key(IpAddr::is_ipv6);
     }
     addresses.into()
 }
 
-/// Whether there is a route. No packet is sent: a UDP socket is connected by looking one up.
+/// Whether there is a route. No packet is sent: connecting a UDP socket only looks up a route.
 fn is_reachable(address: Ipv6Addr) -> bool {
     UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
         .and_then(|socket| socket.connect((address, 443)))

@@ -1,4 +1,5 @@
-//! The system's resolver: it knows everything that is set up here, tells no time to live, and blocks a thread a look-up.
+//! The system's resolver. It knows everything that is configured on this machine, tells no time to live, and blocks a thread for
+//! each name.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -9,22 +10,23 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use super::{LookupError, LookupResult, ResolvedAddresses};
+use crate::error::is_descriptor_limit;
 
-/// How long its addresses are remembered: the least that large sites give theirs.
+/// How long addresses are remembered: the shortest time to live that large sites use.
 const SYSTEM_TTL: Duration = Duration::from_secs(60);
 
-/// What a look-up holds for as long as it takes a thread.
+/// What a lookup holds as long as its thread runs.
 pub(super) type LookupPermit = OwnedSemaphorePermit;
 
-/// A name's addresses. Dropped, it leaves its thread behind, which nobody can stop, and with it the permit.
+/// A name's addresses. Dropped, it leaves its thread behind, which cannot be stopped, and with it the permit.
 pub(super) async fn resolve(host: &str, permit: LookupPermit) -> LookupResult {
     let host = host.to_owned();
-    let found = run_in_thread(permit, move || {
-        // The port is the resolver's formality: addresses are for the name.
+    let addresses = run_in_thread(permit, move || {
+        // The function wants a port, and does nothing with it.
         let found = (host.as_str(), 0).to_socket_addrs()?;
         Ok(found.map(|address| address.ip()).collect())
     });
-    match found.await {
+    match addresses.await {
         Ok(addresses) => Ok(ResolvedAddresses {
             addresses,
             ttl: SYSTEM_TTL,
@@ -48,30 +50,26 @@ async fn run_in_thread(
         let _permit = permit;
         resolve()
     });
-    let ended = thread.join_next().await.transpose();
-    let ended = ended.map_err(io::Error::other)?;
-    ended.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into()))
+    let joined = thread.join_next().await.transpose();
+    let joined = joined.map_err(io::Error::other)?;
+    joined.unwrap_or_else(|| Err(io::ErrorKind::Interrupted.into()))
 }
 
-/// Whether there is no descriptor left: the resolver then cannot open its files, and says that there is no such name.
+/// The error of a machine without free descriptors. Then the resolver cannot open its files, and reports that the name does not
+/// exist.
 fn descriptor_limit_error() -> Option<io::Error> {
     let opened = std::fs::File::open("/dev/null");
-    opened.err().filter(crate::error::is_descriptor_limit)
+    opened.err().filter(is_descriptor_limit)
 }
 
-/// Whether a name may be found later. The standard library tells the resolver's own codes by their text only, which is
-/// another in each C library; an error with a number is the system's and not about the name.
+/// Whether the name may be found later. The standard library passes on the resolver's own errors as text alone, which differs
+/// between C libraries. An error with a number is the system's and says nothing about the name.
 fn is_transient(error: &io::Error) -> bool {
-    match error.raw_os_error() {
-        // Windows has numbers for the resolver's too: WSAHOST_NOT_FOUND and WSANO_DATA are about the name.
-        Some(code) => !(cfg!(windows) && matches!(code, 11_001 | 11_004)),
-        None => {
-            let text = error.to_string().to_ascii_lowercase();
-            ["temporary", "try again"]
-                .iter()
-                .any(|sign| text.contains(sign))
-        }
+    if error.raw_os_error().is_some() {
+        return true;
     }
+    let text = error.to_string().to_ascii_lowercase();
+    text.contains("temporary") || text.contains("try again")
 }
 
 #[cfg(test)]
@@ -84,38 +82,37 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn b8_a_thread_that_was_given_up_keeps_its_permit_until_it_ends() {
+    async fn b8_the_thread_of_an_abandoned_lookup_keeps_its_permit_until_it_ends() {
         let permits = Arc::new(Semaphore::new(1));
         let permit = || Arc::clone(&permits).acquire_owned();
-        let (begun, begins) = tokio::sync::oneshot::channel();
-        let (end, ends) = mpsc::channel::<()>();
-        let mut asked = Box::pin(run_in_thread(permit().await.unwrap(), move || {
-            begun.send(()).unwrap();
-            let _ = ends.recv();
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let (end, may_end) = mpsc::channel::<()>();
+        let mut lookup = Box::pin(run_in_thread(permit().await.unwrap(), move || {
+            started.send(()).unwrap();
+            let _ = may_end.recv();
             Ok(Arc::new([]))
         }));
-        assert!((&mut asked).now_or_never().is_none());
-        begins.await.unwrap();
-        drop(asked);
+        assert!((&mut lookup).now_or_never().is_none());
+        has_started.await.unwrap();
+        drop(lookup);
         assert_eq!(permits.available_permits(), 0);
         drop(end);
         drop(permit().await.unwrap());
     }
 
     #[test]
-    fn b8_trouble_here_or_at_the_name_servers_is_not_about_the_name() {
-        let said =
+    fn b8_failures_of_this_machine_or_the_name_servers_are_transient() {
+        let resolver_error =
             |text: &str| io::Error::other(format!("failed to lookup address information: {text}"));
         for transient in [
-            said("Temporary failure in name resolution"),
-            said("Try again"),
-            // Too many open files.
-            io::Error::from_raw_os_error(24),
+            resolver_error("Temporary failure in name resolution"),
+            resolver_error("Try again"),
+            io::Error::from_raw_os_error(libc::EMFILE),
         ] {
             assert!(is_transient(&transient), "{transient}");
         }
         for lasting in ["Name or service not known", "Name does not resolve"] {
-            assert!(!is_transient(&said(lasting)), "{lasting}");
+            assert!(!is_transient(&resolver_error(lasting)), "{lasting}");
         }
     }
 }

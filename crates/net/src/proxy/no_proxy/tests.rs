@@ -1,9 +1,9 @@
-//! Lists as people write them, and whom each lets around the proxy.
+//! Lists as people write them, and which hosts they exempt from the proxy.
 
 use super::*;
 
 #[test]
-fn what_can_be_used_is_used_whatever_stands_between() {
+fn usable_items_are_used_whatever_separates_them() {
     let list =
         NoProxy::parse(" ,a.test,, .b.test\t*.c.test,10.0.0.0/8,[fd00::1],fd01::/16,Bücher.test, ");
     assert_eq!(list.errors(), []);
@@ -25,7 +25,7 @@ fn what_can_be_used_is_used_whatever_stands_between() {
 }
 
 #[test]
-fn what_other_programs_take_is_taken_as_they_mean_it() {
+fn forms_of_other_programs_mean_the_same_here() {
     let list = NoProxy::parse("192.168.*,10.*.*.*,a.test:8080,[::1]:443,1.2.3.4:80");
     assert_eq!(list.errors(), []);
     for (host, port) in [
@@ -50,9 +50,9 @@ fn what_other_programs_take_is_taken_as_they_mean_it() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_apart_and_hides_nothing_else() {
+fn unusable_items_are_reported_and_hide_no_others() {
     use NoProxyError as E;
-    let bits = |text: &str, most| E::Bits(text.into(), most);
+    let bits = |text: &str, max_bits| E::Bits(text.into(), max_bits);
     for (text, error) in [
         ("1.2.3.4/99", bits("1.2.3.4/99", 32)),
         ("1.2.3.4/", bits("1.2.3.4/", 32)),
