@@ -1,7 +1,8 @@
 //! Makes uploads durable, many at once.
 //!
 //! Each `fdatasync` waits until the disk has flushed its cache, and a disk does one flush at a
-//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides.
+//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides. On
+//! ext4 that made two to three times as many uploads of 1 MiB; for 1 KB it brought nothing.
 //!
 //! Uploads that arrive during a flush wait for the next one, which covers everything written before
 //! it began.

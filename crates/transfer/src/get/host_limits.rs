@@ -1,4 +1,7 @@
 //! The per-host limit: how many connections all jobs together may hold to one origin.
+//!
+//! A permit is for the host that sends the bytes. The target of a redirect has a limit of its own: a job that finds it full drops its
+//! response and waits without a permit, so that two jobs never wait for each other.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
