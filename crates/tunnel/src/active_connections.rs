@@ -1,7 +1,7 @@
 //! The connections that are open now.
 //!
-//! A connection has a line in the log, and a client of an HTTP listener one for each of its requests. [`ActiveConnection`] holds what the
-//! next line will say, and counts bytes over all of them.
+//! A connection has one record in the log, and a client of an HTTP listener one for each of its requests. [`ActiveConnection`] holds the
+//! next record, and counts the bytes of all.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,10 +25,10 @@ pub(crate) struct ActiveConnection {
     next_record: Mutex<NextRecord>,
 }
 
-/// What the next line of the log will say.
+/// What the next line of the log will contain.
 #[derive(Debug)]
 struct NextRecord {
-    /// Whether there is to be one. Between two requests there is nothing to say.
+    /// Whether there is to be a line. Between two requests there is nothing to log.
     is_wanted: bool,
     /// For people.
     started_at: SystemTime,
@@ -36,8 +36,8 @@ struct NextRecord {
     started: Instant,
     target: Option<Target>,
     via: Option<Arc<str>>,
-    /// Bytes that earlier lines have told.
-    bytes_told: (u64, u64),
+    /// Bytes to the target and to the client that earlier records have.
+    recorded_bytes: (u64, u64),
 }
 
 impl ActiveConnection {
@@ -52,7 +52,7 @@ impl ActiveConnection {
                 started: Instant::now(),
                 target: None,
                 via: None,
-                bytes_told: (0, 0),
+                recorded_bytes: (0, 0),
             }),
         }
     }
@@ -66,7 +66,7 @@ impl ActiveConnection {
             started: Instant::now(),
             target: None,
             via: None,
-            bytes_told: record.bytes_told,
+            recorded_bytes: record.recorded_bytes,
         };
     }
 
@@ -84,15 +84,15 @@ impl ActiveConnection {
         &self.bytes
     }
 
-    /// Bytes to the target and to the client that no line of the log has told.
-    pub(crate) fn untold_bytes(&self) -> (u64, u64) {
-        self.lock().untold(&self.bytes)
+    /// Bytes to the target and to the client that no record has yet.
+    pub(crate) fn unrecorded_bytes(&self) -> (u64, u64) {
+        self.lock().unrecorded(&self.bytes)
     }
 
-    /// Takes what the next line says, and whether it is wanted. The bytes count as told from here on.
+    /// Takes the next record, and whether there is to be a line for it. Its bytes are in no later record.
     pub(crate) fn take_record(&self) -> (TunnelRecord, bool) {
         let mut next = self.lock();
-        let (up, down) = next.untold(&self.bytes);
+        let (up, down) = next.unrecorded(&self.bytes);
         let record = TunnelRecord {
             started_at: next.started_at,
             listener: Arc::clone(&self.config.name),
@@ -103,14 +103,14 @@ impl ActiveConnection {
             down,
             duration: next.started.elapsed(),
         };
-        next.bytes_told = (next.bytes_told.0 + up, next.bytes_told.1 + down);
+        next.recorded_bytes = (next.recorded_bytes.0 + up, next.recorded_bytes.1 + down);
         (record, std::mem::take(&mut next.is_wanted))
     }
 
     /// As `haul tunnel status` shows it.
     pub(crate) fn status(&self, id: u64) -> ConnectionStatus {
         let next = self.lock();
-        let (up, down) = next.untold(&self.bytes);
+        let (up, down) = next.unrecorded(&self.bytes);
         ConnectionStatus {
             id,
             listen: self.config.name.to_string(),
@@ -131,8 +131,8 @@ impl ActiveConnection {
 }
 
 impl NextRecord {
-    fn untold(&self, bytes: &RelayedBytes) -> (u64, u64) {
-        let (up, down) = self.bytes_told;
+    fn unrecorded(&self, bytes: &RelayedBytes) -> (u64, u64) {
+        let (up, down) = self.recorded_bytes;
         (
             bytes.up().saturating_sub(up),
             bytes.down().saturating_sub(down),

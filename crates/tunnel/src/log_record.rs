@@ -23,7 +23,7 @@ pub(crate) struct TunnelRecord {
     pub(crate) client: ClientAddress,
     /// `None`: the client did not name one.
     pub(crate) target: Option<String>,
-    /// The proxies on the way to the target; `None` if it was not reached.
+    /// The route's proxies; `None` if the target was not reached.
     pub(crate) via: Option<Arc<str>>,
     /// Bytes to the target.
     pub(crate) up: u64,

@@ -69,7 +69,7 @@ impl MetricSource for TunnelMetrics {
         let (up, down) = self.active.with_all(|active| {
             let counted = (self.counters.sum(UP), self.counters.sum(DOWN));
             active
-                .map(|connection| connection.untold_bytes())
+                .map(|connection| connection.unrecorded_bytes())
                 .fold(counted, |(up, down), untold| {
                     (up + untold.0, down + untold.1)
                 })

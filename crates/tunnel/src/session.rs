@@ -20,8 +20,8 @@ use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError};
 /// How long a SOCKS client may take to name its target.
 const SOCKS_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Serves one client to the end, and returns how that came. `draining` is cancelled when a client that could send another request is to
-/// be left after the current one.
+/// Serves one client to the end, and returns the outcome. `draining` is cancelled when a client that could send further requests is to be
+/// closed after the current one.
 pub(crate) async fn serve(
     mut client: RelayStream,
     connection: &Arc<ActiveConnection>,

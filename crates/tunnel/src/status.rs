@@ -38,7 +38,7 @@ pub struct ConnectionStatus {
     pub client: String,
     /// Its target; none before the client has named it.
     pub target: Option<String>,
-    /// The proxies on the way; none before the target is reached.
+    /// The route's proxies; none before the target is reached.
     pub via: Option<String>,
     /// Bytes to the target.
     pub up: u64,

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(pool.begin_attempts(0, now), 1);
         pool.record_success();
         assert_eq!(pool.begin_attempts(0, now), 4);
-        assert!(pool.record_failure(now, false), "it is told");
+        assert!(pool.record_failure(now, false), "the first of several");
         for _ in 1..4 {
             assert!(!pool.record_failure(now, false));
         }

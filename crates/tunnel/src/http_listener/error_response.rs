@@ -4,14 +4,14 @@ use haul_net::{Error, Kind, ProxyRefusal};
 use http::header::{CONNECTION, CONTENT_TYPE};
 use http::{HeaderValue, Response, StatusCode};
 
-use super::body::ResponseBody;
+use super::response_body::ProxyResponseBody;
 use crate::log_record::TunnelOutcome;
 use crate::relay::{RelayOutcome, RelaySide};
 use crate::upstream::UpstreamConnectError;
 
-type LoggedResponse = (Response<ResponseBody>, TunnelOutcome);
+type LoggedResponse = (Response<ProxyResponseBody>, TunnelOutcome);
 
-/// This is not a request for a proxy. The connection ends with it: the client may have meant somebody else.
+/// This is not a request for a proxy. The connection ends with the response: the client may have meant another server.
 pub(super) fn bad_request(status: StatusCode, reason: &'static str) -> LoggedResponse {
     let mut response = text(status, reason);
     close(&mut response);
@@ -56,7 +56,7 @@ fn hint(error: &Error) -> Option<&'static str> {
     let proxy = error.proxy()?;
     match error.kind() {
         Kind::ProxyAuth(_) if proxy.has_login => Some(
-            "check the login that haul tunnel was given for this proxy; that of the program that asked is not used",
+            "check the login of haul tunnel for this proxy; a login of the program that sent the request is not used",
         ),
         Kind::ProxyAuth(_) => Some(
             "haul tunnel has no login for this proxy: give it one by -U USER, or by user:password@ before the proxy's host",
@@ -66,13 +66,13 @@ fn hint(error: &Error) -> Option<&'static str> {
 }
 
 /// Has the connection end with this response.
-pub(super) fn close(response: &mut Response<ResponseBody>) {
+pub(super) fn close(response: &mut Response<ProxyResponseBody>) {
     let close = HeaderValue::from_static("close");
     response.headers_mut().insert(CONNECTION, close);
 }
 
-fn text(status: StatusCode, reason: &str) -> Response<ResponseBody> {
-    let mut response = Response::new(ResponseBody::text(format!("haul: {reason}\n")));
+fn text(status: StatusCode, reason: &str) -> Response<ProxyResponseBody> {
+    let mut response = Response::new(ProxyResponseBody::text(format!("haul: {reason}\n")));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);

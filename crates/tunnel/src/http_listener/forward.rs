@@ -1,4 +1,4 @@
-//! Sends a request to its origin, or to a proxy that takes it as it is and may want a login first.
+//! Sends a request to its origin, or to a proxy that takes it in absolute-form and may want a login first.
 //!
 //! A request without a body is sent again with what the proxy's 407 asks for. A body cannot be sent twice, so where it is not known for
 //! certain what the proxy wants to see, a HEAD request for the same URL finds out first: a password is right whenever it is shown, but a
@@ -15,13 +15,13 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::body::RequestBody;
 use super::request::ForwardRequest;
+use super::request_body::ForwardRequestBody;
 use super::upstream_connection::HttpUpstream;
 use super::{HttpSession, RequestError};
 use crate::upstream::{StreamPurpose, Upstream, UpstreamConnectError, UpstreamConnection};
 
-/// A response whose body has not been read, and the connection that it comes over.
+/// A response whose body has not been read, and its connection.
 pub(super) struct ForwardedResponse {
     pub(super) response: Response<Incoming>,
     pub(super) upstream: HttpUpstream,
@@ -40,7 +40,7 @@ impl HttpSession {
         }
     }
 
-    /// Sends a request until the proxy, if one takes it, is content with the login that it is shown.
+    /// Sends a request, and again with a login for as long as the proxy asks for one.
     async fn forward_without_body(
         &self,
         request: &ForwardRequest,
@@ -75,7 +75,7 @@ impl HttpSession {
                 return Err(error.into());
             }
             upstream = self.open(request).await?;
-            // Another proxy than the one that has asked sees no login that is for that one.
+            // The login is for the proxy that sent the 407, and for no other.
             if !is_same(upstream.http_proxy.as_ref(), &proxy) {
                 authorization = None;
                 break;
@@ -85,7 +85,7 @@ impl HttpSession {
         self.unless_challenged(sent, request, authorization.is_some())
     }
 
-    /// Sends a request with a body, once. What a proxy wants to see with it is known or asked for before.
+    /// Sends a request with a body, once. The login that the proxy wants with it is known, or found out before.
     async fn forward_with_body(
         &self,
         request: &ForwardRequest,
@@ -122,8 +122,7 @@ impl HttpSession {
         Ok(self.unless_challenged(sent, request, authorization.is_some())?)
     }
 
-    /// Asks a proxy by a request without a body what it wants to see with the one that has a body. A proxy that gives no answer in time
-    /// is shown nothing.
+    /// Finds out by a request without a body which login a proxy wants. A proxy that does not respond in time is shown none.
     async fn probe(
         &self,
         request: &ForwardRequest,
@@ -131,7 +130,7 @@ impl HttpSession {
         proxy: &Proxy,
     ) -> Result<Option<Authorization>, UpstreamConnectError> {
         let mut upstream = HttpUpstream::new(reached, request.target(), None).await?;
-        let probe = request.probe().for_proxy(None, RequestBody::empty());
+        let probe = request.probe().for_proxy(None, ForwardRequestBody::empty());
         let limit = self.upstream().connect_timeout();
         let Ok(Ok(response)) = timeout(limit, upstream.send(probe)).await else {
             return Ok(None);
@@ -147,7 +146,7 @@ impl HttpSession {
         let connector = self.upstream().connector();
         match connector.retry_proxy_auth(proxy, fields, None, method, &url) {
             Some(authorization) => Ok(Some(authorization)),
-            // It would not take the body either.
+            // It would refuse the body as well.
             None => Err(Connector::proxy_auth_error(proxy, fields, true, upstream.url()).into()),
         }
     }
@@ -164,7 +163,7 @@ impl HttpSession {
                 request,
                 &upstream,
                 authorization,
-                RequestBody::empty(),
+                ForwardRequestBody::empty(),
             ))
             .await;
         let sent = match sent {
@@ -174,7 +173,12 @@ impl HttpSession {
                 let is_same_proxy =
                     proxy.is_some_and(|proxy| is_same(upstream.http_proxy.as_ref(), &proxy));
                 let authorization = authorization.filter(|_| is_same_proxy);
-                let again = to_peer(request, &upstream, authorization, RequestBody::empty());
+                let again = to_peer(
+                    request,
+                    &upstream,
+                    authorization,
+                    ForwardRequestBody::empty(),
+                );
                 upstream.send(again).await
             }
             sent => sent,
@@ -183,8 +187,8 @@ impl HttpSession {
         Ok(ForwardedResponse { response, upstream })
     }
 
-    /// A response that is not a proxy's 407. What that asks for is remembered for the next request, if this one showed nothing. An origin
-    /// that says 407 is odd, and no proxy of ours: its response is passed on.
+    /// Turns a proxy's 407 into an error, and passes all other responses. If the request showed no login, the challenge is remembered for
+    /// the next one. A 407 from an origin is odd, and passed on like any other response.
     fn unless_challenged(
         &self,
         sent: ForwardedResponse,
@@ -256,30 +260,35 @@ fn to_peer(
     request: &ForwardRequest,
     upstream: &HttpUpstream,
     authorization: Option<&Authorization>,
-    body: RequestBody,
-) -> http::Request<RequestBody> {
+    body: ForwardRequestBody,
+) -> http::Request<ForwardRequestBody> {
     match upstream.http_proxy {
         Some(_) => request.for_proxy(authorization, body),
         None => request.for_origin(body),
     }
 }
 
-/// The same with the client's body. Where the client waits for 100 Continue before it sends that, it gets it when the peer has said so.
+/// The same with the client's body. A client that waits for 100 Continue gets it when the peer has sent it.
 fn with_body(
     request: &ForwardRequest,
     upstream: &HttpUpstream,
     authorization: Option<&Authorization>,
     body: Incoming,
-) -> http::Request<RequestBody> {
+) -> http::Request<ForwardRequestBody> {
     if !request.expects_continue() {
-        return to_peer(request, upstream, authorization, RequestBody::new(body));
+        return to_peer(
+            request,
+            upstream,
+            authorization,
+            ForwardRequestBody::new(body),
+        );
     }
-    let consent = Arc::new(Notify::new());
-    let body = RequestBody::with_consent(body, Arc::clone(&consent));
+    let go_ahead = Arc::new(Notify::new());
+    let body = ForwardRequestBody::with_go_ahead(body, Arc::clone(&go_ahead));
     let mut request = to_peer(request, upstream, authorization, body);
     hyper::ext::on_informational(&mut request, move |response| {
         if response.status() == StatusCode::CONTINUE {
-            consent.notify_one();
+            go_ahead.notify_one();
         }
     });
     request

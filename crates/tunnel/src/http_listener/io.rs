@@ -82,13 +82,13 @@ impl AsyncWrite for ClientIo {
 
 /// The stream to an origin or a proxy.
 ///
-/// A server that takes no more of a request may have responded before it closed. hyper would give up at the failed write and never read
-/// that. So from a failed write on bytes are thrown away here, and what the stream still has, or the error that it ends by, is read.
+/// A server that reads no more of a request may have responded before it closed. hyper would give up at the failed write and never read
+/// the response. So after a failed write bytes are discarded here, and hyper reads what the stream has, or the error that it ends with.
 pub(super) struct UpstreamIo {
     stream: TransportStream,
     /// Whether a write has failed.
     is_write_closed: bool,
-    /// Whose bytes these are; `None`: nobody's, as a request only learns what a proxy wants to see.
+    /// The connection whose bytes these are; `None`: they are a probe's, and not counted.
     counted_for: Option<Arc<ActiveConnection>>,
 }
 

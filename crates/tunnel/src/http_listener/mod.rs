@@ -7,14 +7,15 @@
 //! CONNECT, and a switch of protocols (101), end HTTP on the client's connection: hyper gives back both streams with what it has read
 //! ahead, and the [relay](crate::relay) takes over.
 //!
-//! A login that a client shows is not passed on, since the listener asks for none. A login that the next proxy asks for is answered with
-//! ours (`forward`); where it refuses that, the client gets an error of ours and not the 407, which it could not answer.
+//! A login that a client shows is not passed on, since it is for this listener, which asks for none. A proxy that asks for a login gets
+//! ours (`forward`). If it refuses that, the client gets an error of ours and not the 407, which it could not answer.
 
-mod body;
 mod error_response;
 mod forward;
 mod io;
 mod request;
+mod request_body;
+mod response_body;
 mod upstream_connection;
 
 use std::convert::Infallible;
@@ -41,11 +42,11 @@ use crate::relay::{
     reset_when_delivered,
 };
 use crate::upstream::UpstreamConnectError;
-use body::{ResponseBody, UpstreamBody};
 use error_response::{bad_request, broken_body, unreached};
 use forward::ForwardedResponse;
 use io::ClientIo;
 use request::ForwardRequest;
+use response_body::{ProxyResponseBody, UpstreamBody};
 use upstream_connection::HttpUpstream;
 
 /// The longest head of a request, in bytes.
@@ -66,7 +67,7 @@ pub(super) struct HttpSession {
 
 struct HttpSessionState {
     progress: RequestProgress,
-    /// A connection whose last response was read to its end. It may serve the next request.
+    /// The connection of the last response, which was read to its end. It may carry the next request.
     kept: Option<HttpUpstream>,
     /// What the client is joined to once the response to its CONNECT or Upgrade has been written.
     tunnel: Option<(RelayStream, Bytes)>,
@@ -110,8 +111,8 @@ impl From<UpstreamConnectError> for RequestError {
     }
 }
 
-/// Serves a client to the end of its connection, and returns the outcome of what is not logged by then. A request under way is finished
-/// when `draining` is cancelled, and no other is taken then.
+/// Serves a client to the end of its connection, and returns the outcome of a request that is not logged by then. When `draining` is
+/// cancelled, the current request is finished and no other is accepted.
 pub(crate) async fn serve(
     client: RelayStream,
     connection: &Arc<ActiveConnection>,
@@ -232,7 +233,7 @@ impl HttpSession {
     }
 
     /// The response to a request of the client.
-    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ResponseBody> {
+    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Response<ProxyResponseBody> {
         let before = self.set_progress(RequestProgress::Waiting);
         self.begin_record(before);
         let is_connect = *request.method() == Method::CONNECT;
@@ -258,7 +259,7 @@ impl HttpSession {
     async fn connect(
         &self,
         request: &Request<Incoming>,
-    ) -> Result<Response<ResponseBody>, RequestError> {
+    ) -> Result<Response<ProxyResponseBody>, RequestError> {
         let target = request.uri().to_string().parse().map_err(|_| {
             RequestError::Refused(StatusCode::BAD_REQUEST, "CONNECT needs a host and a port")
         })?;
@@ -269,7 +270,7 @@ impl HttpSession {
         state.kept = None;
         state.tunnel = Some((reached.stream, reached.early));
         drop(state);
-        let mut response = Response::new(ResponseBody::Empty);
+        let mut response = Response::new(ProxyResponseBody::Empty);
         let reason = ReasonPhrase::from_static(b"Connection established");
         response.extensions_mut().insert(reason);
         Ok(response)
@@ -279,7 +280,7 @@ impl HttpSession {
     async fn forward_to_target(
         self: &Arc<Self>,
         request: Request<Incoming>,
-    ) -> Result<Response<ResponseBody>, RequestError> {
+    ) -> Result<Response<ProxyResponseBody>, RequestError> {
         let (head, body) = request.into_parts();
         let request = ForwardRequest::new(head)
             .map_err(|(status, reason)| RequestError::Refused(status, reason))?;
@@ -290,7 +291,7 @@ impl HttpSession {
             let tunnel = upstream.into_tunnel(&request).await?;
             self.lock().tunnel = Some(tunnel);
             request::clean_response(&mut head, true);
-            return Ok(Response::from_parts(head, ResponseBody::Empty));
+            return Ok(Response::from_parts(head, ProxyResponseBody::Empty));
         }
         request::check_response(&head).map_err(|error| upstream.protocol_error(error))?;
         request::clean_response(&mut head, false);
@@ -298,7 +299,7 @@ impl HttpSession {
         let body = match body.is_end_stream() {
             true => {
                 self.response_complete(upstream);
-                ResponseBody::Empty
+                ProxyResponseBody::Empty
             }
             false => UpstreamBody::new(body, upstream, Arc::clone(self)).into(),
         };

@@ -13,14 +13,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri,
 use http::{request, response};
 use url::{Position, Url};
 
-/// What a client hears that asks for something else.
+/// The response to requests that are not for a proxy.
 const NOT_FOR_A_PROXY: &str = "this is a proxy: it takes CONNECT, and requests for http:// URLs";
 
-/// What a client hears whose body is coded in a way that only the next server could read.
+/// The response to a body in a coding that hyper does not decode.
 const UNKNOWN_CODING: &str = "the request's Transfer-Encoding is not supported: only chunked is";
 
-/// Fields that concern one connection, besides those that Connection names (RFC 9110 section 7.6.1). A login for a proxy is among them:
-/// the client's is for us, who ask for none. Transfer-Encoding is hyper's to set.
+/// Fields that concern one connection, in addition to those that Connection names (RFC 9110 section 7.6.1). A login for a proxy is among
+/// them: the client's login is for this listener, which asks for none. hyper sets Transfer-Encoding.
 const HOP_BY_HOP: [HeaderName; 8] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -35,9 +35,9 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 /// A request to pass on.
 pub(super) struct ForwardRequest {
     target: Target,
-    /// What a proxy is asked for.
+    /// The request target for a proxy.
     absolute: Uri,
-    /// What the origin is asked for.
+    /// The request target for the origin.
     path: PathAndQuery,
     /// Its fields as they go on.
     head: request::Parts,
@@ -165,7 +165,7 @@ fn host(uri: &Uri) -> Option<(Target, String)> {
     Some((target, host))
 }
 
-/// Why a response cannot be passed on: it is coded in a way that the client was not told of.
+/// A response cannot be passed on, since its body is in a coding that hyper does not decode.
 #[derive(Debug, thiserror::Error)]
 #[error("its Transfer-Encoding is not supported: only chunked is")]
 pub(super) struct UnknownCoding;
@@ -211,12 +211,12 @@ fn upgrade(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(UPGRADE).filter(|_| is_asked).cloned()
 }
 
-/// HTTP/2 would begin behind this proxy and end at it: what asks for it asks for HTTP/1.1 as well.
+/// An upgrade to HTTP/2 is not passed on. The server responds by HTTP/1.1 then.
 fn is_h2c(protocol: &HeaderValue) -> bool {
     protocol.as_bytes().eq_ignore_ascii_case(b"h2c")
 }
 
-/// Whether a body is coded by chunks alone, or not at all. Another coding would be named to nobody behind us.
+/// Whether a body is chunked and not coded otherwise. The field is not passed on, so the receiver would not know of another coding.
 fn is_chunked_or_absent(headers: &HeaderMap) -> bool {
     let mut codings = tokens(headers, &TRANSFER_ENCODING);
     match (codings.next(), codings.next()) {

@@ -15,19 +15,19 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use url::Url;
 
-use super::body::RequestBody;
 use super::io::UpstreamIo;
 use super::request::{ForwardRequest, UnknownCoding};
+use super::request_body::ForwardRequestBody;
 use super::{MAX_FIELDS, MAX_HEAD};
 use crate::active_connections::ActiveConnection;
 use crate::relay::RelayStream;
 use crate::upstream::{Upstream, UpstreamConnectError, UpstreamConnection};
 
-type HttpDriver = http1::Connection<TokioIo<UpstreamIo>, RequestBody>;
+type HttpDriver = http1::Connection<TokioIo<UpstreamIo>, ForwardRequestBody>;
 
 /// A connection to an origin, or to a proxy that takes requests in absolute-form.
 pub(super) struct HttpUpstream {
-    sender: http1::SendRequest<RequestBody>,
+    sender: http1::SendRequest<ForwardRequestBody>,
     driver: Box<HttpDriver>,
     /// Whether the driver is done. What it was polled over is still in it.
     is_over: bool,
@@ -86,7 +86,7 @@ impl HttpUpstream {
     /// Sends a request and waits for the head of its response. The body of the request may be under way when this returns.
     pub(super) async fn send(
         &mut self,
-        request: Request<RequestBody>,
+        request: Request<ForwardRequestBody>,
     ) -> Result<Response<Incoming>, hyper::Error> {
         let mut response = pin!(self.sender.send_request(request));
         let (driver, is_over) = (&mut self.driver, &mut self.is_over);
@@ -166,12 +166,12 @@ pub(super) enum ResponseError {
     Upgrade(#[from] UnaskedUpgrade),
 }
 
-/// It switches to a protocol that nobody asked for.
+/// The server switches to another protocol, and the request did not ask for that.
 #[derive(Debug, thiserror::Error)]
 #[error("it switches to another protocol unasked")]
 pub(super) struct UnaskedUpgrade;
 
-/// Polls a connection that is not over. An error is told to whoever waits for its response.
+/// Polls a connection that is not over. Its errors reach the caller through the response or its body.
 fn drive(driver: &mut HttpDriver, is_over: &mut bool, cx: &mut Context<'_>) {
     *is_over = *is_over || driver.poll_without_shutdown(cx).is_ready();
 }

@@ -22,7 +22,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::socket::RelaySocket;
 use super::stream::RelayWriter;
 
-/// Bytes that a pipe is asked to hold. A user's pipes have a quota in common (pipe(7)), of which this times [`MAX_PIPES`] is half.
+/// The size of a pipe in bytes. All pipes of a user share a quota (pipe(7)); this times [`MAX_PIPES`] is half of it.
 const PIPE_SIZE: usize = 256 << 10;
 
 /// Bytes below which a pipe is not worth having: pipes above the quota get two pages.

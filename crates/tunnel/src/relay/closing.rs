@@ -1,8 +1,8 @@
 //! How a client is left that may not have read everything yet.
 //!
-//! A socket that is closed with something unread in it sends a reset, and the peer's system may then throw away what it has not read: all
-//! that the client was told last. So what the client still sends is read for a while. A client that has read everything hangs up, and
-//! none is waited for long. A client that is to see a reset, because its stream has no proper end, sees it when all before has arrived.
+//! A socket that is closed with unread bytes in it sends a reset, and the peer's system may then throw away the last bytes that were sent to
+//! it. So what the client still sends is read for a while. A client that has read everything closes, and no client is waited for long. A
+//! client that is to see a reset, because its stream has no proper end, sees it when all bytes before have arrived.
 
 use std::future::poll_fn;
 use std::io;
@@ -43,7 +43,7 @@ pub(super) enum ClientClose {
     AtOnce,
     /// Its stream has ended: it is given time to read.
     Linger,
-    /// Its stream has no proper end: it is reset when it has all that came.
+    /// Its stream has no proper end: it is reset when all bytes have arrived.
     ResetWhenDelivered,
 }
 
@@ -74,8 +74,8 @@ pub(crate) async fn reset_when_delivered(client: &mut RelayStream) {
     client.reset_on_drop();
 }
 
-/// Passes on what a target said before it broke by `error`. The stream seems to end behind that; whether it did is known where the
-/// system tells that its end had come before the reset.
+/// Passes on what a target sent before it failed with `error`. The stream seems to end after that. Whether it did is known only if the end
+/// of the stream came before the reset.
 pub(super) async fn pass_on_last_words(
     mut down: RelayDirection,
     mut from: RelayReader<'_>,

@@ -106,7 +106,7 @@ impl RelayDirection {
             }
             ready!(self.poll_write_rest(cx, to, moved))?;
             if self.stage == DirectionStage::Ending {
-                // A peer that is gone cannot be told; its own direction says why it went.
+                // A failure means that the peer is gone. The other direction reports that.
                 if !self.withholds_end && (to.is_buffered() || !is_last) {
                     let _ = ready!(to.poll_shutdown(cx));
                 }

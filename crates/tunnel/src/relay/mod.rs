@@ -7,8 +7,8 @@
 //! Streams that are no plain sockets - TLS, a terminal - are read and written by the same rules, without the pipe.
 //!
 //! A reset is passed on as a reset, and as soon as it is seen: between sockets also while the direction that would have read it is held
-//! up. Below TLS the next read or write sees it. A target that takes no more may have said why before it left: that is passed on
-//! ([`closing`]), and so is all that came before TLS was cut off.
+//! up. Below TLS the next read or write sees it. A target that reads no more may have sent the reason before it closed:
+//! that is passed on ([`closing`]), and so is everything before TLS was cut off.
 
 mod bulk;
 mod closing;
@@ -108,7 +108,7 @@ impl Drop for RelayPeers {
 /// Why copying stops.
 enum RelayStop {
     Ended(RelayOutcome),
-    /// The target broke, and may have said something before that the client has not got.
+    /// The target failed, and may have sent something before that the client has not received.
     TargetFailed(io::Error),
 }
 
@@ -144,7 +144,7 @@ async fn copy_both(
             }
             _ => {}
         }
-        // A direction that reads sees a reset of where it reads from. Where none reads, the socket is asked.
+        // A direction that reads sees a reset. While a direction does not read, the socket is watched for one.
         if !up.is_reading()
             && let Poll::Ready(error) = client_errors.as_mut().poll(cx)
         {
@@ -181,7 +181,7 @@ fn up_failed(error: DirectionError) -> RelayStop {
 
 fn down_failed(error: DirectionError) -> RelayStop {
     match error {
-        // TLS was cut off: all that came before is in order.
+        // TLS was cut off: the bytes before are valid.
         DirectionError::Reading(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             RelayStop::TargetFailed(error)
         }

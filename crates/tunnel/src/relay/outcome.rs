@@ -24,12 +24,12 @@ impl RelayedBytes {
         self.down.load(Ordering::Relaxed)
     }
 
-    /// Counts bytes that went to the target by another way than a relay.
+    /// Counts bytes that were sent to the target without a relay.
     pub(crate) fn add_up(&self, count: usize) {
         self.up.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    /// Counts bytes that went to the client by another way than a relay.
+    /// Counts bytes that were sent to the client without a relay.
     pub(crate) fn add_down(&self, count: usize) {
         self.down.fetch_add(count as u64, Ordering::Relaxed);
     }
@@ -44,7 +44,7 @@ impl RelayedBytes {
 pub enum RelaySide {
     /// The client of the listener.
     Client,
-    /// The target, or the proxy on the way to it.
+    /// The target, or a proxy that leads to it.
     Target,
 }
 

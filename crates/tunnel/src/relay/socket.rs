@@ -104,7 +104,7 @@ impl<'a> RelaySocket<'a> {
         }
     }
 
-    /// Ends what we send. A socket that is gone has nobody to tell.
+    /// Ends the stream that we send. An error means that the peer is gone.
     pub(super) fn shut_down(self) {
         let _ = rustix::net::shutdown(self.fd(), Shutdown::Write);
     }

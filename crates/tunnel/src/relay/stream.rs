@@ -24,7 +24,7 @@ pub enum RelayStream {
     Tcp(TcpStream),
     /// A Unix socket.
     Unix(UnixStream),
-    /// TLS over TCP, with the target or with a proxy on the way to it. Its bytes pass through buffers.
+    /// TLS over TCP, with the target or with a proxy. Its bytes pass through buffers.
     Tls(Box<TransportStream>),
     /// Standard input and output. Its bytes pass through buffers.
     Other(Box<dyn AnyStream>),

@@ -16,7 +16,7 @@ use messages::{SocksMessage, SocksMessageError, SocksReply};
 const BUFFER: usize = 2048;
 
 /// What a client asks for.
-pub(crate) struct SocksRequest {
+pub(crate) struct SocksClientRequest {
     pub(crate) target: Target,
     /// What the client sent for the target already.
     pub(crate) early: Bytes,
@@ -24,7 +24,7 @@ pub(crate) struct SocksRequest {
 
 /// Why there is no target.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum SocksError {
+pub(crate) enum SocksClientError {
     /// The client speaks another protocol, or wants what is not served.
     #[error("{0}")]
     Refused(&'static str),
@@ -33,13 +33,15 @@ pub(crate) enum SocksError {
 }
 
 /// Greets a client and reads its request. A client that is refused gets a reply of the protocol.
-pub(crate) async fn accept(client: &mut RelayStream) -> Result<SocksRequest, SocksError> {
+pub(crate) async fn accept(
+    client: &mut RelayStream,
+) -> Result<SocksClientRequest, SocksClientError> {
     let mut buffer = BytesMut::with_capacity(BUFFER);
     read_message(client, &mut buffer, messages::parse_greeting).await?;
     client.write_all(&messages::NO_LOGIN).await?;
     client.flush().await?;
     let target = read_message(client, &mut buffer, messages::parse_request).await?;
-    Ok(SocksRequest {
+    Ok(SocksClientRequest {
         target,
         early: buffer.freeze(),
     })
@@ -50,7 +52,7 @@ async fn read_message<T>(
     client: &mut RelayStream,
     buffer: &mut BytesMut,
     parse: impl Fn(&[u8]) -> Result<SocksMessage<T>, SocksMessageError>,
-) -> Result<T, SocksError> {
+) -> Result<T, SocksClientError> {
     loop {
         match parse(buffer) {
             Ok(SocksMessage::Whole(message, length)) => {
@@ -68,7 +70,7 @@ async fn read_message<T>(
 }
 
 /// Refuses a client in the words of the protocol.
-async fn refuse(client: &mut RelayStream, error: SocksMessageError) -> SocksError {
+async fn refuse(client: &mut RelayStream, error: SocksMessageError) -> SocksClientError {
     let (reply, reason): (&[u8], _) = match error {
         SocksMessageError::Version => (b"", "the client does not speak SOCKS5"),
         SocksMessageError::Method => (
@@ -84,7 +86,7 @@ async fn refuse(client: &mut RelayStream, error: SocksMessageError) -> SocksErro
         ),
     };
     send_and_linger(client, reply).await;
-    SocksError::Refused(reason)
+    SocksClientError::Refused(reason)
 }
 
 /// Tells a client that its target was reached.

@@ -27,7 +27,7 @@ use unchallenged::UnchallengedProxies;
 /// How targets are reached.
 #[derive(Debug, Clone, Default)]
 pub struct UpstreamOptions {
-    /// A chain of proxies, each of which is asked for the next. At each place are its alternatives, the preferred one first. Without any,
+    /// A chain of proxies, each of which connects to the next. At each place are its alternatives, the preferred one first. Without any,
     /// targets are reached directly.
     pub proxies: Vec<Vec<Proxy>>,
     /// Targets that are reached directly.
@@ -267,7 +267,7 @@ impl Upstream {
         &self.connector
     }
 
-    /// Proxies that need not be asked what they want to see.
+    /// Proxies that want no login.
     pub(crate) fn unchallenged(&self) -> &UnchallengedProxies {
         &self.unchallenged
     }

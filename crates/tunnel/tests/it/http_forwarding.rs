@@ -1,4 +1,4 @@
-//! Requests in absolute-form on their way to an origin or to another proxy.
+//! Requests in absolute-form to an origin or to another proxy.
 
 use haul_lab::{HttpProxy, Origin, OriginResource, ResourceContent, SocksProxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::*;
 
-/// The first lines of the requests that a server got, with the number of the connection that they came over.
+/// The first lines of the requests that a server received, each with the number of its connection.
 type RequestLines = Arc<Mutex<Vec<(usize, String)>>>;
 
 /// A server that keeps its connections.
@@ -217,19 +217,19 @@ async fn a_client_between_requests_does_not_delay_the_end() {
     assert_eq!(read_to_end(&mut client).await, b"");
 }
 
-/// The request under way has its response; what comes after it goes by the new config, over a new connection.
+/// The current request has its response. Later requests come over a new connection, by the new config.
 #[tokio::test]
 async fn a_new_config_ends_connections_after_the_request_under_way() {
-    let (asked, go) = (
+    let (received, go) = (
         Arc::new(tokio::sync::Notify::new()),
         Arc::new(tokio::sync::Notify::new()),
     );
-    let (asked_of_server, go_of_server) = (Arc::clone(&asked), Arc::clone(&go));
+    let (received_by_server, go_of_server) = (Arc::clone(&received), Arc::clone(&go));
     let slow = ScriptedTarget::new(move |mut stream, _| {
-        let (asked, go) = (Arc::clone(&asked_of_server), Arc::clone(&go_of_server));
+        let (received, go) = (Arc::clone(&received_by_server), Arc::clone(&go_of_server));
         async move {
             read_head(&mut stream).await;
-            asked.notify_one();
+            received.notify_one();
             go.notified().await;
             let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
             stream.write_all(response).await.unwrap();
@@ -241,7 +241,7 @@ async fn a_new_config_ends_connections_after_the_request_under_way() {
     let mut client = fixture.connect().await;
     let get = format!("GET http://{}/ HTTP/1.1\r\n\r\n", slow.address);
     send(&mut client, get.as_bytes()).await;
-    within(LIMIT, asked.notified()).await;
+    within(LIMIT, received.notified()).await;
     fixture
         .listener
         .reconfigure(config(haul_tunnel::ListenerKind::Http, direct()));

@@ -1,4 +1,4 @@
-//! Requests in absolute-form on their way to a proxy that wants a login, and when it is asked what it wants to see (E4).
+//! Requests in absolute-form to a proxy that wants a login, and when it is probed (E4).
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

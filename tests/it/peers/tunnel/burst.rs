@@ -1,4 +1,4 @@
-//! `ab` as a browser that wants everything at once.
+//! `ab` with many connections at a time.
 
 use haul_lab::ResourceContent;
 
@@ -8,17 +8,17 @@ use crate::peers::squid::{Squid, SquidAuth};
 use crate::peers::test_server::FileOrigin;
 
 impl WorkDirectory {
-    /// Requests of which none may fail.
+    /// Sends requests, none of which may fail.
     #[track_caller]
     fn burst(&self, flags: &[&str], count: &str, url: &str) {
         let args = [&["-q", "-n", count, "-c", "50"], flags, &[url]].concat();
-        let said = self.run("ab", &args).stdout;
+        let output = self.run("ab", &args).stdout;
         let complete = format!("Complete requests:      {count}\n");
         assert!(
-            said.contains(&complete) && said.contains("Failed requests:        0\n"),
-            "{said}"
+            output.contains(&complete) && output.contains("Failed requests:        0\n"),
+            "{output}"
         );
-        assert!(!said.contains("Non-2xx"), "{said}");
+        assert!(!output.contains("Non-2xx"), "{output}");
     }
 }
 
@@ -54,7 +54,7 @@ async fn e4_a_used_up_nonce_is_replaced() {
     let (nginx, here) = (Nginx::start().await, WorkDirectory::new());
     nginx.serve("f", &ResourceContent::random(1, 3000));
     let spec = format!("0:127.0.0.1:{}", nginx.ports()[0]);
-    // squid takes a nonce 50 times.
+    // squid accepts a nonce 50 times.
     let squid = Squid::start(SquidAuth::Digest).await;
     let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&spec]);
     let url = format!("http://{}/f", tunnel.address(0));
@@ -62,7 +62,7 @@ async fn e4_a_used_up_nonce_is_replaced() {
     let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &["--http=0"]);
     let http = tunnel.address(0).to_string();
     here.burst(&["-X", &http], "500", &nginx.url("f"));
-    // A body can be sent once only.
+    // A body can be sent only once.
     let shelf = FileOrigin::start(&["--writable", "--durability", "none"], |_| ()).await;
     std::fs::write(here.path("body"), "x".repeat(5000)).unwrap();
     here.burst(&["-X", &http, "-u", "body"], "500", &shelf.url("put"));

@@ -11,7 +11,7 @@ pub(super) struct WorkDirectory {
     dir: TempDir,
 }
 
-/// What a program came to.
+/// The result of a program.
 #[derive(Debug)]
 pub(super) struct ProgramOutput {
     pub(super) is_well: bool,
@@ -38,9 +38,9 @@ impl WorkDirectory {
     /// Runs a program that must say that all went well.
     #[track_caller]
     pub(super) fn run(&self, program: &str, args: &[&str]) -> ProgramOutput {
-        let said = self.run_checked(program, args);
-        assert!(said.is_well, "{program} {args:?}: {said:#?}");
-        said
+        let output = self.run_checked(program, args);
+        assert!(output.is_well, "{program} {args:?}: {output:#?}");
+        output
     }
 
     /// Runs one that may say otherwise.

@@ -1,4 +1,4 @@
-//! git over https: a repository that nginx serves, cloned by both roads.
+//! git over https: a repository that nginx serves, cloned through a proxy and through a port.
 
 use haul_lab::ResourceContent;
 
@@ -9,7 +9,7 @@ use crate::peers::squid::{Squid, SquidAuth};
 impl WorkDirectory {
     #[track_caller]
     fn git(&self, args: &[&str]) -> String {
-        let who = [
+        let options = [
             "-c",
             "user.name=me",
             "-c",
@@ -17,10 +17,10 @@ impl WorkDirectory {
             "-c",
             "init.defaultBranch=main",
         ];
-        self.run("git", &[&who, args].concat()).stdout
+        self.run("git", &[&options, args].concat()).stdout
     }
 
-    /// Makes a repository with two commits in a folder that a web server may serve; the last commit's name.
+    /// Makes a repository with two commits in a directory that a web server serves, and returns the last commit's name.
     #[track_caller]
     fn publish(&self, bare: &str) -> String {
         self.git(&["init", "-q", "own"]);
@@ -49,7 +49,7 @@ async fn a_repository_is_cloned_through_proxy_and_port() {
     let tunnel = RunningTunnel::start(&["-p", &squid.url("me:secret")], &[&spec, "--http=0"]);
     let http = format!("http://{}", tunnel.address(1));
     let (variable, proxy) = (format!("https_proxy={http}"), format!("http.proxy={http}"));
-    let (ca, there) = (
+    let (ca, url) = (
         format!("http.sslCAInfo={}", nginx.ca().display()),
         nginx.tls_url("own.git"),
     );
@@ -57,11 +57,11 @@ async fn a_repository_is_cloned_through_proxy_and_port() {
     let clones = [
         (
             "variable",
-            vec![&*variable, "git", "-c", &ca, "clone", "-q", &there],
+            vec![&*variable, "git", "-c", &ca, "clone", "-q", &url],
         ),
         (
             "setting",
-            vec!["git", "-c", &proxy, "-c", &ca, "clone", "-q", &there],
+            vec!["git", "-c", &proxy, "-c", &ca, "clone", "-q", &url],
         ),
         ("port", vec!["git", "-c", &ca, "clone", "-q", &by_port]),
     ];

@@ -7,10 +7,10 @@ use super::{RunningTunnel, WorkDirectory};
 use crate::peers::program::{NOBODY, ServerProcess, free_ports, start_as_nobody};
 use crate::peers::squid::{Squid, SquidAuth};
 
-/// A running dovecot. Whoever knows the word `secret` has an inbox.
+/// A running dovecot. Every user has the password `secret` and an inbox.
 struct Dovecot {
     dir: TempDir,
-    /// Without TLS at first, and with.
+    /// The ports without TLS and with TLS.
     ports: [u16; 2],
     _program: ServerProcess,
 }
@@ -19,7 +19,7 @@ impl Dovecot {
     async fn start() -> Self {
         use std::os::unix::fs::PermissionsExt as _;
         let (dir, ports) = (tempfile::tempdir().unwrap(), free_ports());
-        // It may be run by somebody else.
+        // The server may run as another user.
         std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
         let authority = CertificateAuthority::new();
         let issued = authority.issue(&["127.0.0.1"]);
@@ -49,7 +49,7 @@ fn configuration(root: &str, [plain, tls]: [u16; 2]) -> String {
     let (user, group) = if rustix::process::geteuid().is_root() {
         (NOBODY.0.to_owned(), NOBODY.1.to_owned())
     } else {
-        // It takes names alone.
+        // It takes names, and no numbers.
         let own = |flag| {
             WorkDirectory::new()
                 .run("id", &[flag])
@@ -111,7 +111,7 @@ async fn mail_is_sent_and_fetched() {
         let args = ["-c", PYTHON, how, &tunnel.port(place), &ca];
         assert_eq!(here.run("python3", &args).stdout, "done\n");
         let line = tunnel.wait_for_line(" via 127.0.0.1:");
-        // How it ended is theirs: with TLS either may hang up without waiting for the other's last word.
+        // With TLS either side may close without waiting for the other, so how the connection ended does not matter.
         assert!(!line.contains("failed"), "{line}");
     }
 }

@@ -1,8 +1,8 @@
-//! `haul tunnel` on the road that people take with it: programs of Debian's at both ends, and its proxies between.
+//! `haul tunnel` between real programs: clients and servers of Debian at both ends, and its proxies between them.
 //!
-//! squid and tinyproxy lead on or refuse ([`squid`], [`tinyproxy`]), one after the other or one in place of the other ([`ways`]); curl comes
-//! by listeners that are proxies themselves ([`proxies`]). ssh, git, mail and a database say through it what they have to say ([`ssh`],
-//! [`git`], [`mail`], [`redis`]), and `ab` comes as a crowd ([`burst`]). The tunnel itself is run by [`running`], its clients by [`here`].
+//! squid and tinyproxy pass connections on or refuse them ([`squid`], [`tinyproxy`]), in chains and as alternatives ([`proxy_chains`]); curl
+//! uses listeners that are proxies themselves ([`proxies`]). ssh, git, mail and a database go through the tunnel ([`ssh`], [`git`],
+//! [`mail`], [`redis`]), and `ab` opens many connections ([`burst`]). [`tunnel_process`] runs the tunnel, [`directory`] its clients.
 
 mod burst;
 mod directory;

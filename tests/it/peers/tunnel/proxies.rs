@@ -76,11 +76,11 @@ async fn e4_a_wrong_password_is_not_sent_again_and_again() {
             let by = ["-sS", "-x", &http, "-o", "got", "-w", "%{http_code}"];
             here.run("curl", &[&by[..], args].concat()).stdout
         };
-        // And not squid's own page: what a client said to that would not go on.
+        // And not squid's own page: a login that the client would show is not passed on.
         assert_eq!(status(&[&nginx.url("f")]), "502");
         assert_eq!(status(&["-d", "body", &nginx.url("f")]), "502");
-        let told = std::fs::read_to_string(here.path("got")).unwrap();
-        assert!(told.contains("refused the credentials given"), "{told}");
+        let page = std::fs::read_to_string(here.path("got")).unwrap();
+        assert!(page.contains("refused the credentials given"), "{page}");
         let refusals = squid.refused_requests();
         assert!((3..=4).contains(&refusals), "{login:?}: {refusals}");
     }
@@ -100,13 +100,13 @@ async fn e5_a_client_of_an_http_listener_learns_the_reason() {
     );
     let url = format!("{FORBIDDEN}:{}/", nginx.ports()[1]);
     let refused = |by: [&str; 2], scheme: &str, words: &str| {
-        let said = here.run_checked(
+        let output = here.run_checked(
             "curl",
             &[&by[..], &["-sS", &format!("{scheme}://{url}")]].concat(),
         );
-        let all = said.stdout.clone() + &said.stderr;
-        assert!(all.contains(words), "{said:?}");
-        said
+        let all = output.stdout.clone() + &output.stderr;
+        assert!(all.contains(words), "{output:?}");
+        output
     };
     let by_socks = refused(["--socks5-hostname", &socks], "https", "(2)");
     assert!(!by_socks.is_well);

@@ -36,10 +36,13 @@ async fn a_chain_of_squid_and_tinyproxy_reaches_the_target() {
     let url = format!("https://{}/f", tunnel.address(1));
     here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
     tunnel.wait_for_line(&via);
-    let asked = tinyproxy.requests();
+    let requests = tinyproxy.requests();
     for port in [plain, tls] {
         let line = format!(": CONNECT 127.0.0.1:{port} ");
-        assert!(asked.iter().any(|asked| asked.contains(&line)), "{asked:?}");
+        assert!(
+            requests.iter().any(|request| request.contains(&line)),
+            "{requests:?}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! A database session: much there and back, many questions before the first answer, news that nobody asked for, an end by either side.
+//! A database session: large values both ways, many requests before the first response, pushed messages, an end by either side.
 
 use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -14,7 +14,7 @@ use crate::cli::soak_server::wait_until_right;
 use crate::peers::program::{ServerProcess, free_ports, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
-/// A running server that keeps nothing.
+/// A running server that saves nothing.
 struct Redis {
     _dir: TempDir,
     port: u16,
@@ -47,23 +47,23 @@ impl Redis {
         format!("0:127.0.0.1:{}", self.port)
     }
 
-    /// A client with nothing between.
+    /// A client that is connected directly.
     fn direct(&self) -> RedisClient<TcpStream> {
         RedisClient::through(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).unwrap())
     }
 }
 
-/// A client, in as much of the protocol as is needed here.
+/// A client with as much of the protocol as these tests need.
 struct RedisClient<S>(BufReader<S>);
 
-/// An answer.
+/// A response of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum RedisReply {
-    /// A word or a number, with its sign before it.
+    /// A status or a number, with its type before it.
     Line(String),
-    /// Bytes; none of what is not there.
+    /// Bytes; `None` for a missing value.
     Bytes(Option<Vec<u8>>),
-    /// Several.
+    /// An array.
     List(Vec<Self>),
 }
 
@@ -104,7 +104,7 @@ impl<S: Read + Write> RedisClient<S> {
         self.receive()
     }
 
-    /// Sets much and gets it back; asks for the same a thousand times before it hears.
+    /// Sets a large value and gets it back; then sends many requests before it reads a response.
     fn run_session(&mut self, key: &[u8]) {
         let large = ResourceContent::random(9, (5 << 20) + 3).to_vec();
         assert_eq!(self.command(&[b"SET", key, &large]), line("+OK"));
@@ -126,7 +126,7 @@ impl<S: Read + Write> RedisClient<S> {
         }
     }
 
-    /// That the server's end arrives.
+    /// The end of the server's stream arrives.
     fn assert_closed(&mut self) {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).unwrap();
@@ -158,12 +158,12 @@ async fn a_session_by_port_and_by_socket_file() {
     let stream = UnixStream::connect(&file).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     RedisClient::through(stream).run_session(b"file");
-    for road in [["-p", &tunnel.port(0)], ["-s", &file]] {
-        let said = here.run(
+    for address in [["-p", &tunnel.port(0)], ["-s", &file]] {
+        let output = here.run(
             "redis-cli",
-            &[&road[..], &["-r", "2", "STRLEN", "file"]].concat(),
+            &[&address[..], &["-r", "2", "STRLEN", "file"]].concat(),
         );
-        assert_eq!(said.stdout, "5242883\n5242883\n");
+        assert_eq!(output.stdout, "5242883\n5242883\n");
     }
 }
 
@@ -171,22 +171,19 @@ async fn a_session_by_port_and_by_socket_file() {
 async fn pushed_messages_and_a_kill_are_passed_on() {
     let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
     let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
-    let (mut listener, mut straight) = (dial(&tunnel, 0), redis.direct());
+    let (mut listener, mut direct) = (dial(&tunnel, 0), redis.direct());
     let one = line(":1");
     let bytes = |text: &str| RedisReply::Bytes(Some(text.into()));
     let subscribed = RedisReply::List(vec![bytes("subscribe"), bytes("news"), one.clone()]);
     assert_eq!(listener.command(&[b"SUBSCRIBE", b"news"]), subscribed);
     for n in 0..100 {
         let text = format!("news {n}");
-        assert_eq!(
-            straight.command(&[b"PUBLISH", b"news", text.as_bytes()]),
-            one
-        );
+        assert_eq!(direct.command(&[b"PUBLISH", b"news", text.as_bytes()]), one);
         let pushed = RedisReply::List(vec![bytes("message"), bytes("news"), bytes(&text)]);
         assert_eq!(listener.receive(), pushed);
     }
     assert_eq!(
-        straight.command(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]),
+        direct.command(&[b"CLIENT", b"KILL", b"TYPE", b"pubsub"]),
         one
     );
     listener.assert_closed();
@@ -195,17 +192,17 @@ async fn pushed_messages_and_a_kill_are_passed_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e8_a_client_that_left_is_gone_at_the_server() {
+async fn e8_a_client_that_resets_is_gone_at_the_server() {
     let (redis, squid) = (Redis::start().await, Squid::start(SquidAuth::None).await);
     let tunnel = RunningTunnel::start(&["-p", &squid.url("")], &[&redis.spec()]);
-    let (mut blocked, mut straight) = (dial(&tunnel, 0), redis.direct());
+    let (mut blocked, mut direct) = (dial(&tunnel, 0), redis.direct());
     assert_eq!(
         blocked.command(&[b"CLIENT", b"SETNAME", b"leaves"]),
         line("+OK")
     );
-    // Nothing will ever come, so only the reset can tell.
+    // No response will ever come, so only the reset shows that the client is gone.
     blocked.send(&[b"BLPOP", b"never", b"0"]);
-    let mut is_there = || match straight.command(&[b"CLIENT", b"LIST"]) {
+    let mut is_there = || match direct.command(&[b"CLIENT", b"LIST"]) {
         RedisReply::Bytes(Some(list)) => String::from_utf8(list).unwrap().contains("name=leaves"),
         other => panic!("{other:?}"),
     };
@@ -213,5 +210,7 @@ async fn e8_a_client_that_left_is_gone_at_the_server() {
     rustix::net::sockopt::set_socket_linger(blocked.0.get_ref(), Some(Duration::ZERO)).unwrap();
     drop(blocked);
     tunnel.wait_for_line(": reset by client, ");
-    wait_until_right("the server keeps it", || is_there().then(String::new));
+    wait_until_right("the server keeps the client", || {
+        is_there().then(String::new)
+    });
 }

@@ -41,7 +41,7 @@ async fn e4_a_wrong_login_is_reported_and_not_shown() {
         let squid = Squid::start(login).await;
         for user in ["", "me:wrongword"] {
             let tunnel = RunningTunnel::start(&["-p", &squid.url(user)], &[&spec]);
-            // Nobody is locked out by it, and the next is told the same.
+            // The account is not locked, and the next client gets the same.
             for _ in 0..2 {
                 let line = tunnel.assert_client_refused(0);
                 assert!(

@@ -6,13 +6,13 @@ use super::{RunningTunnel, WorkDirectory};
 use crate::peers::program::{ServerProcess, free_ports, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
-/// Bytes sent through `cat` and back: more than any buffer on the way.
+/// Bytes sent through `cat` and back: more than all buffers in between hold.
 const LARGE: u64 = (12 << 20) + 345;
 
-/// A running sshd, which lets in whoever runs the tests, by a key.
+/// A running sshd. The user who runs the tests logs in by a key.
 struct Sshd {
     port: u16,
-    /// Its keys, its configuration, and where clients run.
+    /// Its keys and configuration, and the working directory of clients.
     here: WorkDirectory,
     _program: ServerProcess,
 }
@@ -26,7 +26,7 @@ impl Sshd {
         let public = std::fs::read_to_string(here.path("host.pub")).unwrap();
         std::fs::write(here.path("known"), format!("far {public}")).unwrap();
         let folder = here.text("");
-        // /tmp is above its files, which is more than StrictModes stands.
+        // StrictModes refuses files below /tmp.
         let text = format!(
             "ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/own.pub\nPidFile none\n\
              UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n\
@@ -34,11 +34,11 @@ impl Sshd {
         );
         std::fs::write(here.path("sshd_config"), text).unwrap();
         if rustix::process::geteuid().is_root() {
-            // Where it puts away its rights; else the system makes it as it starts.
+            // The directory to which it changes its root, which the system makes else.
             std::fs::create_dir_all("/run/sshd").unwrap();
         }
         let (config, log) = (here.text("sshd_config"), here.text("log"));
-        // It wants to be called by the whole of its path, to run itself again for each client.
+        // It needs its absolute path, to run itself again for each client.
         let args = ["-D", "-f", &config, "-E", &log];
         let program = start("/usr/sbin/sshd", &args, port, &here.path("")).await;
         Self {
@@ -48,7 +48,7 @@ impl Sshd {
         }
     }
 
-    /// Runs a line of the shell's in which `$SSH` is a client that knows the server and is known to it.
+    /// Runs a line of shell in which `$SSH` is a client that knows the server's key and has one of its own.
     #[track_caller]
     fn shell(&self, options: &str, line: &str) -> String {
         let ssh = format!(
@@ -60,14 +60,14 @@ impl Sshd {
             .stdout
     }
 
-    /// Runs commands by a client with these options, and sends much there and back.
+    /// Runs a command by a client with these options, and sends many bytes both ways.
     #[track_caller]
     fn run_session(&self, options: &str, destination: &str) {
-        let said = self.shell(
+        let output = self.shell(
             options,
             &format!("$SSH {destination} 'echo well; exit 3' || echo $?"),
         );
-        assert_eq!(said, "well\n3\n");
+        assert_eq!(output, "well\n3\n");
         let content = ResourceContent::random(7, LARGE);
         std::fs::write(self.here.path("up"), content.to_vec()).unwrap();
         self.shell(options, &format!("$SSH {destination} cat <up >down"));
@@ -121,11 +121,11 @@ async fn e5_ssh_ends_with_the_message_of_the_proxy() {
         "-o ProxyCommand='{haul} tunnel -p {} --stdio %h:%p'",
         squid.url("me:wrongword")
     );
-    let said = sshd.shell(&command, "$SSH -p 22 127.0.0.1 true 2>&1 || echo $?");
+    let output = sshd.shell(&command, "$SSH -p 22 127.0.0.1 true 2>&1 || echo $?");
     assert!(
-        said.contains("refused the credentials given for \"corp\"")
-            && said.ends_with("255\n")
-            && !said.contains("wrongword"),
-        "{said}"
+        output.contains("refused the credentials given for \"corp\"")
+            && output.ends_with("255\n")
+            && !output.contains("wrongword"),
+        "{output}"
     );
 }

@@ -1,4 +1,4 @@
-//! A private tinyproxy, which answers in HTTP/1.0 and hangs up after a 407; and curl through it.
+//! A private tinyproxy, which responds in HTTP/1.0 and closes after a 407; and curl through it.
 
 use haul_lab::ResourceContent;
 use tempfile::TempDir;
@@ -9,14 +9,14 @@ use crate::peers::program::{ServerProcess, free_ports, start};
 
 /// A running tinyproxy.
 pub(super) struct Tinyproxy {
-    /// Where its configuration is, and its log.
+    /// It has the configuration and the log.
     dir: TempDir,
     port: u16,
     _program: ServerProcess,
 }
 
 impl Tinyproxy {
-    /// Starts one: open, or with the login `me` with `secret`.
+    /// Starts a proxy without a login, or with the login `me:secret`.
     pub(super) async fn start(has_login: bool) -> Self {
         let (dir, [port]) = (tempfile::tempdir().unwrap(), free_ports());
         let log = dir.path().join("log");
@@ -46,7 +46,7 @@ impl Tinyproxy {
         format!("http://{login}{at}127.0.0.1:{}", self.port)
     }
 
-    /// The first lines of the requests that it was sent.
+    /// The first lines of the requests that it received.
     pub(super) fn requests(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
         let requests = log.lines().filter(|line| line.contains("Request ("));
@@ -66,14 +66,14 @@ async fn e1_with_a_login_and_without() {
         here.curl_gets(&format!("http://{}/f", tunnel.address(0)), &[], &content);
         let url = format!("https://{}/f", tunnel.address(1));
         here.curl_gets(&url, &["--cacert", ca.to_str().unwrap()], &content);
-        let asked = tinyproxy.requests();
+        let requests = tinyproxy.requests();
         assert!(
-            asked
+            requests
                 .iter()
                 .all(|line| line.contains(": CONNECT 127.0.0.1:")),
-            "{asked:?}"
+            "{requests:?}"
         );
-        assert!(!asked.is_empty());
+        assert!(!requests.is_empty());
     }
 }
 
