@@ -7,7 +7,7 @@
 //! | `:8080`, `*:8080` | every interface, IPv6 and IPv4 |
 //! | `0.0.0.0:8080`, `[::]:8080` | every interface, IPv4 alone; IPv6 and IPv4 |
 //! | `8080` | this machine alone, 127.0.0.1: a number changes the port and not who may connect |
-//! | `parse_unix:/run/haul.sock`, `parse_unix:/run/haul.sock?parse_mode=660` | a socket file, and who may connect to it |
+//! | `unix:/run/haul.sock`, `unix:/run/haul.sock?mode=660` | a socket file, and its permissions |
 //! | `systemd`, `systemd:web` | all sockets that the service manager hands over, or those of one name (`FileDescriptorName=`) |
 //!
 //! Port 0 is any free port.
