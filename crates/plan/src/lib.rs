@@ -19,13 +19,12 @@
 mod checkpoint;
 mod checksum;
 mod connection_control;
+mod content_coding;
 mod content_expectation;
 mod content_range;
 pub mod dispatch;
 mod error_limit;
-mod failure_policy;
 pub mod filename;
-mod forbidden_policy;
 mod glob;
 mod http_version;
 mod layout;
@@ -34,7 +33,9 @@ mod low_water;
 pub mod metalink;
 mod piece_digests;
 mod range_set;
+mod recovery;
 mod redirect;
+mod request_failure;
 mod response;
 mod response_digests;
 mod retry;
@@ -51,11 +52,10 @@ pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
 pub use connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };
+pub use content_coding::ContentCoding;
 pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
-pub use failure_policy::{FailureContext, FailurePolicy, RecoveryAction, RequestFailure};
-pub use forbidden_policy::ForbiddenPolicy;
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
 pub use layout::{
@@ -66,17 +66,14 @@ pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
 pub use low_water::low_water_mark;
 pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
+pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
-pub use response::{
-    ContentCoding, RequestedContent, ResponseVerdict, UnusableResponse, classify_response,
-};
+pub use request_failure::{RequestFailure, UnusableResponse};
+pub use response::{RequestedContent, ResponseContent, classify_response};
 pub use response_digests::{ExpectedDigest, expected_digests};
-pub use retry::{RetryBudget, RetryDecision, RetryOptions, parse_retry_after};
+pub use retry::{RetryOptions, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
-pub use sources::{
-    IntegrityEvidence, PieceRetry, SourceContent, SourceFailure, SourceMismatch, SourceRecovery,
-    SourceSet, SourceSetOptions, breaks_enough,
-};
+pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
 pub use token_bucket::TokenBucket;
 pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};

@@ -1,25 +1,22 @@
-//! How often and how soon something that may heal is tried again.
+//! How often and how soon a request that may work later is sent again.
 //!
-//! Jittered exponential backoff with a budget a job that progress refills: a download of days may meet a hundred
-//! resets and end well, one that gets nowhere ends soon. An origin's Retry-After is obeyed up to a cap.
+//! Jittered exponential backoff with a budget that progress refills: a download of days may meet a hundred resets and end well,
+//! one that gets nowhere ends soon. An origin's Retry-After is obeyed up to a limit.
 
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
 
-/// How much progress gives the whole budget back, in bytes: the link works, what failed was an accident.
-const REFILL_BYTES: u64 = 4 << 20;
-
-/// Limits of a [`RetryBudget`].
+/// Limits of a job's retries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryOptions {
     /// Retries without progress between them.
     pub retries: u32,
-    /// The same where no connection has come about yet, or none that answered.
+    /// Retries of a request without a response, while the origin has never sent one.
     pub retries_before_response: u32,
     /// The first wait, before jitter.
     pub base_delay: Duration,
-    /// The longest wait of our own.
+    /// The longest wait, unless the origin asks for one.
     pub max_delay: Duration,
     /// The longest wait that an origin may ask for.
     pub max_retry_after: Duration,
@@ -28,100 +25,110 @@ pub struct RetryOptions {
 impl Default for RetryOptions {
     fn default() -> Self {
         Self {
-            // With the waits below that is some two minutes: a router's restart, a deployment.
+            // With the waits below, these take some two minutes: a router's restart, a deployment.
             retries: 10,
-            // A wrong port or a host that is down should be told while the user still looks, and a restart in that moment is
-            // rare.
+            // A user should hear of a wrong port or a dead host while still looking; a restart in that moment is rare.
             retries_before_response: 3,
             base_delay: Duration::from_millis(200),
             max_delay: Duration::from_secs(30),
-            // Longer than most limits' windows; a user at a terminal will not believe in more.
+            // Longer than the windows of most rate limits; a user at a terminal will not believe in more.
             max_retry_after: Duration::from_secs(120),
         }
     }
 }
 
-/// What to do after a failure that may heal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RetryDecision {
-    /// Try again after this time.
-    Wait(Duration),
-    /// The budget is spent.
-    GiveUp,
-}
-
-/// One job's budget.
-#[derive(Debug)]
-pub struct RetryBudget {
-    /// Limits.
-    options: RetryOptions,
-    /// Failures since progress last refilled the budget.
-    failures: u32,
-    /// Bytes since the last failure.
-    progress: u64,
-    /// Retries in all.
-    attempts: u32,
-}
-
-impl RetryBudget {
-    /// A full budget.
+impl RetryOptions {
+    /// The time that an origin asks for, up to the longest that it may ask for.
     #[must_use]
-    pub fn new(options: RetryOptions) -> Self {
-        Self {
-            options,
-            failures: 0,
-            progress: 0,
-            attempts: 0,
-        }
+    pub fn cap_retry_after(&self, retry_after: Option<Duration>) -> Duration {
+        retry_after.unwrap_or_default().min(self.max_retry_after)
     }
 
-    /// Something failed. `jitter` is random in 0..1; values outside are clamped.
-    pub fn on_failure(&mut self, retry_after: Option<Duration>, jitter: f64) -> RetryDecision {
-        if self.failures >= self.options.retries {
-            return RetryDecision::GiveUp;
-        }
-        self.failures += 1;
-        self.attempts = self.attempts.saturating_add(1);
-        self.progress = 0;
+    /// The wait before the retry that follows so many failures. `jitter` is random in 0..1; values outside are clamped.
+    fn delay(&self, failures: u32, retry_after: Option<Duration>, jitter: f64) -> Duration {
         let doubled = self
-            .options
             .base_delay
-            .saturating_mul(1 << (self.failures - 1).min(20));
-        // Half fixed, half random: spreads clients that failed together, and still waits.
+            .saturating_mul(1 << failures.saturating_sub(1).min(20));
+        // Half fixed, half random: this spreads clients that failed together, and still waits.
         let jitter = if jitter.is_finite() {
             jitter.clamp(0.0, 1.0)
         } else {
             0.5
         };
-        let own = doubled
-            .min(self.options.max_delay)
-            .mul_f64(0.5 + jitter / 2.0);
-        let asked = self.cap_retry_after(retry_after.unwrap_or_default());
-        RetryDecision::Wait(own.max(asked))
-    }
-
-    /// Bytes came.
-    pub fn on_progress(&mut self, bytes: u64) {
-        self.progress = self.progress.saturating_add(bytes);
-        if self.progress >= REFILL_BYTES {
-            self.failures = 0;
-        }
-    }
-
-    /// Retries made in all.
-    #[must_use]
-    pub fn retries(&self) -> u32 {
-        self.attempts
-    }
-
-    /// What an origin asks for, up to what it may ask for.
-    #[must_use]
-    pub fn cap_retry_after(&self, asked: Duration) -> Duration {
-        asked.min(self.options.max_retry_after)
+        let own = doubled.min(self.max_delay).mul_f64(0.5 + jitter / 2.0);
+        own.max(self.cap_retry_after(retry_after))
     }
 }
 
-/// Retry-After (RFC 9110 10.2.3): seconds or a date. A date in the past is no wait; what cannot be read is `None`.
+/// Retries that a failure may still cost, and the progress that gives them back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RetryLimit {
+    /// Failures without progress between them that are followed by a retry.
+    pub(crate) failures: u32,
+    /// Bytes since the last failure that refill the budget: the link works, the failure was an accident.
+    pub(crate) refill_bytes: u64,
+}
+
+/// The retries of requests to one source.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RetryBudget {
+    /// Failures since progress last refilled the budget.
+    failures: u32,
+    /// Bytes since the last failure.
+    progress: u64,
+    /// Retries in all.
+    retries: u32,
+}
+
+impl RetryBudget {
+    /// A request failed: the wait before its retry, or `None` when the budget is spent.
+    pub(crate) fn on_failure(
+        &mut self,
+        limit: RetryLimit,
+        options: &RetryOptions,
+        retry_after: Option<Duration>,
+        jitter: f64,
+    ) -> Option<Duration> {
+        let failures = self.failures(limit.refill_bytes);
+        if failures >= limit.failures {
+            return None;
+        }
+        self.failures = failures + 1;
+        self.progress = 0;
+        self.retries = self.retries.saturating_add(1);
+        Some(options.delay(self.failures, retry_after, jitter))
+    }
+
+    /// Bytes of the source reached the file.
+    pub(crate) fn on_bytes(&mut self, bytes: u64) {
+        self.progress = self.progress.saturating_add(bytes);
+    }
+
+    /// Failures without so much progress since the last one.
+    pub(crate) fn failures(&self, refill_bytes: u64) -> u32 {
+        match self.progress >= refill_bytes {
+            true => 0,
+            false => self.failures,
+        }
+    }
+
+    /// Failures since progress last refilled the budget, the last one included.
+    pub(crate) fn failures_in_row(&self) -> u32 {
+        self.failures
+    }
+
+    /// Forgives all failures.
+    pub(crate) fn refill(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Retries in all.
+    pub(crate) fn retries(&self) -> u32 {
+        self.retries
+    }
+}
+
+/// Retry-After (RFC 9110 10.2.3): seconds or a date. A date in the past is no wait; a value that cannot be read is `None`.
 #[must_use]
 pub fn parse_retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
@@ -138,17 +145,28 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn waits(policy: &mut RetryBudget) -> Vec<Duration> {
-        std::iter::from_fn(|| match policy.on_failure(None, 1.0) {
-            RetryDecision::Wait(wait) => Some(wait),
-            RetryDecision::GiveUp => None,
-        })
-        .collect()
+    const REFILL: u64 = 1000;
+
+    fn fail(
+        budget: &mut RetryBudget,
+        options: &RetryOptions,
+        retry_after: Option<Duration>,
+        jitter: f64,
+    ) -> Option<Duration> {
+        let limit = RetryLimit {
+            failures: options.retries,
+            refill_bytes: REFILL,
+        };
+        budget.on_failure(limit, options, retry_after, jitter)
+    }
+
+    fn waits(budget: &mut RetryBudget, options: &RetryOptions) -> Vec<Duration> {
+        std::iter::from_fn(|| fail(budget, options, None, 1.0)).collect()
     }
 
     #[test]
-    fn waits_double_up_to_the_cap_and_end_with_the_budget() {
-        let waits = waits(&mut RetryBudget::new(RetryOptions::default()));
+    fn waits_double_up_to_the_longest_and_end_with_the_budget() {
+        let waits = waits(&mut RetryBudget::default(), &RetryOptions::default());
         assert_eq!(waits.len(), 10);
         assert_eq!(waits[0], Duration::from_millis(200));
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
@@ -157,19 +175,17 @@ mod tests {
 
     #[test]
     fn progress_refills_the_budget_and_a_trickle_does_not() {
-        let mut policy = RetryBudget::new(RetryOptions {
+        let options = RetryOptions {
             retries: 2,
             ..RetryOptions::default()
-        });
-        waits(&mut policy);
-        policy.on_progress(REFILL_BYTES - 1);
-        assert_eq!(policy.on_failure(None, 0.0), RetryDecision::GiveUp);
-        policy.on_progress(1);
-        assert!(matches!(
-            policy.on_failure(None, 0.0),
-            RetryDecision::Wait(_)
-        ));
-        assert_eq!(policy.retries(), 3);
+        };
+        let mut budget = RetryBudget::default();
+        waits(&mut budget, &options);
+        budget.on_bytes(REFILL - 1);
+        assert_eq!(fail(&mut budget, &options, None, 0.0), None);
+        budget.on_bytes(1);
+        assert!(fail(&mut budget, &options, None, 0.0).is_some());
+        assert_eq!(budget.retries(), 3);
     }
 
     #[test]
@@ -189,21 +205,22 @@ mod tests {
         for junk in ["", "-1", "soon", "1.5", "0x10"] {
             assert_eq!(parse(junk), None, "{junk:?}");
         }
-        let mut policy = RetryBudget::new(RetryOptions::default());
+        let absurd = parse("99999999999999999999999");
+        let options = RetryOptions::default();
         assert_eq!(
-            policy.on_failure(parse("99999999999999999999999"), 0.5),
-            RetryDecision::Wait(Duration::from_secs(120))
+            fail(&mut RetryBudget::default(), &options, absurd, 0.5),
+            Some(Duration::from_secs(120))
         );
     }
 
     proptest! {
         #[test]
-        fn no_wait_is_longer_than_the_caps(after: Option<Duration>, jitter: f64, failures in 0usize..40) {
+        fn no_wait_is_longer_than_the_limits(after: Option<Duration>, jitter: f64, failures in 0usize..40) {
             let options = RetryOptions::default();
             let longest = options.max_delay.max(options.max_retry_after);
-            let mut policy = RetryBudget::new(options);
+            let mut budget = RetryBudget::default();
             for _ in 0..failures {
-                if let RetryDecision::Wait(wait) = policy.on_failure(after, jitter) {
+                if let Some(wait) = fail(&mut budget, &options, after, jitter) {
                     prop_assert!(wait <= longest && !wait.is_zero());
                 }
             }

@@ -162,3 +162,12 @@ pub struct DownloadOutcome {
     /// `ExistingFilePolicy::Update` found nothing newer: the file was left alone.
     pub not_modified: bool,
 }
+
+impl DownloadJob {
+    /// The URLs of the job's sources: its own, then its mirrors, each once. A source's number is its place here.
+    pub fn source_urls(&self) -> impl Iterator<Item = &Url> {
+        let all = || std::iter::once(&self.url).chain(&self.mirrors);
+        let is_first = move |(number, url): &(usize, &Url)| !all().take(*number).any(|u| u == *url);
+        all().enumerate().filter(is_first).map(|(_, url)| url)
+    }
+}

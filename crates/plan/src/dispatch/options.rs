@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
+use crate::request_failure::RequestFailure;
+
 use super::slab_list::SlabKey;
 
 /// How many requests one origin gets at once.
@@ -96,6 +100,40 @@ pub enum JobRunResult {
     },
 }
 
+impl JobRunResult {
+    /// What a failed request says about its host. `forbidden_may_pass`: a 403 of this host may mean too many requests.
+    /// `was_refused`: the host refused a request of this job before. A refusal without a Retry-After counts once a job: where a
+    /// job is refused again and again, its own request is at fault.
+    #[must_use]
+    pub fn of_failure(
+        failure: &RequestFailure,
+        forbidden_may_pass: bool,
+        was_refused: bool,
+    ) -> Self {
+        let refused = |overloaded, retry_after| match (was_refused, retry_after) {
+            (true, None) => Self::Failed,
+            _ => Self::Refused {
+                overloaded,
+                retry_after,
+            },
+        };
+        match failure {
+            RequestFailure::Unreachable { .. } => Self::Unreachable,
+            RequestFailure::Disconnected { answered: false } => refused(false, None),
+            // Sent by a host that has too many requests; a 500 is about one of them.
+            RequestFailure::Busy {
+                status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+                retry_after,
+            } => refused(true, *retry_after),
+            RequestFailure::Denied {
+                status: StatusCode::FORBIDDEN,
+            } if forbidden_may_pass => refused(false, None),
+            RequestFailure::Changed | RequestFailure::WrongFile => Self::Done,
+            _ => Self::Failed,
+        }
+    }
+}
+
 /// The end of a job's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JobRunReport {
@@ -125,4 +163,59 @@ pub enum DispatchDecision<T> {
     Wait(Option<Duration>),
     /// All jobs have ended, and no more will be added.
     Done,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a17_a18_a_refusal_is_told_from_other_failures_and_counts_once_a_job() {
+        let busy = |status, retry_after| RequestFailure::Busy {
+            status,
+            retry_after,
+        };
+        let refused = |overloaded, retry_after| JobRunResult::Refused {
+            overloaded,
+            retry_after,
+        };
+        let forbidden = RequestFailure::Denied {
+            status: StatusCode::FORBIDDEN,
+        };
+        let of = |failure: &RequestFailure, was_refused| {
+            JobRunResult::of_failure(failure, true, was_refused)
+        };
+        let closed = RequestFailure::Disconnected { answered: false };
+        for (failure, overloaded) in [
+            (closed, false),
+            (forbidden.clone(), false),
+            (busy(StatusCode::SERVICE_UNAVAILABLE, None), true),
+        ] {
+            assert_eq!(of(&failure, false), refused(overloaded, None));
+            assert_eq!(of(&failure, true), JobRunResult::Failed);
+        }
+        // An origin that names a time is obeyed every time.
+        let wait = Some(Duration::from_secs(3));
+        let named = busy(StatusCode::TOO_MANY_REQUESTS, wait);
+        assert_eq!(of(&named, true), refused(true, wait));
+        let meant = JobRunResult::of_failure(&forbidden, false, false);
+        assert_eq!(meant, JobRunResult::Failed);
+        for (failure, result) in [
+            (
+                RequestFailure::Unreachable { transient: true },
+                JobRunResult::Unreachable,
+            ),
+            (
+                busy(StatusCode::INTERNAL_SERVER_ERROR, None),
+                JobRunResult::Failed,
+            ),
+            (
+                RequestFailure::Disconnected { answered: true },
+                JobRunResult::Failed,
+            ),
+            (RequestFailure::WrongFile, JobRunResult::Done),
+        ] {
+            assert_eq!(of(&failure, false), result, "{failure:?}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! [`classify_response`], row by row, and that no head whatever lets a byte through that was not asked for.
+//! [`classify_response`], row by row, and that no head lets a byte through that the request did not ask for.
 
 use super::*;
 use crate::content_range::ContentRangeError;
@@ -17,11 +17,11 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
         .collect()
 }
 
-fn pinned() -> ResourceVersion {
+fn known_version() -> ResourceVersion {
     ResourceVersion::from_headers(Some(1000), &headers(&[("etag", "\"v1\"")]))
 }
 
-/// A request for the middle of a pinned file.
+/// A request for the middle of a file whose version is known.
 fn middle(version: &ResourceVersion) -> RequestedContent<'_> {
     RequestedContent {
         range: Some(100..200),
@@ -38,36 +38,36 @@ fn first() -> RequestedContent<'static> {
     }
 }
 
-fn verdict(
-    asked: &RequestedContent<'_>,
+fn classify(
+    request: &RequestedContent<'_>,
     status: u16,
     pairs: &[(&'static str, &str)],
-) -> ResponseVerdict {
+) -> Result<ResponseContent, RequestFailure> {
     classify_response(
-        asked,
+        request,
         StatusCode::from_u16(status).unwrap(),
         &headers(pairs),
         SystemTime::UNIX_EPOCH,
     )
 }
 
-fn refused(
-    asked: &RequestedContent<'_>,
+fn unusable_reason(
+    request: &RequestedContent<'_>,
     status: u16,
     pairs: &[(&'static str, &str)],
 ) -> UnusableResponse {
-    match verdict(asked, status, pairs) {
-        ResponseVerdict::Refuse { why } => why,
-        other => panic!("not refused: {other:?}"),
+    match classify(request, status, pairs) {
+        Err(RequestFailure::Unusable(reason)) => reason,
+        other => panic!("not unusable: {other:?}"),
     }
 }
 
 const TAG: (&str, &str) = ("etag", "\"v1\"");
 
 #[test]
-fn a1_the_range_asked_for_of_the_same_version_is_taken() {
-    let version = pinned();
-    let found = verdict(
+fn a1_the_requested_range_of_the_same_version_is_accepted() {
+    let version = known_version();
+    let found = classify(
         &middle(&version),
         206,
         &[
@@ -77,62 +77,62 @@ fn a1_the_range_asked_for_of_the_same_version_is_taken() {
         ],
     );
     assert!(
-        matches!(found, ResponseVerdict::Part { range, total: 1000, .. } if range == (100..200))
+        matches!(found, Ok(ResponseContent::Part { range, total: 1000, .. }) if range == (100..200))
     );
-    let shorter = verdict(
+    let shorter = classify(
         &middle(&version),
         206,
         &[("content-range", "bytes 100-149/1000"), TAG],
     );
-    assert!(matches!(shorter, ResponseVerdict::Part { range, .. } if range == (100..150)));
+    assert!(matches!(shorter, Ok(ResponseContent::Part { range, .. }) if range == (100..150)));
 }
 
 #[test]
-fn a2_everything_to_the_first_request_is_the_whole_file() {
-    let found = verdict(&first(), 200, &[("content-length", "1000"), TAG]);
+fn a2_a_200_to_the_first_request_is_the_whole_file() {
+    let found = classify(&first(), 200, &[("content-length", "1000"), TAG]);
     assert!(matches!(
         found,
-        ResponseVerdict::Whole {
+        Ok(ResponseContent::Whole {
             length: Some(1000),
-            encoding: None,
+            coding: None,
             ..
-        }
+        })
     ));
 }
 
 #[test]
-fn a3_everything_to_a_part_in_the_middle_is_an_ignored_range() {
-    let version = pinned();
+fn a3_a_200_to_a_range_in_the_middle_is_an_ignored_range() {
+    let version = known_version();
     assert_eq!(
-        verdict(&middle(&version), 200, &[("content-length", "1000"), TAG]),
-        ResponseVerdict::RangeIgnored
+        classify(&middle(&version), 200, &[("content-length", "1000"), TAG]),
+        Err(RequestFailure::RangeIgnored)
     );
 }
 
 #[test]
-fn a4_everything_to_if_range_with_the_same_tag_drops_if_range() {
-    let version = pinned();
-    let asked = RequestedContent {
+fn a4_a_200_to_if_range_with_the_same_tag_is_a_misread_if_range() {
+    let version = known_version();
+    let request = RequestedContent {
         if_range_sent: true,
         ..middle(&version)
     };
     assert_eq!(
-        verdict(&asked, 200, &[("content-length", "1000"), TAG]),
-        ResponseVerdict::DropIfRange
+        classify(&request, 200, &[("content-length", "1000"), TAG]),
+        Err(RequestFailure::IfRangeMisread)
     );
     assert!(matches!(
-        verdict(
-            &asked,
+        classify(
+            &request,
             200,
             &[("content-length", "1000"), ("etag", "\"v2\"")]
         ),
-        ResponseVerdict::Changed { .. }
+        Err(RequestFailure::Changed)
     ));
 }
 
 #[test]
 fn a5_another_tag_or_total_is_a_change_whatever_the_status() {
-    let version = pinned();
+    let version = known_version();
     let part = ("content-range", "bytes 100-199/1000");
     for (status, pairs) in [
         (206, vec![part, ("etag", "\"v2\"")]),
@@ -146,8 +146,8 @@ fn a5_another_tag_or_total_is_a_change_whatever_the_status() {
     ] {
         assert!(
             matches!(
-                verdict(&middle(&version), status, &pairs),
-                ResponseVerdict::Changed { .. }
+                classify(&middle(&version), status, &pairs),
+                Err(RequestFailure::Changed)
             ),
             "{status} {pairs:?}"
         );
@@ -155,10 +155,10 @@ fn a5_another_tag_or_total_is_a_change_whatever_the_status() {
 }
 
 #[test]
-fn a6_a_part_without_the_validator_that_pinned_is_refused() {
-    let version = pinned();
+fn a6_a_part_without_the_known_validator_is_unusable() {
+    let version = known_version();
     assert_eq!(
-        refused(
+        unusable_reason(
             &middle(&version),
             206,
             &[("content-range", "bytes 100-199/1000")]
@@ -173,22 +173,23 @@ fn a7_without_validators_length_and_range_decide() {
         length: Some(1000),
         ..ResourceVersion::default()
     };
-    let part = |value| verdict(&middle(&version), 206, &[("content-range", value)]);
+    let part = |value| classify(&middle(&version), 206, &[("content-range", value)]);
     assert!(matches!(
         part("bytes 100-199/1000"),
-        ResponseVerdict::Part { .. }
+        Ok(ResponseContent::Part { .. })
     ));
     assert!(matches!(
         part("bytes 100-199/2000"),
-        ResponseVerdict::Changed { .. }
+        Err(RequestFailure::Changed)
     ));
 }
 
 #[test]
-fn a8_other_bytes_no_total_and_contradictions_are_refused() {
-    let version = pinned();
-    let why =
-        |range: &'static str| refused(&middle(&version), 206, &[("content-range", range), TAG]);
+fn a8_a_wrong_range_a_missing_total_and_a_contradiction_are_unusable() {
+    let version = known_version();
+    let why = |range: &'static str| {
+        unusable_reason(&middle(&version), 206, &[("content-range", range), TAG])
+    };
     assert_eq!(why("bytes 0-99/1000"), UnusableResponse::WrongRange);
     assert_eq!(why("bytes 101-199/1000"), UnusableResponse::WrongRange);
     assert_eq!(why("bytes 100-200/1000"), UnusableResponse::WrongRange);
@@ -208,11 +209,11 @@ fn a8_other_bytes_no_total_and_contradictions_are_refused() {
         TAG,
     ];
     assert_eq!(
-        refused(&middle(&version), 206, &longer),
+        unusable_reason(&middle(&version), 206, &longer),
         UnusableResponse::LengthMismatch
     );
     assert_eq!(
-        refused(
+        unusable_reason(
             &RequestedContent::default(),
             206,
             &[("content-range", "bytes 0-9/10")]
@@ -222,13 +223,13 @@ fn a8_other_bytes_no_total_and_contradictions_are_refused() {
 }
 
 #[test]
-fn a9_parts_without_content_range_and_multipart_are_refused() {
+fn a9_a_part_without_content_range_and_a_multipart_body_are_unusable() {
     assert_eq!(
-        refused(&first(), 206, &[TAG]),
+        unusable_reason(&first(), 206, &[TAG]),
         UnusableResponse::MissingContentRange
     );
     assert_eq!(
-        refused(
+        unusable_reason(
             &first(),
             206,
             &[("content-type", "multipart/byteranges; boundary=x")]
@@ -238,18 +239,18 @@ fn a9_parts_without_content_range_and_multipart_are_refused() {
 }
 
 #[test]
-fn a13_a_coding_on_a_part_is_refused_and_on_a_whole_told() {
+fn a13_a_coding_makes_a_part_unusable_and_is_reported_for_a_whole_file() {
     let coded = [
         ("content-range", "bytes 0-99/1000"),
         ("content-encoding", "gzip"),
         TAG,
     ];
     assert_eq!(
-        refused(&first(), 206, &coded),
+        unusable_reason(&first(), 206, &coded),
         UnusableResponse::Encoded(ContentCoding::Gzip)
     );
-    let whole = |coding: &str| match verdict(&first(), 200, &[("content-encoding", coding)]) {
-        ResponseVerdict::Whole { encoding, .. } => encoding,
+    let whole = |coding: &str| match classify(&first(), 200, &[("content-encoding", coding)]) {
+        Ok(ResponseContent::Whole { coding, .. }) => coding,
         other => panic!("{other:?}"),
     };
     assert_eq!(whole("identity"), None);
@@ -262,42 +263,42 @@ fn a13_a_coding_on_a_part_is_refused_and_on_a_whole_told() {
 }
 
 #[test]
-fn a14_an_empty_resource_has_no_first_byte() {
+fn a14_a_416_for_the_first_byte_of_an_empty_file_is_the_file() {
     assert!(matches!(
-        verdict(&first(), 416, &[("content-range", "bytes */0")]),
-        ResponseVerdict::Empty { .. }
+        classify(&first(), 416, &[("content-range", "bytes */0")]),
+        Ok(ResponseContent::Empty { .. })
     ));
 }
 
 #[test]
-fn a15_a_range_past_the_end_tells_the_length() {
-    let version = pinned();
-    let found = verdict(&middle(&version), 416, &[("content-range", "bytes */50")]);
-    assert_eq!(found, ResponseVerdict::PastEnd { total: Some(50) });
+fn a15_a_range_past_the_end_is_told_apart_from_other_refusals() {
+    let version = known_version();
+    let found = classify(&middle(&version), 416, &[("content-range", "bytes */50")]);
+    assert_eq!(found, Err(RequestFailure::PastEnd));
     assert_eq!(
-        verdict(&middle(&version), 416, &[]),
-        ResponseVerdict::PastEnd { total: None }
+        classify(&middle(&version), 416, &[]),
+        Err(RequestFailure::PastEnd)
     );
 }
 
 #[test]
-fn a17_busy_statuses_heal_and_carry_retry_after() {
+fn a17_busy_statuses_carry_retry_after() {
     for status in [408, 429, 500, 502, 503, 504] {
-        let found = verdict(&first(), status, &[("retry-after", "7")]);
+        let found = classify(&first(), status, &[("retry-after", "7")]);
         assert!(
-            matches!(found, ResponseVerdict::Busy { retry_after: Some(wait), .. } if wait.as_secs() == 7),
+            matches!(found, Err(RequestFailure::Busy { retry_after: Some(wait), .. }) if wait.as_secs() == 7),
             "{status}"
         );
     }
 }
 
 #[test]
-fn a18_other_refusals_are_final_here_and_for_the_course_to_weigh() {
+fn a18_other_statuses_are_denials_for_the_recovery_policy_to_weigh() {
     for status in [400, 403, 404, 410, 418, 451] {
         assert!(
             matches!(
-                verdict(&first(), status, &[]),
-                ResponseVerdict::Denied { .. }
+                classify(&first(), status, &[]),
+                Err(RequestFailure::Denied { .. })
             ),
             "{status}"
         );
@@ -305,8 +306,8 @@ fn a18_other_refusals_are_final_here_and_for_the_course_to_weigh() {
 }
 
 #[test]
-fn a21_the_realm_is_told_without_control_characters() {
-    let found = verdict(
+fn a21_the_realm_is_read_from_the_first_challenge_that_has_one() {
+    let found = classify(
         &first(),
         401,
         &[(
@@ -315,24 +316,27 @@ fn a21_the_realm_is_told_without_control_characters() {
         )],
     );
     assert!(
-        matches!(found, ResponseVerdict::Unauthorized { realm: Some(realm), .. } if realm == "the vault")
+        matches!(found, Err(RequestFailure::Unauthorized { realm: Some(realm), .. }) if realm == "the vault")
     );
-    let found = verdict(&first(), 407, &[("proxy-authenticate", "Negotiate")]);
+    let found = classify(&first(), 407, &[("proxy-authenticate", "Negotiate")]);
     assert!(matches!(
         found,
-        ResponseVerdict::Unauthorized { realm: None, .. }
+        Err(RequestFailure::Unauthorized { realm: None, .. })
     ));
 }
 
 #[test]
-fn b6_not_modified_counts_only_when_it_was_asked() {
-    let asked = RequestedContent {
+fn b6_a_304_counts_only_when_the_request_was_conditional() {
+    let request = RequestedContent {
         conditional: true,
         ..first()
     };
-    assert_eq!(verdict(&asked, 304, &[]), ResponseVerdict::NotModified);
     assert_eq!(
-        refused(&first(), 304, &[]),
+        classify(&request, 304, &[]),
+        Ok(ResponseContent::NotModified)
+    );
+    assert_eq!(
+        unusable_reason(&first(), 304, &[]),
         UnusableResponse::UnrequestedNotModified
     );
 }
@@ -348,15 +352,15 @@ fn any_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The property that keeps files whole: whatever a peer says, a part that may be written lies where it was asked for.
+    /// The property that keeps files whole: whatever a peer says, a part that may be written lies where it was request for.
     #[test]
-    fn no_head_lets_bytes_through_that_were_not_asked_for(
+    fn no_head_lets_bytes_through_that_the_request_did_not_ask_for(
         status in prop_oneof![Just(206u16), Just(200), 100u16..600],
         range in any_value(), tag in any_value(), length in any_value(), coding in any_value(),
         pin: bool, sent_if_range: bool,
     ) {
-        let version = pinned();
-        let asked = RequestedContent {
+        let version = known_version();
+        let request = RequestedContent {
             range: Some(100..200),
             expected_version: pin.then_some(&version),
             if_range_sent: sent_if_range,
@@ -364,12 +368,12 @@ proptest! {
         };
         let pairs = [("content-range", range), ("etag", tag), ("content-length", length), ("content-encoding", coding)];
         let pairs: Vec<(&'static str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        match verdict(&asked, status, &pairs) {
-            ResponseVerdict::Part { range, total, version: found } => {
+        match classify(&request, status, &pairs) {
+            Ok(ResponseContent::Part { range, total, version: found }) => {
                 prop_assert!(range.start == 100 && range.end <= 200 && !range.is_empty() && range.end <= total);
                 prop_assert!(!pin || version.is_same(&found));
             }
-            ResponseVerdict::Whole { .. } => prop_assert!(false, "everything was taken for a part"),
+            Ok(ResponseContent::Whole { .. }) => prop_assert!(false, "a whole file was taken for a part"),
             _ => {}
         }
     }

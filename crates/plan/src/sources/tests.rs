@@ -1,14 +1,18 @@
-//! Who is asked, believed and dropped; what that does to a download is in `tests/it/mirrors.rs`.
-
-use proptest::prelude::*;
+//! Which sources are believed, and which one gets the next connection.
 
 use super::*;
 use crate::checksum::DigestAlgorithm;
 use crate::response_digests::ExpectedDigest;
 
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
 
-pub(super) fn version(length: u64, etag: Option<&str>) -> ResourceVersion {
+const VERIFIED: IntegrityEvidence = IntegrityEvidence {
+    verified: true,
+    piece_digests: false,
+    user_allows_joining: false,
+};
+
+fn version(length: u64, etag: Option<&str>) -> ResourceVersion {
     ResourceVersion {
         length: Some(length),
         etag: etag.map(|tag| tag.parse().unwrap()),
@@ -16,7 +20,7 @@ pub(super) fn version(length: u64, etag: Option<&str>) -> ResourceVersion {
     }
 }
 
-pub(super) fn digest(byte: u8) -> Vec<ExpectedDigest> {
+fn digest(byte: u8) -> Vec<ExpectedDigest> {
     vec![ExpectedDigest {
         algorithm: DigestAlgorithm::Md5,
         digest: vec![byte; 16],
@@ -25,283 +29,95 @@ pub(super) fn digest(byte: u8) -> Vec<ExpectedDigest> {
 }
 
 /// So many sources, the first of which has begun with a file of ten bytes.
-pub(super) fn begun(count: usize, named: bool, evidence: IntegrityEvidence) -> SourceSet {
-    let mut mirrors = SourceSet::new(SourceSetOptions::default());
+fn begun(count: usize, user_named: bool, evidence: IntegrityEvidence) -> SourceSet {
+    let mut sources = SourceSet::default();
     for _ in 0..count {
-        mirrors.add(named);
+        sources.add(user_named);
     }
     let (version, digests) = (version(10, Some("\"v\"")), digest(1));
-    let found = SourceContent {
+    let content = SourceContent {
         version: &version,
         digests: &digests,
     };
-    mirrors.begin(0, &found, evidence);
-    mirrors
+    sources.begin(0, &content, evidence);
+    sources
 }
 
-pub(super) fn admit(
-    mirrors: &mut SourceSet,
+fn admit(
+    sources: &mut SourceSet,
     version: &ResourceVersion,
     digests: &[ExpectedDigest],
 ) -> Result<(), SourceMismatch> {
-    mirrors.admit(1, &SourceContent { version, digests })
+    sources.admit(1, &SourceContent { version, digests })
 }
-
-pub(super) fn trouble(
-    mirrors: &mut SourceSet,
-    source: usize,
-    trouble: RequestFailure,
-    now: Duration,
-) -> SourceRecovery {
-    let place = SourceFailure {
-        source,
-        now,
-        flowing: mirrors.sources[source.min(3)].connections,
-        redirected: false,
-        why: "it failed",
-        jitter: 1.0,
-    };
-    mirrors.on_trouble(trouble, &place)
-}
-
-pub(super) const TRANSPORT: RequestFailure = RequestFailure::Transport {
-    transient: true,
-    answered: false,
-};
-
-pub(super) const VERIFIED: IntegrityEvidence = IntegrityEvidence {
-    verified: true,
-    pieces: false,
-    told: false,
-};
 
 #[test]
 fn a_source_of_another_size_is_never_believed() {
     for evidence in [IntegrityEvidence::default(), VERIFIED] {
-        let mut mirrors = begun(2, true, evidence);
-        let wrong = admit(&mut mirrors, &version(11, Some("\"v\"")), &[]).unwrap_err();
+        let mut sources = begun(2, true, evidence);
+        let wrong = admit(&mut sources, &version(11, Some("\"v\"")), &[]).unwrap_err();
         assert_eq!(
             wrong.to_string(),
             "it has 11 bytes where the others have 10"
         );
-        assert_eq!(mirrors.pinned(1), None);
+        assert_eq!(sources.pinned_version(1), None);
     }
 }
 
 #[test]
-fn something_has_to_tell_that_it_is_the_same() {
+fn something_must_show_that_a_source_has_the_same_file() {
     let (same, other) = (version(10, Some("\"v\"")), version(10, Some("\"w\"")));
     let weak = version(10, Some("W/\"v\""));
-    let of = |named, evidence, version: &ResourceVersion, digests: &[ExpectedDigest]| {
+    let admitted = |named, evidence, version: &ResourceVersion, digests: &[ExpectedDigest]| {
         admit(&mut begun(2, named, evidence), version, digests)
     };
     let nothing = IntegrityEvidence::default();
-    assert_eq!(of(false, nothing, &same, &[]), Ok(()));
-    assert_eq!(of(false, nothing, &other, &digest(1)), Ok(()));
-    assert_eq!(of(false, VERIFIED, &other, &[]), Ok(()));
+    assert_eq!(admitted(false, nothing, &same, &[]), Ok(()));
+    assert_eq!(admitted(false, nothing, &other, &digest(1)), Ok(()));
+    assert_eq!(admitted(false, VERIFIED, &other, &[]), Ok(()));
+    for (named, version) in [(true, &other), (false, &other), (false, &weak)] {
+        assert_eq!(
+            admitted(named, nothing, version, &[]),
+            Err(SourceMismatch::Unproven)
+        );
+    }
+    // A source that itself announces another file has one, whoever vouches for it.
     assert_eq!(
-        of(true, nothing, &other, &[]),
-        Err(SourceMismatch::Unproven)
-    );
-    assert_eq!(
-        of(false, nothing, &other, &[]),
-        Err(SourceMismatch::Unproven)
-    );
-    assert_eq!(
-        of(false, nothing, &weak, &[]),
-        Err(SourceMismatch::Unproven)
-    );
-    // One that says itself that it is another file is one, whoever vouches for it.
-    assert_eq!(
-        of(true, VERIFIED, &same, &digest(2)),
+        admitted(true, VERIFIED, &same, &digest(2)),
         Err(SourceMismatch::Digest(DigestAlgorithm::Md5))
     );
-    // Without validators a change under way would show nowhere.
+    // Without validators a change in the middle of the download would show nowhere.
     let bare = version(10, None);
-    assert_eq!(of(true, nothing, &bare, &[]), Err(SourceMismatch::Unpinned));
-    assert_eq!(of(true, VERIFIED, &bare, &[]), Ok(()));
-    let told = IntegrityEvidence {
-        told: true,
+    assert_eq!(
+        admitted(true, nothing, &bare, &[]),
+        Err(SourceMismatch::NoValidator)
+    );
+    assert_eq!(admitted(true, VERIFIED, &bare, &[]), Ok(()));
+    let allowed = IntegrityEvidence {
+        user_allows_joining: true,
         ..nothing
     };
-    assert_eq!(of(true, told, &bare, &digest(1)), Ok(()));
-    assert_eq!(of(true, told, &bare, &[]), Err(SourceMismatch::Unproven));
+    assert_eq!(admitted(true, allowed, &bare, &digest(1)), Ok(()));
+    assert_eq!(
+        admitted(true, allowed, &bare, &[]),
+        Err(SourceMismatch::Unproven)
+    );
 }
 
 #[test]
-fn each_is_pinned_to_its_own_version_until_a_new_beginning() {
-    let mut mirrors = begun(2, true, IntegrityEvidence::default());
+fn each_source_is_pinned_to_its_own_version_until_a_new_beginning() {
+    let mut sources = begun(2, true, IntegrityEvidence::default());
     let (first, own) = (version(10, Some("\"v\"")), version(10, Some("\"w\"")));
-    admit(&mut mirrors, &own, &digest(1)).unwrap();
-    assert_eq!(mirrors.pinned(0), Some(&first));
-    assert_eq!(mirrors.pinned(1), Some(&own));
-    let found = SourceContent {
+    admit(&mut sources, &own, &digest(1)).unwrap();
+    assert_eq!(sources.pinned_version(0), Some(&first));
+    assert_eq!(sources.pinned_version(1), Some(&own));
+    let content = SourceContent {
         version: &own,
         digests: &[],
     };
-    mirrors.begin(1, &found, IntegrityEvidence::default());
-    assert_eq!(mirrors.pinned(0), None);
-    assert_eq!(mirrors.pinned(1), Some(&own));
-}
-
-#[test]
-fn what_will_not_heal_drops_at_once_and_what_may_after_three() {
-    let final_ones = [
-        RequestFailure::Denied { status: 404 },
-        RequestFailure::Unauthorized,
-        RequestFailure::Changed,
-        RequestFailure::PastEnd,
-        RequestFailure::Transport {
-            transient: false,
-            answered: false,
-        },
-    ];
-    for what in final_ones {
-        let mut mirrors = begun(2, true, VERIFIED);
-        assert_eq!(
-            trouble(&mut mirrors, 1, what, SECOND),
-            SourceRecovery::Dropped,
-            "{what:?}"
-        );
-        assert_eq!(mirrors.dropped().collect::<Vec<_>>(), [(1, "it failed")]);
-    }
-    let passing = [
-        TRANSPORT,
-        RequestFailure::Garbled,
-        RequestFailure::RangeIgnored,
-        RequestFailure::Refused,
-        RequestFailure::Busy { retry_after: None },
-    ];
-    for what in passing {
-        let mut mirrors = begun(2, true, VERIFIED);
-        let waits: Vec<SourceRecovery> = (0..3)
-            .map(|_| trouble(&mut mirrors, 1, what, SECOND))
-            .collect();
-        let ms = Duration::from_millis;
-        assert_eq!(
-            waits[..2],
-            [
-                SourceRecovery::Rests(ms(250)),
-                SourceRecovery::Rests(ms(500))
-            ]
-        );
-        assert_eq!(waits[2], SourceRecovery::Dropped, "{what:?}");
-    }
-}
-
-/// Two that answered, and then a network that is down for both.
-#[test]
-fn what_all_suffer_from_is_nobodys_fault_for_a_while() {
-    let mut mirrors = begun(3, true, VERIFIED);
-    admit(&mut mirrors, &version(10, None), &[]).unwrap();
-    let mut fates = Vec::new();
-    for round in 0..9 {
-        for source in [0, 1] {
-            fates.push(trouble(&mut mirrors, source, TRANSPORT, SECOND * round));
-        }
-    }
-    assert!(
-        fates
-            .iter()
-            .all(|fate| matches!(fate, SourceRecovery::Rests(_))),
-        "{fates:?}"
-    );
-    // One that never answered is not worth waiting for.
-    let never = (0..3).map(|_| trouble(&mut mirrors, 2, TRANSPORT, SECOND * 9));
-    assert_eq!(never.last(), Some(SourceRecovery::Dropped));
-    // The network is back for one: what the other does is its own again.
-    mirrors.on_bytes(0, 1 << 20);
-    assert_eq!(
-        trouble(&mut mirrors, 1, TRANSPORT, SECOND * 9),
-        SourceRecovery::Dropped
-    );
-}
-
-#[test]
-fn the_last_one_is_for_the_course() {
-    let mut mirrors = begun(2, true, VERIFIED);
-    trouble(&mut mirrors, 0, RequestFailure::Changed, SECOND);
-    assert!(mirrors.is_last(1) && !mirrors.is_living(0));
-    for what in [
-        TRANSPORT,
-        RequestFailure::Changed,
-        RequestFailure::Denied { status: 404 },
-    ] {
-        assert_eq!(
-            trouble(&mut mirrors, 1, what, SECOND),
-            SourceRecovery::Course
-        );
-    }
-    // What comes late of one that was dropped changes nothing.
-    assert_eq!(
-        trouble(&mut mirrors, 0, TRANSPORT, SECOND),
-        SourceRecovery::Dropped
-    );
-    assert!(mirrors.is_last(1));
-}
-
-#[test]
-fn bytes_redeem_and_a_trickle_does_not() {
-    let mut mirrors = begun(2, true, VERIFIED);
-    for _ in 0..20 {
-        assert_ne!(
-            trouble(&mut mirrors, 1, TRANSPORT, SECOND),
-            SourceRecovery::Dropped
-        );
-        mirrors.on_bytes(1, 256 << 10);
-    }
-    let trickled = (0..3).map(|_| {
-        mirrors.on_bytes(1, 1000);
-        trouble(&mut mirrors, 1, TRANSPORT, SECOND)
-    });
-    assert_eq!(trickled.last(), Some(SourceRecovery::Dropped));
-}
-
-#[test]
-fn a_refused_connection_beside_others_is_a_limit_that_time_lifts() {
-    let busy = RequestFailure::Busy {
-        retry_after: Some(SECOND * 5),
-    };
-    for what in [TRANSPORT, RequestFailure::Denied { status: 403 }, busy] {
-        let mut mirrors = begun(2, true, VERIFIED);
-        mirrors.opens(0);
-        mirrors.opens(0);
-        assert_eq!(
-            trouble(&mut mirrors, 0, what, SECOND),
-            SourceRecovery::Fewer,
-            "{what:?}"
-        );
-        assert_eq!(mirrors.order(SECOND * 7), [1]);
-        mirrors.closes(0);
-        let rests = what == busy;
-        assert_eq!(mirrors.order(SECOND * 2).contains(&0), !rests);
-        mirrors.opens(0);
-        assert_eq!(mirrors.order(SECOND * 40), [1, 0]);
-    }
-}
-
-#[test]
-fn a_redirect_that_expired_is_followed_again_once() {
-    let mut mirrors = begun(2, true, VERIFIED);
-    let place = SourceFailure {
-        source: 1,
-        now: SECOND,
-        flowing: 0,
-        redirected: true,
-        why: "it failed",
-        jitter: 0.0,
-    };
-    let denied = RequestFailure::Denied { status: 403 };
-    assert_eq!(
-        mirrors.on_trouble(denied, &place),
-        SourceRecovery::ResolveAgain
-    );
-    mirrors.on_bytes(1, 1 << 20);
-    assert_eq!(
-        mirrors.on_trouble(denied, &place),
-        SourceRecovery::ResolveAgain
-    );
-    assert_eq!(mirrors.on_trouble(denied, &place), SourceRecovery::Dropped);
+    sources.begin(1, &content, IntegrityEvidence::default());
+    assert_eq!(sources.pinned_version(0), None);
+    assert_eq!(sources.pinned_version(1), Some(&own));
 }
 
 #[test]
@@ -316,15 +132,15 @@ fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone()
         (VERIFIED, vec![]),
     ] {
         let proven = evidence.verified || !digests.is_empty();
-        let begin = |mine: Option<u8>, theirs: Option<u8>| {
-            let mut mirrors = begun(2, true, evidence);
-            let (mine, known) = (dated("\"v\"", mine), digest(1));
-            let found = SourceContent {
-                version: &mine,
+        let begin = |first: Option<u8>, second: Option<u8>| {
+            let mut sources = begun(2, true, evidence);
+            let (first, known) = (dated("\"v\"", first), digest(1));
+            let content = SourceContent {
+                version: &first,
                 digests: &known,
             };
-            mirrors.begin(0, &found, evidence);
-            admit(&mut mirrors, &dated("\"w\"", theirs), &digests)
+            sources.begin(0, &content, evidence);
+            admit(&mut sources, &dated("\"w\"", second), &digests)
         };
         let unless_proven = |mismatch| if proven { Ok(()) } else { Err(mismatch) };
         let other = match evidence.verified {
@@ -341,106 +157,70 @@ fn the_users_word_is_believed_with_an_equal_date_and_never_with_a_length_alone()
     }
 }
 
-proptest! {
-    /// Whoever rests or was dropped: some source that is asked, at once unless all rest, may bring a bad piece again.
-    #[test]
-    fn after_a_bad_piece_somebody_may_bring_it(
-        count in 1usize..24, rests in prop::collection::vec((0usize..24, 0u64..200), 0..24),
-        dropped in prop::collection::vec(0usize..24, 0..23), by in prop::collection::btree_set(0usize..24, 0..5),
-        known in prop::collection::vec(0usize..24, 0..24),
-    ) {
-        let mut mirrors = begun(count, true, VERIFIED);
-        for (source, seconds) in rests.into_iter().filter(|(source, _)| *source < count) {
-            mirrors.sources[source].rests = SECOND * u32::try_from(seconds).unwrap();
+/// Three sources that all answered, with rates and connections.
+fn measured(rates: [u64; 3], connections: [usize; 3]) -> SourceSet {
+    let mut sources = begun(3, true, VERIFIED);
+    for (source, count) in connections.into_iter().enumerate() {
+        if source > 0 {
+            let version = version(10, Some("\"w\""));
+            let content = SourceContent {
+                version: &version,
+                digests: &[],
+            };
+            sources.admit(source, &content).unwrap();
         }
-        for source in known.into_iter().filter(|source| *source < count) {
-            mirrors.sources[source].pinned = Some(version(10, None));
-        }
-        for source in dropped.into_iter().take(count - 1) {
-            mirrors.drop_source(source, "gone");
-        }
-        let by: Vec<usize> = by.into_iter().filter(|source| *source < count).collect();
-        let now = 100 * SECOND;
-        let again = mirrors.on_bad_piece(&by, 1, now);
-        let open = mirrors.order(now);
-        // When nobody rests any more, all in play are.
-        let later = mirrors.order(1000 * SECOND);
-        match again {
-            PieceRetry::FromOne(one) => {
-                prop_assert!(later.contains(&one));
-                prop_assert!(open.is_empty() || open.contains(&one));
-            }
-            PieceRetry::FromAny => prop_assert!(!later.is_empty() || mirrors.living() == 0),
-            PieceRetry::GiveUp => prop_assert!(false, "too soon"),
-        }
+        (0..count).for_each(|_| sources.connection_opened(source));
     }
-}
-
-#[derive(Debug, Clone)]
-enum SourceSetStep {
-    Opens(usize),
-    Closes(usize),
-    Bytes(usize, u64),
-    Trouble(usize, RequestFailure),
-    Bad(Vec<usize>, u32),
-    Sample,
-}
-
-fn step() -> impl Strategy<Value = SourceSetStep> {
-    let source = 0usize..5;
-    let trouble = prop::sample::select(vec![
-        TRANSPORT,
-        RequestFailure::Garbled,
-        RequestFailure::Refused,
-        RequestFailure::Changed,
-        RequestFailure::IfRangeMisread,
-        RequestFailure::Denied { status: 403 },
-        RequestFailure::Busy {
-            retry_after: Some(Duration::MAX),
-        },
-    ]);
-    prop_oneof![
-        source.clone().prop_map(SourceSetStep::Opens),
-        source.clone().prop_map(SourceSetStep::Closes),
-        (source.clone(), 0u64..1 << 20).prop_map(|(s, b)| SourceSetStep::Bytes(s, b)),
-        (source.clone(), trouble).prop_map(|(s, t)| SourceSetStep::Trouble(s, t)),
-        (prop::collection::vec(source, 0..3), 0u32..9).prop_map(|(s, t)| SourceSetStep::Bad(s, t)),
-        Just(SourceSetStep::Sample),
-    ]
-}
-
-proptest! {
-    /// Whatever happens in whatever order: one always lives, and none that was dropped is named again for anything.
-    #[test]
-    fn one_always_lives_and_the_dropped_stay_dropped(steps in prop::collection::vec(step(), 0..120)) {
-        let mut mirrors = begun(4, true, VERIFIED);
-        let (mut now, mut gone) = (Duration::ZERO, Vec::new());
-        for step in steps {
-            now += Duration::from_millis(50);
-            match step {
-                SourceSetStep::Opens(source) => mirrors.opens(source),
-                SourceSetStep::Closes(source) => mirrors.closes(source),
-                SourceSetStep::Bytes(source, bytes) => mirrors.on_bytes(source, bytes),
-                SourceSetStep::Trouble(source, what) => {
-                    let was_last = mirrors.is_last(source);
-                    let fate = trouble(&mut mirrors, source, what, now);
-                    prop_assert_eq!(fate == SourceRecovery::Course, was_last);
-                    prop_assert!(fate != SourceRecovery::Dropped || !mirrors.is_living(source));
-                }
-                SourceSetStep::Bad(by, times) => {
-                    if let PieceRetry::FromOne(source) = mirrors.on_bad_piece(&by, times, now) {
-                        prop_assert!(mirrors.is_living(source));
-                    }
-                }
-                SourceSetStep::Sample => mirrors.on_sample(now),
-            }
-            let dropped: Vec<usize> = mirrors.dropped().map(|(source, _)| source).collect();
-            prop_assert!(gone.iter().all(|source| dropped.contains(source)));
-            gone = dropped;
-            prop_assert!(mirrors.living() >= 1);
-            prop_assert!(mirrors.first(now).is_some());
-            prop_assert!(mirrors.order(now).iter().all(|source| mirrors.is_living(*source)));
-            prop_assert!(gone.iter().all(|source| !mirrors.stays(*source, now)));
-        }
+    for (source, rate) in rates.into_iter().enumerate() {
+        sources.on_bytes(source, rate);
     }
+    sources.on_sample(SECOND);
+    sources
+}
+
+#[test]
+fn each_source_has_one_connection_before_any_has_two_and_then_the_fastest_gets_more() {
+    let sources = measured([100, 900, 0], [1, 1, 0]);
+    assert_eq!(sources.candidates(SECOND), [2, 1, 0]);
+    let sources = measured([100, 900, 100], [1, 8, 2]);
+    assert_eq!(sources.candidates(SECOND), [1, 0, 2]);
+    // A source that has not answered yet gets no second connection.
+    let mut fresh = begun(2, true, VERIFIED);
+    fresh.connection_opened(1);
+    fresh.connection_opened(0);
+    assert_eq!(fresh.candidates(SECOND), [0]);
+}
+
+#[test]
+fn a_connection_moves_to_where_it_would_bring_twice_as_much() {
+    let sources = measured([100, 900, 1], [2, 2, 1]);
+    assert!(!sources.should_stay(0, SECOND) && sources.should_stay(1, SECOND));
+    let even = measured([300, 400, 1], [2, 2, 1]);
+    assert!(even.should_stay(0, SECOND) && even.should_stay(1, SECOND));
+    // The only one of a source stays: it shows when a slow source becomes fast.
+    assert!(measured([1, 900, 0], [1, 2, 0]).should_stay(0, SECOND));
+    // Where a source has none at all, the slowest gives up one of several.
+    let rested = measured([300, 400, 0], [2, 2, 0]);
+    assert!(!rested.should_stay(0, SECOND) && rested.should_stay(1, SECOND));
+    let mut dropped = measured([900, 1, 0], [2, 2, 0]);
+    dropped.drop_source(0, "gone");
+    assert!(!dropped.should_stay(0, SECOND));
+}
+
+#[test]
+fn the_slowest_source_releases_a_connection_but_none_is_left_without() {
+    let sources = measured([100, 900, 50], [2, 2, 1]);
+    let release = |sources: &SourceSet| [0, 1, 2].map(|source| sources.should_release(source));
+    assert_eq!(release(&sources), [true, false, false]);
+    let sources = measured([100, 900, 50], [1, 1, 1]);
+    assert_eq!(release(&sources), [false, false, true]);
+}
+
+#[test]
+fn further_sources_replace_those_that_are_dropped() {
+    let mut sources = begun(20, true, VERIFIED);
+    assert_eq!(sources.active_count(), 16);
+    assert_eq!(sources.candidates(SECOND), (0..16).collect::<Vec<_>>());
+    sources.drop_source(3, "gone");
+    assert_eq!(sources.candidates(SECOND).last(), Some(&16));
 }

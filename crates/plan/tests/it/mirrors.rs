@@ -1,41 +1,42 @@
-//! Downloads from several sources in simulated time: the plan, the control and the mirrors, driven as a job drives them.
+//! Downloads from several sources in simulated time: the segment plan, the connection control and the recovery policy, driven as a
+//! job drives them.
 
 use std::time::Duration;
 
 use haul_plan::{
-    Claim, ClaimRequest, ConnectionControl, ConnectionControlOptions, IntegrityEvidence,
-    ProgressSample, RangeSet, RequestFailure, ResourceVersion, SegmentOptions, SegmentPlan,
-    SourceContent, SourceFailure, SourceRecovery, SourceSet, SourceSetOptions,
+    Claim, ClaimRequest, ConnectionControl, ConnectionControlOptions, FailureContext,
+    IntegrityEvidence, ProgressSample, RangeSet, RecoveryAction, RecoveryPolicy, RequestFailure,
+    ResourceVersion, RetryOptions, SegmentOptions, SegmentPlan, SourceContent, SourceSet,
 };
 
 const MIB: f64 = 1_048_576.0;
 const STEP: Duration = Duration::from_millis(5);
 const LATENCY: Duration = Duration::from_millis(20);
-/// After so long without a byte a request has failed.
+/// A request that brings no byte for so long has failed.
 const STALL: Duration = Duration::from_secs(10);
 
-/// A mirror as the network has it.
+/// A mirror and its link.
 #[derive(Debug, Clone, Copy)]
 struct SimulatedMirror {
-    /// Bytes a second that each connection gets, and that all get.
-    each: f64,
-    total: f64,
-    /// From then on it resets what comes and what runs.
-    dies: Duration,
-    /// From then on it says nothing any more.
-    stalls: Duration,
-    /// What it says the length is, where that is another.
-    length: Option<u64>,
+    /// Bytes a second for each connection, and for all together.
+    connection_rate: f64,
+    total_rate: f64,
+    /// From then on it resets every connection.
+    dies_at: Duration,
+    /// From then on it sends nothing any more.
+    stalls_at: Duration,
+    /// The length that it announces, where that is another.
+    wrong_length: Option<u64>,
 }
 
 impl SimulatedMirror {
-    fn of(total: f64) -> Self {
+    fn with_rate(mib: f64) -> Self {
         Self {
-            each: f64::INFINITY,
-            total: total * MIB,
-            dies: Duration::MAX,
-            stalls: Duration::MAX,
-            length: None,
+            connection_rate: f64::INFINITY,
+            total_rate: mib * MIB,
+            dies_at: Duration::MAX,
+            stalls_at: Duration::MAX,
+            wrong_length: None,
         }
     }
 }
@@ -44,26 +45,27 @@ impl SimulatedMirror {
 struct SimulatedMirrorWorker {
     source: usize,
     claim: Claim,
-    answers: Duration,
-    flowing: bool,
-    heard: Duration,
+    response_at: Duration,
+    has_response: bool,
+    last_byte_at: Duration,
     written: u64,
-    owed: f64,
+    /// The part of a byte that has come beyond the written ones.
+    fraction: f64,
 }
 
-/// What came of it.
 #[derive(Debug)]
 struct MirrorRunOutcome {
-    time: f64,
+    seconds: f64,
+    /// Bytes of each mirror.
     bytes: Vec<u64>,
     dropped: Vec<usize>,
 }
 
 struct MirrorJob {
-    sites: Vec<SimulatedMirror>,
+    mirrors: Vec<SimulatedMirror>,
     plan: SegmentPlan,
     control: ConnectionControl,
-    mirrors: SourceSet,
+    recovery: RecoveryPolicy,
     workers: Vec<SimulatedMirrorWorker>,
     now: Duration,
     bytes: Vec<u64>,
@@ -78,241 +80,268 @@ fn version(length: u64) -> ResourceVersion {
 }
 
 impl MirrorJob {
-    fn new(sites: &[SimulatedMirror], length: u64) -> Self {
+    fn new(mirrors: &[SimulatedMirror], length: u64) -> Self {
         let control = ConnectionControlOptions {
-            max: 16 * sites.len(),
-            min: sites.len(),
+            max: 16 * mirrors.len(),
+            min: mirrors.len(),
             ..ConnectionControlOptions::default()
         };
         let options = SegmentOptions {
             connections: control.max,
             ..SegmentOptions::default()
         };
-        let mut mirrors = SourceSet::new(SourceSetOptions::default());
-        for _ in sites {
-            mirrors.add(true);
+        let mut recovery = RecoveryPolicy::new(RetryOptions {
+            base_delay: Duration::from_millis(250),
+            max_delay: Duration::from_secs(8),
+            ..RetryOptions::default()
+        });
+        for _ in mirrors {
+            recovery.add_source(true);
         }
-        let found = SourceContent {
+        let content = SourceContent {
             version: &version(length),
             digests: &[],
         };
-        mirrors.begin(0, &found, IntegrityEvidence::default());
+        let evidence = IntegrityEvidence::default();
+        recovery.sources_mut().begin(0, &content, evidence);
         Self {
-            sites: sites.to_vec(),
+            mirrors: mirrors.to_vec(),
             plan: SegmentPlan::new(length, &RangeSet::new(), options),
             control: ConnectionControl::new(control),
-            mirrors,
+            recovery,
             workers: Vec::new(),
             now: Duration::ZERO,
-            bytes: vec![0; sites.len()],
+            bytes: vec![0; mirrors.len()],
         }
+    }
+
+    fn sources(&self) -> &SourceSet {
+        self.recovery.sources()
     }
 
     fn run(mut self) -> MirrorRunOutcome {
         let length = self.plan.length();
         while !self.plan.is_complete() {
             assert!(self.now < Duration::from_secs(3600), "never done");
-            self.staff();
-            self.answer();
-            self.flow();
+            self.start_workers();
+            self.begin_responses();
+            self.transfer();
             self.sample();
             self.now += STEP;
         }
         assert_eq!(self.bytes.iter().sum::<u64>(), length, "each byte once");
+        let dropped = self.sources().dropped().map(|(source, _)| source);
         MirrorRunOutcome {
-            time: self.now.as_secs_f64(),
-            dropped: self.mirrors.dropped().map(|(source, _)| source).collect(),
+            seconds: self.now.as_secs_f64(),
+            dropped: dropped.collect(),
             bytes: self.bytes,
         }
     }
 
-    fn staff(&mut self) {
+    fn claim(&mut self, source: usize) -> Option<Claim> {
+        let rate = self.sources().connection_rate(source);
+        let request = ClaimRequest {
+            rate,
+            excluded: None,
+        };
+        self.plan.claim_for(&request, self.now)
+    }
+
+    fn start_workers(&mut self) {
         while self.workers.len() < self.control.target() {
-            let now = self.now;
-            let claimed = self.mirrors.order(now).into_iter().find_map(|source| {
-                let rate = self.mirrors.rate(source);
-                let claimer = ClaimRequest {
-                    rate,
-                    excluded: None,
-                };
-                Some((source, self.plan.claim_for(&claimer, now)?))
-            });
-            let Some((source, claim)) = claimed else {
+            let candidates = self.sources().candidates(self.now).into_iter();
+            let mut claims = candidates.map(|source| Some((source, self.claim(source)?)));
+            let Some((source, claim)) = claims.find_map(|claimed| claimed) else {
                 return;
             };
-            self.mirrors.opens(source);
+            drop(claims);
+            self.recovery.sources_mut().connection_opened(source);
             self.assign(source, claim, self.now + 2 * LATENCY);
         }
     }
 
-    fn assign(&mut self, source: usize, claim: Claim, answers: Duration) {
+    fn assign(&mut self, source: usize, claim: Claim, response_at: Duration) {
         if let Some(over) = claim.taken_from.filter(|over| over.victim_emptied)
             && let Some(at) = self.workers.iter().position(|w| w.claim.id == over.victim)
         {
-            let victim = self.workers.swap_remove(at);
-            self.plan.release(victim.claim.id);
-            self.mirrors.closes(victim.source);
+            self.remove_worker(at);
         }
         self.workers.push(SimulatedMirrorWorker {
             source,
             claim,
-            answers,
-            flowing: false,
-            heard: self.now,
+            response_at,
+            has_response: false,
+            last_byte_at: self.now,
             written: 0,
-            owed: 0.0,
+            fraction: 0.0,
         });
     }
 
-    fn fail(&mut self, at: usize, trouble: RequestFailure) {
+    /// Ends a worker and closes its connection; which source it had.
+    fn remove_worker(&mut self, at: usize) -> usize {
         let worker = self.workers.swap_remove(at);
         self.plan.release(worker.claim.id);
-        self.mirrors.closes(worker.source);
-        let place = SourceFailure {
-            source: worker.source,
+        let sources = self.recovery.sources_mut();
+        sources.connection_closed(worker.source);
+        worker.source
+    }
+
+    fn fail(&mut self, at: usize, failure: &RequestFailure) {
+        let source = self.remove_worker(at);
+        let context = FailureContext {
+            source,
             now: self.now,
-            flowing: self.flowing(worker.source),
+            delivering: self.delivering(source),
             redirected: false,
-            why: "it failed",
+            keeps_source: false,
+            forbidden_may_pass: false,
             jitter: 0.5,
+            reason: "it failed",
         };
-        if self.mirrors.on_trouble(trouble, &place) == SourceRecovery::Dropped {
-            self.drop_workers(worker.source);
+        let action = self.recovery.on_failure(failure, &context);
+        if action == RecoveryAction::DropSource {
+            self.remove_workers_of(source);
         }
     }
 
-    fn flowing(&self, source: usize) -> usize {
-        let of = |worker: &&SimulatedMirrorWorker| worker.flowing && worker.source == source;
-        self.workers.iter().filter(of).count()
+    /// Workers of a source in the middle of a body.
+    fn delivering(&self, source: usize) -> usize {
+        let delivers =
+            |worker: &&SimulatedMirrorWorker| worker.has_response && worker.source == source;
+        self.workers.iter().filter(delivers).count()
     }
 
-    fn drop_workers(&mut self, source: usize) {
-        for worker in self.workers.extract_if(.., |w| w.source == source) {
-            self.plan.release(worker.claim.id);
-            self.mirrors.closes(source);
+    fn remove_workers_of(&mut self, source: usize) {
+        while let Some(at) = self.workers.iter().position(|w| w.source == source) {
+            self.remove_worker(at);
         }
-        self.control.set_min(self.mirrors.in_play());
+        self.control.set_min(self.sources().active_count());
     }
 
-    fn answer(&mut self) {
+    /// How a worker's request fails now, if it does.
+    fn failure(&self, worker: &SimulatedMirrorWorker) -> Option<RequestFailure> {
+        let mirror = self.mirrors[worker.source];
+        let answered = worker.has_response;
+        let is_dead = self.now >= mirror.dies_at && (answered || worker.response_at <= self.now);
+        if is_dead {
+            return Some(RequestFailure::Disconnected { answered });
+        }
+        let is_stalled = self.now.saturating_sub(worker.last_byte_at) >= STALL;
+        is_stalled.then_some(RequestFailure::Transport {
+            transient: true,
+            answered: true,
+        })
+    }
+
+    fn begin_responses(&mut self) {
         let mut at = 0;
         while at < self.workers.len() {
             let worker = &self.workers[at];
-            let site = self.sites[worker.source];
-            let due = !worker.flowing && worker.answers <= self.now;
-            if self.now >= site.dies && (due || worker.flowing) {
-                let answered = worker.flowing;
-                self.fail(
-                    at,
-                    RequestFailure::Transport {
-                        transient: true,
-                        answered,
-                    },
-                );
+            if let Some(failure) = self.failure(worker) {
+                self.fail(at, &failure);
                 at = 0;
                 continue;
             }
-            if self.now.saturating_sub(worker.heard) >= STALL {
-                self.fail(
-                    at,
-                    RequestFailure::Transport {
-                        transient: true,
-                        answered: true,
-                    },
-                );
-                at = 0;
-                continue;
-            }
-            if due && self.now < site.stalls {
-                let source = worker.source;
-                if self.mirrors.pinned(source).is_none() {
-                    let version = version(site.length.unwrap_or_else(|| self.plan.length()));
-                    let found = SourceContent {
-                        version: &version,
-                        digests: &[],
-                    };
-                    if let Err(why) = self.mirrors.admit(source, &found) {
-                        self.mirrors.drop_source(source, &why.to_string());
-                        self.drop_workers(source);
-                        at = 0;
-                        continue;
-                    }
+            let (source, mirror) = (worker.source, self.mirrors[worker.source]);
+            let due = !worker.has_response && worker.response_at <= self.now;
+            if due && self.now < mirror.stalls_at {
+                if !self.admit(source) {
+                    self.remove_workers_of(source);
+                    at = 0;
+                    continue;
                 }
                 let worker = &mut self.workers[at];
-                (worker.flowing, worker.heard) = (true, self.now);
+                (worker.has_response, worker.last_byte_at) = (true, self.now);
                 self.plan.response_started(worker.claim.id, self.now);
             }
             at += 1;
         }
     }
 
-    fn flow(&mut self) {
-        let counts: Vec<usize> = (0..self.sites.len())
-            .map(|source| self.flowing(source))
-            .collect();
-        let mut through = Vec::new();
+    /// A source's first response: whether it has the file. A source that does not is dropped.
+    fn admit(&mut self, source: usize) -> bool {
+        if self.sources().pinned_version(source).is_some() {
+            return true;
+        }
+        let length = self.mirrors[source].wrong_length;
+        let content = SourceContent {
+            version: &version(length.unwrap_or_else(|| self.plan.length())),
+            digests: &[],
+        };
+        let sources = self.recovery.sources_mut();
+        let admitted = sources.admit(source, &content);
+        if let Err(mismatch) = &admitted {
+            sources.drop_source(source, &mismatch.to_string());
+        }
+        admitted.is_ok()
+    }
+
+    fn transfer(&mut self) {
+        let sources = 0..self.mirrors.len();
+        let delivering: Vec<usize> = sources.map(|source| self.delivering(source)).collect();
+        let mut finished = Vec::new();
         for worker in &mut self.workers {
-            let site = self.sites[worker.source];
-            if !worker.flowing || self.now >= site.stalls {
+            let mirror = self.mirrors[worker.source];
+            if !worker.has_response || self.now >= mirror.stalls_at {
                 continue;
             }
-            let rate = site.each.min(site.total / counts[worker.source] as f64);
-            worker.owed += rate * STEP.as_secs_f64();
+            let share = mirror.total_rate / delivering[worker.source] as f64;
+            worker.fraction += mirror.connection_rate.min(share) * STEP.as_secs_f64();
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
                 reason = "whole bytes, never negative"
             )]
-            let whole = worker.owed as u64;
-            worker.owed -= whole as f64;
+            let whole = worker.fraction as u64;
+            worker.fraction -= whole as f64;
             assert!(
-                self.mirrors.is_living(worker.source),
-                "a byte of a dropped one"
+                self.recovery.sources().is_live(worker.source),
+                "a byte of a dropped source"
             );
             let granted = self.plan.reserve(worker.claim.id, whole, self.now);
             self.plan.mark_written(worker.claim.id, granted);
-            self.mirrors.on_bytes(worker.source, granted);
+            self.recovery.on_bytes(worker.source, granted);
             self.bytes[worker.source] += granted;
             worker.written += granted;
-            worker.heard = self.now;
+            worker.last_byte_at = self.now;
             if worker.claim.range.start + worker.written >= self.plan.claim_end(worker.claim.id) {
-                through.push(worker.claim.id);
+                finished.push(worker.claim.id);
             }
         }
-        for id in through {
-            let Some(at) = self.workers.iter().position(|w| w.claim.id == id) else {
-                continue;
-            };
-            let worker = self.workers.swap_remove(at);
-            self.plan.release(id);
-            let source = worker.source;
-            let surplus = self.workers.len() >= self.control.target();
-            let leaves = (surplus && self.mirrors.goes_first(source))
-                || !self.mirrors.stays(source, self.now);
-            let rate = self.mirrors.rate(source);
-            let claimer = ClaimRequest {
-                rate,
-                excluded: None,
-            };
-            match (!leaves)
-                .then(|| self.plan.claim_for(&claimer, self.now))
-                .flatten()
-            {
-                Some(claim) => self.assign(source, claim, self.now + LATENCY),
-                None => self.mirrors.closes(source),
+        for id in finished {
+            if let Some(at) = self.workers.iter().position(|w| w.claim.id == id) {
+                self.next_claim(at);
             }
+        }
+    }
+
+    /// A worker has finished its claim: it takes the next one, or its connection goes.
+    fn next_claim(&mut self, at: usize) {
+        let worker = self.workers.swap_remove(at);
+        self.plan.release(worker.claim.id);
+        let source = worker.source;
+        let surplus = self.workers.len() >= self.control.target();
+        let leaves = (surplus && self.sources().should_release(source))
+            || !self.sources().should_stay(source, self.now);
+        let claim = match leaves {
+            true => None,
+            false => self.claim(source),
+        };
+        match claim {
+            Some(claim) => self.assign(source, claim, self.now + LATENCY),
+            None => self.recovery.sources_mut().connection_closed(source),
         }
     }
 
     fn sample(&mut self) {
         if self.now.as_millis().is_multiple_of(100) {
-            self.mirrors.on_sample(self.now);
+            self.recovery.sources_mut().on_sample(self.now);
         }
         if self.now >= self.control.next_sample_at() {
             self.control.on_sample(ProgressSample {
                 now: self.now,
                 bytes: self.bytes.iter().sum(),
-                delivering: self.workers.iter().filter(|w| w.flowing).count(),
+                delivering: self.workers.iter().filter(|w| w.has_response).count(),
                 remaining: self.plan.remaining(),
                 latency: self.plan.latency(),
             });
@@ -320,57 +349,57 @@ impl MirrorJob {
     }
 }
 
-/// The rate that a job of `mib` got, in MiB a second.
-fn rate(sites: &[SimulatedMirror], mib: u64) -> (f64, MirrorRunOutcome) {
-    let outcome = MirrorJob::new(sites, mib << 20).run();
-    (mib as f64 / outcome.time, outcome)
+/// The rate of a download of so many MiB, in MiB a second.
+fn rate(mirrors: &[SimulatedMirror], mib: u64) -> (f64, MirrorRunOutcome) {
+    let outcome = MirrorJob::new(mirrors, mib << 20).run();
+    (mib as f64 / outcome.seconds, outcome)
 }
 
 #[test]
-fn the_rate_is_the_sum_of_what_the_mirrors_give() {
+fn the_rate_is_the_sum_of_the_mirrors_rates() {
     for totals in [[10.0, 10.0, 10.0], [20.0, 5.0, 5.0], [2.0, 4.0, 24.0]] {
-        let (got, outcome) = rate(&totals.map(SimulatedMirror::of), 600);
+        let (got, outcome) = rate(&totals.map(SimulatedMirror::with_rate), 600);
         assert!(got > 0.9 * 30.0, "{totals:?}: {got} {outcome:?}");
         assert_eq!(outcome.dropped, []);
     }
 }
 
 #[test]
-fn where_connections_are_limited_there_are_many_to_each() {
+fn where_each_connection_is_limited_every_mirror_gets_many() {
     let limited = SimulatedMirror {
-        each: MIB,
-        ..SimulatedMirror::of(f64::INFINITY)
+        connection_rate: MIB,
+        ..SimulatedMirror::with_rate(f64::INFINITY)
     };
     let (got, outcome) = rate(&[limited; 3], 1200);
     assert!(got > 0.75 * 48.0, "{got} {outcome:?}");
 }
 
 #[test]
-fn a_fast_mirror_gets_the_connections() {
+fn a_fast_mirror_gets_most_connections() {
     let fast = SimulatedMirror {
-        each: 2.0 * MIB,
-        ..SimulatedMirror::of(f64::INFINITY)
+        connection_rate: 2.0 * MIB,
+        ..SimulatedMirror::with_rate(f64::INFINITY)
     };
-    let (got, outcome) = rate(&[SimulatedMirror::of(1.0), fast], 1000);
+    let (got, outcome) = rate(&[SimulatedMirror::with_rate(1.0), fast], 1000);
     assert!(got > 20.0, "{got} {outcome:?}");
 }
 
 #[test]
-fn one_dead_one_slow_one_wrong_hold_up_nothing() {
+fn a_dead_a_slow_and_a_wrong_mirror_hold_up_nothing() {
     let dead = SimulatedMirror {
-        dies: Duration::ZERO,
-        ..SimulatedMirror::of(10.0)
+        dies_at: Duration::ZERO,
+        ..SimulatedMirror::with_rate(10.0)
     };
     let silent = SimulatedMirror {
-        stalls: Duration::ZERO,
-        ..SimulatedMirror::of(10.0)
+        stalls_at: Duration::ZERO,
+        ..SimulatedMirror::with_rate(10.0)
     };
     let wrong = SimulatedMirror {
-        length: Some(7),
-        ..SimulatedMirror::of(10.0)
+        wrong_length: Some(7),
+        ..SimulatedMirror::with_rate(10.0)
     };
-    let slow = SimulatedMirror::of(0.05);
-    let good = SimulatedMirror::of(10.0);
+    let slow = SimulatedMirror::with_rate(0.05);
+    let good = SimulatedMirror::with_rate(10.0);
     let (alone, _) = rate(&[good], 200);
     let (got, outcome) = rate(&[good, dead, silent, wrong, slow, good], 400);
     assert!(got > 1.8 * alone, "{got} of twice {alone}: {outcome:?}");
@@ -383,29 +412,35 @@ fn one_dead_one_slow_one_wrong_hold_up_nothing() {
 }
 
 #[test]
-fn one_that_dies_or_falls_silent_in_the_middle_costs_little() {
-    for silent in [false, true] {
-        let mut ill = SimulatedMirror::of(10.0);
+fn a_mirror_that_dies_or_stalls_in_the_middle_costs_little() {
+    for stalls in [false, true] {
+        let mut failing = SimulatedMirror::with_rate(10.0);
         let when = Duration::from_secs(5);
-        if silent {
-            ill.stalls = when;
+        if stalls {
+            failing.stalls_at = when;
         } else {
-            ill.dies = when;
+            failing.dies_at = when;
         }
         // Five seconds at twenty, the rest at ten.
-        let (_, outcome) = rate(&[ill, SimulatedMirror::of(10.0)], 300);
-        assert!(outcome.time < 25.0 * 1.15, "{silent}: {outcome:?}");
-        assert_eq!(outcome.dropped, if silent { vec![] } else { vec![0] });
+        let (_, outcome) = rate(&[failing, SimulatedMirror::with_rate(10.0)], 300);
+        assert!(outcome.seconds < 25.0 * 1.15, "{stalls}: {outcome:?}");
+        assert_eq!(outcome.dropped, if stalls { vec![] } else { vec![0] });
     }
 }
 
 #[test]
-fn a_small_file_waits_for_no_slow_mirror() {
+fn a_small_file_does_not_wait_for_a_slow_mirror() {
     for mib in [1, 4, 20] {
-        let (_, alone) = rate(&[SimulatedMirror::of(10.0)], mib);
-        let (_, outcome) = rate(&[SimulatedMirror::of(10.0), SimulatedMirror::of(0.02)], mib);
+        let (_, alone) = rate(&[SimulatedMirror::with_rate(10.0)], mib);
+        let (_, outcome) = rate(
+            &[
+                SimulatedMirror::with_rate(10.0),
+                SimulatedMirror::with_rate(0.02),
+            ],
+            mib,
+        );
         assert!(
-            outcome.time < alone.time * 1.3 + 0.5,
+            outcome.seconds < alone.seconds * 1.3 + 0.5,
             "{mib} MiB: {outcome:?}"
         );
     }

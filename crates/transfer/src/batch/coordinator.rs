@@ -77,7 +77,7 @@ impl BatchCoordinator {
         let (event_sender, job_events) = mpsc::channel(CHANNEL_CAPACITY);
         let small_files = batch.options.dispatch.per_host.max();
         let engine =
-            EngineState::for_batch(batch.client, (batch.get_options, small_files), event_sender);
+            EngineState::for_batch(batch.client, batch.get_options, small_files, event_sender);
         let workers = Arc::new(WorkerPool::new(
             engine,
             &batch.options,

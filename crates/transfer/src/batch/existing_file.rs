@@ -10,7 +10,7 @@ use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StoredValidators, load_validators};
 use crate::error::GetError;
-use crate::get::publish::ExpectedDigests;
+use crate::get::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::ExistingFilePolicy;
 
@@ -77,11 +77,7 @@ pub(super) fn check_existing(
 
 /// Reads the file, which may take long, and checks its digest. `None` when the batch was stopped.
 pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Option<JobOutcome> {
-    let expected = ExpectedDigests {
-        user: job.download.checksums.clone(),
-        announced: Vec::new(),
-        piece_digests: false,
-    };
+    let expected = ExpectedDigests::of_user(&job.download.checksums);
     let path = || job.path.clone();
     let (bytes, digests) = match hash_and_sync(job, &expected, stop) {
         Ok(read) => read?,

@@ -1,18 +1,19 @@
 //! One job of a batch: what it downloads, and its state between attempts.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_net::RequestTimings;
 use haul_plan::{
-    ContentExpectation, FailurePolicy, RequestFailure, ResourceId, ResourceVersion, RetryOptions,
-    breaks_enough,
+    ContentExpectation, NextSource, RecoveryPolicy, ResourceId, ResourceVersion, RetryOptions,
+    SourceSet,
 };
 use http::StatusCode;
 use tokio::time::Instant;
 use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
-use crate::get::single_response::ResponseInfo;
+use crate::get::ResponseInfo;
 use crate::list::ListEntry;
 use crate::manifest::{ManifestRow, RowState, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
@@ -22,10 +23,10 @@ use crate::options::{DownloadJob, JobOutput};
 pub(super) struct BatchJob {
     /// The job for the engine: URL, output path, checksums.
     pub(super) download: DownloadJob,
-    /// The URL in the list, whichever mirror is in use.
-    listed_url: Url,
-    /// How many of the mirrors, from the front, were never tried.
-    untried_mirrors: usize,
+    /// The number of the source in use; see [`DownloadJob::source_urls`].
+    source: usize,
+    /// Decides what failures lead to. Made at the first failure: most jobs have none.
+    recovery: Option<Box<RecoveryPolicy>>,
     /// The line in the list.
     pub(super) line: u64,
     /// The final path of the file, or the name of its entry in the archive.
@@ -34,8 +35,6 @@ pub(super) struct BatchJob {
     pub(super) staging_path: Option<PathBuf>,
     /// The validators of an existing file that may be up to date (`--update`).
     pub(super) stored_validators: Option<StoredValidators>,
-    /// Decides what follows a failure.
-    pub(super) failure_policy: FailurePolicy,
     /// Requests made so far.
     pub(super) attempts: u32,
     /// The status of a response that the partial-file strategy continues.
@@ -73,7 +72,6 @@ impl BatchJob {
         entry: ListEntry,
         path: PathBuf,
         staging_path: Option<PathBuf>,
-        retry: &RetryOptions,
     ) -> Self {
         // Only a partial file is checked against digests of pieces.
         let strategy = match entry.pieces {
@@ -81,8 +79,8 @@ impl BatchJob {
             None => BatchJobStrategy::SingleResponse { ranges: true },
         };
         Self {
-            listed_url: entry.url.clone(),
-            untried_mirrors: entry.mirrors.len(),
+            source: 0,
+            recovery: None,
             download: DownloadJob {
                 id,
                 url: entry.url,
@@ -98,7 +96,6 @@ impl BatchJob {
             path,
             staging_path,
             stored_validators: None,
-            failure_policy: FailurePolicy::new(retry.clone()),
             attempts: 0,
             status: None,
             host_refused: false,
@@ -124,35 +121,49 @@ impl BatchJob {
         switches
     }
 
-    /// Switches to the next mirror, with a new retry budget. False when there is none.
-    pub(super) fn switch_to_mirror(&mut self, retry: &RetryOptions) -> bool {
-        if self.download.mirrors.is_empty() {
-            return false;
-        }
-        self.download.url = self.download.mirrors.remove(0);
-        // What one host has answered says nothing about another.
-        (self.forbidding_host, self.host_refused) = (None, false);
-        self.untried_mirrors = self.untried_mirrors.saturating_sub(1);
-        self.failure_policy = FailurePolicy::new(retry.clone());
-        if self.download.piece_digests.is_none() {
-            self.strategy = BatchJobStrategy::SingleResponse { ranges: true };
-        }
-        true
+    /// Decides what failures lead to.
+    pub(super) fn recovery(&mut self, retry: &RetryOptions) -> &mut RecoveryPolicy {
+        self.recovery.get_or_insert_with(|| {
+            let mut recovery = RecoveryPolicy::for_single_responses(retry.clone());
+            for _ in self.download.source_urls() {
+                recovery.add_source(true);
+            }
+            Box::new(recovery)
+        })
     }
 
-    /// Switches to a mirror that was never tried after several broken responses of one source. The source that broke
-    /// becomes the last mirror; when it is tried again, it gets the whole retry budget.
-    pub(super) fn switch_after_breaks(
-        &mut self,
-        trouble: RequestFailure,
-        retry: &RetryOptions,
-    ) -> bool {
-        // The failure policy has counted this failure already.
-        if self.untried_mirrors == 0 || !breaks_enough(trouble, self.failure_policy.retries()) {
+    /// What is known of the sources, once one has failed.
+    pub(super) fn failed_sources(&self) -> Option<&SourceSet> {
+        self.recovery.as_ref().map(|recovery| recovery.sources())
+    }
+
+    /// Drops the source in use and switches to the next one. False when there is none.
+    pub(super) fn fail_over(&mut self, reason: &str, retry: &RetryOptions, now: Duration) -> bool {
+        let source = self.source;
+        let next = self.recovery(retry).fail_over(source, reason, now);
+        self.switch_to(next)
+    }
+
+    /// Switches to the source whose turn it is. False when there is none.
+    pub(super) fn use_next_source(&mut self, retry: &RetryOptions, now: Duration) -> bool {
+        let next = self.recovery(retry).next_source(now);
+        self.switch_to(next)
+    }
+
+    fn switch_to(&mut self, next: Option<NextSource>) -> bool {
+        let Some(next) = next else {
             return false;
+        };
+        if next.source != self.source {
+            self.source = next.source;
+            // What one host has answered says nothing about another.
+            self.forbidding_host = None;
+            self.host_refused = false;
+            if self.download.piece_digests.is_none() {
+                self.strategy = BatchJobStrategy::SingleResponse { ranges: true };
+            }
         }
-        self.download.mirrors.push(self.download.url.clone());
-        self.switch_to_mirror(retry)
+        true
     }
 
     /// What the response must be: the expectation for all jobs, and the size from the list.
@@ -180,17 +191,26 @@ impl BatchJob {
 
     /// The URL in the manifest, which identifies the job between runs.
     pub(super) fn manifest_url(&self) -> String {
-        manifest_url(&self.listed_url)
+        manifest_url(&self.download.url)
     }
 
     /// The identity of the file, whichever mirror it comes from.
     pub(super) fn resource_id(&self) -> ResourceId {
-        ResourceId::from_url(&self.listed_url)
+        ResourceId::from_url(&self.download.url)
     }
 
-    /// Whether a mirror is in use.
-    pub(super) fn uses_mirror(&self) -> bool {
-        self.download.url != self.listed_url
+    /// The number of the source in use.
+    pub(super) fn source(&self) -> usize {
+        self.source
+    }
+
+    /// The URL of the source in use.
+    pub(super) fn url(&self) -> &Url {
+        let listed = &self.download.url;
+        match self.source {
+            0 => listed,
+            source => self.download.source_urls().nth(source).unwrap_or(listed),
+        }
     }
 
     /// The path in the manifest, which identifies the job between runs.
@@ -200,7 +220,7 @@ impl BatchJob {
 
     /// The origin of the current URL. Jobs of one origin share its connection limit.
     pub(super) fn host(&self) -> String {
-        self.download.url.origin().ascii_serialization()
+        self.url().origin().ascii_serialization()
     }
 
     /// A row about this job, as far as it is known without a response.
@@ -276,6 +296,6 @@ fn row_timings(timings: &RequestTimings, total: u64) -> RowTimings {
     }
 }
 
-fn millis(duration: std::time::Duration) -> u64 {
+fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -168,7 +168,8 @@ impl JobQueue {
         }
     }
 
-    fn now(&self) -> Duration {
+    /// The time since the batch began.
+    pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 

@@ -9,7 +9,7 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use haul_plan::{DigestAlgorithm, ResourceVersion, RetryOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -20,7 +20,7 @@ use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StorageLayer, UnnamedFile, blocking, store_validators};
 use crate::error::GetError;
-use crate::get::single_response::{UnnamedBody, WholeFile};
+use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::GetOptions;
 
@@ -105,6 +105,7 @@ impl WriteBuffer {
     pub(super) async fn flush(
         &self,
         files: Vec<FetchedFile>,
+        now: Duration,
         commits: &mpsc::Sender<Vec<CommitMessage>>,
     ) -> Vec<Box<BatchJob>> {
         if files.is_empty() {
@@ -122,7 +123,7 @@ impl WriteBuffer {
         let (mut messages, mut retries) = (Vec::with_capacity(files.len()), Vec::new());
         blocking(|| {
             for fetched in files {
-                match self.write(fetched, permits.split(1)) {
+                match self.write(fetched, permits.split(1), now) {
                     WriteResult::Commit(message) => messages.push(message),
                     WriteResult::Retry(job) => retries.push(job),
                 }
@@ -135,7 +136,12 @@ impl WriteBuffer {
     }
 
     /// Verifies a file and writes it into an unnamed file.
-    fn write(&self, fetched: FetchedFile, permit: Option<OwnedSemaphorePermit>) -> WriteResult {
+    fn write(
+        &self,
+        fetched: FetchedFile,
+        permit: Option<OwnedSemaphorePermit>,
+        now: Duration,
+    ) -> WriteResult {
         let FetchedFile { mut job, file } = fetched;
         let WholeFile {
             response,
@@ -148,7 +154,9 @@ impl WriteBuffer {
             Err(error) => return WriteResult::failed(&job, local_error("read", &job, error)),
         };
         let verified = expected_digests.verify(&response.url, &digests);
-        if verified.is_err() && job.switch_to_mirror(&self.retry) {
+        if let Err(error) = &verified
+            && job.fail_over(&error.reason(), &self.retry, now)
+        {
             return WriteResult::Retry(job);
         }
         let body = match body {

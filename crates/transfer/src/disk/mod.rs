@@ -10,6 +10,7 @@ mod offload;
 mod partial_file;
 mod paths;
 mod permissions;
+mod positioned_io;
 mod storage;
 mod stored_validators;
 mod stream_sink;
@@ -22,7 +23,7 @@ pub(crate) use paths::{or_current_directory, sync_directory};
 pub(crate) use permissions::FilePermissions;
 pub use storage::{PartialStorage, StorageLayer};
 pub(crate) use stored_validators::{
-    FileOwner, StoredValidators, file_owner, load_validators, set_owner, store_validators,
+    FileOwner, StoredValidators, file_owner, load_validators, store_validators,
 };
 pub(crate) use stream_sink::{StreamSink, is_stdout, is_stream};
 pub(crate) use unnamed_file::UnnamedFile;

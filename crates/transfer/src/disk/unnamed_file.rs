@@ -15,7 +15,7 @@ use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 use rustix::io::Errno;
 
-use super::partial_file::{read_some_at, write_all_at};
+use super::positioned_io::{read_some_at, write_all_at};
 
 /// Whether files are linked by their path in `/proc/self/fd`, which every kernel can do. Linking by the descriptor alone is half
 /// the work, but all kernels except the newest want a privilege for it.

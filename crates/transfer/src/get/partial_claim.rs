@@ -1,176 +1,190 @@
-//! Taking hold of the file that a job ends in: what lies under its names, and whether it can be gone on with.
+//! Claiming the file that a job ends in: what is under its names, and whether bytes of an earlier run can be used.
 
-use haul_plan::ResourceVersion;
+use haul_plan::{ResourceVersion, ResponseContent};
 
+use super::context::JobContext;
 use super::destination::{DownloadDestination, check_existing};
-use super::first_request::{FirstResponse, FirstResponseContent};
+use super::download_sources::DownloadSource;
+use super::expectations::FileExpectations;
+use super::expected_digests::ExpectedDigests;
+use super::first_request::FirstResponse;
 use super::partial_download::PartialDownload;
-use super::publish::ExpectedDigests;
-use super::run::DownloadRun;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::GetError;
 use crate::event::TransferEvent;
-use crate::options::{ConnectionCount, ExistingFilePolicy};
+use crate::options::ExistingFilePolicy;
 
-/// Why bytes of an earlier run are not gone on with.
-const UNTOLD: &str =
-    "nothing tells whether the origin still has the version that an earlier run left bytes of";
+/// A reason to discard the bytes of an earlier run.
+const NOTHING_IDENTIFIES_VERSION: &str =
+    "nothing shows whether the origin still has the version that an earlier run left bytes of";
 
-/// The same, of bytes that came from several hosts.
-const UNVERIFIED: &str = "an earlier run left bytes of several hosts that only digests could have vouched for, and there are none now";
+/// The same, for bytes of several hosts.
+const NO_DIGEST_ANY_MORE: &str = "an earlier run left bytes of several hosts that only digests could verify, and there are none now";
 
-/// The same, where the origin has other digests for it.
-const OTHER: &str = "the origin has another version than an earlier run left bytes of";
+/// The same, where the origin has another version.
+pub(super) const OTHER_VERSION: &str =
+    "the origin has another version than an earlier run left bytes of";
 
-/// A file on its way: who holds its bytes, and what they must be.
+/// The same, where the origin sends no parts.
+const NO_RANGES: &str =
+    "the origin sends no parts of the file, so the bytes of an earlier run are of no use";
+
+/// A partial file, and what it must become.
 #[derive(Debug)]
 pub(super) struct PartialClaim {
-    /// The partial file.
     pub(super) partial: PartialDownload,
-    /// Which version it is of.
+    /// The version of its bytes.
     pub(super) version: ResourceVersion,
-    /// What its digests must be.
-    pub(super) wanted: ExpectedDigests,
+    /// The digests that the whole file must have.
+    pub(super) digests: ExpectedDigests,
 }
 
-impl DownloadRun<'_> {
-    /// Looks at what lies under the names, as far as they are known, and takes hold of what an earlier run left.
-    pub(super) async fn prepare(
-        &mut self,
-        place: &DownloadDestination,
-        held: &mut Option<PartialDownload>,
-    ) -> Result<Option<StoredValidators>, GetError> {
-        let Some(guess) = place.guessed_paths(&self.job.url) else {
-            return Ok(None);
-        };
-        // Under a name that is only guessed nothing but this job's own bytes may be touched: the origin may name the file
-        // otherwise, and what lies here may be somebody else's download.
-        let known = matches!(place, DownloadDestination::File(_))
-            || blocking(|| PartialDownload::is_resumable(&guess, &self.job.url));
-        if known {
-            self.claim(&guess)?;
-        }
-        let existing = self.engine.options.existing_file;
-        let have = if known || existing == ExistingFilePolicy::Update {
-            check_existing(&guess, existing, &self.job.url)?
-        } else {
-            None
-        };
-        if held.is_none() && known {
-            *held = Some(self.open(guess).await?);
-        }
-        Ok(have)
+/// Opens the partial file as far as its name is known, and looks at the file under the final name, whose validators are for `--update`.
+///
+/// # Errors
+/// See [`PartialDownload::open`] and [`check_existing`]; [`GetError::DuplicateName`]; [`GetError::Interrupted`].
+pub(super) async fn prepare(
+    context: &JobContext<'_>,
+    destination: &DownloadDestination,
+    partial: Option<PartialDownload>,
+) -> Result<(Option<PartialDownload>, Option<StoredValidators>), GetError> {
+    let url = &context.job.url;
+    let paths = destination.guessed_paths(url);
+    // Under a name that is only guessed, nothing but this job's own bytes may be touched: the origin may name the file otherwise, and
+    // the file there may be another download's.
+    let is_known = matches!(destination, DownloadDestination::Named(_))
+        || blocking(|| PartialDownload::is_resumable(&paths, url));
+    if is_known {
+        reserve_name(context, &paths)?;
     }
+    let existing = context.options().existing_file;
+    let stored = if is_known || existing == ExistingFilePolicy::Update {
+        check_existing(&paths, existing, url)?
+    } else {
+        None
+    };
+    let partial = match partial {
+        None if is_known => Some(open(context, paths).await?),
+        partial => partial,
+    };
+    Ok((partial, stored))
+}
 
-    /// Takes a final name, unless another job of this engine has it.
-    fn claim(&self, target: &DownloadPaths) -> Result<(), GetError> {
-        let Some(names) = &self.engine.reserved_names else {
-            return Ok(());
-        };
-        names.claim(target.path(), self.job.id, &self.job.url)
-    }
+/// Takes a final name, unless another job of this engine has it.
+fn reserve_name(context: &JobContext<'_>, paths: &DownloadPaths) -> Result<(), GetError> {
+    let Some(names) = &context.engine.reserved_names else {
+        return Ok(());
+    };
+    names.claim(paths.path(), context.job.id, &context.job.url)
+}
 
-    async fn open(&self, target: DownloadPaths) -> Result<PartialDownload, GetError> {
-        let mut partial = PartialDownload::open(target, &self.job.url, &self.engine.options)?;
-        if let Some((bytes, length)) = partial.unverified_bytes() {
-            let job = self.job.id;
-            self.tell(TransferEvent::DestinationKnown {
+async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialDownload, GetError> {
+    let job = context.job.id;
+    let mut partial = PartialDownload::open(paths, &context.job.url, context.options())?;
+    if let Some((bytes, length)) = partial.unverified_bytes() {
+        context
+            .send(TransferEvent::DestinationKnown {
                 job,
                 path: Some(partial.paths.path().to_owned()),
                 length: Some(length),
                 resumed: bytes,
             })
             .await;
-            self.tell(TransferEvent::Verifying { job, bytes }).await;
-            partial.verify(&self.stop).await?;
-        }
-        if let Some(why) = &partial.unusable_journal {
-            let part = partial.paths.partial();
-            self.warn(format!(
-                "what an earlier run left in {} is not used: {why}",
-                part.display()
-            ))
-            .await;
-        }
-        Ok(partial)
+        context.send(TransferEvent::Verifying { job, bytes }).await;
+        partial.verify(&context.stop).await?;
     }
+    if let Some(reason) = &partial.unusable_journal {
+        let path = partial.paths.partial();
+        let text = format!(
+            "what an earlier run left in {} is not used: {reason}",
+            path.display()
+        );
+        context.warn(text).await;
+    }
+    Ok(partial)
+}
 
-    /// Takes hold of the file that the answer is for; what an earlier run left is kept only if it is of this version.
-    pub(super) async fn land(
-        &mut self,
-        place: &DownloadDestination,
-        held: Option<PartialDownload>,
-        begun: &FirstResponse,
-    ) -> Result<PartialDownload, GetError> {
-        let named = place.paths(&self.job.url, &begun.answer.headers);
-        let mut partial = match (held, named) {
-            (Some(partial), Some(target))
-                if partial.paths == target || matches!(place, DownloadDestination::File(_)) =>
-            {
-                partial
-            }
-            (Some(partial), None) => partial,
-            (_, Some(target)) => {
-                self.claim(&target)?;
-                check_existing(&target, self.engine.options.existing_file, &self.job.url)?;
-                self.open(target).await?
-            }
-            (None, None) => {
-                return Err(GetError::IsDirectory {
-                    path: self.path.clone(),
-                });
-            }
-        };
-        self.path = partial.paths.path().to_owned();
-        if let Some(why) = self.unfit(&partial, begun) {
-            self.warn(format!("{why}: starting again")).await;
-            partial.clear()?;
+/// Claims the file that a first response is for. Bytes of an earlier run are kept only if they are of this version.
+///
+/// # Errors
+/// See [`prepare`].
+pub(super) async fn claim(
+    context: &JobContext<'_>,
+    destination: &DownloadDestination,
+    partial: Option<PartialDownload>,
+    first: &FirstResponse,
+    expectations: &FileExpectations<'_>,
+    source: &DownloadSource,
+) -> Result<PartialClaim, GetError> {
+    let url = &context.job.url;
+    let paths = destination.paths(url, &first.response.headers);
+    let is_named = matches!(destination, DownloadDestination::Named(_));
+    let mut partial = match partial.filter(|partial| is_named || partial.paths == paths) {
+        Some(partial) => partial,
+        None => {
+            reserve_name(context, &paths)?;
+            check_existing(&paths, context.options().existing_file, url)?;
+            open(context, paths).await?
         }
-        Ok(partial)
+    };
+    let digests = expectations.digests(&first.response.headers, &first.content);
+    if let Some(reason) = unusable(&partial, &first.content, &digests, source) {
+        context.warn(format!("{reason}: starting again")).await;
+        partial.clear()?;
     }
+    let digests = match &partial.resumed {
+        Some(resumed) => digests.with_saved(&resumed.header),
+        None => digests,
+    };
+    let version = match &first.content {
+        ResponseContent::Part { version, .. }
+        | ResponseContent::Whole { version, .. }
+        | ResponseContent::Empty { version } => version.clone(),
+        ResponseContent::NotModified => ResourceVersion::default(),
+    };
+    Ok(PartialClaim {
+        partial,
+        version,
+        digests,
+    })
+}
 
-    /// Why what an earlier run left cannot be gone on with, if it cannot.
-    fn unfit(&self, partial: &PartialDownload, begun: &FirstResponse) -> Option<&'static str> {
-        let header = &partial.resumed.as_ref()?.header;
-        let pinned = header.version();
-        let own = header.has_validators_of(self.home());
-        match &begun.brings {
-            FirstResponseContent::Part { total, version, .. } => {
-                let wanted = self.wanted(&begun.answer.headers, &begun.brings);
-                if header.length != *total
-                    || (own && !pinned.is_same(version))
-                    || wanted.contradicts(header)
-                {
-                    return Some(OTHER);
-                }
-                let wanted = wanted.with_saved(header);
-                if !wanted.supports(header.joined) {
-                    Some(UNVERIFIED)
-                } else if !own {
-                    // Another host's validators: they prove the same file or nothing.
-                    let tags = pinned.etag.as_ref().zip(version.etag.as_ref());
-                    let same = tags.is_some_and(|(a, b)| a.strong_eq(b));
-                    (!same && !wanted.verifies()).then_some(UNTOLD)
-                } else if pinned.may_be_resumed(version, wanted.verifies()) {
-                    None
-                } else {
-                    Some(UNTOLD)
-                }
-            }
-            FirstResponseContent::Whole { version, .. } if !own || pinned.is_same(version) => Some(
-                "the origin gives no parts of the file, so that those of an earlier run are of no use",
-            ),
-            _ => Some(OTHER),
+/// Why the bytes of an earlier run cannot be used, if they cannot.
+fn unusable(
+    partial: &PartialDownload,
+    content: &ResponseContent,
+    digests: &ExpectedDigests,
+    source: &DownloadSource,
+) -> Option<&'static str> {
+    let saved = &partial.resumed.as_ref()?.header;
+    let saved_version = saved.version();
+    let same_source = saved.has_validators_of(&source.url);
+    let (total, version) = match content {
+        ResponseContent::Part { total, version, .. } => (total, version),
+        ResponseContent::Whole { version, .. }
+            if !same_source || saved_version.is_same(version) =>
+        {
+            return Some(NO_RANGES);
         }
+        _ => return Some(OTHER_VERSION),
+    };
+    if saved.length != *total
+        || (same_source && !saved_version.is_same(version))
+        || digests.contradicts(saved)
+    {
+        return Some(OTHER_VERSION);
     }
-
-    /// Whether the bytes of several answers may make one file (row A7).
-    pub(super) fn may_join(&self, version: &ResourceVersion, wanted: &ExpectedDigests) -> bool {
-        version.may_combine_responses(wanted.verifies(), self.told())
+    let digests = digests.clone().with_saved(saved);
+    if !digests.supports(saved.joined) {
+        return Some(NO_DIGEST_ANY_MORE);
     }
-
-    /// Whether the user asked for several connections.
-    pub(super) fn told(&self) -> bool {
-        matches!(self.engine.options.connections, ConnectionCount::Fixed(n) if n > 1)
-    }
+    let is_identified = match same_source {
+        true => saved_version.may_be_resumed(version, digests.verifies()),
+        // Another host's validators: they prove the same file or nothing.
+        false => {
+            let tags = saved_version.etag.as_ref().zip(version.etag.as_ref());
+            tags.is_some_and(|(a, b)| a.strong_eq(b)) || digests.verifies()
+        }
+    };
+    (!is_identified).then_some(NOTHING_IDENTIFIES_VERSION)
 }

@@ -1,9 +1,9 @@
-//! A partial file and what an earlier run left in it.
+//! A partial file and the bytes that an earlier run left in it.
 //!
-//! Which files under a download's temporary names are ours? Those with a journal beside them, and empty ones, which hold nothing
-//! that could be lost. A journal is begun before the first byte is written, and removed after the last; so a partial file with
-//! bytes but no journal is somebody else's, whatever its name, and is neither used nor touched. Neither is anything else
-//! that lies under one of the names: a directory, a link, a file that never was a journal.
+//! Which files under a download's temporary names are haul's? Those with a journal beside them, and empty ones, which hold nothing
+//! that could be lost. A journal is begun before the first byte is written, and removed after the last. So a partial file with bytes
+//! but without a journal is somebody else's, whatever its name, and is neither used nor touched. Nor is anything else under one of the
+//! names: a directory, a link, a file that never was a journal.
 
 use std::io;
 use std::path::Path;
@@ -23,91 +23,97 @@ use crate::options::{ExistingFilePolicy, GetOptions};
 
 /// A partial file that this process holds.
 ///
-/// Dropped before it was published or set aside, it removes all traces, unless its journal claims bytes that a later run can go
-/// on with. So whatever ends a job, nothing useless is left.
+/// Dropped before it was published or set aside, it removes all traces, unless its journal claims bytes that a later run can resume.
+/// So whatever ends a job, nothing useless is left.
 #[derive(Debug)]
 pub(super) struct PartialDownload {
-    /// The names.
     pub(super) paths: DownloadPaths,
     /// The open, locked file.
     pub(super) file: Arc<PartialFile>,
-    /// The file as bytes go in and out.
+    /// The same file, as bytes are written to it and read from it.
     storage: Arc<dyn PartialStorage>,
-    /// Whom the file is for that this one replaces.
+    /// Permissions of the file that this one replaces.
     pub(super) replaced_permissions: Option<FilePermissions>,
-    /// What an earlier run left as its journal has it, until [`PartialDownload::verify`] has looked.
+    /// The bytes that an earlier run left by its journal, until [`PartialDownload::verify`] has read them.
     unverified: Option<ResumableDownload>,
-    /// What an earlier run left, verified.
+    /// The bytes that an earlier run left, verified.
     pub(super) resumed: Option<ResumedDownload>,
-    /// Why what lay there could not be used, to be told.
+    /// Why bytes of an earlier run cannot be used, for a warning.
     pub(super) unusable_journal: Option<UnusableJournal>,
-    /// What is fetched, as the journal knows it.
+    /// The job's URL, which the journal belongs to.
     url: Url,
     /// Whether the file has another name by now, and the temporary ones are free.
     published: bool,
 }
 
-/// What an earlier run left and this one keeps.
+/// The bytes that an earlier run left and this one keeps.
 #[derive(Debug)]
 pub(super) struct ResumedDownload {
-    /// Which version it is of.
+    /// The version of the bytes, and the evidence on which they were joined.
     pub(super) header: JournalHeader,
-    /// What is on disk.
+    /// The ranges on disk.
     pub(super) done: RangeSet,
     /// The journal, open at its end.
     journal: Option<Journal>,
 }
 
+impl ResumedDownload {
+    /// Whether the earlier run fetched everything and was killed before the last steps.
+    pub(super) fn is_whole(&self) -> bool {
+        self.done.covers(&(0..self.header.length))
+    }
+}
+
 impl PartialDownload {
     /// Whether an earlier run left something under these names.
-    pub(super) fn exists(target: &DownloadPaths) -> bool {
-        is_regular_file(&target.journal()) && is_regular_file(&target.partial())
+    pub(super) fn exists(paths: &DownloadPaths) -> bool {
+        is_regular_file(&paths.journal()) && is_regular_file(&paths.partial())
     }
 
-    /// Whether the same job, run again, would find bytes under these names to go on with.
-    pub(super) fn is_resumable(target: &DownloadPaths, url: &Url) -> bool {
-        Self::exists(target)
-            && matches!(load_journal(&target.journal(), url), Ok(Some(kept)) if !kept.saved_ranges.is_empty())
+    /// Whether the same job, run again, would find bytes under these names to resume.
+    pub(super) fn is_resumable(paths: &DownloadPaths, url: &Url) -> bool {
+        Self::exists(paths)
+            && matches!(load_journal(&paths.journal(), url), Ok(Some(saved)) if !saved.saved_ranges.is_empty())
     }
 
-    /// Whether it is certain that nothing under these names is of use: not when the journal cannot be read just now, for want of
-    /// a descriptor or because a disk or a server is ill.
+    /// Whether it is certain that nothing under these names is of use. It is not when the journal cannot be read just now, for want of
+    /// a descriptor or because a disk or a file server fails.
     fn is_useless(&self) -> bool {
         match load_journal(&self.paths.journal(), &self.url) {
-            Ok(kept) => kept.is_none_or(|kept| kept.saved_ranges.is_empty()),
+            Ok(saved) => saved.is_none_or(|saved| saved.saved_ranges.is_empty()),
             Err(UnusableJournal::Unreadable(_)) => false,
             Err(_) => true,
         }
     }
 
-    /// Takes hold of the names. What an earlier run left there is not used before [`PartialDownload::verify`] has looked at it.
+    /// Opens and locks the partial file. Bytes of an earlier run are not used before [`PartialDownload::verify`] has read them.
     ///
     /// # Errors
-    /// [`GetError::Locked`] when another process holds them; [`GetError::PathOccupied`] when something lies there that no haul
-    /// left; [`GetError::Local`].
+    /// [`GetError::Locked`] when another process holds it; [`GetError::PathOccupied`] when something is there that haul did not leave;
+    /// [`GetError::LocalIo`].
     pub(super) fn open(
-        target: DownloadPaths,
+        paths: DownloadPaths,
         url: &Url,
         options: &GetOptions,
     ) -> Result<Self, GetError> {
-        blocking(|| check_paths(&target))?;
-        let part = target.partial();
-        let file = blocking(|| PartialFile::open(&part)).map_err(|e| match e.kind() {
+        blocking(|| check_paths(&paths))?;
+        let path = paths.partial();
+        let file = blocking(|| PartialFile::open(&path)).map_err(|e| match e.kind() {
             io::ErrorKind::WouldBlock => GetError::Locked {
-                path: target.path().to_owned(),
+                path: paths.path().to_owned(),
             },
-            _ => GetError::local("create", part.clone(), e),
+            _ => GetError::local("create", path.clone(), e),
         })?;
-        // Under the lock: whoever held it before us has either removed both files or left both.
-        if file.had_content() && !is_regular_file(&target.journal()) {
+        // Under the lock: the process that held it before has either removed both files or left both.
+        if file.had_content() && !is_regular_file(&paths.journal()) {
             return Err(GetError::PathOccupied {
-                path: part,
+                path,
                 reason: "it holds bytes, and no journal beside it says that they are haul's",
             });
         }
         let file = Arc::new(file);
         let mut partial = Self {
-            paths: target,
+            paths,
             storage: options
                 .storage_layer
                 .wrap_file(Arc::<PartialFile>::clone(&file)),
@@ -120,15 +126,15 @@ impl PartialDownload {
             published: false,
         };
         if options.existing_file != ExistingFilePolicy::Keep {
-            partial.replaced_permissions =
-                blocking(|| FilePermissions::of_file(partial.paths.path()));
+            let replaced = || FilePermissions::of_file(partial.paths.path());
+            partial.replaced_permissions = blocking(replaced);
         }
         if partial.replaced_permissions.is_some() {
             blocking(|| FilePermissions::restrict_to_owner(partial.file.file()));
         }
         if options.resume && partial.file.had_content() {
             match blocking(|| load_journal(&partial.paths.journal(), url)) {
-                Ok(claimed) => partial.unverified = claimed,
+                Ok(saved) => partial.unverified = saved,
                 // Only what was read and found bad is thrown away.
                 Err(UnusableJournal::Unreadable(error)) => {
                     return Err(partial.read_back_error(error));
@@ -142,22 +148,22 @@ impl PartialDownload {
         Ok(partial)
     }
 
-    /// Bytes that an earlier run left and the length of their file, as long as nobody has looked at them.
+    /// Bytes that an earlier run left and the length of their file, as long as they are not verified.
     pub(super) fn unverified_bytes(&self) -> Option<(u64, u64)> {
-        let claimed = self.unverified.as_ref()?;
-        Some((claimed.ranges().total_bytes(), claimed.header.length))
+        let saved = self.unverified.as_ref()?;
+        Some((saved.ranges().total_bytes(), saved.header.length))
     }
 
-    /// Reads back what an earlier run left, which may take minutes, and keeps it if it can be trusted.
+    /// Reads the bytes of an earlier run back, which may take minutes, and keeps them if they can be trusted.
     ///
     /// # Errors
-    /// [`GetError::Interrupted`] soon after `stop`, with everything left as it was; [`GetError::Local`].
+    /// [`GetError::Interrupted`] soon after `stop`, with everything left as it was; [`GetError::LocalIo`].
     pub(super) async fn verify(&mut self, stop: &CancellationToken) -> Result<(), GetError> {
-        let Some(claimed) = self.unverified.take() else {
+        let Some(saved) = self.unverified.take() else {
             return Ok(());
         };
-        let mut check = SavedRangesCheck::new(&*self.storage, &claimed);
-        let looked = loop {
+        let mut check = SavedRangesCheck::new(&*self.storage, &saved);
+        let checked = loop {
             if stop.is_cancelled() {
                 return Err(GetError::INTERRUPTED);
             }
@@ -167,14 +173,14 @@ impl PartialDownload {
                 Err(unusable) => break Err(unusable),
             }
         };
-        let fits = || match blocking(|| self.storage.length())? <= claimed.header.length {
+        let length_fits = || match blocking(|| self.storage.length())? <= saved.header.length {
             true => Ok(()),
             // Whoever made it longer may have done more.
             false => Err(UnusableJournal::Bytes),
         };
-        match looked
-            .and_then(|()| fits())
-            .and_then(|()| self.reopen_journal(claimed))
+        match checked
+            .and_then(|()| length_fits())
+            .and_then(|()| self.reopen_journal(saved))
         {
             Ok(resumed) => self.resumed = Some(resumed),
             Err(UnusableJournal::Unreadable(error)) => return Err(self.read_back_error(error)),
@@ -190,24 +196,24 @@ impl PartialDownload {
         GetError::local("read back", self.paths.partial(), error)
     }
 
-    /// Goes on with the journal of what was found right.
-    fn reopen_journal(&self, kept: ResumableDownload) -> Result<ResumedDownload, UnusableJournal> {
+    /// Opens the journal of verified bytes, to append to it.
+    fn reopen_journal(&self, saved: ResumableDownload) -> Result<ResumedDownload, UnusableJournal> {
         let path = self.paths.journal();
-        let journal = blocking(|| Journal::reopen(&path, kept.journal_length))?;
-        let done = kept.ranges();
+        let journal = blocking(|| Journal::reopen(&path, saved.journal_length))?;
+        let done = saved.ranges();
         Ok(ResumedDownload {
-            header: kept.header,
+            header: saved.header,
             done,
             journal: Some(journal),
         })
     }
 
-    /// The journal to write to: that of the earlier run if its bytes are kept, which is told if more holds of them now, else a
-    /// new one. To be called before the first
-    /// byte is written; with no `header` the file is only marked as ours, and nothing of it will be resumed.
+    /// The journal to write to: that of the earlier run if its bytes are kept, with its header written anew if more holds of them now;
+    /// else a new one. To be called before the first byte is written. Without a `header` the file is only marked as haul's, and nothing
+    /// of it will be resumed.
     ///
     /// # Errors
-    /// [`GetError::Local`].
+    /// [`GetError::LocalIo`].
     pub(super) fn open_journal(
         &mut self,
         header: Option<&JournalHeader>,
@@ -215,39 +221,39 @@ impl PartialDownload {
         let path = self.paths.journal();
         if let Some(resumed) = &mut self.resumed {
             let mut journal = resumed.journal.take();
-            let restated = header.filter(|header| **header != resumed.header);
-            if let Some((journal, header)) = journal.as_mut().zip(restated) {
+            let changed = header.filter(|header| **header != resumed.header);
+            if let Some((journal, header)) = journal.as_mut().zip(changed) {
                 blocking(|| journal.rewrite_header(header))
                     .map_err(|source| GetError::local("write", path, source))?;
                 resumed.header = header.clone();
             }
             return Ok(journal);
         }
-        let begun = blocking(|| match header {
+        let journal = blocking(|| match header {
             Some(header) => Journal::create(&path, header).map(Some),
             None => Journal::mark_unresumable(&path).map(|()| None),
         });
-        begun.map_err(|source| GetError::local("create", path, source))
+        journal.map_err(|source| GetError::local("create", path, source))
     }
 
-    /// Forgets everything that came: an empty file and no journal, in this order, so that a kill between the two leaves
-    /// no bytes without a journal.
+    /// Discards everything: an empty file and no journal, in this order, so that a kill between the two leaves no bytes without a
+    /// journal.
     ///
     /// # Errors
-    /// [`GetError::Local`].
+    /// [`GetError::LocalIo`].
     pub(super) fn clear(&mut self) -> Result<(), GetError> {
         self.resumed = None;
         self.unverified = None;
-        let (part, journal) = (self.paths.partial(), self.paths.journal());
-        blocking(|| self.storage.set_len(0)).map_err(|e| GetError::local("empty", part, e))?;
+        let (partial, journal) = (self.paths.partial(), self.paths.journal());
+        blocking(|| self.storage.set_len(0)).map_err(|e| GetError::local("empty", partial, e))?;
         blocking(|| remove_if_exists(&journal)).map_err(|e| GetError::local("remove", journal, e))
     }
 
-    /// That the temporary name still leads to this file; else a rename would publish somebody else's bytes.
+    /// Checks that the temporary name still leads to this file; else a rename would publish somebody else's bytes.
     ///
     /// # Errors
-    /// When it does not; what the system says.
-    pub(super) fn is_in_place(&self) -> io::Result<()> {
+    /// When it does not; the system's error.
+    pub(super) fn check_in_place(&self) -> io::Result<()> {
         if self.file.is_in_place()? {
             return Ok(());
         }
@@ -255,7 +261,7 @@ impl PartialDownload {
         Err(io::Error::other(gone))
     }
 
-    /// The file has another name now: its journal speaks of nothing any more.
+    /// The file has another name now, so its journal is of no use.
     pub(super) fn mark_published(&mut self) {
         self.published = true;
         // Left over, it would be discarded by the next run.
@@ -270,28 +276,28 @@ impl PartialDownload {
 
 impl Drop for PartialDownload {
     fn drop(&mut self) {
-        let ours = self.is_in_place().is_ok();
-        if self.published || !ours || !self.is_useless() {
+        let is_ours = self.check_in_place().is_ok();
+        if self.published || !is_ours || !self.is_useless() {
             return;
         }
-        // The bytes first, as in `clear`. The lock is still held; what cannot be removed harms nobody.
+        // The bytes first, as in `clear`. The lock is still held; a file that cannot be removed does no harm.
         let _ = remove_if_exists(&self.paths.partial());
         let _ = remove_if_exists(&self.paths.journal());
     }
 }
 
-/// That nothing but files of ours lies under the temporary names; nothing is opened for that but what may be a journal.
-fn check_paths(target: &DownloadPaths) -> Result<(), GetError> {
-    let (part, journal) = (target.partial(), target.journal());
-    for path in [&part, &journal] {
-        let what = match path.symlink_metadata() {
+/// Checks that only files of haul's are under the temporary names. Nothing is opened for that but a file that may be a journal.
+fn check_paths(paths: &DownloadPaths) -> Result<(), GetError> {
+    let (partial, journal) = (paths.partial(), paths.journal());
+    for path in [&partial, &journal] {
+        let reason = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => "it is a directory",
             Ok(found) if found.is_symlink() => "it is a symbolic link",
             Ok(found) if !found.is_file() => "it is not a regular file",
             _ => continue,
         };
         let path = path.clone();
-        return Err(GetError::PathOccupied { path, reason: what });
+        return Err(GetError::PathOccupied { path, reason });
     }
     match is_journal(&journal) {
         Ok(true) => Ok(()),
@@ -304,12 +310,11 @@ fn check_paths(target: &DownloadPaths) -> Result<(), GetError> {
     }
 }
 
-/// Whether a regular file lies there, not a link to one.
+/// Whether a path is a regular file, and not a link to one.
 fn is_regular_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
-/// Removes a file if it is there.
 fn remove_if_exists(path: &Path) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),

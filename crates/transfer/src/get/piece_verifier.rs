@@ -118,7 +118,7 @@ impl PieceVerifier {
     }
 
     /// How far the file is known to be right from its first byte on.
-    pub(super) fn front(&self) -> u64 {
+    pub(super) fn verified_prefix(&self) -> u64 {
         self.checks.verified_prefix()
     }
 

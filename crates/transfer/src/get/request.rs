@@ -1,72 +1,67 @@
-//! One request for a job's bytes, and the verdict on the head of its answer.
-//!
-//! Every road asks here, so that what was asked and what the answer is judged by are the same.
+//! Requests for a job's bytes: every strategy sends them here, so that each response is checked against what was sent.
 
-use std::ops::Range;
 use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
-use haul_plan::{RequestedContent, ResourceVersion, ResponseVerdict, classify_response};
-use http::HeaderMap;
-use http::header::IF_RANGE;
-use url::Url;
+use haul_plan::{RequestedContent, ResourceVersion, ResponseContent, classify_response};
+use http::StatusCode;
+use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 
-use super::attempt_failure::AttemptFailure;
+use super::attempt_error::AttemptError;
+use crate::disk::StoredValidators;
 
-/// What is asked for, of whom.
-#[derive(Debug)]
-pub(super) struct RangeRequest<'a> {
-    /// Makes the request.
-    pub(super) client: &'a Client,
-    /// Where it goes.
-    pub(super) url: &'a Url,
-    /// The URL that the user gave, which credentials are for.
-    pub(super) given: &'a Url,
-    /// Bytes; `None` asks for everything without a Range.
-    pub(super) range: Option<Range<u64>>,
-    /// The version that bytes at hand are of.
-    pub(super) pinned: Option<&'a ResourceVersion>,
-    /// Whether If-Range may be sent with a range.
-    pub(super) if_range: bool,
-    /// Whether it may share a connection with others (HTTP/2).
-    pub(super) shared: bool,
-    /// The user's header fields for this job.
-    pub(super) own: &'a HeaderMap,
-    /// Conditions under which an answer is wanted at all.
-    pub(super) conditions: HeaderMap,
+/// Sends a request and classifies the head of its response. `expected_version`: the version that the bytes on disk are of.
+///
+/// Cancel safe: dropped, it closes the connection.
+pub(super) async fn send(
+    client: &Client,
+    mut request: FetchRequest<'_>,
+    expected_version: Option<&ResourceVersion>,
+    may_send_if_range: bool,
+) -> Result<(FetchResponse, ResponseContent), Box<AttemptError>> {
+    let conditional = !request.conditions.is_empty();
+    if let Some(version) = expected_version
+        && may_send_if_range
+        && request.range.is_some()
+        && let Some(value) = version.if_range()
+    {
+        request.conditions.insert(IF_RANGE, value);
+    }
+    let requested = RequestedContent {
+        range: request.range.clone(),
+        expected_version,
+        if_range_sent: request.conditions.contains_key(IF_RANGE),
+        conditional,
+    };
+    let url = request.url;
+    let response = client.fetch(request).await.map_err(|error| {
+        // The first request's range is the whole file as far as anybody knows: only others are worth naming.
+        let range = requested.range.clone();
+        let range = range.filter(|range| range.start > 0 || expected_version.is_some());
+        AttemptError::transport(error, false, url, range)
+    })?;
+    let now = SystemTime::now();
+    match classify_response(&requested, response.status, &response.headers, now) {
+        Ok(content) => Ok((response, content)),
+        Err(failure) => {
+            let error = AttemptError::response(failure, &response, url);
+            // A host may send a 403 to the connection and not to the file (row A18): on that connection it would send another.
+            if response.status != StatusCode::FORBIDDEN {
+                response.discard().await;
+            }
+            Err(error)
+        }
+    }
 }
 
-impl RangeRequest<'_> {
-    /// Sends the request and judges what comes. Cancel safe: dropped, it closes the connection.
-    pub(super) async fn send(self) -> Result<(FetchResponse, ResponseVerdict), AttemptFailure> {
-        let conditional = !self.conditions.is_empty();
-        let mut headers = self.conditions;
-        let pinned = self
-            .pinned
-            .filter(|_| self.if_range && self.range.is_some());
-        if let Some(value) = pinned.and_then(ResourceVersion::if_range) {
-            headers.insert(IF_RANGE, value);
-        }
-        let asked = RequestedContent {
-            range: self.range.clone(),
-            expected_version: self.pinned,
-            if_range_sent: headers.contains_key(IF_RANGE),
-            conditional,
-        };
-        let fetch = FetchRequest {
-            user_headers: Some(self.own).filter(|own| !own.is_empty()),
-            url: self.url,
-            user_url: self.given,
-            range: self.range,
-            conditions: headers,
-            may_multiplex: self.shared,
-        };
-        let answer = self.client.fetch(fetch).await;
-        let answer = answer.map_err(|error| AttemptFailure::Transport {
-            error: Box::new(error),
-            answered: false,
-        })?;
-        let verdict = classify_response(&asked, answer.status, &answer.headers, SystemTime::now());
-        Ok((answer, verdict))
+/// Header fields that ask for a file only if the origin has a newer one than these validators are of.
+pub(super) fn conditions(stored: &StoredValidators) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(etag) = stored.etag.as_deref().and_then(|etag| etag.parse().ok()) {
+        headers.insert(IF_NONE_MATCH, etag);
     }
+    if let Ok(date) = httpdate::fmt_http_date(stored.modified).parse() {
+        headers.insert(IF_MODIFIED_SINCE, date);
+    }
+    headers
 }

@@ -1,292 +1,477 @@
-//! The way of one job, from its URL to its file: which steps, in which order.
+//! One job from its URL to its file: attempts, until one ends with the file or with an error that nothing helps against.
 //!
-//! The first request decides the road: a part leads to [`segmented`](super::segmented), everything at once to
-//! [`sequential`](super::sequential). A road may end with the word that the resource changed or that ranges cannot be
-//! trusted; then the steps begin again, and the [`FailurePolicy`] sees to it that they do not do so for ever.
+//! An attempt sends the first request, whose response decides the strategy: a part leads to [`segmented`], the whole file to
+//! [`sequential`]. A strategy may end with a reason to begin again, an attempt with an error that another source can help against. The
+//! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
 
 use std::path::PathBuf;
 
-use haul_plan::{ExpectedDigest, FailurePolicy, PieceDigests, ResourceVersion, SourceSet};
+use haul_plan::{ResponseContent, SourceSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
-use super::EngineState;
-use super::destination::DownloadDestination;
-use super::first_request::{FirstRequest, FirstResponse, FirstResponseContent};
+use super::completion::{Completion, complete, complete_unmodified, set_aside};
+use super::context::{EngineState, JobContext};
+use super::destination::{DownloadDestination, ResolvedOutput};
+use super::download_sources::DownloadSources;
+use super::expectations::FileExpectations;
+use super::first_request::{
+    FirstOutcome, FirstRequest, FirstResponse, first_permit, first_range, permit_of_responder,
+};
 use super::host_limits::HostPermit;
-use super::partial_claim::PartialClaim;
+use super::mirror_discovery::discover;
+use super::partial_claim::{OTHER_VERSION, PartialClaim, claim, prepare};
 use super::partial_download::PartialDownload;
-use super::segmented::FirstConnection;
-use super::sequential::SequentialBody;
+use super::segmented::{self, SegmentedStart};
+use super::sequential::{self, SequentialStart};
 use super::single_response::LargeResponse;
+use super::source_recovery::fail_over;
+use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
+use super::stream_output;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::GetError;
-use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy, JobOutput};
+use crate::event::TransferEvent;
+use crate::options::{DownloadJob, DownloadOutcome, ExistingFilePolicy};
 
-/// A job under way.
-#[derive(Debug)]
-pub(super) struct DownloadRun<'a> {
-    /// What all jobs share.
-    pub(super) engine: &'a EngineState,
-    /// What is to be done.
-    pub(super) job: &'a DownloadJob,
-    /// Ends it early.
-    pub(super) stop: CancellationToken,
-    /// Its troubles so far.
-    pub(super) course: FailurePolicy,
-    /// Where the file can be had: the job's URL, then its mirrors, then what was found on the way.
-    pub(super) sources: Vec<Url>,
-    /// How many of them the caller named.
-    pub(super) named: usize,
-    /// What is known of them, under the same numbers.
-    pub(super) mirrors: SourceSet,
-    /// The one that is asked, where only one is.
-    pub(super) source: usize,
-    /// Where requests go: that one's URL, or where it was redirected to.
-    pub(super) url: Url,
-    /// Digests of pieces: the caller's, or those of a document that the origin led to.
-    pub(super) pieces: Option<PieceDigests>,
-    /// Digests of the whole from there.
-    pub(super) described: Vec<ExpectedDigest>,
-    /// Whether the origin's word on other places was taken.
-    pub(super) discovered: bool,
-    /// For messages, until the name is known the directory.
-    pub(super) path: PathBuf,
-    /// Whether ranges were given up.
-    pub(super) one_stream: bool,
-    /// Whether If-Range may be sent.
-    pub(super) if_range: bool,
-    /// Whether everything is to come again, from one source alone.
-    pub(super) alone: bool,
-    /// What was wrong with the whole that came last, if anything was.
-    pub(super) wrong: Option<GetError>,
-    /// A first answer that is there already, as long as no road has begun with it.
-    adopted: Option<LargeResponse>,
-    /// What the outcome will say.
-    pub(super) totals: DownloadTotals,
-    /// When the job began.
-    pub(super) started: Instant,
+/// What a download begins with.
+#[derive(Debug, Default)]
+pub(crate) struct DownloadStart<'a> {
+    /// The number of the source that the first request goes to.
+    pub(crate) source: usize,
+    /// Sources of which some were dropped before.
+    pub(crate) failed_sources: Option<&'a SourceSet>,
+    /// A first response that is there already.
+    pub(crate) response: Option<LargeResponse>,
 }
 
-/// Numbers for the outcome, added up over all roads taken.
-#[derive(Debug, Default)]
-pub(super) struct DownloadTotals {
-    /// Bytes over the wire.
-    pub(super) fetched: u64,
-    /// Bytes kept from an earlier run.
-    pub(super) resumed: u64,
-    /// Requests that brought bytes.
-    pub(super) segments: u64,
-    /// Connections settled on.
-    pub(super) connections: usize,
-    /// Retries of sources that were dropped.
-    pub(super) retries: u32,
+/// Downloads the file of one job with a partial file, or into a stream.
+///
+/// # Errors
+/// See [`GetError`].
+pub(crate) async fn download(
+    engine: &EngineState,
+    job: &DownloadJob,
+    start: DownloadStart<'_>,
+    stop: CancellationToken,
+) -> Result<DownloadOutcome, GetError> {
+    let context = JobContext {
+        engine,
+        job,
+        stop,
+        started: Instant::now(),
+    };
+    // On the heap: the states of all steps together are larger than a caller wants in its own future.
+    Box::pin(DownloadRun::new(&context, start).run()).await
+}
+
+/// A job's attempts.
+#[derive(Debug)]
+struct DownloadRun<'a> {
+    context: &'a JobContext<'a>,
+    expectations: FileExpectations<'a>,
+    sources: DownloadSources,
+    totals: DownloadTotals,
+    /// A first response that is there already, as long as no attempt has used it.
+    response: Option<LargeResponse>,
+    /// The final path, once it is known.
+    path: Option<PathBuf>,
+    /// Whether mirrors that the origin names were looked for.
+    has_discovered: bool,
+    /// What was wrong with the last whole file, if a digest was.
+    wrong_digest: Option<GetError>,
+}
+
+/// How an attempt ended, when not with an error.
+#[derive(Debug)]
+enum AttemptOutcome {
+    Done(DownloadOutcome),
+    /// The next attempt begins, with a partial file that is open already.
+    Again(Option<PartialDownload>),
 }
 
 impl<'a> DownloadRun<'a> {
-    pub(super) fn new(
-        engine: &'a EngineState,
-        job: &'a DownloadJob,
-        stop: CancellationToken,
-    ) -> Self {
-        let urls = std::iter::once(&job.url).chain(&job.mirrors).cloned();
-        let (sources, mirrors) = Self::sources_of(urls, &engine.options.retry);
+    fn new(context: &'a JobContext<'a>, start: DownloadStart<'_>) -> Self {
+        let retry = context.options().retry.clone();
+        let hosts = &context.engine.host_limits;
+        let mut sources = DownloadSources::new(context.job, retry, start.source, hosts);
+        if let Some(failed) = start.failed_sources {
+            sources.drop_failed(failed);
+        }
         Self {
-            engine,
-            job,
-            stop,
-            named: sources.len(),
+            context,
+            expectations: FileExpectations::new(context.job, context.options()),
             sources,
-            mirrors,
-            source: 0,
-            pieces: job.piece_digests.clone(),
-            described: Vec::new(),
-            discovered: false,
-            course: FailurePolicy::new(engine.options.retry.clone()),
-            url: job.url.clone(),
-            path: PathBuf::new(),
-            one_stream: false,
-            if_range: true,
-            alone: false,
-            wrong: None,
-            adopted: None,
             totals: DownloadTotals::default(),
-            started: Instant::now(),
+            response: start.response,
+            path: None,
+            has_discovered: false,
+            wrong_digest: None,
         }
     }
 
-    /// Begins with an answer that the quick road could not take.
-    pub(super) fn adopt(mut self, large: LargeResponse) -> Self {
-        self.adopted = Some(large);
-        self
-    }
-
-    /// Does the job.
-    pub(super) async fn run(mut self) -> Result<DownloadOutcome, GetError> {
-        let place =
-            DownloadDestination::resolve(&self.job.output, self.engine.options.existing_file)?;
-        self.path = place.display_path().to_owned();
-        if let DownloadDestination::Stream(sink) = place {
-            if let JobOutput::File(path) = &self.job.output {
-                self.path = path.clone();
+    async fn run(mut self) -> Result<DownloadOutcome, GetError> {
+        let existing = self.context.options().existing_file;
+        match ResolvedOutput::resolve(&self.context.job.output, existing)? {
+            ResolvedOutput::Stream(sink) => {
+                let (context, expectations) = (self.context, &self.expectations);
+                stream_output::download(context, expectations, &mut self.sources, sink).await
             }
-            return self.outward(sink).await;
+            ResolvedOutput::File(destination) => {
+                let done = self.run_attempts(&destination).await;
+                done.map_err(|error| {
+                    error.with_resumable(blocking(|| self.is_resumable(&destination)))
+                })
+            }
         }
-        let done = self.inward(&place).await;
-        done.map_err(|error| error.with_resumable(blocking(|| self.is_kept(&place))))
     }
 
-    /// Downloads into a file.
-    async fn inward(&mut self, place: &DownloadDestination) -> Result<DownloadOutcome, GetError> {
+    async fn run_attempts(
+        &mut self,
+        destination: &DownloadDestination,
+    ) -> Result<DownloadOutcome, GetError> {
         let mut partial = None;
         loop {
-            match self.attempt(place, &mut partial).await {
-                Ok(Some(outcome)) => return Ok(outcome),
-                Ok(None) => {}
-                Err(error) if self.is_of_document(&error) => self.disown().await,
-                Err(error) if std::mem::take(&mut self.alone) => self.turn_alone(error).await,
-                Err(error) => self.forsake(error).await?,
+            match self.attempt(destination, partial.take()).await {
+                Ok(AttemptOutcome::Done(outcome)) => return Ok(outcome),
+                Ok(AttemptOutcome::Again(open)) => partial = open,
+                Err(error) if self.disproves_document(&error) => self.forget_document().await,
+                Err(error) => self.fail_over(error).await?,
             }
         }
     }
 
-    /// Whether the same command would go on from where this one ended: asked of the disk, as that command will.
-    fn is_kept(&self, place: &DownloadDestination) -> bool {
-        let named =
-            self.path != place.display_path() || matches!(place, DownloadDestination::File(_));
-        let target = if named {
-            Some(DownloadPaths::new(self.path.clone()))
-        } else {
-            place.guessed_paths(&self.job.url)
+    /// Whether the same command would resume this download: asked of the disk, as that command will.
+    fn is_resumable(&self, destination: &DownloadDestination) -> bool {
+        let url = &self.context.job.url;
+        let paths = match &self.path {
+            Some(path) => DownloadPaths::new(path.clone()),
+            None => destination.guessed_paths(url),
         };
-        self.engine.options.resume
-            && target.is_some_and(|target| PartialDownload::is_resumable(&target, &self.job.url))
+        self.context.options().resume && PartialDownload::is_resumable(&paths, url)
     }
 
-    /// One pass over the steps; `None` when they must begin again.
     async fn attempt(
         &mut self,
-        place: &DownloadDestination,
-        held: &mut Option<PartialDownload>,
-    ) -> Result<Option<DownloadOutcome>, GetError> {
-        let have = self.prepare(place, held).await?;
-        // To replace a file, the version must be one that the origin has now; to add one it is enough that it had it.
-        let adds = self.engine.options.existing_file == ExistingFilePolicy::Keep;
-        if let Some(partial) = held.take_if(|partial| adds && self.is_finished(partial)) {
-            return self.finish_resumed(partial).await.map(Some);
+        destination: &DownloadDestination,
+        partial: Option<PartialDownload>,
+    ) -> Result<AttemptOutcome, GetError> {
+        let (mut partial, stored) = prepare(self.context, destination, partial).await?;
+        // To replace a file, the version must be one that the origin has now. To add one it is enough that the origin had it.
+        let adds = self.context.options().existing_file == ExistingFilePolicy::Keep;
+        if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {
+            return self.finish_resumed(whole).await;
         }
-        let (begun, permit) = self.first_answer(held.as_ref(), have).await?;
-        self.expected(&begun)?;
-        if begun.answer.redirected {
-            self.url = begun.answer.url.clone();
-        }
-        let Some(permit) = self.admitted(permit) else {
-            // The host that delivers has no room for us: its answer is let go, and asked for again when there is.
-            return Ok(None);
+        let (first, permit) = match self.first_response(&partial, stored).await? {
+            (FirstOutcome::Response(first), permit) => (first, permit),
+            (FirstOutcome::OtherVersion, _) => {
+                let text = format!("{OTHER_VERSION}: starting again");
+                self.context.warn(text).await;
+                partial.iter_mut().try_for_each(PartialDownload::clear)?;
+                return Ok(AttemptOutcome::Again(partial));
+            }
         };
-        if matches!(begun.brings, FirstResponseContent::NotModified) {
-            begun.answer.discard().await;
-            return self.not_modified(place).await.map(Some);
+        let location = &self.sources.current().location;
+        self.expectations.check_head(&first, location)?;
+        let hosts = &self.context.engine.host_limits;
+        self.sources.follow_redirect(&first.response, hosts);
+        let Some(permit) = permit_of_responder(&self.sources, permit) else {
+            // The host that delivers has no room for this job. Its response is dropped, and requested again when there is room.
+            return Ok(AttemptOutcome::Again(partial));
+        };
+        if first.content == ResponseContent::NotModified {
+            first.response.discard().await;
+            return self.finish_unmodified(destination).await;
         }
-        if let Err(error) = self.meant(&begun.brings) {
-            begun.answer.discard().await;
+        let location = &self.sources.current().location;
+        let length = first.content.file_length();
+        let checked = length.map(|length| self.expectations.check_size(location, length));
+        if let Some(Err(error)) = checked {
+            first.response.discard().await;
             return Err(error);
         }
-        self.discover(&begun).await;
-        let partial = self.land(place, held.take(), &begun).await?;
-        self.take_road(begun, partial, permit, held).await
-    }
-
-    /// An answer to begin with: the one that is there, or one that is asked for.
-    async fn first_answer(
-        &mut self,
-        held: Option<&PartialDownload>,
-        have: Option<StoredValidators>,
-    ) -> Result<(FirstResponse, HostPermit), GetError> {
-        let resumed = held.and_then(|partial| partial.resumed.as_ref());
-        // What an earlier run left is gone on with by another question than the one that was answered.
-        if let Some(LargeResponse {
-            first_response: begun,
-            permit,
-        }) = self.adopted.take().filter(|_| resumed.is_none())
-        {
-            return Ok((begun, permit));
+        if self.context.options().mirror_links && !self.has_discovered {
+            self.has_discovered = true;
+            let expectations = &mut self.expectations;
+            discover(self.context, &first, expectations, &mut self.sources).await;
         }
-        let permit = self.permit().await?;
-        let pinned = resumed.map(|resumed| resumed.header.version());
-        let range = self.first_range(held);
-        let question = FirstRequest {
-            range,
-            pinned: pinned.as_ref(),
-            from: resumed.map(|resumed| &resumed.header),
-            have,
-        };
-        Ok((self.begin(question).await?, permit))
-    }
-
-    async fn take_road(
-        &mut self,
-        begun: FirstResponse,
-        partial: PartialDownload,
-        permit: HostPermit,
-        held: &mut Option<PartialDownload>,
-    ) -> Result<Option<DownloadOutcome>, GetError> {
-        let FirstResponse { answer, brings } = begun;
-        let mut wanted = self.wanted(&answer.headers, &brings);
-        if let Some(resumed) = &partial.resumed {
-            wanted = wanted.with_saved(&resumed.header);
-        }
-        let mut landing = PartialClaim {
+        let claim = claim(
+            self.context,
+            destination,
             partial,
-            version: ResourceVersion::default(),
-            wanted,
+            &first,
+            &self.expectations,
+            self.sources.current(),
+        );
+        let claim = claim.await?;
+        self.path = Some(claim.partial.paths.path().to_owned());
+        match self.run_strategy(*first, claim, permit).await? {
+            StrategyOutcome::Complete(file) => self.complete(*file).await,
+            StrategyOutcome::Restart(restart) => self.restart(*restart).await,
+        }
+    }
+
+    /// The response to begin with: the one that is there, or that of a first request. With it a permit for its connection.
+    async fn first_response(
+        &mut self,
+        partial: &Option<PartialDownload>,
+        stored: Option<StoredValidators>,
+    ) -> Result<(FirstOutcome, HostPermit), GetError> {
+        let resumed = partial
+            .as_ref()
+            .and_then(|partial| partial.resumed.as_ref());
+        // Bytes of an earlier run are resumed by another request than the one that was answered.
+        if let Some(LargeResponse { first, permit }) =
+            self.response.take().filter(|_| resumed.is_none())
+        {
+            return Ok((FirstOutcome::Response(Box::new(first)), permit));
+        }
+        let permit = first_permit(self.context, &self.sources).await?;
+        let request = FirstRequest {
+            range: Some(first_range(self.context, &self.sources, resumed)),
+            resumed,
+            stored_validators: stored.as_ref(),
         };
-        match brings {
-            FirstResponseContent::OtherVersion | FirstResponseContent::NotModified => {
-                drop(answer);
-                *held = Some(landing.partial);
-                Ok(None)
+        let outcome = request.send(self.context, &mut self.sources).await?;
+        Ok((outcome, permit))
+    }
+
+    /// Chooses the strategy by what the first response brings.
+    async fn run_strategy(
+        &mut self,
+        first: FirstResponse,
+        claim: PartialClaim,
+        permit: HostPermit,
+    ) -> Result<StrategyOutcome, GetError> {
+        let FirstResponse { response, content } = first;
+        let (context, expectations) = (self.context, &self.expectations);
+        let (sources, totals) = (&mut self.sources, &mut self.totals);
+        let (length, coding) = match content {
+            ResponseContent::NotModified => unreachable!("it has no bytes for a strategy"),
+            ResponseContent::Empty { .. } => {
+                response.discard().await;
+                report_destination(context, &claim, Some(0)).await;
+                return Ok(StrategyOutcome::Complete(Box::new(DownloadedFile {
+                    claim,
+                    length: 0,
+                    follower: None,
+                    unsaved: None,
+                })));
             }
-            FirstResponseContent::Part {
-                range,
-                total,
-                version,
-            } => {
-                landing.version = version;
-                let first = FirstConnection {
-                    response: Some((answer, range)),
-                    source: self.source,
+            ResponseContent::Part { range, total, .. }
+                if expectations.may_join(&claim.version, &claim.digests) =>
+            {
+                report_destination(context, &claim, Some(total)).await;
+                let start = SegmentedStart {
+                    response,
+                    range,
+                    total,
                     permit,
                 };
-                if self.may_join(&landing.version, &landing.wanted) {
-                    self.name(Some(total), &landing).await;
-                    Box::pin(self.segmented(landing, total, first, held)).await
-                } else {
-                    self.unpinned(landing, total, first, held).await
-                }
+                let strategy =
+                    segmented::download(context, expectations, sources, totals, claim, start);
+                return Box::pin(strategy).await;
             }
-            FirstResponseContent::Whole {
-                length,
-                version,
-                encoding,
-            } => {
-                landing.version = version;
-                self.name(length, &landing).await;
-                let body = SequentialBody {
-                    answer,
-                    length,
-                    encoding,
-                    _permit: permit,
-                };
-                Box::pin(self.sequential(landing, body, held)).await
+            // Nothing tells the versions of several responses apart (row A7), so one response must bring the file. This one will do if
+            // it brings everything; else everything is requested at once.
+            ResponseContent::Part { range, total, .. } if range != (0..total) => {
+                response.discard().await;
+                let reason = RestartReason::NoValidator;
+                return Ok(StrategyOutcome::restart(claim.partial, reason));
             }
-            FirstResponseContent::Empty(version) => {
-                landing.version = version;
-                answer.discard().await;
-                self.name(Some(0), &landing).await;
-                self.complete(&mut landing, None, 0).await.map(Some)
+            ResponseContent::Part { total, .. } => (Some(total), None),
+            ResponseContent::Whole { length, coding, .. } => (length, coding),
+        };
+        report_destination(context, &claim, length).await;
+        let start = SequentialStart {
+            response,
+            length,
+            coding,
+            permit,
+        };
+        let strategy = sequential::download(context, expectations, sources, totals, claim, start);
+        Box::pin(strategy).await
+    }
+
+    /// A strategy's bytes are of no use: discards them, and says why.
+    async fn restart(&mut self, restart: Restart) -> Result<AttemptOutcome, GetError> {
+        let Restart { partial, reason } = restart;
+        match reason {
+            RestartReason::Changed => {
+                let text = "the resource changed at the origin: starting again on the new version";
+                self.context.warn(text).await;
+            }
+            RestartReason::UnusableRanges => {
+                self.sources.current_mut().may_send_range = false;
+                let text = "this origin's responses to range requests cannot be trusted: fetching over one connection";
+                self.context.warn(text).await;
+            }
+            RestartReason::NoValidator => {
+                self.sources.current_mut().may_send_range = false;
+                let text = "the origin sends neither ETag nor Last-Modified, so a change between two requests would not be noticed: \
+                            fetching over one connection; -x N uses several all the same";
+                self.context.warn(text).await;
+                return Ok(AttemptOutcome::Again(Some(partial)));
+            }
+            RestartReason::WrongDocument => self.forget_document().await,
+        }
+        self.again_from_first_byte(partial)
+    }
+
+    fn again_from_first_byte(
+        &mut self,
+        mut partial: PartialDownload,
+    ) -> Result<AttemptOutcome, GetError> {
+        let hosts = &self.context.engine.host_limits;
+        self.sources.current_mut().resolve_again(hosts);
+        self.totals.resumed = 0;
+        partial.clear()?;
+        Ok(AttemptOutcome::Again(Some(partial)))
+    }
+
+    /// Takes the last steps with a file whose every byte is written.
+    async fn complete(&mut self, file: DownloadedFile) -> Result<AttemptOutcome, GetError> {
+        match complete(self.context, &self.expectations, &self.sources, file).await? {
+            Completion::Published(published) => {
+                let bytes = published.length;
+                Ok(AttemptOutcome::Done(DownloadOutcome {
+                    path: Some(published.path),
+                    etag: published.etag,
+                    checksums: published.checksums,
+                    ..self.totals.outcome(self.context, &self.sources, bytes)
+                }))
+            }
+            Completion::WrongDigest { partial, error } => {
+                self.on_wrong_digest(*partial, error).await
             }
         }
     }
+
+    /// The whole file has a wrong digest. Another source may have the right file; else the bytes are set aside under a name that says so.
+    async fn on_wrong_digest(
+        &mut self,
+        mut partial: PartialDownload,
+        error: GetError,
+    ) -> Result<AttemptOutcome, GetError> {
+        if FileExpectations::is_from_document(&error) {
+            // The user did not ask for the document: there is nothing to show, and the bytes may be a mirror's.
+            self.forget_document().await;
+            return self.again_from_first_byte(partial);
+        }
+        let (source, resumed) = (self.sources.current_number(), self.totals.resumed > 0);
+        let recovery = &mut self.sources.recovery;
+        let next = recovery.on_wrong_digest(source, resumed, &error.reason());
+        if next.is_none() {
+            let error = set_aside(&mut partial, error);
+            let several = self.sources.recovery.sources().dropped().nth(1).is_some();
+            return Err(if several {
+                self.sources.all_failed(error)
+            } else {
+                error
+            });
+        }
+        let hosts = &self.context.engine.host_limits;
+        let _ = self.sources.advance(self.context.elapsed(), hosts);
+        let url = haul_net::redacted_url(&self.sources.current().url);
+        let text = format!("{error}: fetching all of it from {url} alone");
+        self.context.warn(text).await;
+        self.wrong_digest = Some(error);
+        self.again_from_first_byte(partial)
+    }
+
+    /// An attempt ended with an error: the next source has its turn, if the error is that of a source and there is another.
+    async fn fail_over(&mut self, error: GetError) -> Result<(), GetError> {
+        let failed = fail_over(self.context, &mut self.sources, error).await;
+        failed.map_err(|error| match error {
+            // That a digest was wrong says more than that others could not be reached.
+            GetError::AllSourcesFailed { dropped, last } => {
+                let is_digest = matches!(*last, GetError::Checksum { .. });
+                let wrong_digest = self.wrong_digest.take().filter(|_| !is_digest);
+                let last = wrong_digest.map_or(last, Box::new);
+                GetError::AllSourcesFailed { dropped, last }
+            }
+            error => error,
+        })
+    }
+
+    /// Whether an error says no more than that a source which the user named has another file than the document describes.
+    fn disproves_document(&self, error: &GetError) -> bool {
+        matches!(error, GetError::PieceDigest { .. })
+            && self.expectations.has_document_pieces()
+            && self.sources.current_number() < self.sources.listed()
+    }
+
+    /// The document that the origin leads to is about another version: its digests do not count any more, and the mirrors that were found
+    /// with it are dropped.
+    async fn forget_document(&mut self) {
+        self.expectations.forget_document();
+        let reason = "it was found with a document of another version";
+        self.sources.drop_found(reason);
+        let hosts = &self.context.engine.host_limits;
+        let _ = self.sources.advance(self.context.elapsed(), hosts);
+        let text = "the Metalink document that the origin leads to is not about the version it has: starting again without";
+        self.context.warn(text).await;
+    }
+
+    /// Whether nothing has to be requested any more. Pieces are verified by a strategy, which can fetch bad ones again.
+    fn is_finished(&self, partial: &PartialDownload) -> bool {
+        let Some(resumed) = &partial.resumed else {
+            return false;
+        };
+        let (saved, expectations) = (&resumed.header, &self.expectations);
+        let location = &self.sources.current().location;
+        expectations.piece_digests().is_none()
+            && expectations.check_size(location, saved.length).is_ok()
+            && expectations.saved_digests(saved).supports(saved.joined)
+            && resumed.is_whole()
+    }
+
+    /// Takes the last steps of a run that fetched everything and was killed before them. Nothing is requested from the origin: the version
+    /// on disk is whole, it replaces no other file, and the journal holds what the origin announced of it.
+    async fn finish_resumed(
+        &mut self,
+        mut partial: PartialDownload,
+    ) -> Result<AttemptOutcome, GetError> {
+        let Some(resumed) = partial.resumed.take() else {
+            return Ok(AttemptOutcome::Again(Some(partial)));
+        };
+        let length = resumed.header.length;
+        self.path = Some(partial.paths.path().to_owned());
+        self.totals.resumed = length;
+        let claim = PartialClaim {
+            partial,
+            version: resumed.header.version(),
+            digests: self.expectations.saved_digests(&resumed.header),
+        };
+        self.complete(DownloadedFile {
+            claim,
+            length,
+            follower: None,
+            unsaved: None,
+        })
+        .await
+    }
+
+    /// The end of `--update` when the origin has nothing newer.
+    async fn finish_unmodified(
+        &mut self,
+        destination: &DownloadDestination,
+    ) -> Result<AttemptOutcome, GetError> {
+        let paths = destination.guessed_paths(&self.context.job.url);
+        let path = paths.path().to_owned();
+        let outcome = complete_unmodified(self.context, &self.sources, &self.totals, path);
+        Ok(AttemptOutcome::Done(outcome.await?))
+    }
+}
+
+/// Reports the destination of a claimed file, and how many bytes it has.
+async fn report_destination(context: &JobContext<'_>, claim: &PartialClaim, length: Option<u64>) {
+    let resumed = claim.partial.resumed.as_ref();
+    context
+        .send(TransferEvent::DestinationKnown {
+            job: context.job.id,
+            path: Some(claim.partial.paths.path().to_owned()),
+            length,
+            resumed: resumed.map_or(0, |resumed| resumed.done.total_bytes()),
+        })
+        .await;
 }

@@ -1,322 +1,428 @@
-//! The sequential road: one connection, from the first byte to the last.
+//! The sequential strategy: one connection, from the first byte to the last.
 //!
-//! Taken when the origin knows no ranges, does not say the length, applied a coding unasked, or when the output can
-//! only be written in order. A broken body is continued with a range where that is possible, begun again where the
-//! output can be rewound, and an error where it cannot (row A10, A12).
+//! It is used when the origin knows no ranges, does not say the length, applied a coding unasked, or when the output can only be written
+//! in order. A broken body is continued with a range where that is possible, restarted where the output can be rewound, and an error
+//! where it cannot (row A10, A12). A [`StreamPlan`] decides which.
+
+use std::io;
+use std::path::PathBuf;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ContentCoding, RequestFailure, StreamEnd, StreamPlan, StreamStart, expected_digests,
+    ContentCoding, RequestFailure, ResourceVersion, StreamContinuation, StreamEnd, StreamPlan,
+    StreamStart, UnusableResponse, expected_digests,
 };
-use http::HeaderMap;
 
-use super::attempt_failure::AttemptFailure;
+use super::attempt_error::AttemptError;
+use super::context::{JobContext, PROGRESS_INTERVAL};
 use super::decode_pipe::{DecodePipe, PipeOutput};
-use super::first_request::FirstRequestRetry;
-use super::flow::{ReadStop, SequentialDownload};
+use super::download_sources::DownloadSources;
+use super::expectations::FileExpectations;
 use super::host_limits::HostPermit;
 use super::partial_claim::PartialClaim;
-use super::partial_download::PartialDownload;
-use super::request::RangeRequest;
-use super::run::DownloadRun;
-use super::segmented::FirstConnection;
-use super::strategy::follower;
-use crate::checksum::DigestSet;
+use super::request::send;
+use super::source_recovery::{Recovery, recover};
+use super::strategy::{
+    DownloadTotals, DownloadedFile, RestartReason, StrategyOutcome, start_follower,
+};
+use crate::checksum::{DigestFollower, DigestSet};
 use crate::error::GetError;
 use crate::event::TransferEvent;
-use crate::options::DownloadOutcome;
 
-/// A first answer that is read from front to back.
+/// A first response that is read from front to back.
 #[derive(Debug)]
-pub(super) struct SequentialBody {
-    /// The answer, its body not read yet.
-    pub(super) answer: FetchResponse,
-    /// Bytes in the resource, if that is said.
+pub(super) struct SequentialStart {
+    /// The response; its body is not read yet.
+    pub(super) response: FetchResponse,
+    /// Bytes in the body, where its head says so.
     pub(super) length: Option<u64>,
-    /// A coding that was applied unasked.
-    pub(super) encoding: Option<ContentCoding>,
-    /// Leave to hold the connection, kept until the end.
-    pub(super) _permit: HostPermit,
+    /// A coding that the request did not ask for.
+    pub(super) coding: Option<ContentCoding>,
+    /// The permit for the connection, kept until the end.
+    pub(super) permit: HostPermit,
 }
 
-/// How a sequential download ended, when not with an error.
-pub(super) enum SequentialOutcome {
-    /// All of it, this many bytes as written.
-    Whole(u64),
-    /// The resource changed.
-    StartOver,
+/// Downloads into a file.
+///
+/// # Errors
+/// The error that ends the strategy; where it is the source's, another source may do better.
+pub(super) async fn download(
+    context: &JobContext<'_>,
+    expectations: &FileExpectations<'_>,
+    sources: &mut DownloadSources,
+    totals: &mut DownloadTotals,
+    mut claim: PartialClaim,
+    start: SequentialStart,
+) -> Result<StrategyOutcome, GetError> {
+    warn_of_stream(context, start.length, start.coding.as_ref()).await;
+    let output = PipeOutput::File(claim.partial.storage());
+    let pipe = open_pipe(
+        context,
+        sources,
+        output,
+        start.coding.as_ref(),
+        DigestSet::new([]),
+    )?;
+    // Nothing of this strategy is ever resumed: a body that can be continued at all is continued within this run.
+    claim.partial.open_journal(None)?;
+    let mut download = SequentialDownload {
+        pipe,
+        version: claim.version.clone(),
+        stream: StreamPlan::new(StreamStart {
+            length: start.length,
+            coding: start.coding,
+            range_end: None,
+            announced_digests: expected_digests(&start.response.headers, true),
+            may_join: expectations.may_join(&claim.version, &claim.digests),
+        }),
+        follower: start_follower(&claim),
+        path: claim.partial.paths.path().to_owned(),
+    };
+    let end = download.run(context, sources, totals, start.response).await;
+    drop(start.permit);
+    let length = match end? {
+        SequentialEnd::Complete(length) => length,
+        SequentialEnd::Changed => {
+            let reason = RestartReason::Changed;
+            return Ok(StrategyOutcome::restart(claim.partial, reason));
+        }
+    };
+    verify_pieces(context, expectations, sources, &claim, length).await?;
+    Ok(StrategyOutcome::Complete(Box::new(DownloadedFile {
+        claim,
+        length,
+        follower: download.follower,
+        unsaved: None,
+    })))
 }
 
-impl DownloadRun<'_> {
-    /// The sequential road into a file. `None` when the steps must begin again, with the partial file in `held`.
-    pub(super) async fn sequential(
-        &mut self,
-        mut landing: PartialClaim,
-        body: SequentialBody,
-        held: &mut Option<PartialDownload>,
-    ) -> Result<Option<DownloadOutcome>, GetError> {
-        self.tell_of_stream(body.length, body.encoding.as_ref())
-            .await;
-        let decode = body
-            .encoding
-            .clone()
-            .filter(|_| self.engine.options.decode_content);
-        let pipe = DecodePipe::new(
-            PipeOutput::File(landing.partial.storage()),
-            decode.as_ref(),
-            DigestSet::new([]),
-        );
-        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
-        // Nothing of this road is ever resumed: where it can be continued at all, it is so within this run.
-        landing.partial.open_journal(None)?;
-        let follower = follower(&landing);
-        let joins = self.may_join(&landing.version, &landing.wanted);
-        let flow = SequentialDownload {
-            pipe,
-            version: landing.version.clone(),
-            stream: StreamPlan::new(StreamStart {
-                length: body.length,
-                coding: body.encoding,
-                range_end: None,
-                announced_digests: expected_digests(&body.answer.headers, true),
-                may_join: joins,
-            }),
-            follower,
+/// A pipe that decodes the body's coding if the user asked for that.
+///
+/// # Errors
+/// [`GetError::Decode`] for an unknown coding.
+pub(super) fn open_pipe(
+    context: &JobContext<'_>,
+    sources: &DownloadSources,
+    output: PipeOutput,
+    coding: Option<&ContentCoding>,
+    digests: DigestSet,
+) -> Result<DecodePipe, GetError> {
+    let coding = coding.filter(|_| context.options().decode_content);
+    let pipe = DecodePipe::new(output, coding, digests);
+    pipe.map_err(|source| decode_error(sources, source))
+}
+
+fn decode_error(sources: &DownloadSources, source: io::Error) -> GetError {
+    GetError::Decode {
+        url: Box::new(haul_net::without_credentials(&sources.current().location)),
+        source,
+    }
+}
+
+/// Warns of a coding that is stored as it is, and of a length that nobody knows.
+pub(super) async fn warn_of_stream(
+    context: &JobContext<'_>,
+    length: Option<u64>,
+    coding: Option<&ContentCoding>,
+) {
+    if let Some(coding) = coding.filter(|_| !context.options().decode_content) {
+        let advice = match coding {
+            ContentCoding::Other(_) => "",
+            _ => ", --decode decodes it",
         };
-        let (ended, flow) = self.flow(flow, body.answer).await;
-        match ended? {
-            SequentialOutcome::Whole(bytes) => {
-                self.verify_whole(&landing, bytes).await?;
-                let done = self.complete(&mut landing, flow.follower, bytes).await;
-                done.map(Some)
+        let text = format!("the origin sent the file as {coding}: it is stored like that{advice}");
+        context.warn(text).await;
+    }
+    if length.is_none() {
+        let text = "the origin does not say how long the file is: it cannot be resumed";
+        context.warn(text).await;
+    }
+}
+
+/// Verifies the pieces of a file that was read from front to back: no piece of it can be fetched again but the whole file.
+async fn verify_pieces(
+    context: &JobContext<'_>,
+    expectations: &FileExpectations<'_>,
+    sources: &DownloadSources,
+    claim: &PartialClaim,
+    length: u64,
+) -> Result<(), GetError> {
+    let url = &sources.current().location;
+    expectations.check_size(url, length)?;
+    let Some(mut verifier) = expectations.verifier(claim.partial.storage(), length) else {
+        return Ok(());
+    };
+    let (job, bytes) = (context.job.id, length);
+    context.send(TransferEvent::Verifying { job, bytes }).await;
+    let done = std::iter::once(0..length).collect();
+    while !verifier.is_complete() {
+        verifier.start_round(&done);
+        let checked = match context.unless_stopped(verifier.next_results()).await {
+            Ok(checked) => checked,
+            Err(interrupted) => {
+                verifier.close().await;
+                return Err(interrupted);
             }
-            SequentialOutcome::StartOver => self
-                .begin_again(landing.partial, false, held)
-                .await
-                .map(|()| None),
+        };
+        let path = || claim.partial.paths.partial();
+        let checked = checked.map_err(|source| GetError::local("read", path(), source))?;
+        if let Some(bad) = checked.into_iter().find(|piece| piece.bad_count > 0) {
+            verifier.close().await;
+            return Err(GetError::PieceDigest {
+                url: Box::new(haul_net::without_credentials(url)),
+                range: bad.range,
+                algorithm: verifier.algorithm(),
+            });
         }
     }
+    Ok(())
+}
 
-    /// The road of a resource whose versions nothing tells apart (row A7): one answer, which is of one version. The first one
-    /// will do if it brings everything; else it is let go, and everything is asked for at once.
-    pub(super) async fn unpinned(
-        &mut self,
-        landing: PartialClaim,
-        total: u64,
-        FirstConnection {
-            response: answer,
-            permit,
-            ..
-        }: FirstConnection,
-        held: &mut Option<PartialDownload>,
-    ) -> Result<Option<DownloadOutcome>, GetError> {
-        match answer {
-            Some((answer, range)) if range == (0..total) => {
-                self.name(Some(total), &landing).await;
-                let body = SequentialBody {
-                    answer,
-                    length: Some(total),
-                    encoding: None,
-                    _permit: permit,
-                };
-                return Box::pin(self.sequential(landing, body, held)).await;
-            }
-            Some((answer, _)) => answer.discard().await,
-            None => {}
-        }
-        let text = "the origin gives neither ETag nor Last-Modified, so that a change would not be noticed between two requests: \
-                    fetching over one connection; -x N takes several all the same";
-        self.warn(text.into()).await;
-        self.one_stream = true;
-        *held = Some(landing.partial);
-        Ok(None)
-    }
+/// How a body that is read from front to back ended, when not with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SequentialEnd {
+    /// The file is complete, with so many bytes as written.
+    Complete(u64),
+    /// The resource changed.
+    Changed,
+}
 
-    /// Reads answers until the resource is whole.
-    pub(super) async fn flow(
+/// A file that is read from front to back, into a file or a stream.
+#[derive(Debug)]
+pub(super) struct SequentialDownload {
+    pub(super) pipe: DecodePipe,
+    /// The version that every response must be of.
+    pub(super) version: ResourceVersion,
+    /// Decides what may follow what.
+    pub(super) stream: StreamPlan,
+    /// Computes digests behind the download.
+    pub(super) follower: Option<DigestFollower>,
+    /// The output, for messages.
+    pub(super) path: PathBuf,
+}
+
+/// Why reading a response stopped before its end.
+enum ReadError {
+    /// The recovery policy decides what follows.
+    Attempt(Box<AttemptError>),
+    /// There is nothing to decide.
+    Final(GetError),
+}
+
+impl SequentialDownload {
+    /// Reads responses until the file is complete.
+    ///
+    /// # Errors
+    /// [`GetError::BrokenStream`] when the output would have to go back and cannot; else the error that ends the strategy.
+    pub(super) async fn run(
         &mut self,
-        mut flow: SequentialDownload,
+        context: &JobContext<'_>,
+        sources: &mut DownloadSources,
+        totals: &mut DownloadTotals,
         first: FetchResponse,
-    ) -> (Result<SequentialOutcome, GetError>, SequentialDownload) {
-        self.totals.connections = 1;
-        let mut answer = Some(first);
+    ) -> Result<SequentialEnd, GetError> {
+        totals.connections = 1;
+        let mut response = Some(first);
         loop {
-            let begun = flow.pipe.received();
-            let failure = match self.pour(&mut flow, answer.take()).await {
-                Ok(StreamEnd::Complete) => {
-                    let closed = flow
-                        .close()
-                        .map(SequentialOutcome::Whole)
-                        .map_err(|e| self.local(e));
-                    return (closed, flow);
-                }
+            let started_at = self.pipe.received();
+            let read = self.read_response(context, sources, totals, response.take());
+            let error = match read.await {
+                Ok(StreamEnd::Complete) => return self.finish(sources),
                 Ok(_) => {
-                    self.course.on_progress(flow.pipe.received() - begun);
+                    self.count_progress(sources, started_at);
                     continue;
                 }
-                Err(ReadStop::Error(error)) => return (Err(error), flow),
-                Err(ReadStop::Failure(failure)) => failure,
+                Err(ReadError::Final(error)) => return Err(error),
+                Err(ReadError::Attempt(error)) => error,
             };
-            // Without If-Range the same range may still be had (row A4).
-            if matches!(failure, AttemptFailure::Unusable { trouble, .. } if trouble != RequestFailure::IfRangeMisread)
-            {
-                flow.stream.give_up_ranges();
+            if shows_that_ranges_fail(&error) {
+                self.stream.give_up_ranges();
             }
-            if !flow.ready() {
-                let url = Box::new(haul_net::without_credentials(&self.url));
-                let at = flow.pipe.written();
-                return (Err(GetError::BrokenStream { url, at }), flow);
+            if !self.prepare_continuation() {
+                return Err(GetError::BrokenStream {
+                    url: Box::new(haul_net::without_credentials(&sources.current().location)),
+                    at: self.pipe.written(),
+                });
             }
-            // Only what is kept is progress: a body begun again and again must use up the budget.
-            self.course
-                .on_progress(flow.pipe.received().saturating_sub(begun));
-            match self.heal(failure, None).await {
-                Ok(FirstRequestRetry::Again) => {}
-                Ok(FirstRequestRetry::StartOver) => {
-                    return (Ok(SequentialOutcome::StartOver), flow);
-                }
-                Err(error) => return (Err(error), flow),
+            self.count_progress(sources, started_at);
+            match recover(context, sources, *error, true).await? {
+                Recovery::SendAgain => {}
+                Recovery::StartOver => return Ok(SequentialEnd::Changed),
             }
         }
     }
 
-    /// Reads one answer, asking for it first if need be.
-    async fn pour(
+    fn finish(&mut self, sources: &DownloadSources) -> Result<SequentialEnd, GetError> {
+        self.pipe
+            .flush_all()
+            .map_err(|e| self.output_error(sources, e))?;
+        Ok(SequentialEnd::Complete(self.pipe.written()))
+    }
+
+    /// Only bytes that are kept are progress: a body that is restarted again and again must use up the budget.
+    fn count_progress(&self, sources: &mut DownloadSources, started_at: u64) {
+        let source = sources.current_number();
+        let bytes = self.pipe.received().saturating_sub(started_at);
+        sources.recovery.on_bytes(source, bytes);
+    }
+
+    /// Prepares the output for the next response after a break. False when it would have to go back and cannot.
+    fn prepare_continuation(&mut self) -> bool {
+        if self.stream.after_break(self.pipe.received()) == StreamContinuation::Continue {
+            return true;
+        }
+        let rewound = self.pipe.rewind();
+        if rewound {
+            self.follower = self.follower.take().map(DigestFollower::restart);
+        }
+        rewound
+    }
+
+    /// Reads one response, sending a request for it first if need be.
+    async fn read_response(
         &mut self,
-        flow: &mut SequentialDownload,
-        answer: Option<FetchResponse>,
-    ) -> Result<StreamEnd, ReadStop> {
-        let asked = async {
-            match answer {
-                Some(answer) => Ok(answer),
-                None => self.ask_on(flow).await,
-            }
+        context: &JobContext<'_>,
+        sources: &DownloadSources,
+        totals: &mut DownloadTotals,
+        response: Option<FetchResponse>,
+    ) -> Result<StreamEnd, ReadError> {
+        let mut response = match response {
+            Some(response) => response,
+            None => context
+                .unless_stopped(self.request_rest(context, sources))
+                .await
+                .map_err(ReadError::Final)?
+                .map_err(ReadError::Attempt)?,
         };
-        let mut answer = tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::INTERRUPTED)),
-            answer = asked => answer.map_err(ReadStop::Failure)?,
-        };
-        let started = self.started.elapsed();
-        let at = flow.pipe.received();
-        let drained = self.drain(flow, &mut answer).await;
-        let came = flow.pipe.received() - at;
-        if came > 0 {
-            self.totals.segments += 1;
-            let elapsed = self.started.elapsed().saturating_sub(started);
-            let range = at..at + came;
-            self.tell(TransferEvent::SegmentEnded {
-                job: self.job.id,
-                range,
-                elapsed,
-                worker: 0,
-            })
+        let started = context.elapsed();
+        let started_at = self.pipe.received();
+        let read = self
+            .read_body(context, sources, totals, &mut response)
             .await;
+        let range = started_at..self.pipe.received();
+        if !range.is_empty() {
+            totals.segments += 1;
+            context
+                .send(TransferEvent::SegmentEnded {
+                    job: context.job.id,
+                    range,
+                    elapsed: context.elapsed().saturating_sub(started),
+                    worker: 0,
+                })
+                .await;
         }
-        drained?;
-        answer.recycle();
-        flow.ended(at)
-    }
-
-    /// Moves a body into the pipe, telling the progress ten times a second.
-    async fn drain(
-        &mut self,
-        flow: &mut SequentialDownload,
-        answer: &mut FetchResponse,
-    ) -> Result<(), ReadStop> {
-        let mut look = tokio::time::interval(super::PROGRESS_INTERVAL);
-        loop {
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return Err(ReadStop::Error(GetError::INTERRUPTED)),
-                _ = look.tick() => self.show(flow),
-                piece = answer.chunk() => match piece {
-                    Ok(Some(piece)) => {
-                        self.totals.fetched += piece.len() as u64;
-                        let fits = flow.take(&piece).map_err(|e| ReadStop::Error(self.local(e)))?;
-                        if !fits {
-                            // What is more than was announced may be without end: it is not read, and its connection goes.
-                            return Ok(());
-                        }
-                    }
-                    Ok(None) => return Ok(()),
-                    Err(error) => {
-                        return Err(ReadStop::Failure(AttemptFailure::Transport { error: Box::new(error), answered: true }));
-                    }
-                },
+        read?;
+        let end = self.stream.after_end(started_at, self.pipe.received());
+        match (end, self.stream.length()) {
+            (StreamEnd::Truncated, Some(length)) => {
+                let received = self.pipe.received();
+                let truncated = UnusableResponse::TruncatedBody { received, length };
+                let failure = RequestFailure::Unusable(truncated);
+                let url = &sources.current().location;
+                let error = AttemptError::response(failure, &response, url);
+                response.recycle();
+                Err(ReadError::Attempt(error))
+            }
+            (end, _) => {
+                response.recycle();
+                Ok(end)
             }
         }
     }
 
-    fn show(&self, flow: &SequentialDownload) {
-        if let Some(follower) = &flow.follower {
-            follower.advance(flow.pipe.written());
+    /// Moves a body into the pipe, and reports the progress ten times a second.
+    async fn read_body(
+        &mut self,
+        context: &JobContext<'_>,
+        sources: &DownloadSources,
+        totals: &mut DownloadTotals,
+        response: &mut FetchResponse,
+    ) -> Result<(), ReadError> {
+        let mut tick = tokio::time::interval(PROGRESS_INTERVAL);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = context.stop.cancelled() => return Err(ReadError::Final(GetError::INTERRUPTED)),
+                _ = tick.tick() => {
+                    self.report_progress(context);
+                    continue;
+                }
+                chunk = response.chunk() => chunk,
+            };
+            let chunk = match chunk {
+                Ok(Some(chunk)) => chunk,
+                Ok(None) => return Ok(()),
+                Err(error) => {
+                    let url = &sources.current().location;
+                    let error = AttemptError::transport(error, true, url, None);
+                    return Err(ReadError::Attempt(error));
+                }
+            };
+            totals.fetched += chunk.len() as u64;
+            let acceptable = self
+                .stream
+                .acceptable_bytes(self.pipe.received(), chunk.len() as u64);
+            let keep = usize::try_from(acceptable).map_or(chunk.len(), |n| n.min(chunk.len()));
+            self.pipe
+                .push(chunk.slice(..keep))
+                .map_err(|e| ReadError::Final(self.output_error(sources, e)))?;
+            if keep < chunk.len() {
+                // A body that is longer than announced may be without end: it is not read on, and its connection goes.
+                return Ok(());
+            }
         }
-        let (job, done) = (self.job.id, flow.pipe.received());
+    }
+
+    fn report_progress(&self, context: &JobContext<'_>) {
+        if let Some(follower) = &self.follower {
+            follower.advance(self.pipe.written());
+        }
         // A renderer that is behind will see the next one.
-        let _ = self.engine.events.try_send(TransferEvent::Progress {
-            job,
-            done,
-            length: flow.stream.length(),
+        let _ = context.engine.events.try_send(TransferEvent::Progress {
+            job: context.job.id,
+            done: self.pipe.received(),
+            length: self.stream.length(),
             connections: 1,
         });
     }
 
-    /// Asks for what is missing, or for everything when the pipe was rewound.
-    async fn ask_on(&self, flow: &mut SequentialDownload) -> Result<FetchResponse, AttemptFailure> {
-        let taken = flow.pipe.received();
-        let ask = RangeRequest {
-            own: &self.job.headers,
-            client: &self.engine.client,
-            url: &self.url,
-            given: self.given(self.source),
-            range: flow.stream.next_range(taken),
-            pinned: Some(&flow.version),
-            if_range: self.if_range,
-            shared: false,
-            conditions: HeaderMap::new(),
+    /// Requests the missing bytes, or the whole file when the pipe was rewound.
+    async fn request_rest(
+        &mut self,
+        context: &JobContext<'_>,
+        sources: &DownloadSources,
+    ) -> Result<FetchResponse, Box<AttemptError>> {
+        let received = self.pipe.received();
+        let source = sources.current();
+        let range = self.stream.next_range(received);
+        let request = source.request(range, &context.job.headers);
+        let client = &context.engine.client;
+        let if_range = source.may_send_if_range;
+        let (response, content) = send(client, request, Some(&self.version), if_range).await?;
+        let announced = expected_digests(&response.headers, true);
+        let failure = match self.stream.accepts(&content, &announced, received) {
+            Some(true) => return Ok(response),
+            Some(false) => RequestFailure::Changed,
+            None => RequestFailure::Unusable(UnusableResponse::Unexpected),
         };
-        let (answer, verdict) = ask.send().await?;
-        let announced = expected_digests(&answer.headers, true);
-        let failure = match flow.stream.accepts(&verdict, &announced, taken) {
-            Some(true) => return Ok(answer),
-            Some(false) => AttemptFailure::Changed,
-            None => AttemptFailure::from_verdict(verdict, &answer),
-        };
-        answer.discard().await;
-        Err(failure)
+        let error = AttemptError::response(failure, &response, &source.location);
+        response.discard().await;
+        Err(error)
     }
 
-    pub(super) async fn tell_of_stream(
-        &self,
-        length: Option<u64>,
-        encoding: Option<&ContentCoding>,
-    ) {
-        if let Some(coding) = encoding.filter(|_| !self.engine.options.decode_content) {
-            let undone = match coding {
-                ContentCoding::Other(_) => "",
-                _ => ", --decode undoes it",
-            };
-            self.warn(format!("the origin sent it as {coding}: stored so{undone}"))
-                .await;
-        }
-        if length.is_none() {
-            self.warn("the origin does not say how long the file is: it cannot be resumed".into())
-                .await;
-        }
-    }
-
-    pub(super) fn cannot_decode(&self, source: std::io::Error) -> GetError {
-        GetError::Decode {
-            url: Box::new(haul_net::without_credentials(&self.url)),
-            source,
-        }
-    }
-
-    fn local(&self, source: std::io::Error) -> GetError {
-        if source.kind() == std::io::ErrorKind::InvalidData {
-            return self.cannot_decode(source);
+    /// The output took no more bytes, or the body is not what its coding says.
+    fn output_error(&self, sources: &DownloadSources, source: io::Error) -> GetError {
+        if source.kind() == io::ErrorKind::InvalidData {
+            return decode_error(sources, source);
         }
         GetError::local("write to", self.path.clone(), source)
     }
+}
+
+/// Whether a response was useless because of its range. Without If-Range the same range may still be had (row A4).
+fn shows_that_ranges_fail(error: &AttemptError) -> bool {
+    matches!(
+        error.failure,
+        Some(RequestFailure::RangeIgnored | RequestFailure::PastEnd | RequestFailure::Unusable(_))
+    )
 }

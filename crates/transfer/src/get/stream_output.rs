@@ -1,136 +1,163 @@
-//! The road to standard output, a FIFO or a device: in order, and with no way back.
+//! Downloads into standard output, a FIFO or a device: in order, and with no way back.
 //!
-//! The first request asks for an open range, so that it is known whether a broken body can be continued; what was handed on is
-//! never fetched again. Reading the body is [`sequential`](super::sequential)'s.
+//! The first request asks for an open range, which shows whether a broken body can be continued; bytes that were handed on are never
+//! fetched again. The body is read by [`sequential`](super::sequential).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use haul_plan::{ResourceVersion, StreamPlan, StreamStart, expected_digests};
+use haul_plan::{ResourceVersion, ResponseContent, StreamPlan, StreamStart, expected_digests};
 
-use super::attempt_failure::AttemptFailure;
-use super::decode_pipe::{DecodePipe, PipeOutput};
-use super::first_request::{FirstRequest, FirstResponse, FirstResponseContent};
-use super::flow::SequentialDownload;
+use super::context::JobContext;
+use super::decode_pipe::PipeOutput;
+use super::download_sources::DownloadSources;
+use super::expectations::FileExpectations;
+use super::first_request::{
+    FirstOutcome, FirstRequest, FirstResponse, first_permit, permit_of_responder,
+};
 use super::host_limits::HostPermit;
-use super::run::DownloadRun;
-use super::sequential::SequentialOutcome;
+use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_stream};
+use super::source_recovery::fail_over;
+use super::strategy::DownloadTotals;
 use crate::checksum::DigestSet;
 use crate::disk::StreamSink;
 use crate::error::GetError;
 use crate::event::TransferEvent;
-use crate::options::DownloadOutcome;
+use crate::options::{DownloadOutcome, JobOutput};
 
-impl DownloadRun<'_> {
-    /// The first answer, from the first source that gives a usable one of the file meant.
-    async fn begin_outward(&mut self) -> Result<(FirstResponse, HostPermit), GetError> {
-        loop {
-            let permit = self.permit().await?;
-            let question = FirstRequest {
-                range: Some(0..u64::MAX),
-                ..FirstRequest::default()
-            };
-            let begun = self.begin(question).await;
-            let begun = begun.and_then(|begun| self.meant(&begun.brings).map(|()| begun));
-            let begun = match begun {
-                Ok(begun) => begun,
-                Err(error) => {
-                    self.forsake(error).await?;
-                    continue;
-                }
-            };
-            if begun.answer.redirected {
-                self.url = begun.answer.url.clone();
-            }
-            if let Some(permit) = self.admitted(permit) {
-                return Ok((begun, permit));
-            }
-        }
-    }
-
-    /// Downloads into a stream.
-    pub(super) async fn outward(mut self, sink: StreamSink) -> Result<DownloadOutcome, GetError> {
-        let path = sink.path().map(Path::to_owned);
-        let (FirstResponse { answer, brings }, _permit) = self.begin_outward().await?;
-        let wanted = self.wanted(&answer.headers, &brings);
-        let (version, mut opening) = brought(brings);
-        let length = opening.length;
-        self.tell(TransferEvent::DestinationKnown {
-            job: self.job.id,
+/// Downloads into a stream.
+pub(super) async fn download(
+    context: &JobContext<'_>,
+    expectations: &FileExpectations<'_>,
+    sources: &mut DownloadSources,
+    sink: StreamSink,
+) -> Result<DownloadOutcome, GetError> {
+    let mut totals = DownloadTotals::default();
+    let path = sink.path().map(Path::to_owned);
+    let (first, _permit) = first_response(context, expectations, sources).await?;
+    let FirstResponse { response, content } = first;
+    let digests = expectations.digests(&response.headers, &content);
+    let (version, mut start) = stream_start(content);
+    let length = start.length;
+    context
+        .send(TransferEvent::DestinationKnown {
+            job: context.job.id,
             path: path.clone(),
             length,
             resumed: 0,
         })
         .await;
-        self.tell_of_stream(length, opening.coding.as_ref()).await;
-        let coding = opening.coding.as_ref();
-        let decode = coding.filter(|_| self.engine.options.decode_content);
-        let hashers = DigestSet::new(wanted.algorithms());
-        let pipe = DecodePipe::new(PipeOutput::Stream(sink), decode, hashers);
-        let pipe = pipe.map_err(|source| self.cannot_decode(source))?;
-        opening.may_join = self.may_join(&version, &wanted);
-        opening.announced_digests = expected_digests(&answer.headers, true);
-        let etag = version.etag.as_ref().map(ToString::to_string);
-        let flow = SequentialDownload {
-            pipe,
+    warn_of_stream(context, length, start.coding.as_ref()).await;
+    let hashers = DigestSet::new(digests.algorithms());
+    let output = PipeOutput::Stream(sink);
+    let pipe = open_pipe(context, sources, output, start.coding.as_ref(), hashers)?;
+    start.may_join = expectations.may_join(&version, &digests);
+    start.announced_digests = expected_digests(&response.headers, true);
+    let etag = version.etag.as_ref().map(ToString::to_string);
+    let mut download = SequentialDownload {
+        pipe,
+        version,
+        stream: StreamPlan::new(start),
+        follower: None,
+        path: shown_path(context, path.as_deref()),
+    };
+    let bytes = match length {
+        Some(0) => 0,
+        _ => match download.run(context, sources, &mut totals, response).await {
+            Ok(SequentialEnd::Complete(bytes)) => bytes,
+            Ok(SequentialEnd::Changed) => {
+                let url = haul_net::without_credentials(&sources.current().location);
+                return Err(GetError::ResourceChanged { url: Box::new(url) });
+            }
+            Err(error) => return Err(stream_error(error)),
+        },
+    };
+    let url = &sources.current().location;
+    expectations.check_listed_size(url, bytes)?;
+    let computed = download.pipe.into_digests();
+    digests.verify(url, &computed)?;
+    Ok(DownloadOutcome {
+        path,
+        etag,
+        checksums: digests.report(&computed),
+        ..totals.outcome(context, sources, bytes)
+    })
+}
+
+/// The version of a first response, and the head of its stream.
+fn stream_start(content: ResponseContent) -> (ResourceVersion, StreamStart) {
+    let start = |length, range_end, coding| StreamStart {
+        length,
+        range_end,
+        coding,
+        ..StreamStart::default()
+    };
+    match content {
+        ResponseContent::Part {
+            range,
+            total,
             version,
-            stream: StreamPlan::new(opening),
-            follower: None,
-        };
-        let (bytes, flow) = match length {
-            Some(0) => (0, flow),
-            _ => match self.flow(flow, answer).await {
-                (Ok(SequentialOutcome::Whole(bytes)), flow) => (bytes, flow),
-                (Ok(SequentialOutcome::StartOver), _) => {
-                    return Err(AttemptFailure::Changed.into_error(&self.url, None, &self.path));
-                }
-                (Err(error), _) => return Err(of_stream(error)),
-            },
-        };
-        if self.job.expected_size.is_some() {
-            self.is_size(bytes)?;
-        }
-        let found = flow.pipe.into_digests();
-        wanted.verify(&self.url, &found)?;
-        Ok(DownloadOutcome {
-            path,
-            etag,
-            checksums: wanted.report(&found),
-            ..self.outcome(bytes)
-        })
+        } => (version, start(Some(total), Some(range.end), None)),
+        ResponseContent::Whole {
+            length,
+            version,
+            coding,
+        } => (version, start(length, None, coding)),
+        ResponseContent::Empty { version } => (version, start(Some(0), None, None)),
+        ResponseContent::NotModified => unreachable!("no condition was sent"),
     }
 }
 
-/// What a disk would be told of says nothing of a stream: there is no room to make, and nothing to go on with.
-fn of_stream(error: GetError) -> GetError {
+/// The first response, from the first source that sends a usable one of the file meant.
+async fn first_response(
+    context: &JobContext<'_>,
+    expectations: &FileExpectations<'_>,
+    sources: &mut DownloadSources,
+) -> Result<(FirstResponse, HostPermit), GetError> {
+    loop {
+        let permit = first_permit(context, sources).await?;
+        let request = FirstRequest {
+            range: Some(0..u64::MAX),
+            ..FirstRequest::default()
+        };
+        let first = match request.send(context, sources).await {
+            Ok(FirstOutcome::Response(first)) => {
+                let length = first.content.file_length();
+                let url = &sources.current().location;
+                let checked = length.map(|length| expectations.check_size(url, length));
+                checked.unwrap_or(Ok(())).map(|()| first)
+            }
+            Ok(FirstOutcome::OtherVersion) => unreachable!("no version was expected"),
+            Err(error) => Err(error),
+        };
+        let first = match first {
+            Ok(first) => first,
+            Err(error) => {
+                fail_over(context, sources, error).await?;
+                continue;
+            }
+        };
+        sources.follow_redirect(&first.response, &context.engine.host_limits);
+        if let Some(permit) = permit_of_responder(sources, permit) {
+            return Ok((*first, permit));
+        }
+    }
+}
+
+/// The output's name, for messages.
+fn shown_path(context: &JobContext<'_>, path: Option<&Path>) -> PathBuf {
+    let named = match &context.job.output {
+        JobOutput::File(path) => Some(&**path),
+        _ => path,
+    };
+    named
+        .unwrap_or_else(|| Path::new("standard output"))
+        .to_owned()
+}
+
+/// An error of a disk would say too much about a stream: there is no room to make, and nothing to resume.
+fn stream_error(error: GetError) -> GetError {
     match error {
         GetError::LocalIo { path, source, .. } => GetError::OutputStream { path, source },
         other => other,
     }
-}
-
-/// The version that a first answer is of, and what it says of its body.
-fn brought(brings: FirstResponseContent) -> (ResourceVersion, StreamStart) {
-    let (version, length, encoding, until) = match brings {
-        FirstResponseContent::Part {
-            range,
-            total,
-            version,
-        } => (version, Some(total), None, Some(range.end)),
-        FirstResponseContent::Whole {
-            length,
-            version,
-            encoding,
-        } => (version, length, encoding, None),
-        FirstResponseContent::Empty(version) => (version, Some(0), None, None),
-        FirstResponseContent::NotModified | FirstResponseContent::OtherVersion => {
-            unreachable!("no condition was sent, and nothing was pinned")
-        }
-    };
-    let opening = StreamStart {
-        length,
-        coding: encoding,
-        range_end: until,
-        ..StreamStart::default()
-    };
-    (version, opening)
 }

@@ -84,7 +84,7 @@ async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
     let (case, origin) = (case(), paced(resource).await);
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
-    assert!(ran.warned("nothing tells that it has the same version"));
+    assert!(ran.warned("nothing shows that it has the same version"));
     case.assert_file(&content());
     // Without anything that could tell, none is even asked.
     let dated =
@@ -118,7 +118,7 @@ async fn a_document_gives_mirrors_and_digests_of_pieces() {
     );
     let ran = case.get(&origin.url("/f.bin")).await;
     ran.outcome();
-    assert!(ran.warned("not what its digest says"));
+    assert!(ran.warned("do not match their digest"));
     case.assert_file(&content());
 }
 

@@ -87,7 +87,7 @@ async fn another_version_of_equal_length_is_found_out_and_dropped() {
         };
         let ran = from(&mut case, &origins).await;
         ran.outcome();
-        assert_dropped(&ran, &bad, "not what its digest says");
+        assert_dropped(&ran, &bad, "does not match its digest");
         case.assert_file(&content());
     }
 }

@@ -18,7 +18,7 @@ use crate::disk::{
     sync_directory,
 };
 use crate::error::GetError;
-use crate::get::single_response::UnnamedBody;
+use crate::get::UnnamedBody;
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::ExistingFilePolicy;
 

@@ -20,7 +20,7 @@ use super::job::BatchJob;
 use super::options::CommitGroupOptions;
 use super::outcome::{JobOutcome, OutcomeRecorder};
 use crate::error::GetError;
-use crate::get::single_response::UnnamedBody;
+use crate::get::UnnamedBody;
 use crate::manifest::ManifestRow;
 pub(super) use directory::DirectorySink;
 pub(super) use tar::{TarWriter, remove_stale_staged, remove_wrong_staged};

@@ -14,7 +14,7 @@ use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
 use crate::batch::job::BatchJob;
 use crate::batch::outcome::JobOutcome;
 use crate::error::GetError;
-use crate::get::single_response::UnnamedBody;
+use crate::get::UnnamedBody;
 
 /// A sink that appends entries to an archive.
 #[derive(Debug)]

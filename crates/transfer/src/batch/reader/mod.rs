@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use haul_plan::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput, RetryOptions};
+use haul_plan::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput};
 use tokio_util::sync::CancellationToken;
 
 use super::commit::remove_stale_staged;
@@ -41,8 +41,6 @@ pub(super) struct ReaderSettings {
     /// What to do with existing files.
     pub(super) existing_files: ExistingFilePolicy,
     pub(super) storage_layer: StorageLayer,
-    /// The retry budget of each job.
-    pub(super) retry: RetryOptions,
     pub(super) previous_runs: Option<PreviousRuns>,
     /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
     pub(super) staging_directory: Option<PathBuf>,
@@ -75,7 +73,6 @@ impl ReaderSettings {
             options,
             existing_files: get_options.existing_file,
             storage_layer: get_options.storage_layer.clone(),
-            retry: get_options.retry.clone(),
             previous_runs: None,
             staging_directory: None,
         }
@@ -165,7 +162,7 @@ impl JobReader {
     fn enqueue_spilled(&mut self, workers: &Arc<WorkerPool>) {
         while !self.spill.is_empty() {
             let has_room = |host: &str| self.queue.has_room_for(host);
-            match self.spill.pop(has_room, &self.settings.retry) {
+            match self.spill.pop(has_room) {
                 Ok(Some(job)) => {
                     // There is room for it, and this thread alone takes it.
                     self.queue.add_again(job);
@@ -208,7 +205,7 @@ impl JobReader {
         let path = self.assign_path(&entry, id)?;
         let staging_directory = self.settings.staging_directory.as_ref();
         let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
-        let mut job = BatchJob::new(id, entry, path, staging_path, &self.settings.retry);
+        let mut job = BatchJob::new(id, entry, path, staging_path);
         let listed = &job.download.checksums;
         let requested = self.settings.options.checksums.iter();
         let further: Vec<_> = requested
@@ -310,7 +307,7 @@ impl JobReader {
                     url: Box::new(haul_net::without_credentials(&entry.url)),
                     path: path.clone(),
                 };
-                let job = BatchJob::new(id, entry.clone(), path, None, &self.settings.retry);
+                let job = BatchJob::new(id, entry.clone(), path, None);
                 Err(JobOutcome::failed(&job, error).into())
             }
         }

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use haul_plan::{Checksum, RetryOptions};
+use haul_plan::Checksum;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
@@ -84,13 +84,12 @@ impl SpillFile {
     pub(super) fn pop(
         &mut self,
         may_run: impl FnMut(&str) -> bool,
-        retry: &RetryOptions,
     ) -> io::Result<Option<Box<BatchJob>>> {
         let Some(record) = self.pop_record(may_run)? else {
             return Ok(None);
         };
         // A record that cannot be parsed would be a job without an outcome.
-        let job = decode(&record, retry).ok_or(io::ErrorKind::InvalidData)?;
+        let job = decode(&record).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Some(Box::new(job)))
     }
 
@@ -226,7 +225,7 @@ fn encode(job: &BatchJob) -> Option<Vec<u8>> {
 }
 
 /// Parses a record.
-fn decode(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
+fn decode(record: &[u8]) -> Option<BatchJob> {
     let record: SpilledJob = serde_json::from_slice(record).ok()?;
     let mut headers = HeaderMap::new();
     for (name, value) in record.headers {
@@ -255,7 +254,7 @@ fn decode(record: &[u8], retry: &RetryOptions) -> Option<BatchJob> {
         untrusted_hosts: record.untrusted_hosts,
         ..ListEntry::new(record.line, record.url.parse().ok()?)
     };
-    let mut job = BatchJob::new(record.id, entry, record.path, record.staging_path, retry);
+    let mut job = BatchJob::new(record.id, entry, record.path, record.staging_path);
     if record.partial_file {
         job.strategy = BatchJobStrategy::PartialFile;
     }
@@ -323,10 +322,9 @@ mod tests {
         let value = HeaderValue::from_bytes(b"caf\xe9").unwrap();
         entry.headers.append("x-a", value.clone());
         entry.headers.append("x-a", HeaderValue::from_static("two"));
-        let retry = RetryOptions::default();
-        let mut job = BatchJob::new(3, entry, "d/f".into(), Some("s/1".into()), &retry);
+        let mut job = BatchJob::new(3, entry, "d/f".into(), Some("s/1".into()));
         job.strategy = BatchJobStrategy::PartialFile;
-        let back = decode(&encode(&job).unwrap(), &retry).unwrap();
+        let back = decode(&encode(&job).unwrap()).unwrap();
         assert_eq!(format!("{back:?}"), format!("{job:?}"));
         job.attempts = 1;
         assert!(encode(&job).is_none());

@@ -12,10 +12,11 @@ use crate::batch::existing_file::verify_existing;
 use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::batch::outcome::JobOutcome;
 use crate::batch::write_buffer::FetchedFile;
-use crate::disk::{blocking, set_owner};
+use crate::disk::blocking;
 use crate::error::GetError;
-use crate::get::single_response::{
-    LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome, WholeFile,
+use crate::get::{
+    DownloadStart, LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
+    WholeFile, download,
 };
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::DownloadOutcome;
@@ -40,7 +41,7 @@ impl<'a> Attempt<'a> {
         job.attempts += 1;
         let _running = pool
             .running_jobs
-            .begin(job.download.id, &job.download.url, self.ticket);
+            .begin(job.download.id, job.url(), self.ticket);
         match pool.unnamed_files.strategy_of(job) {
             BatchJobStrategy::SingleResponse { ranges } => self.fetch_single_response(ranges).await,
             BatchJobStrategy::PartialFile => self.download_partial_file(None).await,
@@ -55,9 +56,11 @@ impl<'a> Attempt<'a> {
         let fetch = SingleResponseFetch {
             engine: &pool.engine,
             job: &job.download,
+            url: job.url(),
             stored_validators: job.stored_validators.as_ref(),
             expected_content: job.content_expectation(expected_content),
             send_range,
+            path: &job.path,
             directory: paths.directory(),
             min_time_limit: pool.body_timeout,
             memory_budget: &pool.memory_budget,
@@ -84,7 +87,7 @@ impl<'a> Attempt<'a> {
                 self.job.status = Some(response.status());
                 self.download_partial_file(Some(*response)).await;
             }
-            Err(failure) => self.on_failure(failure).await,
+            Err(error) => self.on_failure(*error).await,
         }
     }
 
@@ -130,8 +133,13 @@ impl<'a> Attempt<'a> {
         let directory = paths.directory();
         let result = match blocking(|| std::fs::create_dir_all(directory)) {
             Ok(()) => {
+                let start = DownloadStart {
+                    source: self.job.source(),
+                    failed_sources: self.job.failed_sources(),
+                    response,
+                };
                 let stop = pool.stop.clone();
-                pool.engine.run(&self.job.download, response, stop).await
+                download(&pool.engine, &self.job.download, start, stop).await
             }
             Err(error) => Err(GetError::local("create", directory.to_owned(), error)),
         };
@@ -163,9 +171,6 @@ impl<'a> Attempt<'a> {
             true => RowState::Skipped,
             false => RowState::Done,
         };
-        if job.uses_mirror() {
-            blocking(|| set_owner(job.paths().path(), job.resource_id()));
-        }
         let row = ManifestRow {
             bytes: outcome.bytes,
             checksums: outcome.checksums,

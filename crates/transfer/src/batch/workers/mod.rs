@@ -29,8 +29,7 @@ use super::outcome::JobOutcome;
 use super::running_jobs::RunningJobs;
 use super::write_buffer::{FetchedFile, WriteBuffer};
 use crate::error::GetError;
-use crate::get::EngineState;
-use crate::get::single_response::memory_budget;
+use crate::get::{EngineState, memory_budget};
 use attempt::Attempt;
 use host_failures::HostFailures;
 use unnamed_files::UnnamedFileSupport;
@@ -180,13 +179,14 @@ impl WorkerPool {
 
     /// A job whose host was given up goes to a mirror, or has failed.
     fn reject(&self, mut job: Box<BatchJob>, host: UnreachableHost) -> Option<JobOutcome> {
-        if job.switch_to_mirror(self.retry()) {
+        let reason = "its host was given up";
+        if job.fail_over(reason, self.retry(), self.queue.now()) {
             self.queue.add_again(job);
             return None;
         }
         let reason = self.host_failures.unreachable_reason(&job.host());
         let error = GetError::HostUnreachable {
-            url: Box::new(haul_net::without_credentials(&job.download.url)),
+            url: Box::new(haul_net::without_credentials(job.url())),
             attempts: host.failures,
             proxy: reason.as_ref().is_some_and(|reason| reason.is_proxy),
             reason: reason.map(|reason| reason.text),
@@ -196,7 +196,8 @@ impl WorkerPool {
 
     /// Writes files, and puts the jobs that need another attempt back into the queue.
     async fn flush(&self, files: Vec<FetchedFile>) {
-        for job in self.write_buffer.flush(files, &self.commits).await {
+        let now = self.queue.now();
+        for job in self.write_buffer.flush(files, now, &self.commits).await {
             self.unnamed_files.note_unsupported(&job);
             self.counters.count_retry();
             self.queue.add_again(job);

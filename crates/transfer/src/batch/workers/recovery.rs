@@ -1,9 +1,8 @@
-//! What follows a failed attempt.
+//! What follows a failed attempt: the job's recovery policy decides, and this module does it.
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use haul_net::Kind;
 use haul_plan::dispatch::JobRunResult;
 use haul_plan::{FailureContext, RecoveryAction, RequestFailure};
 use http::StatusCode;
@@ -12,45 +11,52 @@ use super::attempt::Attempt;
 use crate::batch::job::BatchJobStrategy;
 use crate::batch::outcome::JobOutcome;
 use crate::error::{ErrorClass, GetError};
-use crate::get::attempt_failure::{AttemptFailure, RedirectedTo};
-
-/// A failure that is retried.
-const BUSY: RequestFailure = RequestFailure::Busy { retry_after: None };
+use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 
 impl Attempt<'_> {
     /// The request was granted although an earlier one got a 403.
     pub(super) fn on_usable_response(&mut self) {
         if let Some(host) = self.job.forbidding_host.take() {
-            self.pool.host_failures.forbidden().granted(&host);
+            self.pool.host_failures.forbidden().on_success(&host);
         }
     }
 
-    /// Does what the job's failure policy decides.
-    pub(super) async fn on_failure(mut self, failure: AttemptFailure) {
-        if let AttemptFailure::Transport { error, .. } = &failure {
-            self.record_unreachable(error);
+    /// Does what the recovery policy decides.
+    pub(super) async fn on_failure(mut self, failed: AttemptError) {
+        if let GetError::Transport { source, .. } = &failed.error {
+            self.record_unreachable(source);
         }
-        let action = self.recovery_action(&failure);
-        tracing::debug!(?action, "{failure}");
-        let result = self.run_result(&failure);
-        let wait = match action {
-            RecoveryAction::GiveUp => {
-                self.end(0, result);
-                // A local error would come back with any source.
-                let is_local = matches!(failure, AttemptFailure::Local(_));
-                if !is_local && self.job.switch_to_mirror(self.pool.retry()) {
-                    return self.try_other_source();
-                }
-                let error = failure.into_error(&self.job.download.url, None, &self.job.path);
-                let outcome = JobOutcome::failed(&self.job, error);
-                return self.commit(outcome).await;
+        if is_unsupported(&failed.error) {
+            let switched = self.job.use_partial_file();
+            self.pool.unnamed_files.note_unsupported(&self.job);
+            if switched {
+                return self.retry_later(Duration::ZERO, JobRunResult::Done);
             }
-            RecoveryAction::Retry(_) if self.switch_after_breaks(&failure) => {
-                self.end(0, result);
-                return self.try_other_source();
+        }
+        let Some(failure) = &failed.failure else {
+            return self.give_up(failed.error, JobRunResult::Done).await;
+        };
+        let action = self.recovery_action(&failed, failure);
+        let result = self.run_result(&failed, failure);
+        let wait = match action {
+            RecoveryAction::GiveUp => return self.give_up(failed.error, result).await,
+            RecoveryAction::DropSource
+            | RecoveryAction::UseOtherSources(_)
+            | RecoveryAction::Ignore => {
+                let (source, now) = (self.job.source(), self.pool.queue.now());
+                if !self.job.use_next_source(self.pool.retry(), now) {
+                    return self.give_up(failed.error, result).await;
+                }
+                if self.job.source() != source {
+                    return self.use_other_source(result);
+                }
+                match action {
+                    RecoveryAction::UseOtherSources(wait) => wait,
+                    _ => Duration::ZERO,
+                }
             }
             RecoveryAction::Retry(wait)
-            | RecoveryAction::Fewer(wait)
+            | RecoveryAction::FewerConnections(wait)
             | RecoveryAction::ResolveAgain(wait) => wait,
             RecoveryAction::OneStream => {
                 self.job.strategy = BatchJobStrategy::SingleResponse { ranges: false };
@@ -58,88 +64,91 @@ impl Attempt<'_> {
             }
             RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
         };
+        if *failure == RequestFailure::TooSlow {
+            // A partial file keeps the bytes, however slowly they come.
+            self.job.use_partial_file();
+        }
+        self.retry_later(wait, result);
+    }
+
+    /// Ends the job with an error.
+    async fn give_up(self, error: GetError, result: JobRunResult) {
+        self.end(0, result);
+        let outcome = JobOutcome::failed(&self.job, error);
+        self.commit(outcome).await;
+    }
+
+    /// The job has another URL now, and maybe another host.
+    fn use_other_source(self, result: JobRunResult) {
+        self.end(0, result);
+        self.pool.counters.count_retry();
+        self.pool.queue.add_again(self.job);
+    }
+
+    /// Puts the job back into the queue for another attempt at the same source.
+    fn retry_later(self, wait: Duration, result: JobRunResult) {
         self.pool.counters.count_retry();
         let Self { pool, ticket, job } = self;
         pool.queue.retry_later(ticket, job, wait, result);
     }
 
-    /// The job has another URL now, and maybe another host.
-    fn try_other_source(self) {
-        self.pool.counters.count_retry();
-        self.pool.queue.add_again(self.job);
-    }
-
-    fn switch_after_breaks(&mut self, failure: &AttemptFailure) -> bool {
-        let failure = failure.trouble();
-        failure.is_some_and(|failure| self.job.switch_after_breaks(failure, self.pool.retry()))
-    }
-
     fn record_unreachable(&self, error: &haul_net::Error) {
-        if is_unreachable(error.kind()) {
+        if is_unreachable(error) {
             let failures = &self.pool.host_failures;
             failures.record_unreachable(self.job.host(), error);
         }
     }
 
-    fn recovery_action(&mut self, failure: &AttemptFailure) -> RecoveryAction {
-        let redirect = match failure {
-            AttemptFailure::Status { led, .. } => led.as_ref(),
-            AttemptFailure::Local(error) if error.kind() == ErrorKind::Unsupported => {
-                let switched = self.job.use_partial_file();
-                self.pool.unnamed_files.note_unsupported(&self.job);
-                return match switched {
-                    true => RecoveryAction::Retry(Duration::ZERO),
-                    false => RecoveryAction::GiveUp,
-                };
-            }
-            _ => None,
-        };
-        let request_failure = failure.trouble();
-        let is_403 = matches!(
-            request_failure,
-            Some(RequestFailure::Denied { status: 403 })
-        );
+    fn recovery_action(
+        &mut self,
+        failed: &AttemptError,
+        failure: &RequestFailure,
+    ) -> RecoveryAction {
+        let is_403 = is_forbidden(failure);
+        let is_stale = failed.redirect.as_ref().is_some_and(|to| to.is_stale);
+        let reason = failed.reason();
         let context = FailureContext {
-            flowing: 0,
-            redirected: is_403 && redirect.is_some_and(|redirect| redirect.stale),
+            source: self.job.source(),
+            now: self.pool.queue.now(),
+            delivering: 0,
+            // Each attempt begins with the source's own URL, so only a redirect that is some time old can have expired.
+            redirected: is_403 && is_stale,
+            keeps_source: false,
+            forbidden_may_pass: is_403
+                && !is_stale
+                && self.is_403_worth_retrying(failed.redirect.as_ref()),
             jitter: rand::random(),
+            reason: &reason,
         };
-        if is_403 && !context.redirected {
-            // It may be about the number of requests, or about a redirect's signature: each attempt begins with the
-            // first URL.
-            let host = self.forbidding_host(redirect);
-            let is_repeated = self.job.forbidding_host.as_deref() == Some(&*host);
-            let is_worth_retrying = self
-                .pool
-                .host_failures
-                .forbidden()
-                .denied(&host, is_repeated);
-            if is_worth_retrying {
-                self.job.forbidding_host = Some(host);
-                return self.job.failure_policy.on_trouble(BUSY, context);
-            }
-        }
-        let action = request_failure.map_or(RecoveryAction::GiveUp, |failure| {
-            self.job.failure_policy.on_trouble(failure, context)
-        });
-        if matches!(
-            (failure, action),
-            (AttemptFailure::Slow(_), RecoveryAction::Retry(_))
-        ) {
-            self.job.use_partial_file();
-        }
+        let recovery = self.job.recovery(self.pool.retry());
+        let action = recovery.on_failure(failure, &context);
+        tracing::debug!(?action, "{reason}");
         action
     }
 
+    /// Whether a 403 is worth another request. It may be about the number of requests, or about a redirect's signature,
+    /// which another request renews.
+    fn is_403_worth_retrying(&mut self, redirect: Option<&RedirectTarget>) -> bool {
+        let host = self.forbidding_host(redirect);
+        let is_repeated = self.job.forbidding_host.as_deref() == Some(&*host);
+        let mut forbidden = self.pool.host_failures.forbidden();
+        let is_worth_retrying = forbidden.on_forbidden(&host, is_repeated);
+        drop(forbidden);
+        if is_worth_retrying {
+            self.job.forbidding_host = Some(host);
+        }
+        is_worth_retrying
+    }
+
     /// The host that sent a 403.
-    fn forbidding_host(&self, redirect: Option<&RedirectedTo>) -> String {
+    fn forbidding_host(&self, redirect: Option<&RedirectTarget>) -> String {
         redirect.map_or_else(|| self.job.host(), |redirect| redirect.host.clone())
     }
 
     /// What the error of a partial download says about the host.
     pub(super) fn host_report(&self, error: &GetError) -> JobRunResult {
         match error {
-            GetError::Transport { source, .. } if is_unreachable(source.kind()) => {
+            GetError::Transport { source, .. } if is_unreachable(source) => {
                 self.record_unreachable(source);
                 JobRunResult::Unreachable
             }
@@ -150,61 +159,30 @@ impl Attempt<'_> {
 
     /// What a failure says about the host. A job reports once that its host refuses requests: a request that is refused
     /// again and again is itself at fault.
-    fn run_result(&mut self, failure: &AttemptFailure) -> JobRunResult {
-        let refused = |overloaded, retry_after| JobRunResult::Refused {
-            overloaded,
-            retry_after,
-        };
-        let result = match failure {
-            AttemptFailure::Transport { error, answered } => match error.kind() {
-                kind if is_unreachable(kind) => JobRunResult::Unreachable,
-                Kind::Closed if !answered => refused(false, None),
-                _ => JobRunResult::Failed,
-            },
-            // These two mean too many requests. A 500 is about one request.
-            AttemptFailure::Status {
-                trouble: RequestFailure::Busy { retry_after },
-                status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
-                ..
-            } => refused(true, *retry_after),
-            AttemptFailure::Status {
-                status: StatusCode::FORBIDDEN,
-                led,
-                ..
-            } if led.as_ref().is_none_or(|led| !led.stale)
-                && self
-                    .pool
-                    .host_failures
-                    .forbidden()
-                    .may_be_crowd(&self.forbidding_host(led.as_ref())) =>
-            {
-                refused(false, None)
-            }
-            AttemptFailure::Status { .. }
-            | AttemptFailure::Slow(_)
-            | AttemptFailure::Unauthorized { .. }
-            | AttemptFailure::Unusable { .. }
-            | AttemptFailure::Unfit(_) => JobRunResult::Failed,
-            AttemptFailure::Changed | AttemptFailure::Unexpected(_) | AttemptFailure::Local(_) => {
-                JobRunResult::Done
-            }
-        };
-        match result {
+    fn run_result(&mut self, failed: &AttemptError, failure: &RequestFailure) -> JobRunResult {
+        let redirect = failed.redirect.as_ref();
+        let may_mean_overload =
+            is_forbidden(failure) && redirect.is_none_or(|redirect| !redirect.is_stale) && {
+                let host = self.forbidding_host(redirect);
+                self.pool.host_failures.forbidden().may_mean_overload(&host)
+            };
+        let result = JobRunResult::of_failure(failure, may_mean_overload, self.job.host_refused);
+        self.job.host_refused |= matches!(
+            result,
             JobRunResult::Refused {
-                retry_after: None, ..
-            } if std::mem::replace(&mut self.job.host_refused, true) => JobRunResult::Failed,
-            result => result,
-        }
+                retry_after: None,
+                ..
+            }
+        );
+        result
     }
 }
 
-fn is_unreachable(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Connect(_)
-            | Kind::ConnectTimeout(_)
-            | Kind::NoSuchHost(_)
-            | Kind::NoAddress(..)
-            | Kind::Resolve(_)
-    )
+/// Whether the file system has no unnamed files.
+fn is_unsupported(error: &GetError) -> bool {
+    matches!(error, GetError::LocalIo { source, .. } if source.kind() == ErrorKind::Unsupported)
+}
+
+fn is_forbidden(failure: &RequestFailure) -> bool {
+    matches!(failure, RequestFailure::Denied { status } if *status == StatusCode::FORBIDDEN)
 }

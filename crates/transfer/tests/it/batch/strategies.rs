@@ -93,7 +93,7 @@ async fn a13_an_unrequested_content_encoding_is_stored_as_sent() {
     let run = case.download([origin.url("/zip")]).await;
     assert_eq!(run.row("/zip").state, RowState::Done);
     assert_eq!(std::fs::read(case.path("zip")).unwrap()[..2], [0x1f, 0x8b]);
-    let is_expected = |warning: &String| warning.contains("sent it as gzip");
+    let is_expected = |warning: &String| warning.contains("sent the file as gzip");
     assert!(run.warnings.iter().any(is_expected), "{:?}", run.warnings);
 }
 

@@ -1,0 +1,86 @@
+//! What a failed request leads to: one policy, for jobs with one source and for jobs with many.
+//!
+//! [`classify_response`](crate::classify_response) says why a response cannot be used, the transport says how a connection
+//! failed. A [`RecoveryPolicy`] knows the history of every source of a job and decides what comes next: the same request again
+//! (when?), fewer connections, the URL from before its redirects, another source, no If-Range, one stream, the first byte again,
+//! or the end of the job. Its callers, a download of one file and a batch of many, carry the decision out.
+//!
+//! The retry budgets are here, so that this module alone could make a job go on for ever; properties show that it does not.
+//!
+//! Two kinds of wrong bytes have their own questions: [`RecoveryPolicy::on_bad_piece`] when a piece does not match its digest, and
+//! [`RecoveryPolicy::on_wrong_digest`] when the whole file does not match its digest.
+//!
+//! What one host's 403 means is learned by all jobs together: [`ForbiddenPolicy`].
+
+mod forbidden;
+mod history;
+mod policy;
+
+use std::time::Duration;
+
+pub use forbidden::ForbiddenPolicy;
+pub use policy::RecoveryPolicy;
+
+/// The situation in which a request failed.
+#[derive(Debug, Clone, Copy)]
+pub struct FailureContext<'a> {
+    /// The number of the source that failed.
+    pub source: usize,
+    /// The time since the job began.
+    pub now: Duration,
+    /// Connections of this source that deliver bytes, the failed one not counted.
+    pub delivering: usize,
+    /// Whether the request went to the target of a redirect, not to the URL that the source was named by.
+    pub redirected: bool,
+    /// Whether bytes of this source would be lost if another source took over: a body that is read from front to back.
+    pub keeps_source: bool,
+    /// Whether a 403 of this host may mean too many requests: see [`ForbiddenPolicy`].
+    pub forbidden_may_pass: bool,
+    /// Random, in 0..1: spreads the retries of many clients.
+    pub jitter: f64,
+    /// The failure in words, for a source that is dropped.
+    pub reason: &'a str,
+}
+
+/// What to do after a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecoveryAction {
+    /// Send the request again, to the same source, after this time.
+    Retry(Duration),
+    /// The origin wants fewer connections: go on with those that deliver, and request nothing new before this time has passed.
+    FewerConnections(Duration),
+    /// The redirect's target is no longer good: request the source's own URL, after this time.
+    ResolveAgain(Duration),
+    /// The source rests for this time, or takes no further connection: other sources are there meanwhile.
+    UseOtherSources(Duration),
+    /// The source was dropped. Nothing more is requested from it, and none of its bytes is taken any more.
+    DropSource,
+    /// Send the request again at once, and never send If-Range to this origin again.
+    WithoutIfRange,
+    /// Ranges of this origin cannot be trusted: fetch everything over one stream.
+    OneStream,
+    /// The resource changed: discard its bytes and begin again with the new version.
+    StartOver,
+    /// The job ends with this failure, unless [`RecoveryPolicy::fail_over`] finds another source for it.
+    GiveUp,
+    /// The source was dropped before this request failed: there is nothing left to do.
+    Ignore,
+}
+
+/// Which source fetches a bad piece again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PieceRetry {
+    /// Any source.
+    FromAny,
+    /// This source alone, all of the piece.
+    FromOne(usize),
+    /// None: the piece was bad too often.
+    GiveUp,
+}
+
+#[cfg(test)]
+mod bad_bytes_tests;
+#[cfg(test)]
+mod many_sources_tests;
+#[cfg(test)]
+mod one_source_tests;

@@ -1,0 +1,365 @@
+//! The policy for a job with one source, failure by failure, and that no history makes a job go on for ever.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use proptest::prelude::*;
+
+use super::*;
+use crate::request_failure::{RequestFailure, UnusableResponse};
+use crate::retry::RetryOptions;
+
+/// No other connection delivers.
+const ALONE: FailureContext<'_> = FailureContext {
+    source: 0,
+    now: Duration::ZERO,
+    delivering: 0,
+    redirected: false,
+    keeps_source: false,
+    forbidden_may_pass: false,
+    jitter: 0.5,
+    reason: "it failed",
+};
+
+/// Three other connections deliver.
+const BESIDE_OTHERS: FailureContext<'_> = FailureContext {
+    delivering: 3,
+    ..ALONE
+};
+
+/// The request went to a redirect's target.
+const REDIRECTED: FailureContext<'_> = FailureContext {
+    redirected: true,
+    ..ALONE
+};
+
+const REFUSED: RequestFailure = RequestFailure::Transport {
+    transient: true,
+    answered: false,
+};
+
+const UNUSABLE: RequestFailure = RequestFailure::Unusable(UnusableResponse::WrongRange);
+
+fn policy_with(options: RetryOptions) -> RecoveryPolicy {
+    let mut policy = RecoveryPolicy::new(options);
+    policy.add_source(true);
+    policy
+}
+
+fn policy() -> RecoveryPolicy {
+    policy_with(RetryOptions::default())
+}
+
+fn denied(status: u16) -> RequestFailure {
+    let status = StatusCode::from_u16(status).unwrap();
+    RequestFailure::Denied { status }
+}
+
+fn busy(retry_after: Option<Duration>) -> RequestFailure {
+    RequestFailure::Busy {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        retry_after,
+    }
+}
+
+/// How often a failure is followed by another request.
+fn retries(
+    policy: &mut RecoveryPolicy,
+    failure: &RequestFailure,
+    context: &FailureContext<'_>,
+) -> usize {
+    (0..100)
+        .take_while(|_| policy.on_failure(failure, context) != RecoveryAction::GiveUp)
+        .count()
+}
+
+#[test]
+fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
+    let mut policy = policy();
+    assert_eq!(
+        policy.on_failure(&RequestFailure::Changed, &BESIDE_OTHERS),
+        RecoveryAction::StartOver
+    );
+    policy.on_bytes(0, 1 << 40);
+    assert_eq!(
+        policy.on_failure(&RequestFailure::Changed, &BESIDE_OTHERS),
+        RecoveryAction::GiveUp
+    );
+}
+
+#[test]
+fn a3_an_ignored_range_is_sent_again_and_then_one_stream_takes_over() {
+    let mut policy = policy();
+    let mut fail = || policy.on_failure(&RequestFailure::RangeIgnored, &ALONE);
+    assert!(matches!(fail(), RecoveryAction::Retry(_)));
+    assert!(matches!(fail(), RecoveryAction::Retry(_)));
+    assert_eq!(fail(), RecoveryAction::OneStream);
+}
+
+#[test]
+fn a3_without_a_budget_an_ignored_range_leads_to_one_stream_at_once() {
+    let options = RetryOptions {
+        retries: 0,
+        ..RetryOptions::default()
+    };
+    let mut policy = policy_with(options);
+    assert_eq!(
+        policy.on_failure(&RequestFailure::RangeIgnored, &ALONE),
+        RecoveryAction::OneStream
+    );
+}
+
+#[test]
+fn a9_responses_that_stay_unusable_over_one_stream_end_the_job() {
+    for failure in [UNUSABLE, RequestFailure::RangeIgnored] {
+        let mut policy = policy();
+        let actions: Vec<RecoveryAction> = (0..100)
+            .map(|_| policy.on_failure(&failure, &ALONE))
+            .collect();
+        let one_stream = |action: &&RecoveryAction| **action == RecoveryAction::OneStream;
+        assert_eq!(actions.iter().filter(one_stream).count(), 1);
+        assert_eq!(actions.last(), Some(&RecoveryAction::GiveUp));
+    }
+}
+
+#[test]
+fn a3_a_usable_response_between_ignored_ranges_keeps_the_job_parallel() {
+    let mut policy = policy();
+    for _ in 0..20 {
+        assert!(matches!(
+            policy.on_failure(&RequestFailure::RangeIgnored, &ALONE),
+            RecoveryAction::Retry(_)
+        ));
+        policy.on_usable_response(0);
+        policy.on_bytes(0, 64 << 20);
+    }
+}
+
+#[test]
+fn a4_a_misread_if_range_is_left_out_at_once() {
+    assert_eq!(
+        policy().on_failure(&RequestFailure::IfRangeMisread, &ALONE),
+        RecoveryAction::WithoutIfRange
+    );
+}
+
+#[test]
+fn a16_an_expired_redirect_is_resolved_again_at_once_then_with_pauses_then_given_up() {
+    let mut policy = policy();
+    let mut fail = || policy.on_failure(&denied(403), &REDIRECTED);
+    assert_eq!(fail(), RecoveryAction::ResolveAgain(Duration::ZERO));
+    let RecoveryAction::ResolveAgain(wait) = fail() else {
+        panic!("not resolved again")
+    };
+    assert!(wait > Duration::ZERO);
+    let last = (0..100).map(|_| fail()).last();
+    assert_eq!(last, Some(RecoveryAction::GiveUp));
+}
+
+#[test]
+fn a16_a_403_of_a_redirect_beside_others_is_resolved_again_before_it_counts_as_a_limit() {
+    let mut policy = policy();
+    let context = FailureContext {
+        redirected: true,
+        ..BESIDE_OTHERS
+    };
+    for _ in 0..3 {
+        policy.on_bytes(0, 4 << 20);
+        assert_eq!(
+            policy.on_failure(&denied(403), &context),
+            RecoveryAction::ResolveAgain(Duration::ZERO)
+        );
+        policy.on_bytes(0, 1);
+        assert_eq!(
+            policy.on_failure(&denied(403), &context),
+            RecoveryAction::FewerConnections(Duration::ZERO)
+        );
+    }
+}
+
+#[test]
+fn a17_a_busy_origin_is_waited_for_and_gets_fewer_connections() {
+    let failure = busy(Some(Duration::from_secs(3)));
+    let mut alone = policy();
+    let RecoveryAction::FewerConnections(wait) = alone.on_failure(&failure, &ALONE) else {
+        panic!("no retry")
+    };
+    assert!(wait >= Duration::from_secs(3));
+    assert_eq!(alone.retries(), 1);
+    let mut beside = policy();
+    assert_eq!(
+        beside.on_failure(&failure, &BESIDE_OTHERS),
+        RecoveryAction::FewerConnections(Duration::from_secs(3))
+    );
+    assert_eq!(beside.retries(), 0);
+    // Until then nothing new is requested from the origin.
+    for policy in [&alone, &beside] {
+        assert_eq!(policy.sources().candidates(Duration::from_secs(2)), []);
+        assert_eq!(policy.sources().candidates(Duration::from_secs(4)), [0]);
+    }
+}
+
+#[test]
+fn a17_an_origin_that_stays_busy_ends_the_job() {
+    assert_eq!(retries(&mut policy(), &busy(None), &ALONE), 10);
+}
+
+#[test]
+fn a17_an_absurd_retry_after_is_capped_also_beside_others() {
+    let failure = busy(Some(Duration::from_secs(1 << 40)));
+    let longest = RetryOptions::default().max_retry_after;
+    assert_eq!(
+        policy().on_failure(&failure, &BESIDE_OTHERS),
+        RecoveryAction::FewerConnections(longest)
+    );
+}
+
+#[test]
+fn a18_a_refusal_beside_others_means_fewer_connections_and_costs_no_retry() {
+    let mut policy = policy();
+    let closed = RequestFailure::Disconnected { answered: false };
+    for _ in 0..1000 {
+        for failure in [&REFUSED, &closed, &denied(403)] {
+            assert_eq!(
+                policy.on_failure(failure, &BESIDE_OTHERS),
+                RecoveryAction::FewerConnections(Duration::ZERO)
+            );
+        }
+    }
+    assert_eq!(policy.retries(), 0);
+}
+
+/// A connection that waits for its response is some hope, where none delivers just now. The last one has nothing beside it.
+#[test]
+fn a18_connections_in_use_vouch_for_the_only_source_where_none_delivers() {
+    let mut policy = policy();
+    policy.sources_mut().connection_opened(0);
+    assert_eq!(
+        policy.on_failure(&REFUSED, &ALONE),
+        RecoveryAction::FewerConnections(Duration::ZERO)
+    );
+    policy.sources_mut().connection_closed(0);
+    assert!(matches!(
+        policy.on_failure(&REFUSED, &ALONE),
+        RecoveryAction::Retry(_)
+    ));
+}
+
+#[test]
+fn a18_a_403_that_may_mean_too_many_requests_is_sent_again_while_the_budget_lasts() {
+    let context = FailureContext {
+        forbidden_may_pass: true,
+        ..ALONE
+    };
+    assert_eq!(retries(&mut policy(), &denied(403), &context), 10);
+    assert_eq!(retries(&mut policy(), &denied(404), &context), 0);
+}
+
+#[test]
+fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
+    let unreachable = RequestFailure::Unreachable { transient: true };
+    for failure in [REFUSED, unreachable] {
+        assert_eq!(retries(&mut policy(), &failure, &ALONE), 3);
+        let mut begun = policy();
+        begun.on_usable_response(0);
+        assert_eq!(retries(&mut begun, &failure, &ALONE), 10);
+    }
+}
+
+#[test]
+fn a23_responses_that_are_not_http_are_requested_twice_more_and_bytes_forgive_them() {
+    for context in [ALONE, BESIDE_OTHERS] {
+        let mut policy = policy();
+        let garbled = RequestFailure::Garbled;
+        assert_eq!(retries(&mut policy, &garbled, &context), 2);
+        // A response that only began well forgives nothing.
+        policy.on_usable_response(0);
+        assert_eq!(retries(&mut policy, &garbled, &context), 0);
+        policy.on_bytes(0, 1);
+        assert_eq!(retries(&mut policy, &garbled, &context), 2);
+    }
+}
+
+#[test]
+fn failures_that_cannot_pass_end_the_job_at_once() {
+    for failure in [
+        RequestFailure::Unreachable { transient: false },
+        RequestFailure::Transport {
+            transient: false,
+            answered: false,
+        },
+        RequestFailure::Unauthorized {
+            status: StatusCode::UNAUTHORIZED,
+            realm: None,
+        },
+        RequestFailure::WrongFile,
+        denied(404),
+        denied(403),
+    ] {
+        assert_eq!(
+            policy().on_failure(&failure, &ALONE),
+            RecoveryAction::GiveUp,
+            "{failure:?}"
+        );
+    }
+}
+
+#[test]
+fn a_job_is_given_up_early_before_its_first_response_unless_the_user_gave_a_number() {
+    let tried = |options| retries(&mut policy_with(options), &REFUSED, &ALONE);
+    let defaults = RetryOptions::default();
+    assert_eq!(tried(defaults.clone()), 3);
+    for n in [0, 1, 8] {
+        let given = RetryOptions {
+            retries: n,
+            retries_before_response: n,
+            ..defaults.clone()
+        };
+        assert_eq!(tried(given), n as usize);
+    }
+}
+
+fn any_failure() -> impl Strategy<Value = RequestFailure> {
+    prop_oneof![
+        any::<(bool, bool)>().prop_map(|(transient, answered)| RequestFailure::Transport {
+            transient,
+            answered
+        }),
+        any::<bool>().prop_map(|transient| RequestFailure::Unreachable { transient }),
+        any::<bool>().prop_map(|answered| RequestFailure::Disconnected { answered }),
+        Just(RequestFailure::TooSlow),
+        Just(RequestFailure::Garbled),
+        any::<Option<Duration>>().prop_map(busy),
+        (100u16..1000).prop_map(denied),
+        Just(RequestFailure::RangeIgnored),
+        Just(UNUSABLE),
+        Just(RequestFailure::Changed),
+        Just(RequestFailure::PastEnd),
+    ]
+}
+
+proptest! {
+    /// Whatever fails in whatever order: a lone connection without progress ends, or turns to one stream.
+    #[test]
+    fn no_history_without_progress_goes_on_for_ever(
+        failures in prop::collection::vec(any_failure(), 64), redirected: bool, forbidden_may_pass: bool,
+    ) {
+        let mut policy = policy();
+        let context = FailureContext { redirected, forbidden_may_pass, ..ALONE };
+        let ended = failures.into_iter().any(|failure| {
+            matches!(policy.on_failure(&failure, &context), RecoveryAction::GiveUp | RecoveryAction::OneStream)
+        });
+        prop_assert!(ended);
+    }
+
+    /// The same over one stream, which is the last strategy: it ends.
+    #[test]
+    fn no_history_without_progress_goes_on_for_ever_over_one_stream(failures in prop::collection::vec(any_failure(), 64)) {
+        let mut policy = policy();
+        let without_ranges = (0..3).map(|_| policy.on_failure(&RequestFailure::RangeIgnored, &ALONE)).last();
+        prop_assert_eq!(without_ranges, Some(RecoveryAction::OneStream));
+        let context = FailureContext { keeps_source: true, ..ALONE };
+        let ended = failures.into_iter().any(|failure| policy.on_failure(&failure, &context) == RecoveryAction::GiveUp);
+        prop_assert!(ended);
+    }
+}

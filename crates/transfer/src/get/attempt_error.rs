@@ -1,0 +1,186 @@
+//! A request that brought no bytes, or not all of them: the class of its failure, and the error that its job may end with.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use haul_net::{FetchResponse, Kind};
+use haul_plan::{RequestFailure, SourceMismatch, UnexpectedContent};
+use url::Url;
+
+use crate::error::GetError;
+
+/// Why a request brought no more bytes.
+#[derive(Debug)]
+pub(crate) struct AttemptError {
+    /// The class of the failure. `None` where the recovery policy has nothing to decide, since this machine failed.
+    pub(crate) failure: Option<RequestFailure>,
+    /// The error of the job, if it ends with this.
+    pub(crate) error: GetError,
+    /// The target of a redirect, if the response came from there.
+    pub(crate) redirect: Option<RedirectTarget>,
+}
+
+/// Where a redirect led.
+#[derive(Debug, Clone)]
+pub(crate) struct RedirectTarget {
+    /// The host there.
+    pub(crate) host: String,
+    /// Whether the redirect is some time old: a signature in it may have expired since (row A16).
+    pub(crate) is_stale: bool,
+}
+
+impl AttemptError {
+    /// The transport failed. `answered`: a usable response had begun. `range`: the bytes that the request asked for, where an error
+    /// should name them.
+    pub(crate) fn transport(
+        error: haul_net::Error,
+        answered: bool,
+        url: &Url,
+        range: Option<Range<u64>>,
+    ) -> Box<Self> {
+        let failure = transport_failure(&error, answered);
+        Self::of_transport(failure, error, url, range)
+    }
+
+    /// A body came so slowly that a strategy which keeps partial progress should fetch it (row A19).
+    pub(crate) fn too_slow(error: haul_net::Error, url: &Url) -> Box<Self> {
+        Self::of_transport(RequestFailure::TooSlow, error, url, None)
+    }
+
+    fn of_transport(
+        failure: RequestFailure,
+        error: haul_net::Error,
+        url: &Url,
+        range: Option<Range<u64>>,
+    ) -> Box<Self> {
+        Self::of_source(
+            failure,
+            GetError::Transport {
+                url: shown_url(url),
+                range,
+                source: Box::new(error),
+                resumable: false,
+            },
+        )
+    }
+
+    /// The response cannot be used.
+    pub(crate) fn response(
+        failure: RequestFailure,
+        response: &FetchResponse,
+        url: &Url,
+    ) -> Box<Self> {
+        let (url, credentials_sent) = (shown_url(url), response.authorized);
+        let error = match &failure {
+            RequestFailure::Busy { status, .. } | RequestFailure::Denied { status } => {
+                GetError::Status {
+                    url,
+                    status: *status,
+                    credentials_sent,
+                }
+            }
+            RequestFailure::Unauthorized { status, realm } => GetError::Unauthorized {
+                url,
+                status: *status,
+                credentials_sent,
+                realm: realm.clone(),
+            },
+            RequestFailure::Changed => GetError::ResourceChanged { url },
+            unusable => GetError::UnusableResponse {
+                url,
+                reason: unusable.to_string(),
+            },
+        };
+        let redirect = response.redirected.then(|| RedirectTarget {
+            host: response.url.origin().ascii_serialization(),
+            is_stale: false,
+        });
+        Box::new(Self {
+            failure: Some(failure),
+            error,
+            redirect,
+        })
+    }
+
+    /// A source has another file than the job wants, or nothing shows that it has the same.
+    pub(crate) fn wrong_file(mismatch: SourceMismatch, url: &Url) -> Box<Self> {
+        Self::of_source(
+            RequestFailure::WrongFile,
+            GetError::WrongFile {
+                url: shown_url(url),
+                reason: mismatch.to_string(),
+            },
+        )
+    }
+
+    /// The file is not the one that the user expects, though the response is fine.
+    pub(crate) fn unexpected(source: UnexpectedContent, url: &Url) -> Box<Self> {
+        let url = shown_url(url);
+        Self::of_source(
+            RequestFailure::WrongFile,
+            GetError::UnexpectedContent { url, source },
+        )
+    }
+
+    /// The disk failed: no other source can help.
+    pub(crate) fn local(path: PathBuf, source: io::Error) -> Box<Self> {
+        Box::new(Self {
+            failure: None,
+            error: GetError::local("write to", path, source),
+            redirect: None,
+        })
+    }
+
+    fn of_source(failure: RequestFailure, error: GetError) -> Box<Self> {
+        Box::new(Self {
+            failure: Some(failure),
+            error,
+            redirect: None,
+        })
+    }
+
+    /// The same, for a request that went to the target of an old redirect.
+    pub(crate) fn from_stale_redirect(mut self: Box<Self>, url: &Url) -> Box<Self> {
+        self.redirect = Some(RedirectTarget {
+            host: url.origin().ascii_serialization(),
+            is_stale: true,
+        });
+        self
+    }
+
+    /// The error in words, where its URL is named beside it.
+    pub(crate) fn reason(&self) -> String {
+        self.error.reason()
+    }
+}
+
+/// The class of a transport error.
+fn transport_failure(error: &haul_net::Error, answered: bool) -> RequestFailure {
+    let transient = error.is_transient();
+    match error.kind() {
+        _ if is_unreachable(error) => RequestFailure::Unreachable { transient },
+        Kind::Closed => RequestFailure::Disconnected { answered },
+        Kind::Protocol => RequestFailure::Garbled,
+        _ => RequestFailure::Transport {
+            transient,
+            answered,
+        },
+    }
+}
+
+/// Whether no connection came about.
+pub(crate) fn is_unreachable(error: &haul_net::Error) -> bool {
+    matches!(
+        error.kind(),
+        Kind::Connect(_)
+            | Kind::ConnectTimeout(_)
+            | Kind::NoSuchHost(_)
+            | Kind::NoAddress(..)
+            | Kind::Resolve(_)
+    )
+}
+
+fn shown_url(url: &Url) -> Box<Url> {
+    Box::new(haul_net::without_credentials(url))
+}

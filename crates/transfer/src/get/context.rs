@@ -1,0 +1,151 @@
+//! The state that all jobs of an engine share, and the context of one job that all its steps share.
+
+use std::future::Future;
+use std::time::Duration;
+
+use haul_net::Client;
+use haul_plan::SegmentOptions;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::host_limits::HostLimits;
+use super::reserved_names::ReservedNames;
+use crate::error::GetError;
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::options::{ConnectionCount, DownloadJob, GetOptions};
+
+/// How often a running job reports its progress: smooth for an eye, nothing for a processor.
+pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The state that all jobs of an engine share.
+#[derive(Debug)]
+pub(crate) struct EngineState {
+    pub(super) client: Client,
+    pub(super) options: GetOptions,
+    pub(super) events: TransferEventSender,
+    pub(super) host_limits: HostLimits,
+    /// Final names, and the job that has each; `None` where the caller gives each job a name of its own.
+    pub(super) reserved_names: Option<ReservedNames>,
+    /// Whether a job is only done when its file's name, and all directories above it, would survive a power cut: a batch's manifest
+    /// will say so. Else it is worth a warning that they may not.
+    pub(super) requires_durable_name: bool,
+}
+
+impl EngineState {
+    pub(super) fn new(client: Client, options: GetOptions, events: TransferEventSender) -> Self {
+        Self {
+            host_limits: HostLimits::new(options.connections.max()),
+            client,
+            options,
+            events,
+            reserved_names: Some(ReservedNames::default()),
+            requires_durable_name: false,
+        }
+    }
+
+    /// The state that the jobs of a batch share. The batch gives them their names. `small_file_connections`: the most connections
+    /// that small files may have to one host.
+    pub(crate) fn for_batch(
+        client: Client,
+        options: GetOptions,
+        small_file_connections: usize,
+        events: TransferEventSender,
+    ) -> Self {
+        let large_file_connections = options.connections.max();
+        Self {
+            host_limits: HostLimits::for_batch(small_file_connections, large_file_connections),
+            reserved_names: None,
+            requires_durable_name: true,
+            ..Self::new(client, options, events)
+        }
+    }
+
+    pub(crate) fn options(&self) -> &GetOptions {
+        &self.options
+    }
+
+    /// Sizes of segments, for a job with at most so many connections.
+    pub(super) fn segment_options(&self, connections: usize) -> SegmentOptions {
+        let options = &self.options;
+        let defaults = SegmentOptions::default();
+        let at_least = |size: u64| options.min_segment_size.map_or(size, |min| size.max(min));
+        SegmentOptions {
+            min_size: options.min_segment_size.unwrap_or(defaults.min_size),
+            min_takeover: options.min_segment_size.unwrap_or(defaults.min_takeover),
+            first_request: options
+                .segment_size
+                .unwrap_or_else(|| at_least(defaults.first_request)),
+            max_size: at_least(defaults.max_size),
+            fixed_size: options.segment_size,
+            connections,
+            rate_limited: self.client.connector().has_rate_limit(),
+            fixed_connections: matches!(options.connections, ConnectionCount::Fixed(_)),
+        }
+    }
+}
+
+/// One job, and what all its steps use.
+#[derive(Debug)]
+pub(super) struct JobContext<'a> {
+    pub(super) engine: &'a EngineState,
+    pub(super) job: &'a DownloadJob,
+    /// Ends the job early.
+    pub(super) stop: CancellationToken,
+    pub(super) started: Instant,
+}
+
+impl JobContext<'_> {
+    pub(super) fn options(&self) -> &GetOptions {
+        &self.engine.options
+    }
+
+    /// The time since the job began.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Sends an event. That nobody listens is no reason to stop.
+    pub(super) async fn send(&self, event: TransferEvent) {
+        let _ = self.engine.events.send(event).await;
+    }
+
+    pub(super) async fn warn(&self, text: impl Into<String>) {
+        let (job, text) = (self.job.id, text.into());
+        self.send(TransferEvent::Warning { job, text }).await;
+    }
+
+    /// Announces a retry and waits for its time. `attempt`: the retries of the job so far.
+    ///
+    /// # Errors
+    /// [`GetError::Interrupted`].
+    pub(super) async fn wait_for_retry(
+        &self,
+        wait: Duration,
+        attempt: u32,
+        reason: String,
+    ) -> Result<(), GetError> {
+        self.send(TransferEvent::Retry {
+            job: self.job.id,
+            attempt,
+            wait,
+            reason,
+        })
+        .await;
+        self.unless_stopped(tokio::time::sleep(wait)).await
+    }
+
+    /// Waits for a future, unless the job is stopped before.
+    ///
+    /// # Errors
+    /// [`GetError::Interrupted`].
+    pub(super) async fn unless_stopped<T>(
+        &self,
+        future: impl Future<Output = T>,
+    ) -> Result<T, GetError> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(GetError::INTERRUPTED),
+            output = future => Ok(output),
+        }
+    }
+}

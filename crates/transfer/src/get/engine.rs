@@ -1,0 +1,61 @@
+//! The engine as its callers see it: jobs go in, outcomes come out, events tell what happens meanwhile.
+
+use std::sync::Arc;
+
+use haul_net::Client;
+use tokio_util::sync::CancellationToken;
+
+use super::context::EngineState;
+use super::run::{DownloadStart, download};
+use crate::error::GetError;
+use crate::event::{TransferEvent, TransferEventSender};
+use crate::options::{DownloadJob, DownloadOutcome, GetOptions};
+
+/// Downloads files. Cloning is cheap; clones share connections and limits.
+#[derive(Debug, Clone)]
+pub struct TransferEngine {
+    state: Arc<EngineState>,
+}
+
+impl TransferEngine {
+    /// An engine whose jobs send `events`; the receiver must keep reading until the channel closes.
+    #[must_use]
+    pub fn new(client: Client, options: GetOptions, events: TransferEventSender) -> Self {
+        Self {
+            state: Arc::new(EngineState::new(client, options, events)),
+        }
+    }
+
+    /// Downloads the file of one job. When `stop` is cancelled it ends soon with [`GetError::Interrupted`] and keeps its state.
+    ///
+    /// A future that is dropped instead leaves what the last checkpoint claimed, as a kill would.
+    ///
+    /// # Errors
+    /// See [`GetError`]; the final name is untouched by every one of them.
+    pub async fn get(
+        &self,
+        job: DownloadJob,
+        stop: CancellationToken,
+    ) -> Result<DownloadOutcome, GetError> {
+        let events = &self.state.events;
+        let url = haul_net::without_credentials(&job.url);
+        // That nobody listens is no reason to stop, here and below.
+        let _ = events
+            .send(TransferEvent::Started { job: job.id, url })
+            .await;
+        let result = download(&self.state, &job, DownloadStart::default(), stop).await;
+        let event = match &result {
+            Ok(outcome) => TransferEvent::Finished {
+                job: job.id,
+                bytes: outcome.bytes,
+                elapsed: outcome.elapsed,
+            },
+            Err(error) => TransferEvent::Failed {
+                job: job.id,
+                error: error.to_string(),
+            },
+        };
+        let _ = events.send(event).await;
+        result
+    }
+}

@@ -1,0 +1,205 @@
+//! What a job's file must be: its type, its size and its digests, as far as the user, a list, the origin or a document says.
+
+use std::sync::Arc;
+
+use haul_plan::{
+    ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
+    UnexpectedContent, expected_digests,
+};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use url::Url;
+
+use super::expected_digests::ExpectedDigests;
+use super::first_request::FirstResponse;
+use super::piece_verifier::PieceVerifier;
+use crate::disk::PartialStorage;
+use crate::error::GetError;
+use crate::journal::JournalHeader;
+use crate::options::{ConnectionCount, DownloadJob, GetOptions};
+
+/// The name of a Metalink document, as the expected source of a digest.
+pub(super) const DOCUMENT: &str = "the Metalink document";
+
+/// What a job's file must be.
+#[derive(Debug)]
+pub(super) struct FileExpectations<'a> {
+    job: &'a DownloadJob,
+    options: &'a GetOptions,
+    /// From a document that the origin leads to. The user did not ask for it, so it may be about another version.
+    document: DocumentDigests,
+}
+
+/// Digests from a Metalink document.
+#[derive(Debug, Default)]
+pub(super) struct DocumentDigests {
+    pub(super) whole: Vec<ExpectedDigest>,
+    pub(super) pieces: Option<PieceDigests>,
+}
+
+impl<'a> FileExpectations<'a> {
+    pub(super) fn new(job: &'a DownloadJob, options: &'a GetOptions) -> Self {
+        Self {
+            job,
+            options,
+            document: DocumentDigests::default(),
+        }
+    }
+
+    /// Adds the digests of a document.
+    pub(super) fn add_document(&mut self, document: DocumentDigests) {
+        self.document = document;
+    }
+
+    /// Forgets the document: it is about another version.
+    pub(super) fn forget_document(&mut self) {
+        self.document = DocumentDigests::default();
+    }
+
+    /// Whether a wrong digest is that of the document.
+    pub(super) fn is_from_document(error: &GetError) -> bool {
+        matches!(error, GetError::Checksum { expected_by, .. } if *expected_by == DOCUMENT)
+    }
+
+    /// Digests of pieces: the job's, else those of the document.
+    pub(super) fn piece_digests(&self) -> Option<&PieceDigests> {
+        let pieces = self.job.piece_digests.as_ref();
+        pieces.or(self.document.pieces.as_ref())
+    }
+
+    /// Whether the digests of pieces are those of the document.
+    pub(super) fn has_document_pieces(&self) -> bool {
+        self.job.piece_digests.is_none() && self.document.pieces.is_some()
+    }
+
+    /// Whether the user or the document gives a digest to compare the bytes with.
+    pub(super) fn has_digest(&self) -> bool {
+        let checksums = &self.job.checksums;
+        self.piece_digests().is_some() || checksums.iter().any(|sum| sum.digest.is_some())
+    }
+
+    /// The digests that the file of a response must have: the user's, and the origin's unless the bytes are decoded on their way.
+    pub(super) fn digests(
+        &self,
+        headers: &HeaderMap,
+        content: &ResponseContent,
+    ) -> ExpectedDigests {
+        // A digest of the response's content is one of the file where the content is all of it, as in the first part of a small file.
+        let (is_whole, is_decoded) = match content {
+            ResponseContent::Whole { coding, .. } => {
+                (true, coding.is_some() && self.options.decode_content)
+            }
+            ResponseContent::Part { range, total, .. } => (*range == (0..*total), false),
+            ResponseContent::Empty { .. } | ResponseContent::NotModified => (false, false),
+        };
+        let mut announced = Vec::new();
+        if !is_decoded {
+            announced = expected_digests(headers, is_whole);
+            announced.extend_from_slice(&self.document.whole);
+        }
+        ExpectedDigests {
+            announced,
+            piece_digests: self.piece_digests().is_some(),
+            ..ExpectedDigests::of_user(&self.job.checksums)
+        }
+    }
+
+    /// The digests that a file must have of which an earlier run left all bytes, so that no request is made.
+    pub(super) fn saved_digests(&self, saved: &JournalHeader) -> ExpectedDigests {
+        ExpectedDigests::of_user(&self.job.checksums).with_saved(saved)
+    }
+
+    /// Checks the type and the size of a first response, as far as its head says.
+    ///
+    /// # Errors
+    /// [`GetError::UnexpectedContent`].
+    pub(super) fn check_head(&self, first: &FirstResponse, url: &Url) -> Result<(), GetError> {
+        let length = match &first.content {
+            ResponseContent::Part { total, .. } => Some(*total),
+            ResponseContent::Whole { length, .. } => *length,
+            ResponseContent::Empty { .. } => Some(0),
+            ResponseContent::NotModified => return Ok(()),
+        };
+        let media_type = first.response.headers.get(CONTENT_TYPE);
+        let checked = self.options.expected_content.check_head(media_type, length);
+        checked.map_err(|source| unexpected(url, source))
+    }
+
+    /// Checks the size of a whole file.
+    ///
+    /// # Errors
+    /// [`GetError::UnexpectedContent`], [`GetError::WrongFile`].
+    pub(super) fn check_length(&self, url: &Url, length: u64) -> Result<(), GetError> {
+        let checked = self.options.expected_content.check_length(length);
+        checked.map_err(|source| unexpected(url, source))?;
+        self.check_size(url, length)
+    }
+
+    /// Checks that a source has the file meant, as far as its size tells.
+    ///
+    /// # Errors
+    /// [`GetError::WrongFile`].
+    pub(super) fn check_size(&self, url: &Url, length: u64) -> Result<(), GetError> {
+        let reason = match (self.job.expected_size, self.piece_digests()) {
+            (Some(size), _) if size != length => {
+                format!("it has {length} bytes, and {size} were expected")
+            }
+            (_, Some(pieces)) if !pieces.matches_length(length) => format!(
+                "it has {length} bytes, and the digests of pieces are those of a file of another size"
+            ),
+            _ => return Ok(()),
+        };
+        Err(GetError::WrongFile {
+            url: Box::new(haul_net::without_credentials(url)),
+            reason,
+        })
+    }
+
+    /// Checks the size that the job's list gives, for bytes that were handed on already.
+    ///
+    /// # Errors
+    /// [`GetError::WrongFile`].
+    pub(super) fn check_listed_size(&self, url: &Url, length: u64) -> Result<(), GetError> {
+        match self.job.expected_size {
+            Some(_) => self.check_size(url, length),
+            None => Ok(()),
+        }
+    }
+
+    /// What would show that bytes are not bytes of the file.
+    pub(super) fn evidence(&self, digests: &ExpectedDigests) -> IntegrityEvidence {
+        IntegrityEvidence {
+            verified: digests.verifies(),
+            piece_digests: digests.piece_digests,
+            user_allows_joining: self.user_allows_joining(),
+        }
+    }
+
+    /// Whether bytes of several responses may be joined to one file (row A7).
+    pub(super) fn may_join(&self, version: &ResourceVersion, digests: &ExpectedDigests) -> bool {
+        version.may_combine_responses(digests.verifies(), self.user_allows_joining())
+    }
+
+    /// Whether the user asked for several connections, and so for joining responses that nothing tells apart.
+    fn user_allows_joining(&self) -> bool {
+        matches!(self.options.connections, ConnectionCount::Fixed(n) if n > 1)
+    }
+
+    /// A verifier for the pieces of a file of so many bytes, if there are digests for them.
+    pub(super) fn verifier(
+        &self,
+        storage: Arc<dyn PartialStorage>,
+        length: u64,
+    ) -> Option<PieceVerifier> {
+        let pieces = self.piece_digests()?.clone();
+        let checks = PieceChecks::new(pieces, length)?;
+        Some(PieceVerifier::new(checks, storage))
+    }
+}
+
+fn unexpected(url: &Url, source: UnexpectedContent) -> GetError {
+    GetError::UnexpectedContent {
+        url: Box::new(haul_net::without_credentials(url)),
+        source,
+    }
+}

@@ -1,0 +1,442 @@
+//! The owner of a job's workers, and of everything that changes their number.
+//!
+//! `select!` only makes a [`CoordinatorEvent`]; [`SegmentCoordinator::on_event`] carries out what `plan` decides about it: how many
+//! connections ([`ConnectionControl`]), which source gets the next one, what a failure leads to
+//! ([`RecoveryPolicy`](haul_plan::RecoveryPolicy)).
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use haul_net::FetchResponse;
+use haul_plan::{
+    ConnectionControl, ConnectionRefusal, FailureContext, ProgressSample, RecoveryAction,
+    RequestFailure,
+};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use super::piece_check::{BadPiece, PieceCheck};
+use super::state::SegmentedState;
+use super::worker::{FailedRequest, SegmentWorker, WorkerExit};
+use crate::checksum::DigestFollower;
+use crate::error::GetError;
+use crate::event::TransferEvent;
+use crate::get::checkpoint::Checkpointer;
+use crate::get::context::{JobContext, PROGRESS_INTERVAL};
+use crate::get::host_limits::HostPermit;
+use crate::get::piece_verifier::CheckedPiece;
+use crate::get::strategy::RestartReason;
+
+/// How the workers ended, when not with an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SegmentedEnd {
+    /// Every byte is in the file.
+    Complete,
+    /// The download begins again.
+    Restart(RestartReason),
+}
+
+/// A connection that a worker may use.
+#[derive(Debug)]
+pub(super) struct WorkerConnection {
+    /// The job's first response, if its body is still to be read, and its range.
+    pub(super) response: Option<(FetchResponse, Range<u64>)>,
+    /// The number of the source.
+    pub(super) source: usize,
+    pub(super) permit: HostPermit,
+}
+
+/// Drives a job's workers.
+#[derive(Debug)]
+pub(super) struct SegmentCoordinator<'a> {
+    pub(super) context: &'a JobContext<'a>,
+    pub(super) shared: Arc<SegmentedState>,
+    /// Decides how many workers there are.
+    pub(super) control: ConnectionControl,
+    /// Keeps the journal.
+    pub(super) checkpointer: Checkpointer,
+    /// Computes digests behind the download.
+    pub(super) follower: Option<DigestFollower>,
+    pub(super) pieces: PieceCheck,
+    pub(super) workers: JoinSet<WorkerExit>,
+    /// The numbers of the workers.
+    pub(super) numbers: Vec<usize>,
+}
+
+/// What the coordinator waits for.
+enum CoordinatorEvent {
+    WorkerExited(Result<WorkerExit, JoinError>),
+    CheckpointDone(std::io::Result<()>),
+    PiecesChecked(std::io::Result<Vec<CheckedPiece>>),
+    Tick,
+    Stop,
+}
+
+impl SegmentCoordinator<'_> {
+    /// Runs the job to its end. Where that is an error, the journal claims everything that was written by then.
+    ///
+    /// # Errors
+    /// The error that ends the strategy.
+    pub(super) async fn run(&mut self, first: WorkerConnection) -> Result<SegmentedEnd, GetError> {
+        let end = self.run_workers(first).await;
+        // Workers stop at their next await; a write that runs is waited for, so that its bytes are claimed below.
+        self.workers.shutdown().await;
+        self.pieces.close().await;
+        let unsynced = {
+            let mut table = self.shared.table();
+            let sources = table.sources.recovery.sources_mut();
+            sources.all_connections_closed();
+            end.is_err().then(|| table.unsynced.take())
+        };
+        if let Some(unsynced) = unsynced {
+            // The first error is the one that matters; one that follows from it here says no more.
+            let _ = self.checkpointer.close(unsynced).await;
+        }
+        end
+    }
+
+    async fn run_workers(&mut self, first: WorkerConnection) -> Result<SegmentedEnd, GetError> {
+        let mut first = Some(first);
+        loop {
+            self.pieces.start_round(&self.shared.table());
+            if self.shared.table().plan.is_complete() && self.pieces.is_complete() {
+                let closed = self.checkpointer.close(Vec::new()).await;
+                closed.map_err(|e| self.local("sync", e))?;
+                return Ok(SegmentedEnd::Complete);
+            }
+            self.start_workers(&mut first);
+            let event = self.next_event().await;
+            if let Some(end) = self.on_event(event).await? {
+                return Ok(end);
+            }
+        }
+    }
+
+    /// Starts workers up to the target, as far as there is work for them.
+    fn start_workers(&mut self, first: &mut Option<WorkerConnection>) {
+        let (target, running) = (self.control.target(), self.numbers.len());
+        self.shared.counts.set_wanted(target);
+        let free = (0..).filter(|number| !self.numbers.contains(number));
+        let free: Vec<usize> = free.take(target.saturating_sub(running)).collect();
+        for number in free {
+            match first.take().or_else(|| self.next_connection()) {
+                Some(connection) => self.start_worker(number, connection),
+                // Nothing is left to claim, every source rests, or the hosts' limits are reached by this job and others.
+                None => return self.lift_exclusive(),
+            }
+        }
+    }
+
+    /// The source of the next worker, with a permit for a connection to it. `None` when no source has work for one more, or room: the
+    /// workers that run go on.
+    fn next_connection(&self) -> Option<WorkerConnection> {
+        let (now, job_now) = (self.shared.now(), self.shared.job_now());
+        let candidates = self.shared.table().source_set().candidates(job_now);
+        candidates.into_iter().find_map(|source| {
+            let table = self.shared.table();
+            let host = Arc::clone(&table.sources.get(source).host);
+            if !table.has_work(source, now) {
+                return None;
+            }
+            drop(table);
+            Some(WorkerConnection {
+                response: None,
+                source,
+                permit: host.try_acquire_extra()?,
+            })
+        })
+    }
+
+    /// Where no worker runs, lets any source fetch the ranges that one alone was to send, if that one can send nothing just now: the next
+    /// tick then finds work for some.
+    fn lift_exclusive(&self) {
+        let (now, job_now) = (self.shared.now(), self.shared.job_now());
+        let is_idle = self.numbers.is_empty() && !self.pieces.has_bad_ranges();
+        let mut table = self.shared.table();
+        if is_idle && !table.plan.is_complete() {
+            table.lift_exclusive(now, job_now);
+        }
+    }
+
+    fn start_worker(&mut self, number: usize, connection: WorkerConnection) {
+        let WorkerConnection {
+            response,
+            source,
+            permit,
+        } = connection;
+        let worker = SegmentWorker {
+            number,
+            job: self.context.job.id,
+            source,
+            shared: Arc::clone(&self.shared),
+            events: self.context.engine.events.clone(),
+            permit,
+        };
+        let now = self.shared.now();
+        let mut table = self.shared.table();
+        let first = response.and_then(|(response, range)| {
+            Some((response, table.claim_first_response(source, range, now)?))
+        });
+        let sources = table.sources.recovery.sources_mut();
+        sources.connection_opened(source);
+        drop(table);
+        self.numbers.push(number);
+        self.shared.counts.worker_started();
+        self.workers.spawn(worker.run(first));
+    }
+
+    async fn next_event(&mut self) -> CoordinatorEvent {
+        let tick = self.next_tick();
+        tokio::select! {
+            biased;
+            () = self.context.stop.cancelled() => CoordinatorEvent::Stop,
+            Some(exit) = self.workers.join_next() => CoordinatorEvent::WorkerExited(exit),
+            done = self.checkpointer.wait() => CoordinatorEvent::CheckpointDone(done),
+            checked = self.pieces.next_results() => CoordinatorEvent::PiecesChecked(checked),
+            () = tokio::time::sleep_until(tick) => CoordinatorEvent::Tick,
+        }
+    }
+
+    /// The time of the next progress report, of the control's next sample, or of the end of a rest of all sources.
+    fn next_tick(&self) -> Instant {
+        let now = Instant::now();
+        let sample = self.shared.epoch + self.control.next_sample_at();
+        let tick = (now + PROGRESS_INTERVAL).min(sample);
+        let job_now = self.shared.job_now();
+        let soonest = self.shared.table().source_set().soonest(job_now);
+        match soonest {
+            Some(next) if !next.wait.is_zero() => tick.min(now + next.wait),
+            _ => tick,
+        }
+    }
+
+    async fn on_event(
+        &mut self,
+        event: CoordinatorEvent,
+    ) -> Result<Option<SegmentedEnd>, GetError> {
+        match event {
+            CoordinatorEvent::Stop => return Err(GetError::INTERRUPTED),
+            CoordinatorEvent::CheckpointDone(result) => {
+                result.map_err(|e| self.local("sync", e))?;
+                for range in self.checkpointer.take_discarded() {
+                    let mut table = self.shared.table();
+                    self.pieces.on_discarded(range, &mut table);
+                }
+            }
+            CoordinatorEvent::PiecesChecked(checked) => {
+                let checked = checked.map_err(|e| self.local("read", e))?;
+                if let Some(end) = self.on_checked_pieces(checked).await? {
+                    return Ok(Some(end));
+                }
+                self.begin_checkpoint_if_due();
+            }
+            CoordinatorEvent::Tick => self.on_tick(),
+            CoordinatorEvent::WorkerExited(Ok(exit)) => {
+                self.numbers.retain(|number| *number != exit.number);
+                self.close_connection(exit.source);
+                if let Some(failed) = exit.failed {
+                    return self.on_failure(failed).await;
+                }
+            }
+            // A worker is aborted only after this loop has ended, so it panicked: the bug is passed on.
+            CoordinatorEvent::WorkerExited(Err(error)) => {
+                std::panic::resume_unwind(error.into_panic())
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a sample, reports the progress, begins a checkpoint if one is due.
+    fn on_tick(&mut self) {
+        let (now, job_now) = (self.shared.now(), self.shared.job_now());
+        let mut table = self.shared.table();
+        table.sources.recovery.sources_mut().on_sample(job_now);
+        let (done, delivering) = (table.plan.done(), table.active_bodies());
+        let written = done.prefix_end();
+        let progress = TransferEvent::Progress {
+            job: self.context.job.id,
+            done: done.total_bytes(),
+            length: Some(table.plan.length()),
+            connections: delivering,
+        };
+        let sample = ProgressSample {
+            now,
+            bytes: self.shared.fetched.load(Ordering::Relaxed),
+            delivering,
+            remaining: table.plan.remaining(),
+            latency: table.plan.latency(),
+        };
+        drop(table);
+        if now >= self.control.next_sample_at() {
+            self.control.on_sample(sample);
+        }
+        if let Some(follower) = &self.follower {
+            follower.advance(written.min(self.pieces.verified_prefix()));
+        }
+        self.begin_checkpoint_if_due();
+        // A renderer that is behind will see the next one.
+        let _ = self.context.engine.events.try_send(progress);
+    }
+
+    fn begin_checkpoint_if_due(&mut self) {
+        let unsynced = self.shared.table().unsynced.bytes();
+        if self.checkpointer.is_due(unsynced) {
+            let ranges = self.shared.table().unsynced.take();
+            self.checkpointer.begin(ranges);
+        }
+    }
+
+    /// Carries out what the recovery policy decides about a failed request.
+    async fn on_failure(
+        &mut self,
+        failed: FailedRequest,
+    ) -> Result<Option<SegmentedEnd>, GetError> {
+        let (number, reason) = (failed.number, failed.error.reason());
+        let Some(failure) = &failed.error.failure else {
+            return Err(failed.error.error);
+        };
+        let action = self.decide(&failed, failure, &reason);
+        tracing::debug!(source = number, ?action, "{reason}");
+        match action {
+            RecoveryAction::GiveUp => return Err(failed.error.error),
+            RecoveryAction::StartOver => {
+                return Ok(Some(SegmentedEnd::Restart(RestartReason::Changed)));
+            }
+            RecoveryAction::OneStream => {
+                return Ok(Some(SegmentedEnd::Restart(RestartReason::UnusableRanges)));
+            }
+            RecoveryAction::Ignore => {}
+            RecoveryAction::DropSource => self.drop_source(number, &reason).await,
+            RecoveryAction::WithoutIfRange => {
+                let mut table = self.shared.table();
+                table.sources.get_mut(number).may_send_if_range = false;
+            }
+            RecoveryAction::ResolveAgain(wait) => {
+                self.resolve_again(number);
+                self.report_retry(wait, reason).await;
+            }
+            RecoveryAction::FewerConnections(wait) => {
+                self.control.on_refused(ConnectionRefusal {
+                    now: self.shared.now(),
+                    requested_at: failed.requested_at,
+                    open_connections: self.numbers.len(),
+                    overloaded: matches!(failure, RequestFailure::Busy { .. }),
+                });
+                self.report_retry(wait, reason).await;
+            }
+            RecoveryAction::Retry(wait) => self.report_retry(wait, reason).await,
+            RecoveryAction::UseOtherSources(wait) => {
+                let url = haul_net::redacted_url(&failed.source.url);
+                self.report_retry(wait, format!("{url}: {reason}")).await;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Asks the recovery policy.
+    fn decide(
+        &self,
+        failed: &FailedRequest,
+        failure: &RequestFailure,
+        reason: &str,
+    ) -> RecoveryAction {
+        let source = failed.number;
+        let mut table = self.shared.table();
+        // A redirect that expired is not followed any more: the next worker goes where requests go now.
+        if matches!(failure, RequestFailure::Denied { .. })
+            && table.sources.get(source).location != failed.source.location
+        {
+            return RecoveryAction::Ignore;
+        }
+        let delivering = table.active_bodies_of(source);
+        table.sources.recovery.on_failure(
+            failure,
+            &FailureContext {
+                source,
+                now: self.shared.job_now(),
+                delivering,
+                redirected: failed.source.is_redirected(),
+                keeps_source: false,
+                forbidden_may_pass: false,
+                jitter: rand::random(),
+                reason,
+            },
+        )
+    }
+
+    fn close_connection(&self, source: usize) {
+        let mut table = self.shared.table();
+        let sources = table.sources.recovery.sources_mut();
+        sources.connection_closed(source);
+    }
+
+    fn resolve_again(&self, source: usize) {
+        let mut table = self.shared.table();
+        let hosts = &self.shared.host_limits;
+        table.sources.get_mut(source).resolve_again(hosts);
+    }
+
+    async fn report_retry(&self, wait: Duration, reason: String) {
+        let event = TransferEvent::Retry {
+            job: self.context.job.id,
+            attempt: 0,
+            wait,
+            reason,
+        };
+        self.context.send(event).await;
+    }
+
+    /// Requests nothing from a source any more. The bytes that it sent stay: they are of the version that was pinned, or each piece of
+    /// them is verified.
+    async fn drop_source(&mut self, source: usize, reason: &str) {
+        let (active, live, url) = {
+            let mut table = self.shared.table();
+            table.drop_source(source, reason);
+            let url = haul_net::redacted_url(&table.sources.get(source).url);
+            let sources = table.source_set();
+            (sources.active_count(), sources.live_count(), url)
+        };
+        self.control.set_min(active);
+        if live > 0 {
+            let text = format!("{url} is used no more: {reason}");
+            self.context.warn(text).await;
+        }
+    }
+
+    /// Pieces were compared with their digests.
+    async fn on_checked_pieces(
+        &mut self,
+        checked: Vec<CheckedPiece>,
+    ) -> Result<Option<SegmentedEnd>, GetError> {
+        for piece in checked {
+            if piece.bad_count == 0 {
+                self.shared.table().on_good_piece(&piece.range);
+                continue;
+            }
+            match self.pieces.on_bad_piece(&piece, &self.shared) {
+                BadPiece::WrongDocument => {
+                    return Ok(Some(SegmentedEnd::Restart(RestartReason::WrongDocument)));
+                }
+                BadPiece::GiveUp(error) => {
+                    self.checkpointer.discard(piece.range);
+                    return Err(error);
+                }
+                BadPiece::FetchAgain { warning, dropped } => {
+                    self.checkpointer.discard(piece.range);
+                    self.context.warn(warning).await;
+                    for source in dropped {
+                        let reason = "a piece from it does not match its digest";
+                        self.drop_source(source, reason).await;
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn local(&self, action: &'static str, source: std::io::Error) -> GetError {
+        GetError::local(action, self.shared.path.clone(), source)
+    }
+}
