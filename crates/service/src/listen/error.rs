@@ -48,7 +48,7 @@ pub enum ListenError {
         path: PathBuf,
     },
     /// The service manager handed over no such socket.
-    #[error("{address}: systemd handed over no such socket")]
+    #[error("{address}: no such socket was handed over")]
     NotInherited {
         /// The requested address.
         address: ListenAddress,
