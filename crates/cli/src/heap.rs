@@ -4,7 +4,7 @@
 //! memory that one allocates another frees: sixteen heaps held thirty megabytes that two do without, at the same speed.
 
 /// Limits the number of heaps. Call it before a second thread starts.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "nobody wraps mallopt")]
 pub(crate) fn limit_arenas() {
     /// A thread that finds one in use takes the other.
@@ -15,13 +15,13 @@ pub(crate) fn limit_arenas() {
     }
 }
 
-/// Other allocators share by themselves.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn bound() {}
+/// Allocators of other C libraries have no such setting.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn limit_arenas() {}
 
 /// Returns free memory to the system. The heaps are locked meanwhile, some milliseconds for a hundred megabytes. Call it after much was
 /// freed and while little is going on: by itself the allocator returns only what is free at the end of a heap.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(target_env = "gnu")]
 #[expect(unsafe_code, reason = "nobody wraps malloc_trim")]
 pub(crate) fn trim() {
     // SAFETY: malloc_trim may be called at any time, and touches no memory in use.
@@ -30,6 +30,6 @@ pub(crate) fn trim() {
     }
 }
 
-/// Other allocators do so by themselves.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn give_back() {}
+/// Allocators of other C libraries have no such call.
+#[cfg(not(target_env = "gnu"))]
+pub(crate) fn trim() {}

@@ -35,7 +35,6 @@ pub(crate) fn prompt(text: &str) -> Result<String, PromptError> {
     terminal::ask(text)
 }
 
-#[cfg(unix)]
 mod terminal {
     use std::fs::{File, OpenOptions};
     use std::io::{self, BufRead as _, BufReader, Write as _};
@@ -52,7 +51,7 @@ mod terminal {
     use crate::signals::StopSignals;
 
     /// The value of a disabled control character (`_POSIX_VDISABLE`).
-    const DISABLED: u8 = if cfg!(target_os = "linux") { 0 } else { 0xff };
+    const DISABLED: u8 = 0;
 
     pub(super) fn is_there() -> bool {
         open().is_ok()
@@ -141,19 +140,5 @@ mod terminal {
                 let _ = writeln!(self.terminal);
             }
         }
-    }
-}
-
-#[cfg(not(unix))]
-mod terminal {
-    use super::PromptError;
-
-    /// Known when it is asked.
-    pub(super) fn is_there() -> bool {
-        true
-    }
-
-    pub(super) fn ask(text: &str) -> Result<String, PromptError> {
-        rpassword::prompt_password(text).map_err(PromptError::NoTerminal)
     }
 }

@@ -22,12 +22,9 @@ pub(crate) enum StopSignal {
 /// Receives signals from its creation on: none gets lost between two waits.
 #[derive(Debug)]
 pub(crate) struct StopSignals {
-    #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
-    #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     /// `None`: SIGHUP is ignored.
-    #[cfg(unix)]
     hang_up: Option<tokio::signal::unix::Signal>,
 }
 
@@ -36,7 +33,6 @@ impl StopSignals {
     ///
     /// # Errors
     /// The system's.
-    #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
@@ -48,17 +44,7 @@ impl StopSignals {
         })
     }
 
-    /// Takes over Ctrl-C.
-    ///
-    /// # Errors
-    /// None here.
-    #[cfg(not(unix))]
-    pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self {})
-    }
-
     /// Waits for the next signal. Cancel safe.
-    #[cfg(unix)]
     pub(crate) async fn next(&mut self) -> StopSignal {
         let hang_up = async {
             match &mut self.hang_up {
@@ -72,31 +58,16 @@ impl StopSignals {
             _ = hang_up => StopSignal::HangUp,
         }
     }
-
-    /// Waits for the next Ctrl-C. Cancel safe.
-    #[cfg(not(unix))]
-    pub(crate) async fn next(&mut self) -> StopSignal {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-        StopSignal::End
-    }
 }
 
 /// Whether SIGHUP is not ignored; a handler would undo that. Where it cannot be known SIGHUP is left alone: its default ends the process,
 /// which journals survive as they survive a kill.
-#[cfg(unix)]
 fn is_hang_up_handled() -> bool {
-    let status = if cfg!(target_os = "linux") {
-        std::fs::read_to_string("/proc/self/status").unwrap_or_default()
-    } else {
-        String::new()
-    };
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_signals(&status).is_some_and(|ignored| ignored & 1 == 0)
 }
 
 /// The mask of ignored signals in `/proc/self/status` (proc(5)). SIGHUP, the first signal, is its lowest bit.
-#[cfg(unix)]
 fn ignored_signals(status: &str) -> Option<u64> {
     let line = status
         .lines()

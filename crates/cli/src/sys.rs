@@ -4,7 +4,6 @@
 //! getting its number, but a result would then vanish without an error, and a list would be empty. So a constructor, which the system calls
 //! before that, looks once. It does nothing else.
 
-#[cfg(any(target_os = "linux", target_os = "macos"))]
 mod before_main {
     #![expect(
         unsafe_code,
@@ -18,8 +17,7 @@ mod before_main {
 
     // SAFETY: the section contains addresses of functions without arguments, such as this one.
     #[used]
-    #[cfg_attr(target_os = "linux", unsafe(link_section = ".init_array"))]
-    #[cfg_attr(target_os = "macos", unsafe(link_section = "__DATA,__mod_init_func"))]
+    #[unsafe(link_section = ".init_array")]
     static LOOK: extern "C" fn() = look_at_standard_streams;
 
     extern "C" fn look_at_standard_streams() {
@@ -33,14 +31,6 @@ mod before_main {
 
     pub(super) fn closed(which: usize) -> bool {
         CLOSED[which].load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-mod before_main {
-    /// Not known here.
-    pub(super) fn closed(_which: usize) -> bool {
-        false
     }
 }
 

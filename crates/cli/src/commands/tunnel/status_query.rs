@@ -136,16 +136,9 @@ fn connect_socket(path: &Path, deadline: Instant) -> io::Result<Socket> {
 }
 
 /// The process at the other end.
-#[cfg(target_os = "linux")]
 fn peer_process(socket: &Socket) -> Option<u32> {
     let other = rustix::net::sockopt::socket_peercred(socket).ok()?;
     u32::try_from(other.pid.as_raw_nonzero().get()).ok()
-}
-
-/// Elsewhere there is no telling.
-#[cfg(not(target_os = "linux"))]
-fn listening(_: &Socket) -> Option<u32> {
-    None
 }
 
 fn query(mut stream: impl Read + Write) -> Result<TunnelStatus, StatusQueryError> {
@@ -191,13 +184,10 @@ mod tests {
             matches!(outcome.status, Err(StatusQueryError::Timeout)),
             "{outcome:?}"
         );
-        if cfg!(target_os = "linux") {
-            assert_eq!(outcome.process, Some(std::process::id()));
-        }
+        assert_eq!(outcome.process, Some(std::process::id()));
         drips.join().unwrap();
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
     fn a_full_accept_queue_has_a_deadline() {
         let folder = tempfile::tempdir().unwrap();

@@ -128,7 +128,6 @@ async fn b6_an_existing_file_must_have_the_size_and_digest_of_the_list() {
     assert!(origin.requests().is_empty());
 }
 
-#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn b4_a_fifo_with_the_name_is_an_error_at_once() {
     use haul_transfer::list::ListEntry;
@@ -147,7 +146,6 @@ async fn b4_a_fifo_with_the_name_is_an_error_at_once() {
     assert!(run.error("/1").contains("not a regular file"));
 }
 
-#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn b6_the_target_of_a_link_is_replaced_in_its_place() {
     let (mut case, origin) = (BatchCase::new(), origin_with_files(2).start().await);
