@@ -7,15 +7,17 @@
 mod address;
 mod bind;
 mod error;
+mod listener;
 mod notify;
-mod sys;
+mod socket_file;
 mod systemd;
 mod tcp;
 mod unix;
 
 pub use address::{ListenAddress, ListenAddressError, ListenHost};
-pub use bind::{BindOptions, BoundAddress, BoundListener, Listener, bind};
+pub use bind::bind;
 pub use error::ListenError;
+pub use listener::{BindOptions, BoundAddress, BoundListener, Listener};
 pub use notify::ServiceManagerNotifier;
+pub use socket_file::SocketFile;
 pub use systemd::{InheritedSockets, InheritedSocketsError};
-pub use unix::SocketFile;

@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::address::{ListenAddress, ListenHost};
-use super::bind::{BindOptions, BoundAddress, BoundListener, Listener};
 use super::error::{ListenError, is_not_local};
+use super::listener::{BindOptions, BoundAddress, BoundListener, Listener, set_inherited_options};
 
 /// How many ports are tried for several addresses and port 0.
 const MAX_TRIES: usize = 8;
@@ -139,23 +139,6 @@ fn bind_socket(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     socket.bind(&address.into())?;
     set_inherited_options(&socket)?;
     Ok(socket)
-}
-
-/// Sets the options that accepted sockets inherit, which saves a system call for each.
-///
-/// Small writes are sent at once. On loopback no link can be too slow: the pacing of BBR costs a third of the sender's time in timers.
-/// Every system has `reno`.
-pub(super) fn set_inherited_options(socket: &Socket) -> io::Result<()> {
-    socket.set_tcp_nodelay(true)?;
-    if let Some(address) = socket.local_addr()?.as_socket()
-        && address.ip().to_canonical().is_loopback()
-        && let Ok(algorithm) = socket.tcp_congestion()
-        && algorithm.starts_with(b"bbr")
-    {
-        // If this fails, sending is only slower.
-        let _ = socket.set_tcp_congestion(b"reno");
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,50 +1,17 @@
 //! Binds Unix sockets.
 //!
-//! Their files outlive the process, so an existing file may be stale or belong to a running server. Connecting tells: a stale file
-//! refuses. It is replaced; a running server's socket, and anything that is not a socket, is not.
-//!
-//! A file is removed only if it is the one that was examined: same device, same inode, same creation time. A short time passes between
-//! the two, since the system has no call that does both.
+//! Their files outlive the process, so an existing file may be stale or belong to a running server. A connection to a stale file is
+//! refused, and the file is replaced. A running server's socket and anything that is not a socket stay.
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::bind::{BindOptions, Listener};
-
-/// The file of a socket that was created here. Dropping this removes it, if it is still the same file.
-#[derive(Debug)]
-pub struct SocketFile {
-    /// Absolute, since the working directory may change.
-    path: PathBuf,
-    identity: SocketFileIdentity,
-}
-
-impl SocketFile {
-    /// Its path.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Whether it still exists, and is not another file of the same name.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| SocketFileIdentity::of(&metadata) == self.identity)
-    }
-}
-
-impl Drop for SocketFile {
-    fn drop(&mut self) {
-        if let Err(error) = remove_if(&self.path, self.identity) {
-            tracing::warn!(path = %self.path.display(), %error, "the file of a socket could not be removed");
-        }
-    }
-}
+use super::listener::{BindOptions, Listener};
+use super::socket_file::{SocketFile, SocketFileIdentity, remove_if};
 
 /// Why a path cannot be bound.
 #[derive(Debug)]
@@ -84,8 +51,7 @@ pub(super) fn bind(
             _ => error.into(),
         })?;
     }
-    let identity = SocketFileIdentity::of(&fs::symlink_metadata(&path)?);
-    let file = SocketFile { path, identity };
+    let file = SocketFile::new(path)?;
     if let Some(mode) = mode {
         // Nobody can connect before it listens: there is no moment with wider permissions.
         fs::set_permissions(file.path(), fs::Permissions::from_mode(mode))?;
@@ -115,40 +81,9 @@ fn stale_identity(path: &Path, address: &SockAddr) -> Result<SocketFileIdentity,
     }
 }
 
-/// Removes a file if it has this identity. A missing file is no error.
-fn remove_if(path: &Path, identity: SocketFileIdentity) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
-        Ok(metadata) if SocketFileIdentity::of(&metadata) == identity => fs::remove_file(path),
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// Distinguishes a file from another that got the same inode number. The mtime of a socket is its creation: nobody writes to it, and
-/// changed permissions count as ctime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SocketFileIdentity {
-    device: u64,
-    inode: u64,
-    created: (i64, i64),
-}
-
-impl SocketFileIdentity {
-    fn of(metadata: &fs::Metadata) -> Self {
-        Self {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            created: (metadata.mtime(), metadata.mtime_nsec()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
     use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 
     use super::super::{
@@ -272,17 +207,6 @@ mod tests {
         drop(UnixStream::connect(&path).unwrap());
         drop(new);
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_file_with_a_reused_inode_number_stays() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a.sock");
-        let bound = listening(&path, None).unwrap();
-        let mut other = bound.file.as_ref().unwrap().identity;
-        other.created.1 ^= 1;
-        remove_if(&path, other).unwrap();
-        assert!(path.exists());
     }
 
     #[test]

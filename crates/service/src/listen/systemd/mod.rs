@@ -4,6 +4,8 @@
 //! they are for: child processes inherit the variables, too, and must not take the numbers for sockets. So the variables need not be
 //! unset, which a program with threads cannot do safely.
 
+mod sys;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -11,9 +13,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use socket2::{Domain, Socket, Type};
 
-use super::bind::Listener;
-use super::sys;
-use super::tcp::set_inherited_options;
+use super::listener::{Listener, set_inherited_options};
 
 /// The name of a socket without one (`sd_listen_fds_with_names(3)`).
 const DEFAULT_NAME: &str = "unknown";
@@ -100,7 +100,7 @@ impl InheritedSockets {
 }
 
 /// The name of each descriptor that the environment announces for this process; none without an announcement.
-pub(super) fn inherited_names(
+fn inherited_names(
     variable: impl Fn(&str) -> Option<OsString>,
     own_pid: u32,
 ) -> Result<Option<Vec<String>>, InheritedSocketsError> {
@@ -177,8 +177,8 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::process::{Command, Stdio};
 
-    use super::super::{BindOptions, ListenError, bind};
     use super::*;
+    use crate::listen::{BindOptions, ListenError, bind};
 
     fn parse(variables: &[(&str, &str)]) -> Result<Option<Vec<String>>, InheritedSocketsError> {
         let variables: HashMap<_, _> = variables.iter().copied().collect();

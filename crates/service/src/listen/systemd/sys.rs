@@ -7,7 +7,7 @@
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::systemd::{InheritedSocketsError, inherited_names};
+use super::{InheritedSocketsError, inherited_names};
 
 /// The number of the first descriptor (`SD_LISTEN_FDS_START`).
 const FIRST_DESCRIPTOR: RawFd = 3;
