@@ -186,8 +186,8 @@ async fn serve_stream<S: ServerTransport + 'static>(
                 tasks,
                 ..
             } = context;
-            let connection = Arc::new(ConnectionState::new(server, peer, false, S::SENDS_FILES));
-            drive(stream, ConnectionProtocol::Open, connection, tasks, stop).await;
+            let connection = Arc::new(ConnectionState::new(server, peer, false, S::CAN_SENDFILE));
+            drive(stream, ConnectionProtocol::Detect, connection, tasks, stop).await;
         }
     }
 }
@@ -229,7 +229,7 @@ async fn serve_tls<S: ServerTransport + 'static>(
     };
     let protocol = match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => ConnectionProtocol::Http2,
-        _ => ConnectionProtocol::Open,
+        _ => ConnectionProtocol::Detect,
     };
     let connection = Arc::new(ConnectionState::new(server, peer, true, false));
     drive(stream, protocol, connection, tasks, stop).await;

@@ -1,10 +1,15 @@
-//! One connection from its first byte to its last.
+//! Drives one connection from its first byte to its last.
 //!
-//! A plain connection begins as HTTP/1.1; if its first bytes are HTTP/2's preface, hyper says so and it begins anew as that (`second`). Whoever drives it waits
-//! for three things at once: the protocol, the moment at which the peer has been waited for long enough, and the server's end, at
-//! which the request that is under way is still answered.
-//! How a connection ends is in `ending`, what of all that is HTTP/2's in `second`.
+//! A plain connection begins as HTTP/1.1. If its first bytes are HTTP/2's preface, hyper reports an
+//! error, and the connection begins again as HTTP/2 (`http2`). The driver waits for three events at
+//! once: the protocol's end, a timeout, and the shutdown of the server, after which the current
+//! request still gets its response.
+//!
+//! A connection may end while the client is still sending a body that the server did not want.
+//! Closing the socket then would make the client's system discard the response. So the connection
+//! *lingers*: the server closes its sending half, then reads and drops what it receives for a while.
 
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -15,100 +20,120 @@ use haul_plan::serving::TimeoutKind;
 use http::StatusCode;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::exchange::log_unreadable;
-use super::line::ConnectionState;
-use super::minder::{ConnectionTimer, ConnectionTimerAction};
-use super::transport::ServerTransport;
-use super::wire::CountedIo;
+use super::counted_io::{CountedIo, HTTP2_PREFACE};
+use super::exchange_record::log_malformed_request;
+use super::socket::ServerTransport;
+use super::state::ConnectionState;
+use super::timeouts::{ConnectionTimer, ConnectionTimerAction};
 use crate::http::ConnectionService;
 use crate::observe::ConnectionFault;
 
-/// What an HTTP/2 connection begins with (RFC 9113 3.4).
-pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// How long a connection is idle before it is parked: longer than the pauses of an active client, as
+/// a new `http1::Connection` costs some microseconds.
+const PARK_AFTER: Duration = Duration::from_millis(100);
 
-/// How long a connection is idle before it is taken from hyper: rarely that of one whose peer is at work, as giving it back costs
-/// some microseconds.
-const IDLE: Duration = Duration::from_millis(100);
+/// Maximum bytes of hyper's buffers: a head, or what is read of a body at once.
+const MAX_BUFFER: usize = 512 << 10;
 
-/// Bytes of hyper's buffers for one connection: a head, or what is gathered of a body between two looks at it.
-const BUFFER: usize = 512 << 10;
+/// Maximum bytes of a head: more than any proxy forwards.
+pub(super) const MAX_HEAD: usize = 64 << 10;
 
-/// Bytes of the longest head: more than any proxy passes on.
-pub(super) const HEAD: usize = 64 << 10;
+/// How long a closing connection reads and drops what it receives.
+const LINGER_TIME: Duration = Duration::from_secs(5);
 
-/// Which protocol was agreed on.
+/// The same during a shutdown.
+pub(super) const SHUTDOWN_LINGER_TIME: Duration = Duration::from_millis(500);
+
+/// How long the response to a late head may take to be written; it fits into a socket buffer.
+const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The response to a request whose head is late (RFC 9110 15.5.9): hyper knows of no request yet and
+/// writes nothing. No other response is being sent then. The service responds to late bodies.
+const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
+    content-type: text/plain; charset=utf-8\r\n\
+    content-length: 47\r\n\
+    connection: close\r\n\
+    \r\n\
+    the head of the request did not arrive in time\n";
+
+/// The protocol that the TLS handshake has negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionProtocol {
-    /// None: it shows.
-    Open,
+    /// None, or HTTP/1.1: the first bytes decide.
+    Detect,
     /// HTTP/2, by ALPN.
     Http2,
 }
 
-/// Serves one connection. Its [`ConnectionState`] says by which server.
+/// Serves one connection.
 pub(crate) async fn drive<S: ServerTransport + 'static>(
     stream: S,
     protocol: ConnectionProtocol,
-    line: Arc<ConnectionState>,
+    connection: Arc<ConnectionState>,
     tasks: TaskTracker,
     stop: CancellationToken,
 ) {
-    let wire = CountedIo::new(stream, Arc::clone(&line), line.server.disk.clone());
-    let service = ConnectionService::new(Arc::clone(&line));
-    // Before what is polled, so that it is dropped behind it.
-    let over = line.over_at_end();
-    let driver = ServerConnection {
-        line: Arc::clone(&line),
+    // Declared before the driver's future, so that it is dropped after it.
+    let end_guard = ConnectionEndGuard(Arc::clone(&connection));
+    let io = CountedIo::new(stream, Arc::clone(&connection));
+    let service = ConnectionService::new(Arc::clone(&connection));
+    let driver = ServerConnectionDriver {
+        connection: Arc::clone(&connection),
         tasks,
         stop,
     };
-    let ended = match protocol {
-        ConnectionProtocol::Open => driver.first(wire, service).await,
-        ConnectionProtocol::Http2 => Box::pin(driver.second(wire, service)).await,
+    let result = match protocol {
+        ConnectionProtocol::Detect => driver.serve_http1(io, service).await,
+        ConnectionProtocol::Http2 => Box::pin(driver.serve_http2(io, service)).await,
     };
-    drop(over);
-    let (peer, metrics) = (line.peer, &line.server.options.metrics);
-    match ended {
-        Ok(()) => {}
-        Err(EarlyClose::Tired(tired)) => {
-            metrics.count_fault(fault_of(tired));
-            tracing::debug!(?peer, %tired, "a connection timed out");
-        }
-        Err(EarlyClose::Broken(error)) => {
-            let fault = if error.is_parse() {
-                ConnectionFault::Protocol
-            } else {
-                ConnectionFault::Io
-            };
-            metrics.count_fault(fault);
-            tracing::debug!(
-                ?peer,
-                error = &error as &dyn std::error::Error,
-                "a connection ended early"
-            );
-        }
+    drop(end_guard);
+    if let Err(early) = result {
+        report(&connection, &early);
     }
 }
 
-/// Why a connection ended before its time.
+/// Records the exchanges of a connection that ends: what was not flushed by then never will be.
+struct ConnectionEndGuard(Arc<ConnectionState>);
+
+impl Drop for ConnectionEndGuard {
+    fn drop(&mut self) {
+        self.0.record_unflushed(true);
+    }
+}
+
+/// Why a connection ended early.
 pub(super) enum EarlyClose {
-    /// Its peer took too long.
-    Tired(TimeoutKind),
-    /// It broke, or spoke no HTTP.
-    Broken(hyper::Error),
+    /// The client took too long.
+    TimedOut(TimeoutKind),
+    /// The connection failed, or the client did not speak HTTP.
+    Failed(hyper::Error),
 }
 
-impl From<hyper::Error> for EarlyClose {
-    fn from(error: hyper::Error) -> Self {
-        Self::Broken(error)
+/// Counts and logs the early end of a connection.
+fn report(connection: &ConnectionState, early: &EarlyClose) {
+    let (peer, metrics) = (connection.peer, &connection.server.options.metrics);
+    match early {
+        EarlyClose::TimedOut(kind) => {
+            metrics.count_fault(fault_for_timeout(*kind));
+            tracing::debug!(?peer, timeout = %kind, "a connection timed out");
+        }
+        EarlyClose::Failed(error) => {
+            metrics.count_fault(match error.is_parse() {
+                true => ConnectionFault::Protocol,
+                false => ConnectionFault::Io,
+            });
+            let error = error as &dyn std::error::Error;
+            tracing::debug!(?peer, error, "a connection ended early");
+        }
     }
 }
 
-fn fault_of(tired: TimeoutKind) -> ConnectionFault {
-    match tired {
+fn fault_for_timeout(kind: TimeoutKind) -> ConnectionFault {
+    match kind {
         TimeoutKind::Handshake => ConnectionFault::TlsTimeout,
         TimeoutKind::RequestHead => ConnectionFault::HeadTimeout,
         TimeoutKind::Idle => ConnectionFault::IdleTimeout,
@@ -119,177 +144,262 @@ fn fault_of(tired: TimeoutKind) -> ConnectionFault {
 
 /// How polling ended.
 pub(super) enum DriveOutcome {
-    /// The protocol has.
-    Over,
-    /// Nothing has happened for a while.
+    /// The protocol is done.
+    Done,
+    /// The connection has been idle for a while.
     Idle,
 }
 
-/// What drives one connection.
-pub(super) struct ServerConnection {
-    pub(super) line: Arc<ConnectionState>,
-    /// Where its streams run.
+/// What is being polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DriveMode {
+    Http1,
+    /// An HTTP/1.1 connection that hyper does not have.
+    Parked,
+    Http2,
+}
+
+/// How the wait of a parked connection ended.
+enum ParkOutcome {
+    /// Something has been received: bytes, the end, or an error, which hyper will read.
+    Readable,
+    /// The server shuts down.
+    Stopped,
+    Failed(EarlyClose),
+}
+
+/// Drives one connection.
+pub(super) struct ServerConnectionDriver {
+    pub(super) connection: Arc<ConnectionState>,
+    /// Runs the tasks of HTTP/2 streams.
     pub(super) tasks: TaskTracker,
-    /// When it is to end with the request that is under way.
+    /// Cancelled when the connection must end after its current request.
     pub(super) stop: CancellationToken,
 }
 
-impl ServerConnection {
-    /// HTTP/1.1.
+impl ServerConnectionDriver {
+    /// Serves HTTP/1.1.
     ///
-    /// hyper keeps two buffers of eight kilobytes for a connection, whether anything happens on it or not. So a connection that has
-    /// been idle for a while is taken from it, and given to it anew when something comes.
-    async fn first<S: ServerTransport + 'static>(
+    /// hyper keeps two buffers of eight kilobytes for a connection, even if it is idle. So a connection
+    /// that has been idle for a while is parked: taken from hyper, and returned when bytes are
+    /// received.
+    async fn serve_http1<S: ServerTransport + 'static>(
         &self,
-        mut wire: CountedIo<S>,
+        mut io: CountedIo<S>,
         mut service: ConnectionService,
     ) -> Result<(), EarlyClose> {
         loop {
-            let mut connection = http1::Builder::new()
-                .max_buf_size(BUFFER)
-                .max_header_size(HEAD)
-                // Whoever sends a request and says that nothing more will come still wants the answer.
+            let mut http1 = http1::Builder::new()
+                .max_buf_size(MAX_BUFFER)
+                .max_header_size(MAX_HEAD)
+                // A client that closes its sending half still wants the response.
                 .half_close(true)
-                .serve_connection(TokioIo::new(wire), service);
-            let ended = self
-                .turns(Some(IDLE), |cx, is_ending| {
-                    if is_ending {
-                        Pin::new(&mut connection).graceful_shutdown();
+                .serve_connection(TokioIo::new(io), service);
+            let outcome = self
+                .run(DriveMode::Http1, |cx, must_stop| {
+                    if must_stop {
+                        Pin::new(&mut http1).graceful_shutdown();
                     }
-                    connection.poll_without_shutdown(cx)
+                    http1.poll_without_shutdown(cx)
                 })
                 .await;
-            let parts = connection.into_parts();
-            (wire, service) = (parts.io.into_inner(), parts.service);
-            let Ok(DriveOutcome::Idle) = ended else {
-                return self.end_first(wire, service, ended, parts.read_buf).await;
+            let parts = http1.into_parts();
+            (io, service) = (parts.io.into_inner(), parts.service);
+            let Ok(DriveOutcome::Idle) = outcome else {
+                return self.close_http1(io, service, outcome, parts.read_buf).await;
             };
-            wire.rewind(without_empty_lines(parts.read_buf));
-            wire.rest();
-            self.line.server.count_idle_release();
-            if let Err(ended) = Box::pin(self.idle(&mut wire)).await {
-                let _ = Box::pin(self.leave(wire, false)).await;
-                return ended;
-            }
+            io.rewind(skip_empty_lines(parts.read_buf));
+            io.end_pauses();
+            self.connection.responses.shrink();
+            self.connection.server.count_idle_release();
+            let result = match Box::pin(self.park(&mut io)).await {
+                ParkOutcome::Readable => continue,
+                ParkOutcome::Stopped => Ok(()),
+                ParkOutcome::Failed(early) => Err(early),
+            };
+            let _ = Box::pin(self.close(io, false)).await;
+            return result;
         }
     }
 
-    /// What follows when hyper is done with a connection.
-    async fn end_first<S: ServerTransport + 'static>(
+    /// Closes a connection that hyper is done with, or begins HTTP/2 on it.
+    async fn close_http1<S: ServerTransport + 'static>(
         &self,
-        mut wire: CountedIo<S>,
+        mut io: CountedIo<S>,
         service: ConnectionService,
-        ended: Result<DriveOutcome, EarlyClose>,
+        outcome: Result<DriveOutcome, EarlyClose>,
         unread: Bytes,
     ) -> Result<(), EarlyClose> {
-        // In boxes, as most connections come to none of this: what is not needed takes no room.
-        match ended {
-            Err(EarlyClose::Broken(error))
+        let connection = &*self.connection;
+        let log =
+            |status| log_malformed_request(&connection.server.options, connection.peer, status);
+        // Boxed, as most connections need none of this: it must not enlarge their future.
+        match outcome {
+            Err(EarlyClose::Failed(error))
                 if error.is_parse()
-                    && unread.starts_with(PREFACE)
-                    && self.line.is_at_beginning() =>
+                    && unread.starts_with(HTTP2_PREFACE)
+                    && connection.requests.is_at_start() =>
             {
-                wire.rewind(unread);
-                Box::pin(self.second(wire, service)).await
+                io.rewind(unread);
+                Box::pin(self.serve_http2(io, service)).await
             }
-            // hyper has refused it with an answer, which is lost if more comes for which nobody waits.
-            Err(EarlyClose::Broken(error)) if error.is_parse() => {
-                let status = match error.is_parse_too_large() {
+            // hyper has refused the request with a response.
+            Err(EarlyClose::Failed(error)) if error.is_parse() => {
+                log(match error.is_parse_too_large() {
                     true => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
                     false => StatusCode::BAD_REQUEST,
-                };
-                log_unreadable(&self.line, status);
-                let _ = Box::pin(self.leave(wire, true)).await;
-                Err(error.into())
+                });
+                let _ = Box::pin(self.close(io, true)).await;
+                Err(EarlyClose::Failed(error))
             }
-            // In good order: who kept a connection for later is not to take its end for an attack.
-            Err(error @ EarlyClose::Tired(TimeoutKind::Idle)) => {
-                let _ = Box::pin(self.leave(wire, false)).await;
-                Err(error)
+            // A clean close: a client that kept the connection must not see an attack on TLS.
+            Err(early @ EarlyClose::TimedOut(TimeoutKind::Idle)) => {
+                let _ = Box::pin(self.close(io, false)).await;
+                Err(early)
             }
-            Err(error @ EarlyClose::Tired(TimeoutKind::RequestHead)) => {
-                log_unreadable(&self.line, StatusCode::REQUEST_TIMEOUT);
-                let _ = Box::pin(self.leave_late(wire)).await;
-                Err(error)
+            Err(early @ EarlyClose::TimedOut(TimeoutKind::RequestHead)) => {
+                log(StatusCode::REQUEST_TIMEOUT);
+                let _ = Box::pin(self.close_late_head(io)).await;
+                Err(early)
             }
-            Err(error) => Err(error),
+            Err(early) => Err(early),
             Ok(_) => {
-                // Whatever is the matter now, the answers were given.
-                let _ = Box::pin(self.leave(wire, self.line.has_unread_body())).await;
+                // The responses have been given, so a failure now changes nothing.
+                let may_receive = connection.requests.is_body_pending() && !io.has_ended();
+                let _ = Box::pin(self.close(io, may_receive)).await;
                 Ok(())
             }
         }
     }
 
-    /// Waits until something comes on a connection that is idle.
-    ///
-    /// # Errors
-    /// How the connection ends instead.
-    async fn idle<S: ServerTransport>(
-        &self,
-        wire: &mut CountedIo<S>,
-    ) -> Result<(), Result<(), EarlyClose>> {
+    /// Waits until something is received on an idle connection.
+    async fn park<S: ServerTransport>(&self, io: &mut CountedIo<S>) -> ParkOutcome {
         let mut stopped = pin!(self.stop.cancelled());
-        let turned = self.turns(None, |cx, _| {
+        let run = self.run(DriveMode::Parked, |cx, _| {
             if stopped.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            // Whatever it is, an end or an error, hyper will read it.
-            wire.poll_readable(cx).map(|_| Ok(()))
+            io.poll_readable(cx).map(|_| Ok(()))
         });
-        match turned.await {
-            Ok(_) if self.stop.is_cancelled() => Err(Ok(())),
-            Ok(_) => Ok(()),
-            Err(early) => Err(Err(early)),
+        match run.await {
+            Ok(_) if self.stop.is_cancelled() => ParkOutcome::Stopped,
+            Ok(_) => ParkOutcome::Readable,
+            Err(early) => ParkOutcome::Failed(early),
         }
     }
 
-    /// Polls a protocol until it ends, or is to be ended, or has been idle for so long. `turn` is told, once, that it is to end in
-    /// good order.
-    pub(super) async fn turns(
+    /// Polls a protocol until it is done, has timed out or has been idle for a while.
+    /// `poll_protocol` learns by its second argument, once, that it must end after the current
+    /// requests.
+    pub(super) async fn run(
         &self,
-        idle: Option<Duration>,
-        mut turn: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
+        mode: DriveMode,
+        mut poll_protocol: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
     ) -> Result<DriveOutcome, EarlyClose> {
         let sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        let mut minder = ConnectionTimer::new(Arc::clone(&self.line), idle, sleep);
+        let mut timer = ConnectionTimer::new(
+            Arc::clone(&self.connection.timeouts),
+            (mode == DriveMode::Http1).then_some(PARK_AFTER),
+            mode == DriveMode::Http2,
+            sleep,
+        );
         let mut stopped = pin!(self.stop.cancelled());
-        let mut is_ending = false;
+        let mut is_stopping = false;
         std::future::poll_fn(move |cx| {
-            let is_told = !is_ending && stopped.as_mut().poll(cx).is_ready();
-            is_ending |= is_told;
-            let mut polled = turn(cx, is_told);
+            let must_stop = !is_stopping && stopped.as_mut().poll(cx).is_ready();
+            is_stopping |= must_stop;
+            let mut polled = poll_protocol(cx, must_stop);
             while polled.is_pending() {
-                match minder.poll(cx) {
-                    ConnectionTimerAction::Nothing => return Poll::Pending,
-                    ConnectionTimerAction::Look => polled = turn(cx, false),
-                    ConnectionTimerAction::Rest => return Poll::Ready(Ok(DriveOutcome::Idle)),
-                    ConnectionTimerAction::End(tired) if self.line.tires(tired) => {
-                        self.line
-                            .server
-                            .options
-                            .metrics
-                            .count_fault(fault_of(tired));
-                        polled = turn(cx, false);
+                match timer.poll(cx) {
+                    ConnectionTimerAction::Wait => return Poll::Pending,
+                    ConnectionTimerAction::Park => return Poll::Ready(Ok(DriveOutcome::Idle)),
+                    ConnectionTimerAction::CheckUnsent => {
+                        self.connection.responses.request_unsent();
                     }
-                    ConnectionTimerAction::End(tired) => {
-                        return Poll::Ready(Err(EarlyClose::Tired(tired)));
+                    ConnectionTimerAction::Expire(kind) => {
+                        if !self.can_respond_to(kind, mode) {
+                            return Poll::Ready(Err(EarlyClose::TimedOut(kind)));
+                        }
+                        let metrics = &self.connection.server.options.metrics;
+                        metrics.count_fault(fault_for_timeout(kind));
                     }
                 }
+                polled = poll_protocol(cx, false);
             }
-            polled.map(|ended| {
-                ended
-                    .map(|()| DriveOutcome::Over)
-                    .map_err(EarlyClose::Broken)
+            polled.map(|result| {
+                result
+                    .map(|()| DriveOutcome::Done)
+                    .map_err(EarlyClose::Failed)
             })
         })
         .await
     }
+
+    /// Notes that a timeout has expired. Returns whether the client can still get a response: reading
+    /// a slow body then fails, and the service responds. Over HTTP/2 the whole connection is slow, and
+    /// not a single body.
+    fn can_respond_to(&self, kind: TimeoutKind, mode: DriveMode) -> bool {
+        let is_first = self.connection.timeouts.expire();
+        is_first && kind == TimeoutKind::SlowBody && mode == DriveMode::Http1
+    }
+
+    /// Responds to a late head, and closes the connection.
+    async fn close_late_head<S: ServerTransport>(&self, mut io: CountedIo<S>) -> io::Result<()> {
+        tokio::time::timeout(WRITE_TIMEOUT, io.write_all(HEAD_TIMEOUT_RESPONSE)).await??;
+        self.close(io, false).await
+    }
+
+    /// Closes a connection so that its last response arrives. Lingers if the client may still be
+    /// sending.
+    pub(super) async fn close<S: ServerTransport>(
+        &self,
+        mut io: CountedIo<S>,
+        may_receive: bool,
+    ) -> io::Result<()> {
+        // Received bytes are dropped from here on.
+        self.connection.requests.stop();
+        let deadline = tokio::time::Instant::now() + LINGER_TIME;
+        // Closing a plain socket ends the stream by itself, without this call.
+        if may_receive || S::HAS_CLOSE_MESSAGE {
+            // The client may not read, and then there is no room for the close message.
+            tokio::time::timeout_at(deadline, io.shutdown()).await??;
+        }
+        if !may_receive {
+            return Ok(());
+        }
+        let mut buffer = vec![0; 16 << 10];
+        let drained = async {
+            while io.read(&mut buffer).await? > 0 {}
+            Ok(())
+        };
+        let shutdown = async {
+            self.stop.cancelled().await;
+            tokio::time::sleep(SHUTDOWN_LINGER_TIME).await;
+        };
+        tokio::select! {
+            drained = drained => drained,
+            () = tokio::time::sleep_until(deadline) => Ok(()),
+            () = shutdown => Ok(()),
+        }
+    }
 }
 
-/// What is read again. Empty lines before a request are nothing (RFC 9112 2.2), and would wake the connection for it.
-fn without_empty_lines(mut bytes: Bytes) -> Bytes {
-    let lines = bytes.iter().take_while(|byte| b"\r\n".contains(byte));
-    let lines = lines.count();
-    bytes.split_off(lines)
+/// Removes the empty lines before a request, which mean nothing (RFC 9112 2.2): they would wake the
+/// connection in vain.
+fn skip_empty_lines(mut bytes: Bytes) -> Bytes {
+    let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte));
+    let empty = empty.count();
+    bytes.split_off(empty)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_content_length_is_right() {
+        let text = std::str::from_utf8(HEAD_TIMEOUT_RESPONSE).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains(&format!("content-length: {}\r\n", body.len())));
+    }
 }

@@ -1,246 +1,129 @@
-//! One request and its answer, from the end of the head to the last byte: what is counted and logged.
+//! One request and its response, from the end of the head to the last byte.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::SystemTime;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, REFERER, USER_AGENT};
-use http::{HeaderValue, Method, Response, StatusCode, Uri, Version, request};
+use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::{HeaderValue, Method, Response, StatusCode, Version, request};
 use hyper::body::{Body as _, Frame, SizeHint};
-use tokio::time::Instant;
 
-use super::line::{ConnectionState, TimeoutPause};
-use super::tail::UnflushedResponse;
+use super::exchange_record::ExchangeRecord;
+use super::state::ConnectionState;
+use super::timeouts::TimeoutPause;
 use crate::body::ServeBody;
-use crate::observe::{AccessRecord, ConnectionFault};
 
-/// What a log has for a request whose peer went away before there was an answer: no status of HTTP's, but what nginx made usual.
-const GONE: StatusCode = match StatusCode::from_u16(499) {
+/// The logged status of a request whose client left before the response: not one of HTTP's, but the
+/// one that nginx made usual.
+const CLIENT_CLOSED_REQUEST: StatusCode = match StatusCode::from_u16(499) {
     Ok(status) => status,
     Err(_) => StatusCode::BAD_REQUEST,
 };
 
-/// A request that is being answered.
+/// A request that is being handled.
 #[derive(Debug)]
 pub(crate) struct HttpExchange {
-    line: Arc<ConnectionState>,
-    method: Method,
-    /// When its head was whole.
-    began: Instant,
-    /// Bytes that had gone over the connection before.
-    sent_before: u64,
-    /// What a log tells beyond what is counted. None without a log.
-    told: Option<Box<ExchangeLogFields>>,
-    /// Whether an answer to it exists, which ends it.
-    is_answered: bool,
+    connection: Arc<ConnectionState>,
+    is_http2: bool,
+    /// Taken when the exchange ends.
+    record: Option<ExchangeRecord>,
 }
 
-/// What a log tells.
-#[derive(Debug)]
-struct ExchangeLogFields {
-    when: SystemTime,
-    user: Option<Arc<str>>,
-    target: Uri,
-    version: Version,
-    /// Counted by the body while it comes.
-    received: Arc<AtomicU64>,
-    referer: Option<HeaderValue>,
-    user_agent: Option<HeaderValue>,
-}
-
-/// An answer that has left the service.
-#[derive(Debug)]
-pub(crate) struct FinishedExchange {
-    exchange: HttpExchange,
-    status: StatusCode,
-    /// Bytes of its body that were given away.
-    given: u64,
-    /// Whether that was not all of it.
-    is_cut_short: bool,
-}
-
-/// An answer's body, watched until it is dropped.
+/// A response body, tracked until it is dropped.
 #[derive(Debug)]
 pub(crate) struct TrackedBody {
     body: ServeBody,
-    /// Taken when it ends.
-    exchange: Option<(HttpExchange, StatusCode)>,
-    given: u64,
-    /// Whether all of it was given away.
-    is_whole: bool,
-    /// While the body has nothing to give, its peer waits for the server.
+    exchange: HttpExchange,
+    body_bytes: u64,
+    /// Whether hyper has taken the whole body.
+    is_complete: bool,
+    /// While the body has nothing to send, the client waits for the server.
     pause: Option<TimeoutPause>,
-    /// On HTTP/2, what the pieces that were given share.
-    tail: Option<Arc<UnflushedResponse>>,
+    /// On HTTP/2, what the chunks of this body share.
+    flush: Option<Arc<Http2Flush>>,
 }
 
 impl HttpExchange {
-    /// A request's head is whole.
-    pub(crate) fn begin(line: &Arc<ConnectionState>, head: &request::Parts) -> Self {
-        line.patience().head_done();
-        let told = line.server.options.access_log.is_some().then(|| {
-            Box::new(ExchangeLogFields {
-                when: SystemTime::now(),
-                user: None,
-                target: head.uri.clone(),
-                version: head.version,
-                received: Arc::default(),
-                referer: head.headers.get(REFERER).cloned(),
-                user_agent: head.headers.get(USER_AGENT).cloned(),
-            })
-        });
+    /// Begins an exchange when the head of its request is complete.
+    pub(crate) fn begin(connection: &Arc<ConnectionState>, head: &request::Parts) -> Self {
+        connection.timeouts.head_done();
+        let sent_before = connection.responses.sent();
+        let record = ExchangeRecord::new(head, &connection.server.options, sent_before);
         Self {
-            line: Arc::clone(line),
-            method: head.method.clone(),
-            began: Instant::now(),
-            sent_before: line.sent(),
-            told,
-            is_answered: false,
+            connection: Arc::clone(connection),
+            is_http2: head.version >= Version::HTTP_2,
+            record: Some(record),
         }
     }
 
-    /// Where the bytes of its body are to be counted, if anybody wants to know.
+    /// Where bytes of the request body are to be counted, if the log needs them.
     pub(crate) fn received_counter(&self) -> Option<Arc<AtomicU64>> {
-        self.told.as_ref().map(|told| Arc::clone(&told.received))
+        self.record.as_ref()?.received_counter()
     }
 
-    /// Whom it was let in as.
+    /// Sets the user that the request is authorized as.
     pub(crate) fn set_user(&mut self, user: Option<&Arc<str>>) {
-        if let Some(told) = &mut self.told {
-            told.user = user.cloned();
+        if let Some(record) = &mut self.record {
+            record.set_user(user);
         }
     }
 
-    /// It is answered.
-    pub(crate) fn respond(mut self, mut answer: Response<ServeBody>) -> Response<TrackedBody> {
-        if self.line.is_last() {
+    /// Completes a response for hyper.
+    pub(crate) fn respond(mut self, mut response: Response<ServeBody>) -> Response<TrackedBody> {
+        if self.connection.requests.is_last() {
             let close = HeaderValue::from_static("close");
-            answer.headers_mut().insert(CONNECTION, close);
+            response.headers_mut().insert(CONNECTION, close);
         }
-        if self.method == Method::HEAD {
-            behead(&mut answer);
+        if let Some(record) = &mut self.record {
+            record.status = response.status();
+            if *record.method() == Method::HEAD {
+                strip_body(&mut response);
+            }
         }
-        let now = self.line.now();
-        self.line.patience().response_started(now);
-        self.is_answered = true;
-        let status = answer.status();
-        // What has no body by its nature is whole at once: hyper does not ask for it.
-        let is_whole = answer.body().is_end_stream();
-        answer.map(|body| TrackedBody {
+        self.connection.timeouts.response_started();
+        // An empty body is complete at once: hyper does not poll it.
+        let is_complete = response.body().is_end_stream();
+        response.map(|body| TrackedBody {
             body,
-            exchange: Some((self, status)),
-            given: 0,
-            is_whole,
+            exchange: self,
+            body_bytes: 0,
+            is_complete,
             pause: None,
-            tail: None,
+            flush: None,
         })
     }
-}
 
-/// Leaves of an answer to HEAD what HEAD asks for: over HTTP/2 hyper would send the body.
-fn behead(answer: &mut Response<ServeBody>) {
-    let body = std::mem::replace(answer.body_mut(), ServeBody::Empty);
-    if let Some(len) = body.len().filter(|len| *len > 0) {
-        answer.headers_mut().insert(CONTENT_LENGTH, len.into());
-    }
-}
-
-/// What is logged of a request that was never answered.
-fn unanswered(line: &ConnectionState) -> StatusCode {
-    if line.server.is_aborting() {
-        StatusCode::SERVICE_UNAVAILABLE
-    } else if line.is_tired() {
-        StatusCode::REQUEST_TIMEOUT
-    } else {
-        GONE
+    /// The status to log for a request that got no response.
+    fn status_without_response(&self) -> StatusCode {
+        if self.connection.server.is_aborting() {
+            StatusCode::SERVICE_UNAVAILABLE
+        } else if self.connection.timeouts.has_expired() {
+            StatusCode::REQUEST_TIMEOUT
+        } else {
+            CLIENT_CLOSED_REQUEST
+        }
     }
 }
 
 impl Drop for HttpExchange {
-    /// Its peer went away before there was an answer, or the server did, or had waited for long enough.
+    /// The exchange got no response: the client left, or the server stopped waiting.
     fn drop(&mut self) {
-        if !self.is_answered {
-            let now = self.line.now();
-            let mut patience = self.line.patience();
-            patience.response_started(now);
-            patience.response_done(now);
-            drop(patience);
-            self.tell(unanswered(&self.line), 0, true);
+        if let Some(mut record) = self.record.take() {
+            self.connection.timeouts.response_started();
+            record.status = self.status_without_response();
+            self.connection.record(&record, true);
         }
     }
 }
 
-impl FinishedExchange {
-    /// Counts it, and logs it.
-    pub(super) fn tell(&self, is_cut_short: bool) {
-        let is_cut_short = is_cut_short || self.is_cut_short;
-        self.exchange.tell(self.status, self.given, is_cut_short);
-    }
-}
-
-impl HttpExchange {
-    fn tell(&self, status: StatusCode, given: u64, is_cut_short: bool) {
-        let Self {
-            line,
-            method,
-            began,
-            told,
-            ..
-        } = self;
-        let (took, options) = (began.elapsed(), &line.server.options);
-        // Of what was cut short nobody knows but the wire, which has sent heads, too.
-        let sent = match is_cut_short {
-            true => given.min(line.sent().saturating_sub(self.sent_before)),
-            false => given,
-        };
-        options.metrics.count_request(method, status, took);
-        options.metrics.count_sent(sent);
-        if is_cut_short {
-            options.metrics.count_fault(ConnectionFault::Aborted);
-        }
-        let (Some(told), Some(log)) = (told, &options.access_log) else {
-            return;
-        };
-        log.write(&AccessRecord {
-            time: told.when,
-            peer: line.peer.map(|peer| peer.ip()),
-            user: told.user.clone(),
-            method: Some(method.clone()),
-            target: told.target.clone(),
-            version: told.version,
-            status,
-            sent,
-            received: told.received.load(Ordering::Relaxed),
-            duration: took,
-            referer: told.referer.clone(),
-            user_agent: told.user_agent.clone(),
-            is_incomplete: is_cut_short,
-        });
-    }
-}
-
-/// Logs a request that could not be read, and was answered all the same.
-pub(super) fn log_unreadable(line: &ConnectionState, status: StatusCode) {
-    if let Some(log) = &line.server.options.access_log {
-        log.write(&AccessRecord {
-            time: SystemTime::now(),
-            peer: line.peer.map(|peer| peer.ip()),
-            user: None,
-            method: None,
-            target: Uri::default(),
-            version: Version::HTTP_11,
-            status,
-            sent: 0,
-            received: 0,
-            duration: std::time::Duration::ZERO,
-            referer: None,
-            user_agent: None,
-            is_incomplete: false,
-        });
+/// Removes the body from the response to a HEAD request: over HTTP/2 hyper would send it.
+fn strip_body(response: &mut Response<ServeBody>) {
+    let body = std::mem::replace(response.body_mut(), ServeBody::Empty);
+    if let Some(len) = body.len().filter(|len| *len > 0) {
+        response.headers_mut().insert(CONTENT_LENGTH, len.into());
     }
 }
 
@@ -256,25 +139,22 @@ impl hyper::body::Body for TrackedBody {
         let polled = Pin::new(&mut this.body).poll_frame(cx);
         match &polled {
             Poll::Pending if this.pause.is_none() => {
-                this.pause = this
-                    .exchange
-                    .as_ref()
-                    .map(|(exchange, _)| exchange.line.pause());
+                this.pause = Some(this.exchange.connection.timeouts.pause());
             }
             Poll::Pending => {}
             Poll::Ready(frame) => {
                 this.pause = None;
                 match frame {
                     Some(Ok(frame)) => {
-                        this.given += frame.data_ref().map_or(0, |data| data.len() as u64);
-                        this.is_whole = this.body.is_end_stream();
+                        this.body_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                        this.is_complete = this.body.is_end_stream();
                     }
                     Some(Err(_)) => {}
-                    None => this.is_whole = true,
+                    None => this.is_complete = true,
                 }
             }
         }
-        polled.map_ok(|frame| this.followed(frame))
+        polled.map_ok(|frame| this.track_flush(frame))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -287,35 +167,92 @@ impl hyper::body::Body for TrackedBody {
 }
 
 impl TrackedBody {
-    /// Where answers do not go out one after another, each piece says itself when it has gone.
-    fn followed(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
-        match &self.exchange {
-            Some((exchange, _)) if exchange.line.is_multiplexed() => {
-                let tail = self
-                    .tail
-                    .get_or_insert_with(|| UnflushedResponse::new(&exchange.line));
-                frame.map_data(|bytes| tail.watch(bytes))
-            }
-            _ => frame,
+    /// On HTTP/2, responses are not sent one after another, so each chunk reports its own flush.
+    fn track_flush(&mut self, frame: Frame<Bytes>) -> Frame<Bytes> {
+        if !self.exchange.is_http2 {
+            return frame;
         }
+        let connection = &self.exchange.connection;
+        let flush = self
+            .flush
+            .get_or_insert_with(|| Http2Flush::new(Arc::clone(connection)));
+        frame.map_data(|bytes| flush.track(bytes))
     }
 }
 
 impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.pause = None;
-        if let Some((exchange, status)) = self.exchange.take() {
-            let line = Arc::clone(&exchange.line);
-            let finished = FinishedExchange {
-                exchange,
-                status,
-                given: self.given,
-                is_cut_short: !self.is_whole,
-            };
-            match &self.tail {
-                Some(tail) => tail.finish(finished),
-                None => line.finish(finished),
-            }
+        let Some(mut record) = self.exchange.record.take() else {
+            return;
+        };
+        record.body_bytes = self.body_bytes;
+        record.is_incomplete = !self.is_complete;
+        let connection = &self.exchange.connection;
+        match &self.flush {
+            Some(flush) => flush.finish(record),
+            None if self.exchange.is_http2 => connection.record(&record, false),
+            None => connection.responses.push_unflushed(record),
+        }
+    }
+}
+
+/// What the chunks of one HTTP/2 response share.
+///
+/// hyper keeps bytes that the client's window has no room for, up to a bound for each response. It
+/// takes a small response completely even if not a byte of it can be sent. So each chunk refers to
+/// its response, and the exchange ends when the last chunk has been written, or dropped with its
+/// stream. Until then the client is a reader that the server waits for, and not an idle one.
+#[derive(Debug)]
+struct Http2Flush {
+    connection: Arc<ConnectionState>,
+    /// Present once the service has no more chunks.
+    record: Mutex<Option<ExchangeRecord>>,
+}
+
+/// A chunk of an HTTP/2 response.
+struct Http2Chunk {
+    bytes: Bytes,
+    /// Ends the exchange when the last chunk is dropped.
+    _flush: Arc<Http2Flush>,
+}
+
+impl AsRef<[u8]> for Http2Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Http2Flush {
+    fn new(connection: Arc<ConnectionState>) -> Arc<Self> {
+        Arc::new(Self {
+            connection,
+            record: Mutex::default(),
+        })
+    }
+
+    /// The same bytes, tracked until they are dropped.
+    fn track(self: &Arc<Self>, bytes: Bytes) -> Bytes {
+        Bytes::from_owner(Http2Chunk {
+            bytes,
+            _flush: Arc::clone(self),
+        })
+    }
+
+    /// Sets the record once there are no more chunks.
+    fn finish(&self, record: ExchangeRecord) {
+        *self.record.lock().unwrap_or_else(PoisonError::into_inner) = Some(record);
+    }
+}
+
+impl Drop for Http2Flush {
+    fn drop(&mut self) {
+        let record = self
+            .record
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(record) = record.take() {
+            self.connection.record(&record, false);
         }
     }
 }

@@ -1,27 +1,27 @@
-//! One connection: what is between an accepted socket and the service that answers.
+//! One connection: everything between an accepted socket and the HTTP service.
 //!
-//! [`drive()`] runs a connection to its end; what of that is HTTP/2's is in `second`. hyper speaks HTTP over a `wire`, which is a `transport` (a `socket`, or TLS over one) with everything
-//! that must see each byte: [`HeadWatch`](haul_plan::serving::HeadWatch), the `pace` of a rate limit, and files that the kernel sends. Each request is an [`HttpExchange`] until its
-//! last byte has left. All of them meet in the [`ConnectionState`]; a `minder` keeps the one timer.
+//! [`drive()`] serves a connection to its end; `http2` has what only HTTP/2 needs. hyper speaks HTTP
+//! over a `counted_io`, which wraps a `socket` (or TLS over one) and sees every byte: it counts them,
+//! shows them to the [`SmugglingGuard`](haul_plan::serving::SmugglingGuard), applies the
+//! `rate_limit`, and lets the kernel send files. Each request is an [`HttpExchange`] until the last
+//! byte of its response is flushed; then its `exchange_record` is counted and logged.
+//!
+//! These parts share a [`ConnectionState`]. It owns the facts of the connection, its `timeouts`, and
+//! the progress of its requests and responses.
 
+mod counted_io;
 mod drive;
-mod ending;
 mod exchange;
-mod late;
-mod lent;
-mod line;
-mod minder;
-mod pace;
-mod second;
+mod exchange_record;
+mod http2;
+mod rate_limit;
 mod socket;
+mod state;
 mod sys;
-mod tail;
-mod transport;
-mod wire;
+mod timeouts;
 
 pub(crate) use drive::{ConnectionProtocol, drive};
 pub(crate) use exchange::{HttpExchange, TrackedBody};
-pub(crate) use line::ConnectionState;
-pub(crate) use pace::TotalRate;
-pub(crate) use socket::ServerSocket;
-pub(crate) use transport::ServerTransport;
+pub(crate) use rate_limit::TotalRate;
+pub(crate) use socket::{ServerSocket, ServerTransport};
+pub(crate) use state::ConnectionState;

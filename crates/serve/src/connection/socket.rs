@@ -1,9 +1,10 @@
-//! A socket that nothing watches until it has to be waited for.
+//! Accepted sockets: not registered with the runtime until they must wait, and TLS over them.
 //!
-//! A runtime watches a socket from the moment that it owns it, reads nothing before it has heard of the first byte, and has to be told when
-//! it ends. Of a connection that carries one request, whose bytes have come before anybody looks, that is half of the work. So the first few
-//! calls are made at once, and the runtime gets the socket when one of them would have to wait, or when it has shown that it will be busy for
-//! longer: what never waits would never let others have their turn.
+//! A runtime polls a socket from the moment that it owns it, reads nothing before the first event,
+//! and must be told when the socket closes. For a connection with one request, which has arrived
+//! before anybody looks, that is half of the work. So the first few calls are made at once. The socket
+//! is registered when a call would have to wait, or after several calls: a socket that never waits
+//! would never let other tasks run.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -14,35 +15,71 @@ use rustix::io::retry_on_intr;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
 
 use super::sys;
-use super::transport::ServerTransport;
 use crate::store::OpenObject;
 
-/// Bytes that one call sends of a file, so that one fast reader does not keep a reactor from all others.
-const AT_ONCE: u64 = 2 << 20;
+/// Maximum bytes of a file that one call sends, so that a fast reader does not block a reactor.
+const MAX_SENDFILE: u64 = 2 << 20;
 
-/// Calls that are made before the runtime watches: of a request and its answer, with some to spare.
-const TRIES: u8 = 8;
+/// Calls that are made before the socket is registered: those of a request and its response, and some
+/// more.
+const EAGER_CALLS: u8 = 8;
 
-/// Bytes that such a call reads: a head, and what little may come with it. They are written twice.
-const FIRST: usize = 8 << 10;
+/// Maximum bytes that such a call reads: a head, and the little that may follow it. They are copied
+/// once more.
+const MAX_EAGER_READ: usize = 8 << 10;
 
-/// A runtime's socket.
+/// The byte stream of a connection: a [`ServerSocket`], or TLS over one.
+pub(crate) trait ServerTransport: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Whether the kernel can send files on it.
+    const CAN_SENDFILE: bool;
+
+    /// Whether closing it sends a message of the protocol, beyond the end of the socket.
+    const HAS_CLOSE_MESSAGE: bool;
+
+    /// Writes slices that others follow at once, so that a head is not sent alone.
+    fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>>;
+
+    /// Waits until a read may return something, or the client is gone. May be wrong.
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// The next byte, which stays in the socket; `None` at the end.
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>>;
+
+    /// Bytes that were given to the system and not acknowledged by the client.
+    fn unsent(&self) -> u64;
+
+    /// Sends some of a range of a file. Zero: the file has no more.
+    fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: &OpenObject,
+        offset: u64,
+        len: u64,
+    ) -> Poll<io::Result<usize>>;
+}
+
+/// A socket that is registered with the runtime.
 pub(crate) trait RuntimeSocket:
     AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sized
 {
-    /// The same, of no runtime's.
-    type Loose: AsFd + Unpin + Send;
+    /// The same socket, not registered.
+    type Unregistered: AsFd + Unpin + Send;
 
-    /// Has the runtime watch it.
-    fn tie(loose: Self::Loose) -> io::Result<Self>;
+    /// Registers a socket.
+    fn register(socket: Self::Unregistered) -> io::Result<Self>;
 
     /// See [`ServerTransport::poll_readable`].
     fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Makes a call as soon as the socket has something, or takes something.
-    fn poll_call<R>(
+    /// Makes a call when the socket is ready for it.
+    fn poll_io<R>(
         &self,
         cx: &mut Context<'_>,
         interest: Interest,
@@ -50,21 +87,21 @@ pub(crate) trait RuntimeSocket:
     ) -> Poll<io::Result<R>>;
 }
 
-/// They differ by their names alone.
-macro_rules! tied {
-    ($socket:ty, $loose:ty) => {
+/// Implements [`RuntimeSocket`] for sockets that differ in their types alone.
+macro_rules! runtime_socket {
+    ($socket:ty, $unregistered:ty) => {
         impl RuntimeSocket for $socket {
-            type Loose = $loose;
+            type Unregistered = $unregistered;
 
-            fn tie(loose: $loose) -> io::Result<Self> {
-                Self::from_std(loose)
+            fn register(socket: $unregistered) -> io::Result<Self> {
+                Self::from_std(socket)
             }
 
             fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
                 self.poll_read_ready(cx)
             }
 
-            fn poll_call<R>(
+            fn poll_io<R>(
                 &self,
                 cx: &mut Context<'_>,
                 interest: Interest,
@@ -85,72 +122,69 @@ macro_rules! tied {
     };
 }
 
-tied!(TcpStream, std::net::TcpStream);
-tied!(UnixStream, std::os::unix::net::UnixStream);
+runtime_socket!(TcpStream, std::net::TcpStream);
+runtime_socket!(UnixStream, std::os::unix::net::UnixStream);
 
 /// An accepted socket.
 pub(crate) enum ServerSocket<T: RuntimeSocket> {
-    /// Nothing watches it.
-    Loose {
-        /// It does not block.
-        socket: T::Loose,
-        /// Calls that are left.
-        tries: u8,
+    Unregistered {
+        /// In non-blocking mode.
+        socket: T::Unregistered,
+        /// Calls that may be made before it is registered.
+        calls_left: u8,
     },
-    /// The runtime watches it.
-    Tied {
-        /// The runtime's.
+    Registered {
         socket: T,
-        /// Calls that are left which are made although the runtime may not have heard yet whether the socket takes anything. hyper would
-        /// lose an answer, of those that end a connection, that cannot be written at once.
-        tries: u8,
+        /// Writes that are made although the runtime may not know yet whether the socket is writable:
+        /// hyper loses a response that ends a connection if it cannot be written at once.
+        calls_left: u8,
     },
-    /// The runtime could not.
-    Lost,
+    /// Registering failed.
+    Failed,
 }
 
 impl<T: RuntimeSocket> ServerSocket<T> {
-    /// Of one that does not block.
-    pub(crate) fn new(socket: T::Loose) -> Self {
-        Self::Loose {
+    /// Wraps a socket in non-blocking mode.
+    pub(crate) fn new(socket: T::Unregistered) -> Self {
+        Self::Unregistered {
             socket,
-            tries: TRIES,
+            calls_left: EAGER_CALLS,
         }
     }
 
-    /// Makes a call, unless the socket would have to be waited for, or is watched.
+    /// Makes a call at once, if the socket is not registered and the call need not wait.
     fn try_call<R>(
         &mut self,
-        call: impl FnOnce(&T::Loose) -> io::Result<R>,
+        call: impl FnOnce(&T::Unregistered) -> io::Result<R>,
     ) -> Option<io::Result<R>> {
-        let Self::Loose { socket, tries } = self else {
+        let Self::Unregistered { socket, calls_left } = self else {
             return None;
         };
-        *tries = tries.checked_sub(1)?;
+        *calls_left = calls_left.checked_sub(1)?;
         match call(socket) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
             done => Some(done),
         }
     }
 
-    /// The same, watched from here on.
-    fn tied(&mut self) -> io::Result<&mut T> {
-        if let Self::Loose { .. } = self
-            && let Self::Loose { socket, .. } = std::mem::replace(self, Self::Lost)
+    /// The registered socket; registers it if necessary.
+    fn registered(&mut self) -> io::Result<&mut T> {
+        if let Self::Unregistered { .. } = self
+            && let Self::Unregistered { socket, .. } = std::mem::replace(self, Self::Failed)
         {
-            *self = Self::Tied {
-                socket: T::tie(socket)?,
-                tries: TRIES,
+            *self = Self::Registered {
+                socket: T::register(socket)?,
+                calls_left: EAGER_CALLS,
             };
         }
         match self {
-            Self::Tied { socket, .. } => Ok(socket),
+            Self::Registered { socket, .. } => Ok(socket),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
     /// Makes a call that sends.
-    fn poll_call<R>(
+    fn poll_send_call<R>(
         &mut self,
         cx: &mut Context<'_>,
         mut call: impl FnMut(std::os::fd::BorrowedFd<'_>) -> io::Result<R>,
@@ -158,42 +192,42 @@ impl<T: RuntimeSocket> ServerSocket<T> {
         if let Some(done) = self.try_call(|socket| call(socket.as_fd())) {
             return Poll::Ready(done);
         }
-        self.tied()?;
-        if let Self::Tied { socket, tries } = self
-            && let Some(left) = tries.checked_sub(1)
+        self.registered()?;
+        if let Self::Registered { socket, calls_left } = self
+            && let Some(left) = calls_left.checked_sub(1)
         {
-            *tries = left;
+            *calls_left = left;
             match call(socket.as_fd()) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *tries = 0,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => *calls_left = 0,
                 done => return Poll::Ready(done),
             }
         }
-        let socket = self.tied()?;
-        socket.poll_call(cx, Interest::WRITABLE, || call(socket.as_fd()))
+        let socket = self.registered()?;
+        socket.poll_io(cx, Interest::WRITABLE, || call(socket.as_fd()))
     }
 }
 
 impl<T: RuntimeSocket> ServerTransport for ServerSocket<T> {
-    const SENDS_FILES: bool = cfg!(target_os = "linux");
-    const HAS_FAREWELL: bool = false;
+    const CAN_SENDFILE: bool = true;
+    const HAS_CLOSE_MESSAGE: bool = false;
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.tied()?.poll_readable(cx)
+        self.registered()?.poll_readable(cx)
     }
 
     fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
         if let Some(done) = self.try_call(|socket| peek(socket)) {
             return Poll::Ready(done);
         }
-        let socket = self.tied()?;
-        socket.poll_call(cx, Interest::READABLE, || peek(socket.as_fd()))
+        let socket = self.registered()?;
+        socket.poll_io(cx, Interest::READABLE, || peek(socket.as_fd()))
     }
 
     fn unsent(&self) -> u64 {
         match self {
-            Self::Loose { socket, .. } => sys::unsent(socket),
-            Self::Tied { socket, .. } => sys::unsent(socket),
-            Self::Lost => 0,
+            Self::Unregistered { socket, .. } => sys::unsent(socket),
+            Self::Registered { socket, .. } => sys::unsent(socket),
+            Self::Failed => 0,
         }
     }
 
@@ -202,21 +236,17 @@ impl<T: RuntimeSocket> ServerTransport for ServerSocket<T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        #[cfg(target_os = "linux")]
-        let flags = SendFlags::MORE;
-        #[cfg(not(target_os = "linux"))]
-        let flags = SendFlags::empty();
-        self.poll_call(cx, |socket| write(socket, slices, flags))
+        self.poll_send_call(cx, |socket| write(socket, slices, SendFlags::MORE))
     }
 
-    fn poll_send(
+    fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,
         object: &OpenObject,
         offset: u64,
         len: u64,
     ) -> Poll<io::Result<usize>> {
-        self.poll_call(cx, |socket| send(socket, object, offset, len))
+        self.poll_send_call(cx, |socket| sendfile(socket, object, offset, len))
     }
 }
 
@@ -226,21 +256,21 @@ impl<T: RuntimeSocket> AsyncRead for ServerSocket<T> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let room = buffer.remaining().min(FIRST);
-        let read = |socket: &T::Loose| {
-            let room = buffer.initialize_unfilled_to(room);
-            let (came, _) =
-                retry_on_intr(|| rustix::net::recv(socket, &mut *room, RecvFlags::empty()))?;
-            buffer.advance(came);
+        let len = buffer.remaining().min(MAX_EAGER_READ);
+        let read = |socket: &T::Unregistered| {
+            let unfilled = buffer.initialize_unfilled_to(len);
+            let (received, _) =
+                retry_on_intr(|| rustix::net::recv(socket, &mut *unfilled, RecvFlags::empty()))?;
+            buffer.advance(received);
             Ok(())
         };
         if let Some(done) = self.try_call(read) {
             return Poll::Ready(done);
         }
-        let read = ready!(Pin::new(self.tied()?).poll_read(cx, buffer));
-        // It has heard of the one, and so of the other.
-        if let Self::Tied { tries, .. } = &mut *self {
-            *tries = 0;
+        let read = ready!(Pin::new(self.registered()?).poll_read(cx, buffer));
+        // The runtime has had an event, so it knows whether the socket is writable, too.
+        if let Self::Registered { calls_left, .. } = &mut *self {
+            *calls_left = 0;
         }
         Poll::Ready(read)
     }
@@ -260,33 +290,68 @@ impl<T: RuntimeSocket> AsyncWrite for ServerSocket<T> {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.poll_call(cx, |socket| write(socket, slices, SendFlags::empty()))
+        self.poll_send_call(cx, |socket| write(socket, slices, SendFlags::empty()))
     }
 
     fn is_write_vectored(&self) -> bool {
         true
     }
 
-    /// Nothing is kept here.
+    /// Nothing is buffered here.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Self::Loose { socket, .. } => {
+            Self::Unregistered { socket, .. } => {
                 Poll::Ready(Ok(rustix::net::shutdown(socket, Shutdown::Write)?))
             }
-            Self::Tied { socket, .. } => Pin::new(socket).poll_shutdown(cx),
-            Self::Lost => Poll::Ready(Ok(())),
+            Self::Registered { socket, .. } => Pin::new(socket).poll_shutdown(cx),
+            Self::Failed => Poll::Ready(Ok(())),
         }
+    }
+}
+
+impl<S: ServerTransport> ServerTransport for TlsStream<S> {
+    const CAN_SENDFILE: bool = false;
+    const HAS_CLOSE_MESSAGE: bool = true;
+
+    fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().0.poll_readable(cx)
+    }
+
+    fn poll_peek(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Option<u8>>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+
+    fn unsent(&self) -> u64 {
+        self.get_ref().0.unsent()
+    }
+
+    fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(self).poll_write_vectored(cx, slices)
+    }
+
+    fn poll_sendfile(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &OpenObject,
+        _: u64,
+        _: u64,
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
 }
 
 fn peek(socket: impl AsFd) -> io::Result<Option<u8>> {
     let mut byte = [0];
-    let (_, came) = retry_on_intr(|| rustix::net::recv(&socket, &mut byte[..], RecvFlags::PEEK))?;
-    Ok((came > 0).then_some(byte[0]))
+    let (_, len) = retry_on_intr(|| rustix::net::recv(&socket, &mut byte[..], RecvFlags::PEEK))?;
+    Ok((len > 0).then_some(byte[0]))
 }
 
 fn write(socket: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
@@ -297,15 +362,14 @@ fn write(socket: impl AsFd, slices: &[IoSlice<'_>], flags: SendFlags) -> io::Res
     })?)
 }
 
-#[cfg(target_os = "linux")]
-fn send(socket: impl AsFd, object: &OpenObject, mut offset: u64, len: u64) -> io::Result<usize> {
-    let len = usize::try_from(len.min(AT_ONCE)).unwrap_or(usize::MAX);
+fn sendfile(
+    socket: impl AsFd,
+    object: &OpenObject,
+    mut offset: u64,
+    len: u64,
+) -> io::Result<usize> {
+    let len = usize::try_from(len.min(MAX_SENDFILE)).unwrap_or(usize::MAX);
     Ok(retry_on_intr(|| {
         rustix::fs::sendfile(&socket, object.file(), Some(&mut offset), len)
     })?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn send(_: impl AsFd, _: &OpenObject, _: u64, _: u64) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }

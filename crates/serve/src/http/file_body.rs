@@ -12,9 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::body::{BodyChunk, FileRangeReader, ServeBody};
-use crate::connection::ConnectionState;
-use crate::sendfile::MappedBody;
-use crate::store::OpenObject;
+use crate::sendfile::{MappedBody, MappingRegistry};
+use crate::store::{DiskThreads, OpenObject};
 
 /// Bodies of up to this many bytes are sent in one call with the head: copying them twice costs
 /// less than a second call.
@@ -26,7 +25,7 @@ const ONE_READ_MAX: u64 = 64 << 10;
 /// The ranges of one file, to be sent on one connection.
 #[derive(Debug)]
 pub(super) struct FileBody<'a> {
-    connection: &'a ConnectionState,
+    disk: &'a DiskThreads,
     object: &'a Arc<OpenObject>,
     /// Present if the kernel sends the file.
     mapped: Option<Arc<MappedBody>>,
@@ -37,15 +36,14 @@ pub(super) struct FileBody<'a> {
 impl<'a> FileBody<'a> {
     /// For `total` bytes of a file.
     pub(super) fn new(
-        connection: &'a ConnectionState,
+        disk: &'a DiskThreads,
+        mappings: Option<&MappingRegistry>,
         object: &'a Arc<OpenObject>,
         total: u64,
     ) -> Self {
         // On a remote file system even a check may block, so such files are read on blocking
         // threads.
-        let mappings = connection
-            .sendfile_mappings()
-            .filter(|_| total > WITH_HEAD_MAX && !object.is_remote());
+        let mappings = mappings.filter(|_| total > WITH_HEAD_MAX && !object.is_remote());
         // If the system has no room for a mapping, the file is read instead.
         let mapped = mappings.and_then(|mappings| {
             let mapped = MappedBody::new(Arc::clone(object))?;
@@ -53,7 +51,7 @@ impl<'a> FileBody<'a> {
             Some(mapped)
         });
         Self {
-            connection,
+            disk,
             object,
             mapped,
             total,
@@ -91,7 +89,7 @@ impl<'a> FileBody<'a> {
     fn reader(&self, range: Range<u64>) -> BodyChunk {
         BodyChunk::Reader(Box::new(FileRangeReader::new(
             Arc::clone(self.object),
-            self.connection.server.disk.clone(),
+            self.disk.clone(),
             range,
         )))
     }

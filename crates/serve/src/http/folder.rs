@@ -10,11 +10,11 @@ use http::header::{
 };
 use http::{Method, Response, StatusCode};
 
+use super::FileServer;
 use super::error_response::{
     ServeResponse, descriptors_exhausted_response, store_error_response, text_response,
 };
 use crate::body::{BodyProducer, ProducedBody, ServeBody};
-use crate::connection::ConnectionState;
 use crate::observe::{ConnectionFault, ServeMetrics};
 use crate::page::tar::FolderTarError;
 use crate::page::{
@@ -50,17 +50,11 @@ pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> Listin
 }
 
 /// Responds with a folder.
-pub(crate) async fn respond(
-    connection: Arc<ConnectionState>,
-    request: FolderRequest,
-) -> ServeResponse {
+pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> ServeResponse {
     let (key, format) = (request.key.clone(), request.format);
     let is_head = request.method == Method::HEAD;
-    let store = Arc::clone(&connection.server.store);
-    let (disk, metrics) = (
-        &connection.server.disk,
-        Arc::clone(&connection.server.options.metrics),
-    );
+    let store = Arc::clone(&server.store);
+    let (disk, metrics) = (&server.disk, Arc::clone(&server.options.metrics));
     let threads = disk.clone();
     let body = disk.run(move || {
         let open = || OpenFolder::open(store.root(), request.key.clone());
@@ -83,7 +77,7 @@ pub(crate) async fn respond(
         Err(StoreError::Conflict) => {
             return text_response(StatusCode::NOT_FOUND, "no such folder");
         }
-        Err(error) => return store_error_response(&connection.server, &error, &key),
+        Err(error) => return store_error_response(&server, &error, &key),
     };
     let mut response = Response::new(body);
     insert_headers(&key, format, response.headers_mut());

@@ -182,7 +182,7 @@ fn redirect_to_folder(folder: &ObjectKey) -> ServeResponse {
 
 fn form_error_response(connection: &ConnectionState, error: &FormError) -> ServeResponse {
     // The form is incomplete because its body timed out.
-    if connection.is_tired() {
+    if connection.timeouts.has_expired() {
         return put::slow_body_response();
     }
     let status = match error {

@@ -22,7 +22,7 @@ use super::file_body::FileBody;
 use super::multipart;
 use crate::ObjectKey;
 use crate::body::ServeBody;
-use crate::connection::ConnectionState;
+use crate::sendfile::MappingRegistry;
 use crate::store::{FileMetadata, OpenObject};
 
 /// RFC 9530.
@@ -43,11 +43,12 @@ pub(crate) struct FileRequest<'a> {
 
 /// Responds with a file.
 pub(crate) fn respond(
-    connection: &ConnectionState,
+    server: &FileServer,
+    mappings: Option<&MappingRegistry>,
     request: FileRequest<'_>,
     object: &Arc<OpenObject>,
 ) -> ServeResponse {
-    let (server, meta) = (&*connection.server, object.metadata());
+    let meta = object.metadata();
     let current = current_representation(meta);
     let conditions = RequestConditions::parse(request.headers);
     match conditions.evaluate_read(current) {
@@ -79,21 +80,21 @@ pub(crate) fn respond(
                 .insert(CONTENT_LENGTH, meta.len.into());
             response
         }
-        RangeSelection::Whole => {
-            Response::new(FileBody::new(connection, object, meta.len).single(0..meta.len))
-        }
+        RangeSelection::Whole => Response::new(
+            FileBody::new(&server.disk, mappings, object, meta.len).single(0..meta.len),
+        ),
         RangeSelection::Single(range) => {
             let total = range.end - range.start;
             let field = content_range(&range, meta.len);
             let mut response =
-                Response::new(FileBody::new(connection, object, total).single(range));
+                Response::new(FileBody::new(&server.disk, mappings, object, total).single(range));
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
             response.headers_mut().insert(CONTENT_RANGE, field);
             response
         }
         RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
-            let mut file_body = FileBody::new(connection, object, total);
+            let mut file_body = FileBody::new(&server.disk, mappings, object, total);
             let parts = multipart::MultipartRanges::new(media_type(request.key), meta.len);
             let content_type = parts.media_type();
             let body = parts.body(&ranges, |range| file_body.chunk(range));

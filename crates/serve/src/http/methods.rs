@@ -13,9 +13,8 @@ use super::error_response::{
 use super::request_body::RequestBody;
 use super::response_future::ResponseFuture;
 use super::service::{ConnectionService, ParsedRequest};
-use super::{folder, form, get, put};
+use super::{FileServer, folder, form, get, put};
 use crate::access::{AccessRight, CrossSiteWrite, Permissions, is_cross_site};
-use crate::connection::ConnectionState;
 use crate::page::ListQuery;
 use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
 use crate::{ObjectKey, RequestPath};
@@ -126,7 +125,7 @@ impl ConnectionService {
             is_personal,
         };
         match result {
-            Ok(object) => get::respond(&self.connection, file, &object),
+            Ok(object) => get::respond(self.server(), self.mappings(&request.head), file, &object),
             Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
             // A parent in the path is a file, so there is nothing at this path.
             Err(StoreError::Conflict) => {
@@ -156,7 +155,7 @@ impl ConnectionService {
         };
         let is_writable = self.server().store.options().writable;
         ResponseFuture::later(folder::respond(
-            Arc::clone(&self.connection),
+            Arc::clone(&self.connection.server),
             folder::FolderRequest {
                 method: head.method.clone(),
                 key: key.clone(),
@@ -174,7 +173,7 @@ impl ConnectionService {
                 "a file's path does not end in a slash; folders are created with the files in them";
             return ResponseFuture::Now(text_response(StatusCode::BAD_REQUEST, text));
         }
-        match put::UploadRequest::new(&self.connection, path.key, &head.headers) {
+        match put::UploadRequest::new(self.server(), path.key, &head.headers) {
             Ok(request) => {
                 ResponseFuture::later(put::respond(Arc::clone(&self.connection), request, body))
             }
@@ -223,19 +222,19 @@ impl ConnectionService {
             return ResponseFuture::Now(text_response(StatusCode::FORBIDDEN, text));
         }
         let conditions = RequestConditions::parse(&head.headers);
-        let connection = Arc::clone(&self.connection);
+        let server = Arc::clone(&self.connection.server);
         if conditions.is_empty()
-            && let CachedLookup::Ready(deleted) = connection.server.store.try_delete(&path)
+            && let CachedLookup::Ready(deleted) = server.store.try_delete(&path)
         {
-            return ResponseFuture::Now(delete_response(&connection, deleted, &path));
+            return ResponseFuture::Now(delete_response(&server, deleted, &path));
         }
         ResponseFuture::later(async move {
-            let (store, target) = (Arc::clone(&connection.server.store), path.clone());
-            let deleted = connection.server.disk.write(move || {
+            let (store, target) = (Arc::clone(&server.store), path.clone());
+            let deleted = server.disk.write(move || {
                 let check = |meta: Option<&FileMetadata>| put::conditions_hold(&conditions, meta);
                 store.delete(&target, (!conditions.is_empty()).then_some(&check))
             });
-            delete_response(&connection, deleted.await, &path)
+            delete_response(&server, deleted.await, &path)
         })
     }
 
@@ -253,7 +252,7 @@ impl ConnectionService {
 
 /// The response to a deletion.
 fn delete_response(
-    connection: &ConnectionState,
+    server: &FileServer,
     deleted: Result<(), StoreError>,
     path: &RequestPath,
 ) -> ServeResponse {
@@ -264,7 +263,7 @@ fn delete_response(
                 "this path, or a part of it, is a file: a file's path does not end in a slash";
             text_response(StatusCode::CONFLICT, text)
         }
-        Err(error) => store_error_response(&connection.server, &error, &path.key),
+        Err(error) => store_error_response(server, &error, &path.key),
     }
 }
 

@@ -113,7 +113,7 @@ pub(crate) fn upload_error_response(
             body_too_long_response(max_bytes)
         }
         // The body is incomplete because it timed out.
-        UploadError::Broken(_) if connection.is_tired() => slow_body_response(),
+        UploadError::Broken(_) if connection.timeouts.has_expired() => slow_body_response(),
         UploadError::Broken(error) => {
             metrics.count_refused_body(BodyRefusal::Short);
             tracing::debug!(%key, %error, "an upload failed because its body ended early");
@@ -208,7 +208,7 @@ pub(crate) async fn store_upload(
                 upload.write(&mut chunks)?;
                 commit(upload, &conditions)
             };
-            let _pause = connection.pause();
+            let _pause = connection.timeouts.pause();
             return Ok(disk.write(all).await?);
         }
         CachedLookup::WouldBlock => begin_on_disk(connection, key, digests).await?,
@@ -235,7 +235,7 @@ pub(crate) async fn store_upload(
         });
         // The next portion is read while this one is written.
         let next = body.read(WRITE_SIZE).await;
-        let _pause = connection.pause();
+        let _pause = connection.timeouts.pause();
         guard = writing.await?;
         chunks = next?;
     }
@@ -251,7 +251,7 @@ async fn begin_on_disk(
         Arc::clone(&connection.server.store),
         &connection.server.disk,
     );
-    let _pause = connection.pause();
+    let _pause = connection.timeouts.pause();
     let upload = disk
         .write(move || store.begin_upload(&key, digests))
         .await?;
@@ -269,7 +269,7 @@ async fn finish_upload(
         guard.upload().write(&mut chunks)?;
         commit(guard.take(), &conditions)
     };
-    let _pause = connection.pause();
+    let _pause = connection.timeouts.pause();
     Ok(connection.server.disk.write(end).await?)
 }
 

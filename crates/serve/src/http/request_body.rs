@@ -31,6 +31,7 @@ pub(crate) enum RequestBodyError {
 pub(crate) struct RequestBody {
     body: Incoming,
     connection: Arc<ConnectionState>,
+    is_http2: bool,
     /// Whether reading has begun: until then the client may be waiting for 100 Continue.
     is_started: bool,
     /// Bytes received.
@@ -46,12 +47,14 @@ impl RequestBody {
     pub(crate) fn new(
         body: Incoming,
         connection: &Arc<ConnectionState>,
+        is_http2: bool,
         counter: Option<Arc<AtomicU64>>,
     ) -> Self {
         Self {
             expected_len: body.size_hint().exact(),
             body,
             connection: Arc::clone(connection),
+            is_http2,
             is_started: false,
             received: 0,
             counter,
@@ -65,7 +68,7 @@ impl RequestBody {
 
     /// Whether the received bytes are the whole body, now that it has ended.
     fn is_whole(&self) -> bool {
-        let is_ended = !self.connection.is_multiplexed() || self.body.is_end_stream();
+        let is_ended = !self.is_http2 || self.body.is_end_stream();
         is_ended
             && self
                 .expected_len
@@ -85,16 +88,15 @@ impl Stream for RequestBody {
         let this = &mut *self;
         if !this.is_started {
             this.is_started = true;
-            let now = this.connection.now();
-            this.connection.patience().body_started(now);
+            this.connection.timeouts.body_started();
         }
-        if this.connection.is_tired() {
+        if this.connection.timeouts.has_expired() {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
             let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
             if frame.is_none() || this.body.is_end_stream() {
-                this.connection.body_came();
+                this.connection.requests.body_received();
             }
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
@@ -105,7 +107,7 @@ impl Stream for RequestBody {
                 if let Some(counter) = &this.counter {
                     counter.store(this.received, Ordering::Relaxed);
                 }
-                this.connection.patience().body_received(bytes.len() as u64);
+                this.connection.timeouts.body_received(bytes.len());
                 return Poll::Ready(Some(Ok(bytes)));
             }
         }
@@ -114,12 +116,8 @@ impl Stream for RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        if !self.body.is_end_stream() {
-            self.connection.leaves_unread();
-        }
         if self.is_started {
-            let now = self.connection.now();
-            self.connection.patience().body_done(now);
+            self.connection.timeouts.body_done();
             self.connection
                 .server
                 .options

@@ -21,6 +21,7 @@ use super::request_body::RequestBody;
 use super::response_future::{ResponseFuture, ResponseFutureState};
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
+use crate::sendfile::MappingRegistry;
 use crate::{ObjectKey, RequestPath};
 
 /// The service of one connection.
@@ -44,9 +45,11 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     fn call(&self, request: Request<Incoming>) -> ResponseFutureState {
         let (head, body) = request.into_parts();
         let mut exchange = HttpExchange::begin(&self.connection, &head);
-        let body = RequestBody::new(body, &self.connection, exchange.received_counter());
-        if head.version < Version::HTTP_2 && !body.is_end_stream() {
-            self.connection.expect_body();
+        let is_http2 = head.version >= Version::HTTP_2;
+        let counter = exchange.received_counter();
+        let body = RequestBody::new(body, &self.connection, is_http2, counter);
+        if !is_http2 && !body.is_end_stream() {
+            self.connection.requests.expect_body();
         }
         // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
         // to log in.
@@ -102,6 +105,13 @@ impl ConnectionService {
         &self.connection.server
     }
 
+    /// The files that the kernel may send in response to a request. It sends none over HTTP/2, where
+    /// hyper looks at the bytes.
+    pub(super) fn mappings(&self, head: &request::Parts) -> Option<&MappingRegistry> {
+        let mappings = self.connection.mappings.as_ref();
+        mappings.filter(|_| head.version < Version::HTTP_2)
+    }
+
     /// Parses the path of a request, if the request is well-formed and for this host.
     fn parse_path(
         &self,
@@ -136,11 +146,11 @@ impl ConnectionService {
             .len()
             .map_or(RequestBodyFraming::Chunked, RequestBodyFraming::Length);
         if framing == RequestBodyFraming::Chunked {
-            // After chunks the head watch does not know where the next head begins.
-            self.connection.close_after_response();
+            // After chunks the guard does not know where the next head begins.
+            self.connection.requests.close_after_response();
         }
         self.connection.check_head(framing).map_err(|ambiguous| {
-            self.connection.close_after_response();
+            self.connection.requests.close_after_response();
             text_response(StatusCode::BAD_REQUEST, ambiguous.to_string()).into()
         })
     }

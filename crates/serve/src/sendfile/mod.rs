@@ -16,7 +16,9 @@
 
 mod mapped;
 mod mapping_registry;
+mod prefetch;
 mod sys;
 
 pub(crate) use mapped::MappedBody;
 pub(crate) use mapping_registry::{MappedRun, MappingRegistry};
+pub(crate) use prefetch::FilePrefetch;

@@ -80,11 +80,10 @@ impl UploadRequest {
     /// # Errors
     /// The response to a request that cannot succeed, before any of its body is asked for.
     pub(crate) fn new(
-        connection: &ConnectionState,
+        server: &FileServer,
         key: ObjectKey,
         headers: &HeaderMap,
     ) -> Result<Self, ErrorResponse> {
-        let server = &connection.server;
         if headers.contains_key(CONTENT_RANGE) {
             let text = "a part of a file cannot be uploaded: PUT does not support Content-Range";
             return Err(text_response(StatusCode::BAD_REQUEST, text).into());
@@ -156,7 +155,7 @@ impl UploadRequest {
             self.conditions.clone(),
             self.check_space_for,
         );
-        let _pause = connection.pause();
+        let _pause = connection.timeouts.pause();
         let check = move || {
             if conditions.is_empty() {
                 is_creatable(store.open_file(&key).map(drop))?;

@@ -1,7 +1,7 @@
-//! How fast bytes may pass: `--limit-rate`, for one connection and for all together.
+//! Rate limits (`--limit-rate`) of one connection, and of all connections together.
 //!
-//! What has passed is taken from a bucket, and the connection then waits until that is level again. So the averages are exact, and no
-//! byte is held that was not asked for.
+//! Bytes are taken from a bucket after they have passed, and the connection then waits until the
+//! bucket is level again. So averages are exact, and no byte is buffered for the limit.
 
 use std::future::Future as _;
 use std::pin::Pin;
@@ -12,49 +12,47 @@ use std::time::Duration;
 use haul_plan::TokenBucket;
 use tokio::time::{Instant, Sleep};
 
-/// What of a second's worth may pass at once.
-const PART: u64 = 8;
+/// The part of a second's bytes that may pass at once.
+const BURST_DIVISOR: u64 = 8;
 
-/// The least that passes at once, in bytes: less would be more calls than bytes.
-const LEAST: u64 = 4 << 10;
+/// Minimum bytes that may pass at once: fewer would cost too many system calls.
+const MIN_BURST: u64 = 4 << 10;
 
-/// One way of all connections.
+/// The rate limit of one direction of all connections together.
 #[derive(Debug)]
 pub(crate) struct TotalRate {
-    /// What times are since.
-    began: Instant,
-    /// Bytes a second.
+    /// Times are since this moment.
+    started: Instant,
+    /// Bytes per second.
     rate: u64,
     bucket: Mutex<TokenBucket>,
 }
 
-/// One way of one connection.
+/// The rate limits of one direction of one connection.
 #[derive(Debug)]
-pub(crate) struct ConnectionRate {
-    /// What times are since.
-    began: Instant,
-    /// Its own.
+pub(super) struct ConnectionRate {
+    /// Times are since this moment.
+    started: Instant,
     own: Option<TokenBucket>,
-    /// What it shares with all others.
     total: Option<Arc<TotalRate>>,
     /// Bytes that may pass at once.
-    at_once: usize,
-    /// Until what passed is level.
+    burst: usize,
+    /// Until the buckets are level.
     wait: Option<Pin<Box<Sleep>>>,
 }
 
 impl TotalRate {
-    /// So many bytes a second.
+    /// A limit of `rate` bytes per second.
     pub(crate) fn new(rate: u64) -> Self {
         Self {
-            began: Instant::now(),
+            started: Instant::now(),
             rate,
             bucket: Mutex::new(TokenBucket::new(rate, burst(rate))),
         }
     }
 
     fn take(&self, bytes: u64) -> Duration {
-        let now = self.began.elapsed();
+        let now = self.started.elapsed();
         self.bucket
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -62,39 +60,39 @@ impl TotalRate {
     }
 }
 
-/// What may pass at once of a rate.
+/// Bytes that may pass at once at a rate.
 fn burst(rate: u64) -> u64 {
-    (rate / PART).max(LEAST)
+    (rate / BURST_DIVISOR).max(MIN_BURST)
 }
 
 impl ConnectionRate {
-    /// One way of one connection; `None` without limits.
-    pub(crate) fn new(rate: Option<u64>, total: Option<&Arc<TotalRate>>) -> Option<Self> {
+    /// The limits of one direction; `None` without limits.
+    pub(super) fn new(rate: Option<u64>, total: Option<&Arc<TotalRate>>) -> Option<Self> {
         let lower = [rate, total.map(|total| total.rate)]
             .into_iter()
             .flatten()
             .min()?;
         Some(Self {
-            began: Instant::now(),
+            started: Instant::now(),
             own: rate.map(|rate| TokenBucket::new(rate, burst(rate))),
             total: total.cloned(),
-            at_once: usize::try_from(burst(lower)).unwrap_or(usize::MAX),
+            burst: usize::try_from(burst(lower)).unwrap_or(usize::MAX),
             wait: None,
         })
     }
 
-    /// Waits until more may pass, and says how much.
-    pub(crate) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+    /// Waits until bytes may pass, and returns how many.
+    pub(super) fn poll_burst(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         if let Some(wait) = &mut self.wait {
             std::task::ready!(wait.as_mut().poll(cx));
             self.wait = None;
         }
-        Poll::Ready(self.at_once)
+        Poll::Ready(self.burst)
     }
 
-    /// So much has passed.
-    pub(crate) fn passed(&mut self, bytes: usize) {
-        let (now, bytes) = (self.began.elapsed(), bytes as u64);
+    /// Takes bytes that have passed.
+    pub(super) fn take(&mut self, bytes: usize) {
+        let (now, bytes) = (self.started.elapsed(), bytes as u64);
         let own = self.own.as_mut().map(|bucket| bucket.take(now, bytes));
         let total = self.total.as_ref().map(|total| total.take(bytes));
         let wait = own.max(total).unwrap_or(Duration::ZERO);
