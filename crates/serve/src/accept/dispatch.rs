@@ -3,45 +3,31 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
-use tokio_rustls::TlsAcceptor;
+use tokio::sync::mpsc;
 
-use super::accept_loop::{AcceptedSocket, ConnectionContext, serve};
+use super::serve_connection::{AcceptedConnection, ConnectionContext, spawn_connection};
 use crate::observe::ServeMetrics;
 
 /// Connections that may queue for one of the threads that are served in turn.
 pub(super) const DISPATCH_QUEUE: usize = 1024;
 
-/// An accepted socket with its TLS acceptor and the permit that bounds the number of connections.
-pub(super) type DispatchedConnection = (AcceptedSocket, Option<TlsAcceptor>, OwnedSemaphorePermit);
-
 /// Hands accepted connections to a runtime.
 pub(super) trait ConnectionDispatch {
-    fn dispatch(&mut self, dealt: DispatchedConnection);
-}
-
-/// Serves a connection on the current runtime.
-pub(super) fn spawn_connection(
-    context: &ConnectionContext,
-    (accepted, tls, permit): DispatchedConnection,
-) {
-    // Boxed, as a task's future is moved a few times before it is polled.
-    let task = Box::pin(serve(accepted, tls, context.clone(), permit));
-    context.tasks.spawn(task);
+    fn dispatch(&mut self, connection: AcceptedConnection);
 }
 
 /// Connections live on the runtime that accepted them.
 pub(super) struct LocalDispatch(pub(super) ConnectionContext);
 
 impl ConnectionDispatch for LocalDispatch {
-    fn dispatch(&mut self, dealt: DispatchedConnection) {
-        spawn_connection(&self.0, dealt);
+    fn dispatch(&mut self, connection: AcceptedConnection) {
+        spawn_connection(&self.0, connection);
     }
 }
 
 /// Connections go to each thread in turn.
 pub(super) struct RoundRobinDispatch {
-    threads: Vec<mpsc::Sender<DispatchedConnection>>,
+    threads: Vec<mpsc::Sender<AcceptedConnection>>,
     /// Index of the next thread, modulo their number.
     next: usize,
     /// Counts connections that every thread was too busy for.
@@ -50,7 +36,7 @@ pub(super) struct RoundRobinDispatch {
 
 impl RoundRobinDispatch {
     pub(super) fn new(
-        threads: Vec<mpsc::Sender<DispatchedConnection>>,
+        threads: Vec<mpsc::Sender<AcceptedConnection>>,
         metrics: Arc<ServeMetrics>,
     ) -> Self {
         Self {
@@ -62,17 +48,18 @@ impl RoundRobinDispatch {
 }
 
 impl ConnectionDispatch for RoundRobinDispatch {
-    fn dispatch(&mut self, mut dealt: DispatchedConnection) {
+    fn dispatch(&mut self, mut connection: AcceptedConnection) {
         // A thread whose queue is full is skipped. When all are full the connection is dropped, and
         // its peer tries again.
         for _ in 0..self.threads.len() {
-            let senders = &self.threads[self.next % self.threads.len()];
+            let thread = &self.threads[self.next % self.threads.len()];
             self.next = self.next.wrapping_add(1);
-            match senders.try_send(dealt) {
+            match thread.try_send(connection) {
                 Ok(()) => return,
                 Err(
-                    mpsc::error::TrySendError::Full(back) | mpsc::error::TrySendError::Closed(back),
-                ) => dealt = back,
+                    mpsc::error::TrySendError::Full(returned)
+                    | mpsc::error::TrySendError::Closed(returned),
+                ) => connection = returned,
             }
         }
         self.metrics.count_refused_connection();

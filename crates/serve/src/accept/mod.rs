@@ -19,6 +19,7 @@
 mod accept_loop;
 mod dispatch;
 mod plain_http_on_tls_port;
+mod serve_connection;
 mod strategy;
 mod sys;
 mod worker_threads;

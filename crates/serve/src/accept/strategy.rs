@@ -4,11 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Which threads accept, and where connections live.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AcceptStrategy {
     /// One runtime whose threads take tasks from each other.
     WorkStealing,
-    /// One runtime and one socket for each thread.
+    /// One runtime and one socket for each thread: the fastest, as no connection is handed from one
+    /// thread to another.
+    #[default]
     ReusePort,
     /// One runtime for each thread; connections go to each in turn.
     RoundRobin,
@@ -20,17 +22,6 @@ pub enum AcceptStrategy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("expected work-stealing, reuseport, round-robin or single")]
 pub struct AcceptStrategyError;
-
-impl Default for AcceptStrategy {
-    /// `ReusePort` is the fastest: no connection is handed from one thread to another.
-    fn default() -> Self {
-        if cfg!(target_os = "linux") {
-            Self::ReusePort
-        } else {
-            Self::RoundRobin
-        }
-    }
-}
 
 impl AcceptStrategy {
     /// All strategies.

@@ -14,10 +14,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::AcceptStrategy;
-use super::accept_loop::{ConnectionContext, accept_loop};
-use super::dispatch::{
-    DISPATCH_QUEUE, DispatchedConnection, LocalDispatch, RoundRobinDispatch, spawn_connection,
-};
+use super::accept_loop::accept_loop;
+use super::dispatch::{DISPATCH_QUEUE, LocalDispatch, RoundRobinDispatch};
+use super::serve_connection::{AcceptedConnection, ConnectionContext, spawn_connection};
 use crate::FileServer;
 use crate::observe::ConnectionFault;
 
@@ -152,10 +151,10 @@ impl WorkerThreads {
     pub fn shut_down(self, grace: Duration) -> io::Result<ShutdownOutcome> {
         self.stop.cancel();
         let abort = self.abort.clone();
-        let (done, ended) = std::sync::mpsc::channel::<()>();
+        let (done, all_ended) = std::sync::mpsc::channel::<()>();
         let timer = std::thread::spawn(move || {
             let is_late =
-                ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
+                all_ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
             if is_late {
                 abort.cancel();
             }
@@ -194,8 +193,8 @@ impl WorkerThreads {
             runtime.block_on(async {
                 let mut accepts = tokio::task::JoinSet::new();
                 for (listener, tls) in listeners {
-                    let here = LocalDispatch(context.clone());
-                    accepts.spawn(accept_loop(listener, tls, context.clone(), here));
+                    let dispatch = LocalDispatch(context.clone());
+                    accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
                 }
                 let accepted = join_accept_loops(accepts, &abort).await;
                 drain_connections(&context, &abort).await;
@@ -213,7 +212,7 @@ impl WorkerThreads {
     ) -> io::Result<()> {
         let mut senders = Vec::new();
         for index in 0..threads {
-            let (sender, mut receiver) = mpsc::channel::<DispatchedConnection>(DISPATCH_QUEUE);
+            let (sender, mut receiver) = mpsc::channel::<AcceptedConnection>(DISPATCH_QUEUE);
             senders.push(sender);
             let context = ConnectionContext {
                 tasks: TaskTracker::new(),
@@ -223,8 +222,8 @@ impl WorkerThreads {
             let runtime = single_threaded_runtime()?;
             self.spawn_thread(index, move || {
                 runtime.block_on(async {
-                    while let Some(dealt) = receiver.recv().await {
-                        spawn_connection(&context, dealt);
+                    while let Some(connection) = receiver.recv().await {
+                        spawn_connection(&context, connection);
                     }
                     drain_connections(&context, &abort).await;
                     Ok(())

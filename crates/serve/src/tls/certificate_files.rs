@@ -12,11 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 
-use super::{CertificateError, CertificatePair};
-
-/// Maximum bytes of a file. A chain has a few thousand, a bundle of authorities some hundred
-/// thousand.
-pub(super) const MAX_FILE_BYTES: u64 = 1024 * 1024;
+use super::{CertificateError, CertificatePair, MAX_FILE_BYTES};
 
 /// Identifies the content of a file, to see whether it has changed. `None` if it does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::certificate_files::MAX_FILE_BYTES;
+use super::MAX_FILE_BYTES;
 
 /// Why a certificate cannot be used. No variant holds any part of a key.
 #[derive(Debug, thiserror::Error)]

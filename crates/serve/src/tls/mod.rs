@@ -27,6 +27,10 @@ pub use error::CertificateError;
 pub use self_signed::local_names;
 pub use validity::{CertificateNotValid, ValidityBound};
 
+/// Maximum bytes of a file. A chain has a few thousand, a bundle of authorities some hundred
+/// thousand.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+
 /// Cached sessions of clients without tickets, which are few and old. Each takes some hundred
 /// bytes.
 const SESSION_CACHE_SIZE: usize = 4096;
