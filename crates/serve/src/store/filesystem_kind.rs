@@ -19,7 +19,6 @@ pub enum FilesystemKind {
 }
 
 /// The numbers of `statfs(2)` (linux/magic.h).
-#[cfg(target_os = "linux")]
 mod magic {
     pub(super) const MEMORY: [u64; 2] =
         [0x0102_1994 /* tmpfs */, 0x8584_58f6 /* ramfs */];
@@ -37,7 +36,6 @@ mod magic {
 
 impl FilesystemKind {
     /// The kind of file system that an open file is on.
-    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn of_file(file: impl AsFd) -> Self {
         let Ok(found) = rustix::fs::fstatfs(file) else {
@@ -52,15 +50,9 @@ impl FilesystemKind {
             _ => Self::Remote,
         }
     }
-
-    #[cfg(not(target_os = "linux"))]
-    #[must_use]
-    pub fn of(_: impl AsFd) -> Self {
-        Self::Remote
-    }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests {
     use std::fs::File;
 

@@ -226,7 +226,6 @@ fn stat_version(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
 }
 
 /// Reads from the page cache alone.
-#[cfg(target_os = "linux")]
 fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
     use rustix::io::ReadWriteFlags;
     let mut slices = [io::IoSliceMut::new(buffer)];
@@ -236,11 +235,6 @@ fn read_cached(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<Option
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn read_cached(_: &File, _: &mut [u8], _: u64) -> io::Result<Option<usize>> {
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -223,7 +223,6 @@ impl StoreRoot {
         }
     }
 
-    #[cfg(target_os = "linux")]
     fn probe_openat2(&self) -> bool {
         open_beneath(
             &self.top,
@@ -234,15 +233,9 @@ impl StoreRoot {
         )
         .is_ok()
     }
-
-    #[cfg(not(target_os = "linux"))]
-    fn kernel_resolves(&self) -> bool {
-        false
-    }
 }
 
 /// Opens a path that the kernel keeps beneath `top`.
-#[cfg(target_os = "linux")]
 fn open_beneath(
     top: &OwnedFd,
     path: &Path,
@@ -268,11 +261,6 @@ fn open_beneath(
             other => return other,
         }
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn beneath(_: &OwnedFd, _: &Path, _: OFlags, _: OpenScope, _: bool) -> Result<OwnedFd, Errno> {
-    Err(Errno::NOSYS)
 }
 
 /// Removes a name from a folder.

@@ -13,7 +13,6 @@ use std::os::fd::AsRawFd as _;
 ///
 /// # Errors
 /// The file's own error, if writing any of it back has failed.
-#[cfg(target_os = "linux")]
 pub(super) fn wait_for_writeback(file: &File) -> io::Result<()> {
     // SAFETY: the descriptor is open, since it is borrowed; the other arguments are numbers: the
     // whole file, and to wait for what is being written.
@@ -24,9 +23,4 @@ pub(super) fn wait_for_writeback(file: &File) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn written(file: &File) -> io::Result<()> {
-    file.sync_data()
 }

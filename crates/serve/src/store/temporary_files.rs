@@ -296,14 +296,8 @@ impl Drop for TemporaryFile {
 
 /// The mount that a folder is on: a file system may be mounted twice, and no rename goes from one
 /// mount to the other.
-#[cfg(target_os = "linux")]
 fn mount_id(folder: impl AsFd) -> Option<u64> {
     use rustix::fs::StatxFlags;
     let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     Some(stat.stx_mnt_id)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn mount_of(folder: impl AsFd) -> Option<u64> {
-    Some(rustix::fs::fstat(folder).ok()?.st_dev as u64)
 }

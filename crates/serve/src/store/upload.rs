@@ -30,7 +30,6 @@ use crate::ObjectKey;
 const MAX_SLICES: usize = 64;
 
 /// A write that fails instead of waiting for a disk.
-#[cfg(target_os = "linux")]
 const NOWAIT: ReadWriteFlags = ReadWriteFlags::NOWAIT;
 
 /// Maximum bytes of a file that a reactor may replace or delete: the file system takes time to free
