@@ -1,4 +1,5 @@
-//! Serves an accepted socket: performs the TLS handshake, if there is one, and drives the connection.
+//! Serves an accepted socket: performs the TLS handshake, if there is one, and drives the
+//! connection.
 
 use std::io;
 use std::net::SocketAddr;

@@ -88,7 +88,8 @@ impl PendingLogin {
     /// Waits until the password may be hashed. Cancel safe: the slot is given back.
     ///
     /// # Errors
-    /// [`AccessRefusalReason::Busy`], which cannot happen while the [`AccessControl`](super::AccessControl) exists.
+    /// [`AccessRefusalReason::Busy`], which cannot happen while the
+    /// [`AccessControl`](super::AccessControl) exists.
     pub async fn acquire_permit(self) -> Result<ReadyLogin, AccessRefusal> {
         let permit = Arc::clone(&self.queue.hash_permits).acquire_owned().await;
         let permit = permit.map_err(|_| AccessRefusal::new(AccessRefusalReason::Busy))?;

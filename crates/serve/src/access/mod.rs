@@ -18,7 +18,8 @@
 //! The order of calls for one request:
 //!
 //! ```text
-//! authorize(request) -> Granted(permissions) -> if it writes: is_cross_site? then cross_site_write, or 403
+//! authorize(request) -> Granted(permissions) -> if it writes: is_cross_site? then
+//! cross_site_write, or 403
 //!                                            -> serve; ask permissions.allows, .allows_listing
 //!                    -> Refused(refusal)     -> its status, challenges, Retry-After, text
 //!                    -> NeedsHashing(pending) -> pending.acquire_permit().await

@@ -11,7 +11,8 @@
 //! last can contain a line feed:
 //!
 //! ```text
-//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each other parameter, followed by &
+//! haul-url-v1 LF METHOD LF escaped path LF expiry, in seconds since 1970 LF each other parameter,
+//! followed by &
 //! ```
 //!
 //! The host is not signed: two servers that share a key can make links for both, and a store does

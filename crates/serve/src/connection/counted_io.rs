@@ -90,8 +90,8 @@ impl<S: ServerTransport> CountedIo<S> {
         self.rewound = (!bytes.is_empty()).then(|| Box::new(bytes));
     }
 
-    /// Holds back a part of HTTP/2's preface until the rest is received: hyper takes a part of it for
-    /// a bad request. Returns whether it did.
+    /// Holds back a part of HTTP/2's preface until the rest is received: hyper takes a part of it
+    /// for a bad request. Returns whether it did.
     fn hold_back_preface(&mut self, buffer: &mut ReadBuf<'_>, before: usize) -> bool {
         let Some(preface) = &mut self.preface else {
             return false;
@@ -199,8 +199,8 @@ impl<S: ServerTransport> CountedIo<S> {
     /// Sends some of a range of a file.
     ///
     /// The kernel sends pages and no copies of them: bytes that are written to the file while they
-    /// wait in the socket's buffer are sent too, and no check can follow that. Changes before the last
-    /// bytes are given to the socket are noticed.
+    /// wait in the socket's buffer are sent too, and no check can follow that. Changes before the
+    /// last bytes are given to the socket are noticed.
     fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,

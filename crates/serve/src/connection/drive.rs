@@ -7,7 +7,8 @@
 //!
 //! A connection may end while the client is still sending a body that the server did not want.
 //! Closing the socket then would make the client's system discard the response. So the connection
-//! *lingers*: the server closes its sending half, then reads and drops what it receives for a while.
+//! *lingers*: the server closes its sending half, then reads and drops what it receives for a
+//! while.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -32,8 +33,8 @@ use super::timeouts::{ConnectionTimer, ConnectionTimerAction};
 use crate::http::ConnectionService;
 use crate::observe::ConnectionFault;
 
-/// How long a connection is idle before it is parked: longer than the pauses of an active client, as
-/// a new `http1::Connection` costs some microseconds.
+/// How long a connection is idle before it is parked: longer than the pauses of an active client,
+/// as a new `http1::Connection` costs some microseconds.
 const PARK_AFTER: Duration = Duration::from_millis(100);
 
 /// Maximum bytes of hyper's buffers: a head, or what is read of a body at once.
@@ -51,8 +52,8 @@ pub(super) const SHUTDOWN_LINGER_TIME: Duration = Duration::from_millis(500);
 /// How long the response to a late head may take to be written; it fits into a socket buffer.
 const WRITE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The response to a request whose head is late (RFC 9110 15.5.9): hyper knows of no request yet and
-/// writes nothing. No other response is being sent then. The service responds to late bodies.
+/// The response to a request whose head is late (RFC 9110 15.5.9): hyper knows of no request yet
+/// and writes nothing. No other response is being sent then. The service responds to late bodies.
 const HEAD_TIMEOUT_RESPONSE: &[u8] = b"HTTP/1.1 408 Request Timeout\r\n\
     content-type: text/plain; charset=utf-8\r\n\
     content-length: 47\r\n\
@@ -180,9 +181,9 @@ pub(super) struct ServerConnectionDriver {
 impl ServerConnectionDriver {
     /// Serves HTTP/1.1.
     ///
-    /// hyper keeps two buffers of eight kilobytes for a connection, even if it is idle. So a connection
-    /// that has been idle for a while is parked: taken from hyper, and returned when bytes are
-    /// received.
+    /// hyper keeps two buffers of eight kilobytes for a connection, even if it is idle. So a
+    /// connection that has been idle for a while is parked: taken from hyper, and returned when
+    /// bytes are received.
     async fn serve_http1<S: ServerTransport + 'static>(
         &self,
         mut io: CountedIo<S>,
@@ -335,9 +336,9 @@ impl ServerConnectionDriver {
         .await
     }
 
-    /// Notes that a timeout has expired. Returns whether the client can still get a response: reading
-    /// a slow body then fails, and the service responds. Over HTTP/2 the whole connection is slow, and
-    /// not a single body.
+    /// Notes that a timeout has expired. Returns whether the client can still get a response:
+    /// reading a slow body then fails, and the service responds. Over HTTP/2 the whole connection
+    /// is slow, and not a single body.
     fn can_respond_to(&self, kind: TimeoutKind, mode: DriveMode) -> bool {
         let is_first = self.connection.timeouts.expire();
         is_first && kind == TimeoutKind::SlowBody && mode == DriveMode::Http1

@@ -1,17 +1,17 @@
 //! HTTP/2 connections: their limits, and how they end.
 //!
-//! An HTTP/2 client sends whenever it likes. Closing the socket while it sends causes a reset, which
-//! discards what the client has not read: the last response, or the GOAWAY that says which requests
-//! were never begun and may be sent again. So hyper only borrows the I/O ([`ReclaimableIo`]). When
-//! hyper is done, the connection lingers, as HTTP/1.1 connections do.
+//! An HTTP/2 client sends whenever it likes. Closing the socket while it sends causes a reset,
+//! which discards what the client has not read: the last response, or the GOAWAY that says which
+//! requests were never begun and may be sent again. So hyper only borrows the I/O
+//! ([`ReclaimableIo`]). When hyper is done, the connection lingers, as HTTP/1.1 connections do.
 //!
 //! # Memory
 //!
 //! One connection holds at most [`CONNECTION_WINDOW`] bytes of request bodies that nobody has read
 //! yet, [`MAX_STREAMS`] times [`STREAM_SEND_BUFFER`] bytes of responses that the client has no room
-//! for, and one head of [`MAX_HEADER_LIST`] bytes. What an upload gathers while the disk is busy comes
-//! on top, as on HTTP/1.1. If a client sends its bytes one by one, unread bytes cost some ten times as
-//! much, until the disk proceeds.
+//! for, and one head of [`MAX_HEADER_LIST`] bytes. What an upload gathers while the disk is busy
+//! comes on top, as on HTTP/1.1. If a client sends its bytes one by one, unread bytes cost some ten
+//! times as much, until the disk proceeds.
 
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
@@ -32,22 +32,22 @@ use crate::http::ConnectionService;
 /// Maximum concurrent requests of a connection: enough for browsers and RFC 9113 6.5.2.
 const MAX_STREAMS: u32 = 100;
 
-/// Bytes of a response that are kept until the client accepts them: as many as fit a TCP window, and
-/// a thousand stuck readers take 64 MiB.
+/// Bytes of a response that are kept until the client accepts them: as many as fit a TCP window,
+/// and a thousand stuck readers take 64 MiB.
 const STREAM_SEND_BUFFER: usize = 64 << 10;
 
-/// Bytes of one upload that may be in flight or unread. An upload gets this many for each round trip:
-/// 40 MB/s over 100 ms, where HTTP/2's own 64 KiB would give 0.6. hyper can adapt the window to each
-/// connection, but begins at 64 KiB and doubles once a round trip, so most uploads are over before. A
-/// window costs nothing until it is used.
+/// Bytes of one upload that may be in flight or unread. An upload gets this many for each round
+/// trip: 40 MB/s over 100 ms, where HTTP/2's own 64 KiB would give 0.6. hyper can adapt the window
+/// to each connection, but begins at 64 KiB and doubles once a round trip, so most uploads are over
+/// before. A window costs nothing until it is used.
 const STREAM_WINDOW: u32 = 4 << 20;
 
 /// The same for all uploads of a connection together: two fast ones, or many slow ones. This bounds
 /// memory: bytes are unread only while the disk keeps an upload waiting.
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Maximum bytes of a frame: a TLS record. Most clients send no longer frames even if they may, and a
-/// frame is held until it is complete.
+/// Maximum bytes of a frame: a TLS record. Most clients send no longer frames even if they may, and
+/// a frame is held until it is complete.
 const MAX_FRAME: u32 = 16 << 10;
 
 /// Maximum bytes of a head, as HTTP/2 counts them: the same as on HTTP/1.1, so that both accept the
@@ -115,7 +115,8 @@ impl ServerConnectionDriver {
             () = self.stopped_and_idle() => Ok(()),
         };
         if matches!(result, Err(EarlyClose::TimedOut(TimeoutKind::Idle))) {
-            // The GOAWAY tells a client that sends a request just now that it may send it elsewhere.
+            // The GOAWAY tells a client that sends a request just now that it may send it
+            // elsewhere.
             http2.as_mut().graceful_shutdown();
             let _ = tokio::time::timeout(SHUTDOWN_LINGER_TIME, http2).await;
         }
@@ -135,8 +136,8 @@ impl ServerConnectionDriver {
     }
 }
 
-/// The I/O of a connection while hyper borrows it: dropping it sends it back, where hyper would close
-/// it.
+/// The I/O of a connection while hyper borrows it: dropping it sends it back, where hyper would
+/// close it.
 struct ReclaimableIo<S: ServerTransport> {
     /// Present until this is dropped.
     io: Option<CountedIo<S>>,

@@ -2,9 +2,9 @@
 //!
 //! A runtime polls a socket from the moment that it owns it, reads nothing before the first event,
 //! and must be told when the socket closes. For a connection with one request, which has arrived
-//! before anybody looks, that is half of the work. So the first few calls are made at once. The socket
-//! is registered when a call would have to wait, or after several calls: a socket that never waits
-//! would never let other tasks run.
+//! before anybody looks, that is half of the work. So the first few calls are made at once. The
+//! socket is registered when a call would have to wait, or after several calls: a socket that never
+//! waits would never let other tasks run.
 
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
@@ -23,8 +23,8 @@ use crate::store::OpenObject;
 /// Maximum bytes of a file that one call sends, so that a fast reader does not block a reactor.
 const MAX_SENDFILE: u64 = 2 << 20;
 
-/// Calls that are made before the socket is registered: those of a request and its response, and some
-/// more.
+/// Calls that are made before the socket is registered: those of a request and its response, and
+/// some more.
 const EAGER_CALLS: u8 = 8;
 
 /// Maximum bytes that such a call reads: a head, and the little that may follow it. They are copied
@@ -135,8 +135,8 @@ pub(crate) enum ServerSocket<T: RuntimeSocket> {
     },
     Registered {
         socket: T,
-        /// Writes that are made although the runtime may not know yet whether the socket is writable:
-        /// hyper loses a response that ends a connection if it cannot be written at once.
+        /// Writes that are made although the runtime may not know yet whether the socket is
+        /// writable: hyper loses a response that ends a connection if it cannot be written at once.
         calls_left: u8,
     },
     /// Registering failed.

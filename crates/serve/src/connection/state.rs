@@ -1,8 +1,8 @@
 //! What the parts of one connection share: its I/O, the service that responds to its requests, and
 //! the driver of both.
 //!
-//! On HTTP/1.1 all of them run in one task, so nothing ever waits for the locks here. On HTTP/2 each
-//! stream has a task of its own.
+//! On HTTP/1.1 all of them run in one task, so nothing ever waits for the locks here. On HTTP/2
+//! each stream has a task of its own.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -171,8 +171,8 @@ impl Http1Requests {
     }
 
     /// Whether the connection closes after a response that is made now: because it must, or because
-    /// the body stays unread, so that nobody knows whether the client will send it and where the next
-    /// request begins (RFC 9110 10.1.1).
+    /// the body stays unread, so that nobody knows whether the client will send it and where the
+    /// next request begins (RFC 9110 10.1.1).
     pub(super) fn is_last(&self) -> bool {
         self.is_last.load(Ordering::Relaxed) || self.is_body_pending()
     }

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd as _};
 /// that is unknown.
 pub(super) fn unsent(socket: impl AsFd) -> u64 {
     let mut bytes: libc::c_int = 0;
-    // SAFETY: the descriptor is open, since it is borrowed; the call writes one integer into `bytes`.
+    // SAFETY: the descriptor is open, since it is borrowed; the call writes one integer into
+    // `bytes`.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
     if result == 0 {
         u64::try_from(bytes).unwrap_or(0)

@@ -1,11 +1,11 @@
 //! The timeouts of one connection, and the timer that enforces them.
 //!
 //! [`ConnectionTimeouts`] adds a clock and a lock to [`Timeouts`], which decides. The
-//! [`ConnectionTimer`] is polled after each turn of the connection, and most deadlines move during a
-//! turn. On HTTP/2 streams have tasks of their own, which begin to wait for a body or end a pause
+//! [`ConnectionTimer`] is polled after each turn of the connection, and most deadlines move during
+//! a turn. On HTTP/2 streams have tasks of their own, which begin to wait for a body or end a pause
 //! while the connection sleeps. So while an HTTP/2 connection has a stream, or while there is no
-//! deadline at all, the timer fires once in a grace period, and a late client is noticed at most one
-//! grace period later.
+//! deadline at all, the timer fires once in a grace period, and a late client is noticed at most
+//! one grace period later.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -150,8 +150,8 @@ pub(super) struct ConnectionTimer<'a> {
     armed: Duration,
     /// How long a connection may be idle before it is parked.
     park_after: Option<Duration>,
-    /// When the timer was created: idle time before that does not count for parking, or a connection
-    /// that wakes in vain would be parked again at once.
+    /// When the timer was created: idle time before that does not count for parking, or a
+    /// connection that wakes in vain would be parked again at once.
     created: Duration,
     /// Whether streams have tasks of their own, which cannot wake the timer.
     has_stream_tasks: bool,

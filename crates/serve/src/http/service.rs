@@ -105,8 +105,8 @@ impl ConnectionService {
         &self.connection.server
     }
 
-    /// The files that the kernel may send in response to a request. It sends none over HTTP/2, where
-    /// hyper looks at the bytes.
+    /// The files that the kernel may send in response to a request. It sends none over HTTP/2,
+    /// where hyper looks at the bytes.
     pub(super) fn mappings(&self, head: &request::Parts) -> Option<&MappingRegistry> {
         let mappings = self.connection.mappings.as_ref();
         mappings.filter(|_| head.version < Version::HTTP_2)

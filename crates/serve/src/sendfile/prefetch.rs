@@ -53,8 +53,8 @@ impl FilePrefetch {
         self.pending.is_some()
     }
 
-    /// Waits until the start of a range is in memory, and returns the end of what is. If it is not, a
-    /// thread that may wait reads it.
+    /// Waits until the start of a range is in memory, and returns the end of what is. If it is not,
+    /// a thread that may wait reads it.
     pub(crate) fn poll_resident(
         &mut self,
         cx: &mut Context<'_>,

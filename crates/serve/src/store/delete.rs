@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{AtFlags, FileType, Stat};
 
-use super::options::UploadDurability;
+use super::file_store::UploadDurability;
 use super::upload::SMALL_FILE;
 use super::{CachedLookup, FileStore, StoreError, VersionCheck, root};
 use crate::{ObjectKey, RequestPath};

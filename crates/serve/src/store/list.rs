@@ -12,11 +12,9 @@
 //! [`OpenFolder::page`] holds at most twice the page's limit of names. Everything here may wait for
 //! a disk, and belongs on a thread that may.
 
-mod cursor;
-mod directory_pass;
 mod entry;
 mod order;
-mod top_entries;
+mod page;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -25,15 +23,14 @@ use std::time::SystemTime;
 
 use rustix::fs::{Dir, Stat};
 
-use self::directory_pass::{DirectoryPass, EntryCandidate};
 use self::entry::{DirectoryRecord, EntryLookup, FolderLocation};
 use self::order::SortRank;
+use self::page::{DirectoryPass, EntryCandidate};
 use super::{StoreError, StoreRoot};
 use crate::ObjectKey;
 
-pub use self::cursor::{ListingCursor, ListingCursorError};
 pub(crate) use self::entry::modification_time;
-pub use self::order::{PageRequest, PageStart, SortKey};
+pub use self::order::{ListingCursor, ListingCursorError, PageRequest, PageStart, SortKey};
 
 /// The kind of an entry, in the order of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -138,7 +135,8 @@ impl OpenFolder {
     /// the page are looked up (and links, as folders come first).
     ///
     /// # Errors
-    /// When the directory cannot be read, or an entry cannot be looked up. Entries that are deleted meanwhile are left out.
+    /// When the directory cannot be read, or an entry cannot be looked up. Entries that are deleted
+    /// meanwhile are left out.
     pub fn page(&self, request: &PageRequest) -> io::Result<FolderPage> {
         let mut pass = DirectoryPass::new(request);
         let mut dir = Dir::read_from(&self.dir)?;
@@ -148,7 +146,7 @@ impl OpenFolder {
             }
         }
         let (mut page, selected) = pass.finish(request);
-        for (rank, entry) in selected {
+        for EntryCandidate { rank, entry } in selected {
             let entry = match entry {
                 Some(entry) => Some(entry),
                 None => self.location.look_up(self.dir.as_fd(), &rank.name)?,
@@ -166,7 +164,8 @@ impl OpenFolder {
         sort: SortKey,
     ) -> io::Result<Option<EntryCandidate>> {
         if let (SortKey::Name, Some(kind)) = (sort, record.kind) {
-            return Ok(Some((SortRank::new(kind, 0, record.name), None)));
+            let rank = SortRank::new(kind, 0, record.name);
+            return Ok(Some(EntryCandidate { rank, entry: None }));
         }
         let Some(entry) = self.location.look_up(self.dir.as_fd(), &record.name)? else {
             return Ok(None);
@@ -176,10 +175,10 @@ impl OpenFolder {
             SortKey::Size => entry.len.into(),
             SortKey::Modified => order::nanoseconds(entry.modified),
         };
-        Ok(Some((
-            SortRank::new(entry.kind, value, record.name),
-            Some(entry),
-        )))
+        Ok(Some(EntryCandidate {
+            rank: SortRank::new(entry.kind, value, record.name),
+            entry: Some(entry),
+        }))
     }
 }
 

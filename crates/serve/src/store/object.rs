@@ -15,10 +15,10 @@ use memmap2::Mmap;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::deferred_close::DeferredClose;
-use super::filesystem_kind::FilesystemKind;
-use super::version::{FileMetadata, FileVersionId};
-use super::{CachedLookup, StoreError, stored_digest};
+use super::StoreError;
+use super::disk_threads::DeferredClose;
+use super::root::{CachedLookup, FilesystemKind};
+use super::version::{FileMetadata, FileVersionId, read_stored_digest};
 
 /// Bytes between two probes for residency, and of one read while prefetching: the kernel's
 /// readahead.
@@ -104,7 +104,7 @@ impl OpenObject {
             return Ok(OpenedKey::Folder);
         };
         let digest = match identity.may_have_digest() {
-            true => stored_digest::read_stored_digest(&opened, &identity),
+            true => read_stored_digest(&opened, &identity),
             false => None,
         };
         let filesystem = FilesystemKind::of_file(&opened);
@@ -123,7 +123,7 @@ impl OpenObject {
         let filesystem = FilesystemKind::of_file(&opened);
         let digest = match (identity.may_have_digest(), filesystem) {
             (false, _) => None,
-            (true, FilesystemKind::Memory) => stored_digest::read_stored_digest(&opened, &identity),
+            (true, FilesystemKind::Memory) => read_stored_digest(&opened, &identity),
             (true, _) => return CachedLookup::WouldBlock,
         };
         CachedLookup::Ready(Ok(OpenedKey::File(Self::new(

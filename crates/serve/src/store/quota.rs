@@ -222,8 +222,8 @@ impl QuotaReservation {
         Ok(())
     }
 
-    /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if those are
-    /// fewer than it counted on.
+    /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if
+    /// those are fewer than it counted on.
     ///
     /// # Errors
     /// When that exceeds the quota.

@@ -15,20 +15,20 @@
 //! next upload creates it again: opened and locked as at the start, but without cleaning up, since
 //! uploads of this process may be in folders on other mounts that are no longer recorded.
 
-mod leftovers;
-
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{OpenScope, StoreRoot};
-use super::{StoreError, root};
+use super::StoreError;
+use super::root::{OpenScope, StoreRoot, unlink};
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
 
 /// A temporary file is new, and written by one upload only.
@@ -95,7 +95,7 @@ impl TemporaryFolder {
         let opened = OpenTemporaryFolder::open(root)?;
         let mut removed = 0;
         if rustix::fs::flock(&opened.lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            removed = leftovers::remove_leftovers(root, &opened.folder)?;
+            removed = remove_leftovers(root, &opened.folder)?;
         }
         opened.lock_shared()?;
         let room = Self {
@@ -110,7 +110,8 @@ impl TemporaryFolder {
     /// Creates a file on the mount of the folder that it will be moved to.
     ///
     /// # Errors
-    /// The disk's error. `NotFound`: the target folder was removed or, for a caller that must not wait, the temporary folder.
+    /// The disk's error. `NotFound`: the target folder was removed or, for a caller that must not
+    /// wait, the temporary folder.
     pub(super) fn create_file(
         &self,
         root: &StoreRoot,
@@ -286,7 +287,7 @@ impl TemporaryFile {
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.name.is_empty()
-            && let Err(error) = root::unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
+            && let Err(error) = unlink(&*self.folder, self.name.as_bytes(), AtFlags::empty())
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(%error, name = self.name, "a temporary file could not be removed");
@@ -300,4 +301,53 @@ fn mount_id(folder: impl AsFd) -> Option<u64> {
     use rustix::fs::StatxFlags;
     let stat = rustix::fs::statx(folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?;
     Some(stat.stx_mnt_id)
+}
+
+/// Removes the temporary files of a process that was killed: in `.haul`, and in the folders that it
+/// recorded. Returns their number.
+pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize, StoreError> {
+    let mut removed = remove_temporaries(room)?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
+        return Ok(removed);
+    };
+    let mut all_done = true;
+    for line in std::io::BufRead::lines(std::io::BufReader::new(File::from(strays))) {
+        let Ok(line) = line else { break };
+        // The line was cut off, or the folder is gone or not mounted now.
+        let Ok(path) = ObjectKey::parse(&line) else {
+            continue;
+        };
+        match root.open_folder(&path.key) {
+            Ok(folder) => removed += remove_temporaries(&folder)?,
+            Err(error) => {
+                tracing::warn!(folder = %path.key, %error, "temporary files may be left in a folder");
+                all_done = matches!(error, StoreError::NotFound | StoreError::Conflict) && all_done;
+            }
+        }
+    }
+    if all_done {
+        unlink(room, b"strays", AtFlags::empty())?;
+    }
+    Ok(removed)
+}
+
+/// Removes temporary files from one folder.
+fn remove_temporaries(folder: &OwnedFd) -> Result<usize, StoreError> {
+    let mut removed = 0;
+    // Collects the names first: reading a directory while it changes is not defined.
+    let names: Vec<_> = Dir::read_from(folder)?
+        .filter_map(Result::ok)
+        .map(|entry| entry.file_name().to_owned())
+        .filter(|name| name.to_bytes().starts_with(RESERVED_PREFIX.as_bytes()))
+        .collect();
+    for name in names {
+        unlink(
+            folder,
+            OsStr::from_bytes(name.to_bytes()).as_bytes(),
+            AtFlags::empty(),
+        )?;
+        removed += 1;
+    }
+    Ok(removed)
 }

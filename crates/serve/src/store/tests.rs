@@ -6,12 +6,14 @@ mod versions;
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_plan::DigestAlgorithm;
+use haul_plan::{Checksum, DigestAlgorithm};
 
 use super::version::FileVersionId;
 use super::*;
+use crate::ObjectKey;
 
 fn key(path: &str) -> ObjectKey {
     ObjectKey::parse(path).expect("a key").key

@@ -5,8 +5,8 @@
 //! holds. Until then the key keeps its old version. Dropping an upload removes the temporary file
 //! and the folders that were created for it. All of this may wait for a disk.
 //!
-//! This file accepts and writes bytes; `commit` finishes the upload, and `location` is the temporary
-//! file with its folders.
+//! This file accepts and writes bytes; `commit` finishes the upload, and `location` is the
+//! temporary file with its folders.
 
 mod commit;
 mod location;
@@ -16,12 +16,13 @@ use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
 use haul_digest::DigestSet;
+use haul_net::is_descriptor_limit;
 use haul_plan::Checksum;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use self::location::UploadLocation;
 use super::quota::QuotaReservation;
-use super::root::OpenScope;
+use super::root::{CachedLookup, OpenScope};
 use super::version::FileMetadata;
 use super::{FileStore, StoreError};
 use crate::ObjectKey;
@@ -99,6 +100,37 @@ pub struct CommittedUpload {
     pub metadata: FileMetadata,
     /// Whether it replaced another version.
     pub replaced: bool,
+}
+
+impl FileStore {
+    /// Begins an upload whose bytes must match the digests in `expected`.
+    ///
+    /// # Errors
+    /// When a parent in the key is a file, the store is read-only, or the disk fails.
+    pub fn begin_upload(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        expected: Vec<Checksum>,
+    ) -> Result<Upload, StoreError> {
+        self.retry_after_closing(|| Upload::begin(self, key, expected.clone(), OpenScope::Anywhere))
+    }
+
+    /// Does the same without waiting for a disk, if the whole store is in memory.
+    pub fn try_begin_upload(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        expected: &[Checksum],
+    ) -> CachedLookup<Result<Upload, StoreError>> {
+        if !self.is_memory && !self.options.discard_uploads {
+            return CachedLookup::WouldBlock;
+        }
+        match Upload::begin(self, key, expected.to_vec(), OpenScope::OneMount) {
+            // The folder is on another mount, which this open does not enter.
+            Err(StoreError::NotFound) => CachedLookup::WouldBlock,
+            Err(StoreError::Io(error)) if is_descriptor_limit(&error) => CachedLookup::WouldBlock,
+            done => CachedLookup::Ready(done),
+        }
+    }
 }
 
 impl Upload {

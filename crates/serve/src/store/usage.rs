@@ -2,12 +2,26 @@
 //!
 //! Leaves out the store's temporary folder and the temporary files of uploads: those count as
 //! reserved bytes.
+//!
+//! # Recounts
+//!
+//! Recounts in the background what the store holds, since other programs add and remove files.
+//!
+//! The recount walks the whole tree, for a tenth of a second every few seconds, so that a tree of
+//! any size takes a few hundredths of one thread. It begins when an upload was refused, since the
+//! count matters then, and otherwise at intervals. [`StorageQuota::finish_recount`] decides what of
+//! the result to believe.
 
 use std::ffi::CStr;
 use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use tokio::time::Instant;
 
+use super::quota::{RecountStart, StorageQuota};
+use super::root::StoreRoot;
 use crate::key::is_reserved;
 
 /// Maximum depth of folders: each level holds a descriptor open.
@@ -96,6 +110,61 @@ fn open(dir: &Dir, name: &CStr) -> Option<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(dir.fd().ok()?, name, flags, Mode::empty()).ok()?;
     Dir::new(opened).ok()
+}
+
+/// How long it walks at a time.
+const STEP: Duration = Duration::from_millis(100);
+
+/// The time between two recounts without a refusal.
+const INTERVAL: Duration = Duration::from_secs(600);
+
+/// The recount in progress, or the next one.
+#[derive(Debug)]
+pub(super) struct QuotaRecount {
+    state: Mutex<QuotaRecountState>,
+}
+
+#[derive(Debug)]
+struct QuotaRecountState {
+    /// The count at its beginning, and the walk.
+    walk: Option<(RecountStart, UsageWalk)>,
+    /// When the last recount ended.
+    ended: Instant,
+}
+
+impl QuotaRecount {
+    /// The store was counted just now.
+    pub(super) fn new() -> Self {
+        Self {
+            state: Mutex::new(QuotaRecountState {
+                walk: None,
+                ended: Instant::now(),
+            }),
+        }
+    }
+
+    /// Continues the recount if one is due. To be called every few seconds; waits for a disk.
+    pub(super) fn step(&self, quota: &StorageQuota, root: &StoreRoot) {
+        if !quota.is_limited() {
+            return;
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = Instant::now();
+        if state.walk.is_none() {
+            let is_due = quota.take_refused() || started - state.ended >= INTERVAL;
+            // Changes from here on are known to happen during the walk.
+            let begin = || (quota.begin_recount(), UsageWalk::new(root.top()));
+            state.walk = is_due.then(begin);
+        }
+        let Some((since, walk)) = &mut state.walk else {
+            return;
+        };
+        if let Some(found) = walk.step(|| started.elapsed() >= STEP) {
+            quota.finish_recount(*since, found);
+            state.walk = None;
+            state.ended = Instant::now();
+        }
+    }
 }
 
 #[cfg(test)]

@@ -10,15 +10,34 @@
 //! known, the tag is derived from that instead, so that the same bytes uploaded again keep their
 //! tag. A stored digest is bound to inode, length and modification time alone, since storing it
 //! changes the ctime.
+//!
+//! # Upload timestamps
+//!
+//! A file system's clock ticks some hundred times a second, and an inode number is reused as soon
+//! as it is free. So two uploads of one key within a tick could look the same. Each upload
+//! therefore gets a time to the nanosecond, later than that of the one before.
+//!
+//! The nanoseconds also say whether a digest is stored with the file. Reading a file's attributes
+//! may read a block of the disk, while its times come with its length: if the time has no mark, the
+//! attributes are not read. One in a thousand files of other programs has the mark by chance;
+//! reading its attributes then finds nothing.
+//!
+//! # Stored digests
+//!
+//! If a client sends a digest and the body matches it, the digest is kept: later responses carry
+//! it, and the entity tag can be derived from it. It is an extended attribute of the file, so it
+//! moves and disappears with the file. It names the version that it belongs to, so a file that
+//! another program wrote to afterwards has none. File systems without extended attributes store no
+//! digests.
 
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haul_plan::{Checksum, EntityTag};
-use rustix::fs::Stat;
-
-use super::timestamps;
+use rustix::fs::{Stat, Timespec, XattrFlags};
 
 /// Distinguishes versions of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +80,7 @@ impl FileVersionId {
 
     /// Whether a digest may be stored with the file.
     pub(super) fn may_have_digest(&self) -> bool {
-        timestamps::has_digest_mark(self.modified)
+        has_digest_mark(self.modified)
     }
 
     /// The text that binds a stored digest to this version. The ctime is not part of it: storing
@@ -111,10 +130,94 @@ fn entity_tag(identity: &FileVersionId, digest: Option<&Checksum>) -> EntityTag 
     EntityTag::new_strong(text)
 }
 
+/// Nanoseconds in a second.
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// The mark: the nanoseconds modulo 1024 of files with a digest.
+const DIGEST_REMAINDER: i64 = 517;
+
+/// Whether an upload's time has the mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DigestMark {
+    /// No digest is stored.
+    Absent,
+    /// A digest is stored.
+    Present,
+}
+
+/// Hands out times.
+#[derive(Debug, Default)]
+pub(super) struct UploadTimestamps {
+    /// The last time, in nanoseconds since 1970: good until 2262.
+    last: AtomicI64,
+}
+
+impl UploadTimestamps {
+    /// The current time, or soon after: later than the last one.
+    pub(super) fn next(&self, mark: DigestMark) -> Timespec {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX - 1);
+        let later = |last: i64| {
+            let from = now.max(last + 1);
+            (from..).find(|time| is_marked(*time) == (mark == DigestMark::Present))
+        };
+        let last = self
+            .last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let next = last.ok().and_then(later).unwrap_or(now);
+        Timespec {
+            tv_sec: next / NANOS_PER_SECOND,
+            tv_nsec: next % NANOS_PER_SECOND,
+        }
+    }
+}
+
+/// Whether a modification time, in nanoseconds since 1970, has the mark.
+pub(super) fn has_digest_mark(modified: i128) -> bool {
+    let nanoseconds = modified.rem_euclid(i128::from(NANOS_PER_SECOND));
+    nanoseconds % 1024 == i128::from(DIGEST_REMAINDER)
+}
+
+fn is_marked(time: i64) -> bool {
+    has_digest_mark(time.into())
+}
+
+/// Name of the attribute.
+const DIGEST_ATTRIBUTE: &str = "user.haul.digest";
+
+/// Maximum bytes of its value: a version and a SHA-512.
+const MAX_ATTRIBUTE_BYTES: usize = 400;
+
+/// The stored digest, if it belongs to this version of the file.
+pub(super) fn read_stored_digest(file: impl AsFd, version: &FileVersionId) -> Option<Checksum> {
+    let mut buffer = [0; MAX_ATTRIBUTE_BYTES];
+    let length = rustix::fs::fgetxattr(file, DIGEST_ATTRIBUTE, &mut buffer).ok()?;
+    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    let (of, checksum) = text.split_once(';')?;
+    let checksum: Checksum = checksum.parse().ok()?;
+    (of == version.digest_binding() && checksum.digest.is_some()).then_some(checksum)
+}
+
+/// Stores a digest for this version. Failures are ignored: the digest is not part of the file.
+pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &Checksum) {
+    let hex = checksum.digest.as_deref().map(haul_digest::hex);
+    let Some(hex) = hex else { return };
+    let text = format!("{};{}:{hex}", version.digest_binding(), checksum.algorithm);
+    if let Err(error) =
+        rustix::fs::fsetxattr(file, DIGEST_ATTRIBUTE, text.as_bytes(), XattrFlags::empty())
+    {
+        tracing::debug!(%error, "a digest could not be stored");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::PermissionsExt as _;
+
+    use proptest::prelude::*;
 
     use super::*;
 
@@ -162,5 +265,39 @@ mod tests {
             assert!(!tags.contains(&meta(&path).etag));
             tags.push(meta(&path).etag);
         }
+    }
+
+    proptest! {
+        #[test]
+        fn only_times_with_digests_are_marked(
+            last in 0..NANOS_PER_SECOND * 3,
+            marks in proptest::collection::vec(any::<bool>(), 1..50),
+        ) {
+            // Far ahead of the clock, so that the last time counts; the range crosses a second.
+            let start = 4_000_000_000 * NANOS_PER_SECOND + last;
+            let timestamps = UploadTimestamps { last: AtomicI64::new(start) };
+            let mut before = start;
+            for with_digest in marks {
+                let time = timestamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
+                let now = time.tv_sec * NANOS_PER_SECOND + time.tv_nsec;
+                prop_assert!(before < now && now - before < 3000);
+                prop_assert_eq!(is_marked(now), with_digest);
+                before = now;
+            }
+        }
+    }
+
+    #[test]
+    fn timestamps_are_unique_and_current() {
+        let timestamps = UploadTimestamps::default();
+        let all: Vec<_> = (0..1000)
+            .map(|_| timestamps.next(DigestMark::Absent))
+            .map(|time| (time.tv_sec, time.tv_nsec))
+            .collect();
+        assert!(all.is_sorted_by(|a, b| a < b));
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .expect("after 1970");
+        assert!(all[0].0.unsigned_abs().abs_diff(now.as_secs()) < 100);
     }
 }

@@ -3,12 +3,25 @@
 //! Folders come first in every order. Then the sort key decides; equal entries are sorted by name,
 //! byte by byte. So no two entries of a folder have the same position, and a page can begin after
 //! any of them, even after one that has been deleted meanwhile.
+//!
+//! # Cursors
+//!
+//! Cursors: where a page begins, as clients send it back.
+//!
+//! For clients it is an opaque word: base64url of a byte for the order, one for the kind, sixteen
+//! for the value, and then the name. The server trusts nothing in it: the decoded rank is only
+//! compared with the entries of the directory. A cursor of another order is refused, as it would
+//! cut the listing somewhere in the middle.
 
 use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+
 use super::EntryKind;
-use super::cursor::ListingCursor;
 
 /// What a listing is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -117,5 +130,156 @@ pub(super) fn nanoseconds(time: SystemTime) -> i128 {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => signed(since),
         Err(before) => -signed(before.duration()),
+    }
+}
+
+/// Bytes before the name.
+const FIXED_BYTES: usize = 18;
+
+/// Maximum bytes of a name (`NAME_MAX`).
+const MAX_NAME_BYTES: usize = 255;
+
+/// Maximum letters of a cursor.
+const MAX_CURSOR_LEN: usize = (FIXED_BYTES + MAX_NAME_BYTES).div_ceil(3) * 4;
+
+/// A position in an order, between two entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListingCursor {
+    /// The order of the listing.
+    sort: SortKey,
+    descending: bool,
+    /// The entry beside the position, whether it still exists or not.
+    rank: SortRank,
+}
+
+/// The text is not a cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a cursor of this listing")]
+pub struct ListingCursorError;
+
+impl ListingCursor {
+    pub(super) fn new(request: &PageRequest, rank: SortRank) -> Self {
+        Self {
+            sort: request.sort,
+            descending: request.descending,
+            rank,
+        }
+    }
+
+    pub(super) fn rank(&self) -> &SortRank {
+        &self.rank
+    }
+
+    /// Whether it is a position in that order.
+    #[must_use]
+    pub fn is_for_order(&self, sort: SortKey, descending: bool) -> bool {
+        (self.sort, self.descending) == (sort, descending)
+    }
+}
+
+impl fmt::Display for ListingCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sort = match self.sort {
+            SortKey::Name => 0,
+            SortKey::Size => 1,
+            SortKey::Modified => 2,
+        };
+        let kind = match self.rank.kind {
+            EntryKind::Folder => 0,
+            EntryKind::File => 1,
+            EntryKind::Other => 2,
+        };
+        let mut bytes = vec![sort | u8::from(self.descending) << 7, kind];
+        bytes.extend_from_slice(&self.rank.value.to_be_bytes());
+        bytes.extend_from_slice(&self.rank.name);
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for ListingCursor {
+    type Err = ListingCursorError;
+
+    fn from_str(text: &str) -> Result<Self, ListingCursorError> {
+        if text.len() > MAX_CURSOR_LEN {
+            return Err(ListingCursorError);
+        }
+        let bytes = BASE64_URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|_| ListingCursorError)?;
+        let (order, rest) = bytes.split_first().ok_or(ListingCursorError)?;
+        let (kind, rest) = rest.split_first().ok_or(ListingCursorError)?;
+        let (value, name) = rest.split_first_chunk().ok_or(ListingCursorError)?;
+        let is_name = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
+        if !is_name || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+            return Err(ListingCursorError);
+        }
+        let sort = match order & 0x7f {
+            0 => SortKey::Name,
+            1 => SortKey::Size,
+            2 => SortKey::Modified,
+            _ => return Err(ListingCursorError),
+        };
+        let kind = match kind {
+            0 => EntryKind::Folder,
+            1 => EntryKind::File,
+            2 => EntryKind::Other,
+            _ => return Err(ListingCursorError),
+        };
+        Ok(Self {
+            sort,
+            descending: order & 0x80 != 0,
+            rank: SortRank::new(kind, i128::from_be_bytes(*value), name.to_vec()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn cursors_survive_a_round_trip(name in prop::collection::vec(1..=255_u8, 1..=255), value: i128, descending: bool) {
+            prop_assume!(!name.contains(&b'/'));
+            let mut request = PageRequest::first(1);
+            (request.sort, request.descending) = (SortKey::Modified, descending);
+            let cursor = ListingCursor::new(&request, SortRank::new(EntryKind::File, value, name));
+            prop_assert_eq!(cursor.to_string().parse(), Ok(cursor.clone()));
+            prop_assert!(cursor.is_for_order(SortKey::Modified, descending) && !cursor.is_for_order(SortKey::Size, descending));
+        }
+
+        #[test]
+        fn other_texts_are_refused_or_survive_a_round_trip(text in "[A-Za-z0-9_=-]{0,60}") {
+            if let Ok(cursor) = text.parse::<ListingCursor>() {
+                prop_assert_eq!(cursor.to_string(), text);
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_cursors_are_refused() {
+        let encode = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
+        let with_name = |name: &[u8]| encode(&[&[0; FIXED_BYTES], name].concat());
+        assert!(with_name(b"a").parse::<ListingCursor>().is_ok());
+        let refused = [
+            String::new(),
+            "!".to_owned(),
+            encode(&[0; FIXED_BYTES]),
+            with_name(b"../x"),
+            with_name(b"x\0"),
+            with_name(&[b'x'; 256]),
+            encode(&[[3].as_slice(), &[0; 17], b"a"].concat()),
+            encode(&[[0, 3].as_slice(), &[0; 16], b"a"].concat()),
+            "A".repeat(1 << 20),
+        ];
+        for text in refused {
+            assert_eq!(
+                text.parse::<ListingCursor>(),
+                Err(ListingCursorError),
+                "{text:.40}"
+            );
+        }
     }
 }

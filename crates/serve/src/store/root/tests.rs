@@ -118,3 +118,11 @@ fn a_recently_opened_file_is_opened_without_waiting() {
         CachedLookup::WouldBlock
     ));
 }
+
+#[test]
+fn unknown_file_systems_may_block() {
+    let proc = fs::File::open("/proc/self/status").expect("this process");
+    assert_eq!(FilesystemKind::of_file(&proc), FilesystemKind::Remote);
+    let shm = fs::File::open("/dev/shm").expect("shared memory");
+    assert_eq!(FilesystemKind::of_file(&shm), FilesystemKind::Memory);
+}

@@ -47,11 +47,8 @@ fn a_stored_digest_is_read_only_if_the_time_is_marked_and_never_on_a_reactor() {
             .expect("its time");
         let identity = FileVersionId::from_stat(&rustix::fs::fstat(&file).expect("a look"));
         let sum = object.metadata().digest.clone().expect("a digest");
-        stored_digest::store_digest(&file, &identity, &sum);
-        assert_eq!(
-            stored_digest::read_stored_digest(&file, &identity),
-            Some(sum)
-        );
+        version::store_digest(&file, &identity, &sum);
+        assert_eq!(version::read_stored_digest(&file, &identity), Some(sum));
         let plain = store.open_file(&key("/without")).expect("read");
         assert_eq!(plain.metadata().digest, None);
 
@@ -86,8 +83,7 @@ fn large_deleted_files_are_closed_on_disk_threads() {
     store.set_threads(&disk);
     let large = |name: &str| {
         let file = fs::File::create(folder.path().join(name)).expect("a file");
-        file.set_len(deferred_close::LARGE_FILE)
-            .expect("its length");
+        file.set_len(disk_threads::LARGE_FILE).expect("its length");
         store.open_file(&key(&format!("/{name}"))).expect("read")
     };
     /// How many deleted files of this folder are open.

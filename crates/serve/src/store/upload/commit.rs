@@ -10,16 +10,15 @@ use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use super::location::{UploadLocation, parent};
 use super::{CommittedUpload, SMALL_FILE, Upload};
 use crate::store::created_folders::MAX_ATTEMPTS;
-use crate::store::options::UploadDurability;
-use crate::store::timestamps::DigestMark;
-use crate::store::version::{FileMetadata, FileVersionId};
-use crate::store::{FileStore, StoreError, VersionCheck, stored_digest};
+use crate::store::version::{DigestMark, FileMetadata, FileVersionId, store_digest};
+use crate::store::{FileStore, StoreError, UploadDurability, VersionCheck};
 
 impl Upload {
     /// Commits the upload if `check` accepts the version that has the key now.
     ///
     /// # Errors
-    /// When the bytes do not match their digests, a condition does not hold, or the disk fails; then the key keeps its old version.
+    /// When the bytes do not match their digests, a condition does not hold, or the disk fails;
+    /// then the key keeps its old version.
     pub fn commit(
         mut self,
         check: Option<VersionCheck<'_>>,
@@ -39,7 +38,7 @@ impl Upload {
             set_modified(file, store.timestamps.next(mark))?;
         }
         if let Some(digest) = &digest {
-            stored_digest::store_digest(
+            store_digest(
                 file,
                 &FileVersionId::from_stat(&rustix::fs::fstat(file)?),
                 digest,
