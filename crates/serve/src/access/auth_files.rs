@@ -13,8 +13,7 @@ use std::str::FromStr as _;
 use zeroize::Zeroizing;
 
 use super::password_hash::{PasswordHash, PasswordHashError};
-use super::rules::{AuthRuleError, TokenRule, check_user};
-use super::scope::{AccessScope, AccessScopeError};
+use super::rules::{AccessScope, AccessScopeError, AuthRuleError, TokenRule, check_user};
 
 /// Maximum bytes of a file: some hundred thousand logins.
 const MAX_BYTES: u64 = 32 << 20;

@@ -21,21 +21,19 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
-use crate::RequestPath;
-
-use super::accounts::{AccessError, AccessOptions, StoredPassword, UserAccounts};
+use super::accounts::{
+    AccessError, AccessOptions, SecretDigest, SecretDigestKind, StoredPassword, UserAccounts,
+};
 use super::credentials::RequestCredentials;
-use super::decision::{AccessDecision, AccessRefusal, AccessRefusalReason};
-use super::digest::{SecretDigest, SecretDigestKind};
 use super::login_queue::{LoginAttempt, LoginQueue, LoginResult, PendingLogin};
 use super::permissions::{PermissionSource, Permissions};
-use super::scope::{AccessRight, AccessScope, AnonymousAccess};
-use super::secret::ZeroizedSecret;
+use super::rules::{AccessRight, AccessScope, AnonymousAccess, ZeroizedSecret};
 use super::signed_url::{SignatureCheck, SigningKey};
+use crate::RequestPath;
 
 /// Who may do what. Cheap to clone, and immutable: a reload makes a new one.
 #[derive(Debug, Clone)]
@@ -251,6 +249,7 @@ impl AccessRules {
             attempt: LoginAttempt {
                 digest,
                 password,
+                now: request.now,
                 hash: Arc::clone(own_hash.unwrap_or(decoy)),
                 user_exists: own_hash.is_some(),
             },
@@ -325,4 +324,89 @@ fn challenges(accounts: &UserAccounts) -> Arc<[HeaderValue]> {
     let basic = (!accounts.users.is_empty()).then_some(basic);
     let bearer = (!accounts.tokens.is_empty()).then_some(bearer);
     basic.into_iter().chain(bearer).collect()
+}
+
+/// What is to be done with a request.
+#[derive(Debug)]
+pub enum AccessDecision {
+    /// Serve it with these permissions.
+    Granted(Permissions),
+    /// Respond with this refusal.
+    Refused(AccessRefusal),
+    /// Undecided until a password has been hashed.
+    NeedsHashing(PendingLogin),
+}
+
+/// A refusal. Its text (`Display`) is the response body; it reveals nothing that the client did not
+/// know.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{reason}")]
+pub struct AccessRefusal {
+    /// Decides the status and the text.
+    pub reason: AccessRefusalReason,
+    /// The `WWW-Authenticate` fields, one for each scheme; empty unless the status is 401.
+    pub challenges: Arc<[HeaderValue]>,
+}
+
+/// Why a request is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AccessRefusalReason {
+    /// Requests without credentials may not do this.
+    #[error("this needs a login")]
+    LoginRequired,
+    /// The same where there are no logins, only signed links.
+    #[error("this needs a signed link")]
+    SignatureRequired,
+    /// The Authorization field cannot be parsed, or there are two.
+    #[error("the Authorization field is malformed")]
+    MalformedAuthorization,
+    /// Nobody has these credentials. The same is said for unknown names.
+    #[error("the user name or password, or the token, is wrong")]
+    WrongCredentials,
+    /// The user is known but lacks this permission.
+    #[error("you may not do this here")]
+    NotAllowed,
+    /// The signature is valid, but expired.
+    #[error("this link has expired: ask for a new one")]
+    LinkExpired,
+    /// The signature does not fit this request or this server's key.
+    #[error(
+        "the signature of this link is wrong: it is valid for one method and one URL, neither of which may be changed"
+    )]
+    BadSignature,
+    /// Too many logins wait for their passwords to be checked.
+    #[error("too many logins at once: try again in a moment")]
+    Busy,
+}
+
+impl AccessRefusal {
+    /// The status of the response: 401, 403 or 503.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self.reason {
+            // Without logins there is nothing to challenge for, and a 401 must carry a challenge
+            // (RFC 9110 15.5.2).
+            AccessRefusalReason::LoginRequired
+            | AccessRefusalReason::MalformedAuthorization
+            | AccessRefusalReason::WrongCredentials
+                if self.challenges.is_empty() =>
+            {
+                StatusCode::FORBIDDEN
+            }
+            AccessRefusalReason::LoginRequired
+            | AccessRefusalReason::MalformedAuthorization
+            | AccessRefusalReason::WrongCredentials => StatusCode::UNAUTHORIZED,
+            AccessRefusalReason::SignatureRequired
+            | AccessRefusalReason::NotAllowed
+            | AccessRefusalReason::LinkExpired
+            | AccessRefusalReason::BadSignature => StatusCode::FORBIDDEN,
+            AccessRefusalReason::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// The value of `Retry-After`, if the response has one.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        (self.reason == AccessRefusalReason::Busy).then_some(Duration::from_secs(2))
+    }
 }

@@ -5,6 +5,7 @@
 //! OPTIONS (a preflight). Both responses follow from the configuration alone and reveal nothing
 //! about files: a preflight has no credentials, and its response is the same for every key.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -13,12 +14,12 @@ use http::header::{
     ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS,
     ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_DISPOSITION,
     CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_RANGE, IF_UNMODIFIED_SINCE, LOCATION, RANGE, RETRY_AFTER, VARY,
+    IF_RANGE, IF_UNMODIFIED_SINCE, LOCATION, ORIGIN, RANGE, RETRY_AFTER, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method};
+use url::Url;
 
 use super::permissions::{PermissionSource, Permissions};
-use super::web_origin::{WebOrigin, WebOriginError, request_origin};
 
 /// Digests of the transferred bytes (RFC 9530).
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -259,6 +260,75 @@ fn header_list<'a>(names: impl Iterator<Item = &'a str>) -> Result<HeaderValue, 
     HeaderValue::from_str(&text).map_err(|_| CorsError::HeaderField)
 }
 
+/// An origin as browsers write it: `https://app.example`, with a port unless it is the scheme's
+/// default.
+///
+/// Web origins (RFC 6454): the scheme, host and port of a page.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WebOrigin(String);
+
+/// Why a text is not an origin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum WebOriginError {
+    /// Any page can make its origin `null`.
+    #[error("any page can send the origin `null`, so it cannot be allowed")]
+    Null,
+    /// Any other text.
+    #[error(
+        "an origin is written https://host or http://host, with :port if needed, and nothing after it"
+    )]
+    Malformed,
+}
+
+impl WebOrigin {
+    /// The origin as a header holds it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a header value is this origin.
+    pub(super) fn matches(&self, value: &HeaderValue) -> bool {
+        // Browsers write an origin in one way only.
+        value.as_bytes() == self.0.as_bytes()
+    }
+}
+
+impl FromStr for WebOrigin {
+    type Err = WebOriginError;
+
+    fn from_str(text: &str) -> Result<Self, WebOriginError> {
+        if text == "null" {
+            return Err(WebOriginError::Null);
+        }
+        let rest = text
+            .strip_prefix("https://")
+            .or_else(|| text.strip_prefix("http://"));
+        let rest = rest.ok_or(WebOriginError::Malformed)?;
+        let host = rest.strip_suffix('/').unwrap_or(rest);
+        // A URL parser would take these for the end of the host.
+        if host.contains(['/', '\\', '@', '?', '#', '*'])
+            || host.chars().any(|sign| sign.is_control() || sign == ' ')
+        {
+            return Err(WebOriginError::Malformed);
+        }
+        let url = Url::parse(text).map_err(|_| WebOriginError::Malformed)?;
+        Ok(Self(url.origin().ascii_serialization()))
+    }
+}
+
+impl fmt::Display for WebOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The value of the Origin field; `None` if there is none, or more than one.
+pub(super) fn request_origin(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let mut all = headers.get_all(ORIGIN).iter();
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
 #[cfg(test)]
-#[path = "cors_tests.rs"]
 mod tests;

@@ -8,8 +8,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use zeroize::Zeroizing;
 
-use super::rules::is_token;
-use super::secret::ZeroizedSecret;
+use super::rules::{ZeroizedSecret, is_token};
 
 /// Maximum bytes of the field. Tokens that carry claims are long.
 const MAX_FIELD_BYTES: usize = 8 * 1024;

@@ -16,7 +16,7 @@
 
 use http::{HeaderMap, HeaderName};
 
-use super::web_origin::{WebOrigin, request_origin};
+use super::cors::{WebOrigin, request_origin};
 
 /// The relation of the page to this server (W3C Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

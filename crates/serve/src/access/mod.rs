@@ -39,37 +39,32 @@ mod cors;
 mod counters;
 mod credentials;
 mod cross_site;
-mod decision;
-mod digest;
-mod hashing_slots;
 mod login_cache;
 mod login_queue;
 mod password_hash;
 mod permissions;
 mod rules;
-mod scope;
-mod secret;
-mod sign_url;
 mod signed_url;
 #[cfg(test)]
 mod tests;
-mod web_origin;
 
 pub use accounts::{AccessError, AccessOptions, LoginOptions};
 pub use auth_files::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
-pub use authorize::{AccessControl, AccessRequest};
-pub use cors::{AllowedOrigins, CorsError, CorsOptions, CorsPolicy, CrossSiteWrite};
+pub use authorize::{
+    AccessControl, AccessDecision, AccessRefusal, AccessRefusalReason, AccessRequest,
+};
+pub use cors::{
+    AllowedOrigins, CorsError, CorsOptions, CorsPolicy, CrossSiteWrite, WebOrigin, WebOriginError,
+};
 pub use cross_site::is_cross_site;
-pub use decision::{AccessDecision, AccessRefusal, AccessRefusalReason};
 pub use login_queue::{LoginResult, PendingLogin, ReadyLogin};
 pub use password_hash::{PasswordHash, PasswordHashError};
 pub use permissions::{PermissionSource, Permissions};
-pub use rules::{AuthRule, AuthRuleError, TokenRule};
-pub use scope::{AccessRight, AccessScope, AccessScopeError, AnonymousAccess};
-pub use secret::ZeroizedSecret;
-pub use sign_url::{SignError, sign_url};
-pub use signed_url::{
-    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignableMethod, SignableMethodError, SigningKey,
-    SigningKeyError, redact_signature,
+pub use rules::{
+    AccessRight, AccessScope, AccessScopeError, AnonymousAccess, AuthRule, AuthRuleError,
+    TokenRule, ZeroizedSecret,
 };
-pub use web_origin::{WebOrigin, WebOriginError};
+pub use signed_url::{
+    EXPIRES_PARAMETER, SIGNATURE_PARAMETER, SignError, SignableMethod, SignableMethodError,
+    SigningKey, SigningKeyError, redact_signature, sign_url,
+};

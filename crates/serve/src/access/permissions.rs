@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{ObjectKey, RequestPath};
 
-use super::scope::{AccessRight, AccessScope};
+use super::rules::{AccessRight, AccessScope};
 use super::signed_url::SignableMethod;
 
 /// How a request got its permissions.

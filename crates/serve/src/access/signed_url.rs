@@ -20,8 +20,7 @@
 //! URLs, and is compared as text, so no other spelling of it is valid. The signature alone decides
 //! about a request that carries one.
 
-mod query;
-
+use std::borrow::Cow;
 use std::fmt;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -34,13 +33,12 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::Method;
 use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
+use url::Url;
 use zeroize::Zeroizing;
 
 use super::auth_files::warn_if_exposed;
-use super::scope::AccessRight;
-use crate::RequestPath;
-use query::SignedQuery;
-pub use query::redact_signature;
+use super::rules::AccessRight;
+use crate::{ObjectKey, ObjectKeyError, RequestPath};
 
 /// The parameter with the expiry.
 pub const EXPIRES_PARAMETER: &str = "haul-expires";
@@ -276,6 +274,106 @@ fn seconds(time: SystemTime) -> Option<u64> {
     Some(elapsed.as_secs())
 }
 
+/// A query with its signature replaced, for the log: a reader of the log could use the link.
+#[must_use]
+pub fn redact_signature(query: &str) -> Cow<'_, str> {
+    if !query.contains(SIGNATURE_PARAMETER) {
+        return Cow::Borrowed(query);
+    }
+    let parameters =
+        query.split('&').map(
+            |parameter| match parameter_value(parameter, SIGNATURE_PARAMETER) {
+                Some(_) => format!("{SIGNATURE_PARAMETER}=***"),
+                None => parameter.to_owned(),
+            },
+        );
+    Cow::Owned(parameters.collect::<Vec<_>>().join("&"))
+}
+
+/// The parameters of a query. Only the unescaped parameter names are recognised as ours.
+///
+/// Splits the query of a signed URL into the signature and the signed rest.
+pub(super) struct SignedQuery<'a> {
+    /// Values of the expiry; exactly one is valid.
+    pub(super) expires: Vec<&'a str>,
+    /// Values of the signature; exactly one is valid.
+    pub(super) signatures: Vec<&'a str>,
+    /// The other parameters in order, each followed by an ampersand.
+    pub(super) other_parameters: String,
+}
+
+impl<'a> SignedQuery<'a> {
+    pub(super) fn parse(query: &'a str) -> Self {
+        let mut parsed = Self {
+            expires: Vec::new(),
+            signatures: Vec::new(),
+            other_parameters: String::new(),
+        };
+        if query.is_empty() {
+            return parsed;
+        }
+        for parameter in query.split('&') {
+            if let Some(value) = parameter_value(parameter, EXPIRES_PARAMETER) {
+                parsed.expires.push(value);
+            } else if let Some(value) = parameter_value(parameter, SIGNATURE_PARAMETER) {
+                parsed.signatures.push(value);
+            } else {
+                parsed.other_parameters.push_str(parameter);
+                parsed.other_parameters.push('&');
+            }
+        }
+        parsed
+    }
+}
+
+/// The value of the parameter `name`, if this is it.
+fn parameter_value<'a>(parameter: &'a str, name: &str) -> Option<&'a str> {
+    let rest = parameter.strip_prefix(name)?;
+    if rest.is_empty() {
+        Some(rest)
+    } else {
+        rest.strip_prefix('=')
+    }
+}
+
+/// Why a URL cannot be signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// The scheme is neither http nor https.
+    #[error("only http and https URLs are signed")]
+    Scheme,
+    /// The path is not a valid key.
+    #[error("the path of the URL is not a valid path of a store")]
+    Path(#[source] ObjectKeyError),
+}
+
+/// Signs a URL, so that anybody may use it with this method until `expires`. An existing signature
+/// is replaced, and the query becomes part of what is signed. The user name, password and fragment
+/// are removed, since the URL is made to be given away.
+///
+/// The path is signed as it is. If a proxy in front of the store serves it under another path, sign
+/// the path that the store sees, then replace host and path by those of the proxy.
+///
+/// # Errors
+/// See [`SignError`].
+pub fn sign_url(
+    key: &SigningKey,
+    method: SignableMethod,
+    url: &Url,
+    expires: SystemTime,
+) -> Result<Url, SignError> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(SignError::Scheme);
+    }
+    let path = ObjectKey::parse(url.path()).map_err(SignError::Path)?;
+    let mut signed = url.clone();
+    signed.set_fragment(None);
+    // Neither fails for a URL with a host, and http URLs have one.
+    let _ = signed.set_username("");
+    let _ = signed.set_password(None);
+    signed.set_query(Some(&key.sign(method, &path, url.query(), expires)));
+    Ok(signed)
+}
+
 #[cfg(test)]
-#[path = "signed_tests.rs"]
 mod tests;

@@ -18,8 +18,7 @@ use http::{Method, Response, StatusCode};
 
 use super::FileServer;
 use super::error_response::{ServeResponse, empty_response, text_response};
-use super::file_body::FileBody;
-use super::multipart;
+use super::file_body::{FileBody, MultipartRanges};
 use crate::ObjectKey;
 use crate::body::ServeBody;
 use crate::sendfile::MappingRegistry;
@@ -95,7 +94,7 @@ pub(crate) fn respond(
         RangeSelection::Multiple(ranges) => {
             let total = ranges.iter().map(|range| range.end - range.start).sum();
             let mut file_body = FileBody::new(&server.disk, mappings, object, total);
-            let parts = multipart::MultipartRanges::new(media_type(request.key), meta.len);
+            let parts = MultipartRanges::new(media_type(request.key), meta.len);
             let content_type = parts.media_type();
             let body = parts.body(&ranges, |range| file_body.chunk(range));
             let mut response = Response::new(body);

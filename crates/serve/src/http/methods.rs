@@ -11,8 +11,7 @@ use super::error_response::{
     unsupported_method_response,
 };
 use super::request_body::RequestBody;
-use super::response_future::ResponseFuture;
-use super::service::{ConnectionService, ParsedRequest};
+use super::service::{ConnectionService, ParsedRequest, ResponseFuture};
 use super::{FileServer, folder, form, get, put};
 use crate::access::{AccessRight, CrossSiteWrite, Permissions, is_cross_site};
 use crate::page::ListQuery;

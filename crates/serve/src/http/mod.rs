@@ -5,17 +5,14 @@
 //! sent), `folder` for listings, and `put` and `form` for uploads, which read a `request_body`.
 //! `error_response` builds the responses that are neither.
 
-mod coalesce;
 mod error_response;
 mod file_body;
 mod folder;
 mod form;
 mod get;
 mod methods;
-mod multipart;
 mod put;
 mod request_body;
-mod response_future;
 mod server;
 mod service;
 

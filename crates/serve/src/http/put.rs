@@ -8,11 +8,11 @@
 //! `request` holds what the head asks for, `body` reads the body.
 
 mod body;
-mod guard;
 mod request;
 
 use std::sync::Arc;
 
+use body::UploadBody;
 use bytes::Bytes;
 use haul_plan::Checksum;
 use haul_plan::serving::{ConditionOutcome, RequestConditions};
@@ -25,10 +25,9 @@ use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::observe::BodyRefusal;
 use crate::page::DisplaySize;
-use crate::store::{CachedLookup, CommittedUpload, FileMetadata, StoreError, Upload};
-use body::UploadBody;
+use crate::store::{CachedLookup, CommittedUpload, DiskThreads, FileMetadata, StoreError, Upload};
+
 pub(crate) use body::UploadSource;
-use guard::UploadGuard;
 pub(crate) use request::UploadRequest;
 
 /// Bytes that are read before anything is done on the disk.
@@ -277,6 +276,57 @@ fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpl
     match conditions.is_empty() {
         true => upload.commit(None),
         false => upload.commit(Some(&|meta| conditions_hold(conditions, meta))),
+    }
+}
+
+/// Discards an unfinished upload on a thread that may block, wherever the guard is dropped.
+pub(super) struct UploadGuard {
+    /// `None` once the upload was taken.
+    upload: Option<Box<Upload>>,
+    disk: DiskThreads,
+}
+
+impl UploadGuard {
+    /// Guards an upload.
+    pub(super) fn new(upload: Upload, disk: &DiskThreads) -> Self {
+        Self {
+            upload: Some(Box::new(upload)),
+            disk: disk.clone(),
+        }
+    }
+
+    #[expect(
+        clippy::expect_used,
+        reason = "it is given away by what consumes the holder's use of it"
+    )]
+    pub(super) fn upload(&mut self) -> &mut Upload {
+        self.upload.as_mut().expect("it is held")
+    }
+
+    /// Takes the upload to commit it.
+    #[expect(clippy::expect_used, reason = "the same")]
+    pub(super) fn take(&mut self) -> Upload {
+        *self.upload.take().expect("it is held")
+    }
+
+    /// Commits the upload if that needs no waiting.
+    pub(super) fn try_commit(&mut self) -> Option<Result<CommittedUpload, StoreError>> {
+        match self.take().try_commit() {
+            Ok(done) => Some(done),
+            Err(upload) => {
+                self.upload = Some(upload);
+                None
+            }
+        }
+    }
+}
+
+impl Drop for UploadGuard {
+    fn drop(&mut self) {
+        if let Some(upload) = self.upload.take() {
+            // The task starts at once; nothing needs to wait for it.
+            drop(self.disk.run(move || drop(upload)));
+        }
     }
 }
 

@@ -11,11 +11,9 @@
 //! Nothing here knows the store or the HTTP service.
 
 mod access_log;
-mod format;
+mod faults;
 mod metrics;
-mod record;
 
-pub use access_log::AccessLog;
-pub use format::{AccessLogFormat, AccessLogFormatError};
-pub use metrics::{BodyRefusal, ConnectionFault, GaugeGuard, ServeMetrics};
-pub use record::AccessRecord;
+pub use access_log::{AccessLog, AccessLogFormat, AccessLogFormatError, AccessRecord};
+pub use faults::{BodyRefusal, ConnectionFault};
+pub use metrics::{GaugeGuard, ServeMetrics};

@@ -14,11 +14,9 @@
 //! on connections whose I/O has a registry, and hyper writes the slices there without looking at
 //! them.
 
-mod mapped;
-mod mapping_registry;
+mod mapping;
 mod prefetch;
 mod sys;
 
-pub(crate) use mapped::MappedBody;
-pub(crate) use mapping_registry::{MappedRun, MappingRegistry};
+pub(crate) use mapping::{MappedBody, MappedRun, MappingRegistry};
 pub(crate) use prefetch::FilePrefetch;

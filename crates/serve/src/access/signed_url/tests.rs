@@ -293,3 +293,46 @@ proptest! {
         let _ = redact_signature(&query);
     }
 }
+
+#[test]
+fn a_signed_url_is_valid() {
+    let key = SigningKey::new(b"0123456789abcdef").expect("a key");
+    let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000);
+    let expires = now + Duration::from_secs(60);
+    let given = "https://me:hunter2@files.example/a%20b/c d;x/?format=tar&q=a'b \u{e9}#top";
+    let url: Url = given.parse().expect("a URL");
+    let signed = sign_url(&key, SignableMethod::Get, &url, expires).expect("signed");
+    let text = signed.as_str();
+    assert!(
+        text.starts_with("https://files.example/a%20b/c%20d;x/?format=tar&q="),
+        "{text}"
+    );
+    assert!(signed.fragment().is_none());
+    let path = ObjectKey::parse(signed.path()).expect("a key");
+    let verify = |url: &Url| key.verify(&Method::GET, &path, url.query(), now);
+    assert_eq!(verify(&signed), SignatureCheck::Valid(SignableMethod::Get));
+    assert_eq!(verify(&url), SignatureCheck::Unsigned);
+    // Signing again replaces the signature.
+    assert_eq!(
+        sign_url(&key, SignableMethod::Get, &signed, expires),
+        Ok(signed)
+    );
+}
+
+#[test]
+fn urls_that_no_store_serves_are_not_signed() {
+    let key = SigningKey::new(b"0123456789abcdef").expect("a key");
+    let sign = |url: &str| {
+        sign_url(
+            &key,
+            SignableMethod::Get,
+            &url.parse().expect("a URL"),
+            SystemTime::UNIX_EPOCH,
+        )
+    };
+    assert_eq!(sign("ftp://a/b"), Err(SignError::Scheme));
+    assert_eq!(
+        sign("http://a/b%2fc"),
+        Err(SignError::Path(ObjectKeyError::EscapedSeparator))
+    );
+}

@@ -5,8 +5,6 @@
 //! labels. No label has a value that a client could choose: methods and status codes are grouped in
 //! classes, so the number of series is fixed.
 
-mod faults;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +13,7 @@ use haul_service::observe::{
 };
 use http::{Method, StatusCode};
 
-pub use faults::{BodyRefusal, ConnectionFault};
+use super::faults::{BodyRefusal, ConnectionFault};
 
 /// Methods that are counted apart, and all others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "other"];

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use http::header::{ACCESS_CONTROL_REQUEST_HEADERS, ORIGIN};
 
-use super::super::scope::{AccessRight, AccessScope};
+use super::super::rules::{AccessRight, AccessScope};
 use super::*;
 
 const PAGE: &str = "https://app.example";
@@ -190,6 +190,51 @@ fn cross_site_writes_need_permission() {
             cors.cross_site_write(&request_from(page), method, &permissions_from(source)),
             wanted,
             "{page} {method} {source:?}"
+        );
+    }
+}
+
+#[test]
+fn origins_are_read_as_browsers_write_them() {
+    for (text, written) in [
+        ("https://App.Example", "https://app.example"),
+        ("https://app.example:443/", "https://app.example"),
+        ("http://app.example:443", "http://app.example:443"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        (
+            "https://b\u{fc}cher.example",
+            "https://xn--bcher-kva.example",
+        ),
+    ] {
+        assert_eq!(
+            text.parse::<WebOrigin>().map(|origin| origin.0),
+            Ok(written.to_owned())
+        );
+    }
+}
+
+#[test]
+fn malformed_origins_are_refused() {
+    assert_eq!("null".parse::<WebOrigin>(), Err(WebOriginError::Null));
+    for text in [
+        "",
+        "app.example",
+        "https://",
+        "https:///app.example",
+        "https://app.example/x",
+        "https://me@app.example",
+        "https://*.example",
+        "https://app.example?x",
+        "https://app.example#x",
+        "https://a b",
+        "https://app.example\\x",
+        "file:///x",
+        "*",
+    ] {
+        assert_eq!(
+            text.parse::<WebOrigin>(),
+            Err(WebOriginError::Malformed),
+            "{text}"
         );
     }
 }
