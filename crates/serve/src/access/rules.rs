@@ -186,8 +186,6 @@ impl fmt::Display for AccessRight {
 
 /// A right to a key and all beneath it. As text: `ro`, `rw`, `rw:/team/uploads`.
 ///
-/// Rights, and the part of the store that they cover.
-///
 /// A scope covers a prefix as a whole: a user who may read `/a/b` may read and list that key and
 /// all beneath it, and nothing beside or above it. So that user may not list `/` or `/a`, not even
 /// to find `/a/b/`: a listing shows names, and the other names there belong to other users. In
