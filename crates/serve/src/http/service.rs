@@ -191,10 +191,9 @@ impl ConnectionService {
         body: RequestBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
-        let ready = match pending.acquire_permit().await {
-            Ok(ready) => ready,
+        let Ok(ready) = pending.acquire_permit().await else {
             // Cannot happen, as the queue lives as long as the server.
-            Err(_) => return empty_response(StatusCode::INTERNAL_SERVER_ERROR),
+            return empty_response(StatusCode::INTERNAL_SERVER_ERROR);
         };
         let checked = self.server().disk.run(move || ready.verify()).await;
         let decision = self
