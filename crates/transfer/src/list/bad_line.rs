@@ -6,9 +6,6 @@ use std::sync::Arc;
 use haul_net::redacted_text;
 use haul_plan::{ChecksumError, RelativePathError, metalink};
 
-use super::entry_urls::MAX_URL;
-use super::lines::MAX_LINE;
-
 /// The most characters of a line that a message shows.
 const MAX_EXCERPT: usize = 80;
 
@@ -48,8 +45,11 @@ pub enum BadLineProblem {
     #[error("the URL contains control characters")]
     ControlCharacter,
     /// The URL is longer than any server accepts.
-    #[error("the URL is longer than {MAX_URL} bytes")]
-    UrlTooLong,
+    #[error("the URL is longer than {limit} bytes")]
+    UrlTooLong {
+        /// The longest that is accepted.
+        limit: usize,
+    },
     /// A record has no URL.
     #[error("there is no URL")]
     NoUrl,
@@ -75,8 +75,11 @@ pub enum BadLineProblem {
     #[error("the option has no URL before it")]
     OptionWithoutUrl,
     /// A line or an entry exceeds the limit.
-    #[error("the line is longer than {MAX_LINE} bytes")]
-    LineTooLong,
+    #[error("the line is longer than {limit} bytes")]
+    LineTooLong {
+        /// The longest that is accepted.
+        limit: usize,
+    },
     /// An entry has too many mirrors or header fields.
     #[error("there are more than {limit} {what}")]
     TooMany {

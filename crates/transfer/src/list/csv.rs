@@ -7,10 +7,9 @@
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use super::bad_line::{BadLineProblem, LineError};
-use super::entry::ListEntry;
-use super::lines::{LineReader, MAX_LINE, ReadLine};
-use super::peek::is_content;
-use super::record::{self, ListField};
+use super::entry::{ListEntry, ListField};
+use super::lines::{LineReader, MAX_LINE, ReadLine, too_long};
+use super::source::is_content;
 
 pub(super) struct CsvList {
     lines: LineReader,
@@ -114,7 +113,7 @@ impl CsvList {
             }
         }
         let urls = values.iter().filter(|(name, _)| *name == ListField::Url);
-        record::entry_of_record(line, urls.map(|(_, url)| *url), values.iter().copied())
+        ListEntry::from_record(line, urls.map(|(_, url)| *url), values.iter().copied())
     }
 
     fn text(&self, at: usize, line: u64) -> Result<&str, LineError> {
@@ -141,7 +140,7 @@ impl CsvList {
                 Ok(ReadLine::End) => return bad(BadLineProblem::UnclosedQuote),
                 Ok(ReadLine::TooLong) => {
                     self.core.reset();
-                    return bad(BadLineProblem::LineTooLong);
+                    return Some(Err(too_long(begin)));
                 }
                 Ok(ReadLine::Line) if bytes == 0 && self.is_blank_or_comment() => {
                     first = None;
@@ -151,7 +150,7 @@ impl CsvList {
             }
             if bytes > MAX_LINE + 1 {
                 self.core.reset();
-                return bad(BadLineProblem::LineTooLong);
+                return Some(Err(too_long(begin)));
             }
             if self
                 .record

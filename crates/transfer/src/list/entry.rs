@@ -1,11 +1,17 @@
-//! One download of a list.
+//! One download of a list, and how it is made of URLs and of the fields of a record.
 
 use std::fmt;
 use std::path::PathBuf;
 
-use haul_plan::{Checksum, PieceDigests};
+use haul_plan::{Checksum, DigestAlgorithm, PieceDigests};
 use http::HeaderMap;
 use url::Url;
+
+use super::bad_line::{BadLineProblem, LineError};
+use super::fields;
+
+/// More mirrors of one file are a mistake.
+const MAX_MIRRORS: usize = 256;
 
 /// One download of a list.
 #[derive(Clone, PartialEq)]
@@ -50,13 +56,113 @@ impl ListEntry {
             untrusted_hosts: false,
         }
     }
+
+    /// An entry with one or several URLs; blank ones are ignored. A URL of another scheme is left out if any other is left,
+    /// because lists of mirrors often contain ftp URLs. Text that is not a URL is an error.
+    pub(super) fn from_urls<'a>(
+        line: u64,
+        texts: impl Iterator<Item = &'a str>,
+    ) -> Result<Self, LineError> {
+        let mut entry: Option<Self> = None;
+        let mut other_scheme = None;
+        for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
+            match (fields::parse_url(text), &mut entry) {
+                (Ok(url), None) => entry = Some(Self::new(line, url)),
+                (Ok(_), Some(entry)) if entry.mirrors.len() >= MAX_MIRRORS => {
+                    let (what, limit) = ("mirrors", MAX_MIRRORS);
+                    return Err(LineError::new(
+                        line,
+                        text,
+                        BadLineProblem::TooMany { what, limit },
+                    ));
+                }
+                (Ok(url), Some(entry)) => entry.mirrors.push(url),
+                (Err(BadLineProblem::UnsupportedScheme), _) => {
+                    other_scheme = other_scheme.or(Some(text))
+                }
+                (Err(problem), _) => return Err(LineError::new(line, text, problem)),
+            }
+        }
+        entry.ok_or_else(|| match other_scheme {
+            Some(text) => LineError::new(line, text, BadLineProblem::UnsupportedScheme),
+            None => LineError::new(line, "", BadLineProblem::NoUrl),
+        })
+    }
+
+    /// The entry of a record that begins in this line. Empty values are ignored.
+    pub(super) fn from_record<'a>(
+        line: u64,
+        urls: impl Iterator<Item = &'a str>,
+        values: impl Iterator<Item = (ListField, &'a str)>,
+    ) -> Result<Self, LineError> {
+        let mut entry = Self::from_urls(line, urls)?;
+        for (name, text) in values {
+            // Blanks around a path belong to it.
+            let text = if name == ListField::Path {
+                text
+            } else {
+                text.trim()
+            };
+            if !text.trim().is_empty() {
+                let applied = entry.set(name, text);
+                applied.map_err(|problem| LineError::new(line, text, problem))?;
+            }
+        }
+        Ok(entry)
+    }
+
+    /// Sets a field.
+    fn set(&mut self, name: ListField, text: &str) -> Result<(), BadLineProblem> {
+        match name {
+            ListField::Url => {}
+            ListField::Path => self.path = Some(fields::parse_path(text)?),
+            ListField::Size => self.size = Some(fields::parse_size(text)?),
+            ListField::Checksum => self.checksums.push(fields::parse_checksum(text)?),
+            ListField::Digest(algorithm) => {
+                self.checksums.push(fields::parse_digest(algorithm, text)?)
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The meaning of a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ListField {
+    /// The field `url`.
+    Url,
+    /// The field `path`.
+    Path,
+    /// The field `size`.
+    Size,
+    /// The field `checksum`: an algorithm and a digest.
+    Checksum,
+    /// A field with the name of an algorithm: a digest alone.
+    Digest(DigestAlgorithm),
+}
+
+impl ListField {
+    /// The field with this name in a header; case does not matter.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Some(match text.trim().to_ascii_lowercase().as_str() {
+            "url" => Self::Url,
+            "path" => Self::Path,
+            "size" => Self::Size,
+            "checksum" => Self::Checksum,
+            other => Self::Digest(
+                DigestAlgorithm::ALL
+                    .into_iter()
+                    .find(|algorithm| algorithm.name() == other)?,
+            ),
+        })
+    }
 }
 
 impl fmt::Debug for ListEntry {
     /// URLs may hold passwords.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mirrors: Vec<String> = self.mirrors.iter().map(haul_net::redacted_url).collect();
-        f.debug_struct("Entry")
+        f.debug_struct("ListEntry")
             .field("line", &self.line)
             .field("url", &haul_net::redacted_url(&self.url))
             .field("mirrors", &mirrors)
@@ -66,5 +172,32 @@ impl fmt::Debug for ListEntry {
             .field("size", &self.size)
             .field("headers", &self.headers)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mirrors_of_other_schemes_are_left_out() {
+        let parsed = |text: &str| ListEntry::from_urls(3, text.split('\t'));
+        let found = parsed("ftp://a/f\thttp://b/f\t\t https://c/f ").unwrap();
+        assert_eq!((found.line, found.url.as_str()), (3, "http://b/f"));
+        assert_eq!(found.mirrors, [Url::parse("https://c/f").unwrap()]);
+        let bad = parsed("ftp://a/f\tmagnet:x").unwrap_err();
+        assert_eq!((bad.excerpt.as_str(), bad.line), ("ftp://a/f", 3));
+        assert!(matches!(
+            parsed("http://a/f\tb").unwrap_err().problem,
+            BadLineProblem::InvalidUrl(_)
+        ));
+        assert!(matches!(
+            parsed("\t").unwrap_err().problem,
+            BadLineProblem::NoUrl
+        ));
+        let many = "http://a/f\t".repeat(MAX_MIRRORS + 1);
+        assert_eq!(parsed(&many).unwrap().mirrors.len(), MAX_MIRRORS);
+        let bad = parsed(&format!("{many}http://a/f")).unwrap_err();
+        assert!(matches!(bad.problem, BadLineProblem::TooMany { .. }));
     }
 }

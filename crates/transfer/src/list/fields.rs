@@ -1,14 +1,35 @@
-//! Parsers for the values beside a URL, the same for every format.
+//! Parsers for the values of an entry, the same for every format.
 
 use std::path::PathBuf;
 
 use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
 
 use super::bad_line::BadLineProblem;
 
+/// The longest URL, in bytes: twice what servers accept. Thousands of URLs are in memory at a time.
+const MAX_URL: usize = 16 << 10;
+
 /// More header fields of one entry are a mistake.
 const MAX_HEADERS: usize = 100;
+
+/// Parses a URL that can be downloaded. It may contain a login.
+pub(super) fn parse_url(text: &str) -> Result<Url, BadLineProblem> {
+    if text.len() > MAX_URL {
+        return Err(BadLineProblem::UrlTooLong { limit: MAX_URL });
+    }
+    // A URL parser drops such characters, and two URLs would become one.
+    if text.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(BadLineProblem::ControlCharacter);
+    }
+    let url = Url::parse(text).map_err(BadLineProblem::InvalidUrl)?;
+    if matches!(url.scheme(), "http" | "https") && url.has_host() {
+        Ok(url)
+    } else {
+        Err(BadLineProblem::UnsupportedScheme)
+    }
+}
 
 /// Parses the path of a file.
 pub(super) fn parse_path(text: &str) -> Result<PathBuf, BadLineProblem> {
@@ -90,6 +111,52 @@ pub(super) fn add_header(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c2_only_http_urls_are_accepted() {
+        for good in ["http://h/f", "HTTPS://me:pw@h:1/ä b?x#y", "http://[::1]/"] {
+            assert!(parse_url(good).is_ok(), "{good}");
+        }
+        assert_eq!(parse_url("http://me:pw@h/").unwrap().password(), Some("pw"));
+        for bad in [
+            "",
+            "f.iso",
+            "/f",
+            "example.com/f",
+            "http://",
+            "http://h:99999/",
+            "http://a b/",
+        ] {
+            assert!(
+                matches!(parse_url(bad), Err(BadLineProblem::InvalidUrl(_))),
+                "{bad}"
+            );
+        }
+        for bad in [
+            "ftp://h/f",
+            "localhost:80/f",
+            "file:///etc/passwd",
+            "data:,x",
+            "me:pw@h",
+        ] {
+            assert!(
+                matches!(parse_url(bad), Err(BadLineProblem::UnsupportedScheme)),
+                "{bad}"
+            );
+        }
+        let long = format!("http://h/{}", "a".repeat(MAX_URL));
+        assert!(matches!(
+            parse_url(&long),
+            Err(BadLineProblem::UrlTooLong { .. })
+        ));
+        assert!(parse_url(&long[..MAX_URL]).is_ok());
+        for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
+            assert!(
+                matches!(parse_url(bad), Err(BadLineProblem::ControlCharacter)),
+                "{bad:?}"
+            );
+        }
+    }
 
     #[test]
     fn c2_checksums_and_sizes() {

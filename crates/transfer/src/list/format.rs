@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use haul_plan::metalink;
 
-use super::peek::{first_line, without_bom};
+use super::source::{first_line, without_bom};
 
 /// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

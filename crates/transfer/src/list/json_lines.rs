@@ -8,11 +8,9 @@ use serde::Deserialize;
 use serde_json::error::Category;
 
 use super::bad_line::{BadLineProblem, LineError};
-use super::entry::ListEntry;
+use super::entry::{ListEntry, ListField};
 use super::fields;
-use super::lines::{LineReader, ReadLine};
-use super::peek::is_content;
-use super::record::{self, ListField};
+use super::lines::LineReader;
 
 pub(super) struct JsonLinesList {
     lines: LineReader,
@@ -61,17 +59,8 @@ impl JsonLinesList {
     }
 
     pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
-        loop {
-            let got = self.lines.read_line();
-            let line = self.lines.line_number();
-            return Some(match got {
-                Err(error) => Err(LineError::read(line, error)),
-                Ok(ReadLine::End) => return None,
-                Ok(ReadLine::TooLong) => Err(LineError::new(line, "", BadLineProblem::LineTooLong)),
-                Ok(ReadLine::Line) if !is_content(self.lines.line()) => continue,
-                Ok(ReadLine::Line) => entry(line, self.lines.line()),
-            });
-        }
+        let line = self.lines.next_content()?;
+        Some(line.and_then(|line| entry(line, self.lines.line())))
     }
 }
 
@@ -111,7 +100,7 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, LineError> {
     ];
     let values = others.into_iter().chain(digests);
     let values = values.filter_map(|(name, text)| Some((name, text?)));
-    let mut entry = record::entry_of_record(line, std::iter::once(url).chain(mirrors), values)?;
+    let mut entry = ListEntry::from_record(line, std::iter::once(url).chain(mirrors), values)?;
     for (name, text) in object.headers.iter().flatten() {
         let added = fields::add_header(&mut entry.headers, name, text);
         added.map_err(|problem| LineError::new(line, name, problem))?;

@@ -2,7 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::peek::without_bom;
+use super::bad_line::{BadLineProblem, LineError};
+use super::source::{is_content, without_bom};
 
 /// The longest line, and the longest entry of several lines, in bytes.
 pub(super) const MAX_LINE: usize = 1 << 20;
@@ -98,6 +99,20 @@ impl LineReader {
         Ok(ReadLine::Line)
     }
 
+    /// Reads the next line that is neither blank nor a comment, and returns its number. `None` at the end of the list.
+    pub(super) fn next_content(&mut self) -> Option<Result<u64, LineError>> {
+        loop {
+            let read = self.read_line();
+            return Some(match read {
+                Ok(ReadLine::End) => return None,
+                Ok(ReadLine::Line) if !is_content(self.line()) => continue,
+                Ok(ReadLine::Line) => Ok(self.number),
+                Ok(ReadLine::TooLong) => Err(too_long(self.number)),
+                Err(error) => Err(LineError::read(self.number, error)),
+            });
+        }
+    }
+
     /// The current line without its end, and without a byte order mark.
     pub(super) fn line(&self) -> &[u8] {
         let line = &self.text[..self.len];
@@ -151,6 +166,12 @@ impl LineReader {
             }
         }
     }
+}
+
+/// The error of a line, or an entry that begins in this line, beyond [`MAX_LINE`].
+pub(super) fn too_long(line: u64) -> LineError {
+    let problem = BadLineProblem::LineTooLong { limit: MAX_LINE };
+    LineError::new(line, "", problem)
 }
 
 #[cfg(test)]

@@ -8,19 +8,15 @@
 //! Nothing here decides where a file goes when its line does not say, or whether two lines want the same path. That is
 //! the task of [`haul_plan::PathLayout`] and [`haul_plan::AssignedPaths`].
 
-mod aria2_option;
 mod bad_line;
 mod csv;
-mod decompress;
 mod entry;
-mod entry_urls;
 mod fields;
 mod format;
 mod json_lines;
 mod lines;
 mod metalink;
-mod peek;
-mod record;
+mod source;
 mod url_list;
 
 use std::collections::BTreeSet;
@@ -33,8 +29,12 @@ pub use entry::ListEntry;
 pub use format::{ListFormat, ListFormatError};
 
 use bad_line::LineError;
+use csv::CsvList;
+use json_lines::JsonLinesList;
 use lines::LineReader;
-use peek::PeekedReader;
+use metalink::MetalinkList;
+use source::PeekedReader;
+use url_list::UrlList;
 
 /// The entries of a list, read on demand. Reading blocks, so a list needs a thread of its own.
 ///
@@ -54,10 +54,10 @@ pub struct DownloadList {
 
 /// One reader for each format.
 enum ListReader {
-    Links(url_list::UrlList),
-    Table(Box<csv::CsvList>),
-    Json(json_lines::JsonLinesList),
-    Document(metalink::MetalinkList),
+    Urls(UrlList),
+    Csv(Box<CsvList>),
+    JsonLines(JsonLinesList),
+    Metalink(MetalinkList),
     /// A list that cannot be read; its error until it was returned.
     Unreadable(Option<LineError>),
 }
@@ -67,13 +67,13 @@ impl DownloadList {
     /// given. The first item reports an error.
     #[must_use]
     pub fn open(source: Box<dyn Read + Send>, format: Option<ListFormat>, name: &str) -> Self {
-        let (unpacked, compression) = decompress::decompressed(source);
-        let front = PeekedReader::peek_list(unpacked, format.is_none());
-        let format = format.unwrap_or_else(|| format::detect(front.peeked()));
-        let reader = if front.is_utf16() {
+        let (source, compression) = source::decompressed(source);
+        let source = PeekedReader::peek_list(source, format.is_none());
+        let format = format.unwrap_or_else(|| format::detect(source.peeked()));
+        let reader = if source.is_utf16() {
             ListReader::Unreadable(Some(LineError::new(1, "", BadLineProblem::Utf16)))
         } else {
-            ListReader::new(format, front)
+            ListReader::new(format, source)
         };
         Self {
             name: name.into(),
@@ -95,7 +95,7 @@ impl DownloadList {
     #[must_use]
     pub fn ignored_options(&self) -> BTreeSet<&'static str> {
         match &self.reader {
-            ListReader::Links(links) => links.ignored_options().clone(),
+            ListReader::Urls(urls) => urls.ignored_options().clone(),
             _ => BTreeSet::new(),
         }
     }
@@ -124,15 +124,15 @@ impl DownloadList {
 }
 
 impl ListReader {
-    fn new(format: ListFormat, front: PeekedReader) -> Self {
-        let lines = |front| LineReader::new(Box::new(front));
+    fn new(format: ListFormat, source: PeekedReader) -> Self {
+        let lines = |source| LineReader::new(Box::new(source));
         match format {
-            ListFormat::Plain => Self::Links(url_list::UrlList::plain(lines(front))),
-            ListFormat::Aria2 => Self::Links(url_list::UrlList::aria2(lines(front))),
-            ListFormat::Csv => Self::Table(Box::new(csv::CsvList::new(lines(front), b','))),
-            ListFormat::Tsv => Self::Table(Box::new(csv::CsvList::new(lines(front), b'\t'))),
-            ListFormat::JsonLines => Self::Json(json_lines::JsonLinesList::new(lines(front))),
-            ListFormat::Metalink => Self::Document(metalink::MetalinkList::new(Box::new(front))),
+            ListFormat::Plain => Self::Urls(UrlList::plain(lines(source))),
+            ListFormat::Aria2 => Self::Urls(UrlList::aria2(lines(source))),
+            ListFormat::Csv => Self::Csv(Box::new(CsvList::new(lines(source), b','))),
+            ListFormat::Tsv => Self::Csv(Box::new(CsvList::new(lines(source), b'\t'))),
+            ListFormat::JsonLines => Self::JsonLines(JsonLinesList::new(lines(source))),
+            ListFormat::Metalink => Self::Metalink(MetalinkList::new(Box::new(source))),
         }
     }
 }
@@ -145,10 +145,10 @@ impl Iterator for DownloadList {
             return None;
         }
         let item = match &mut self.reader {
-            ListReader::Links(links) => links.next(),
-            ListReader::Table(table) => table.next(),
-            ListReader::Json(json) => json.next(),
-            ListReader::Document(document) => document.next(),
+            ListReader::Urls(urls) => urls.next(),
+            ListReader::Csv(csv) => csv.next(),
+            ListReader::JsonLines(json) => json.next(),
+            ListReader::Metalink(metalink) => metalink.next(),
             ListReader::Unreadable(bad) => bad.take().map(Err),
         };
         self.ended = match &item {
@@ -162,7 +162,7 @@ impl Iterator for DownloadList {
 
 impl fmt::Debug for DownloadList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("List");
+        let mut shown = f.debug_struct("DownloadList");
         shown
             .field("name", &self.name)
             .field("format", &self.format);
@@ -170,13 +170,5 @@ impl fmt::Debug for DownloadList {
     }
 }
 
-#[cfg(test)]
-mod document_tests;
-#[cfg(test)]
-mod packed_tests;
-#[cfg(test)]
-mod property_tests;
-#[cfg(test)]
-mod record_tests;
 #[cfg(test)]
 mod tests;

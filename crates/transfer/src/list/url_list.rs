@@ -8,9 +8,25 @@ use std::collections::BTreeSet;
 
 use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
-use super::lines::{LineReader, MAX_LINE, PeekedByte, ReadLine};
-use super::peek::is_content;
-use super::{aria2_option, entry_urls};
+use super::fields;
+use super::lines::{LineReader, MAX_LINE, PeekedByte, ReadLine, too_long};
+use super::source::is_content;
+
+/// Options that haul ignores although they would change what is requested, or from which host. The user gets a warning
+/// about each of them once, at the end of a list. All other ignored options (number of connections, timeouts, retries)
+/// are set on haul's command line, or have no meaning for it.
+const IGNORED_OPTIONS: [&str; 10] = [
+    "all-proxy",
+    "http-passwd",
+    "http-proxy",
+    "http-user",
+    "https-proxy",
+    "load-cookies",
+    "metalink-file",
+    "parameterized-uri",
+    "select-file",
+    "torrent-file",
+];
 
 /// A plain list or one in aria2's format.
 pub(super) struct UrlList {
@@ -43,35 +59,24 @@ impl UrlList {
     }
 
     pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
-        loop {
-            let got = self.lines.read_line();
-            let line = self.lines.line_number();
-            let entry = match got {
-                Err(error) => return Some(Err(LineError::read(line, error))),
-                Ok(ReadLine::End) => return None,
-                Ok(ReadLine::TooLong) => Err(LineError::new(line, "", BadLineProblem::LineTooLong)),
-                Ok(ReadLine::Line) if !is_content(self.lines.line()) => continue,
-                Ok(ReadLine::Line) if self.has_options => self.first_line(),
-                Ok(ReadLine::Line) => text(&self.lines).and_then(|text| entry_of_url(line, text)),
-            };
-            return Some(if self.has_options {
-                self.with_options(line, entry)
-            } else {
-                entry
-            });
+        let line = match self.lines.next_content()? {
+            Err(error) if error.problem.ends_list() => return Some(Err(error)),
+            line => line,
+        };
+        if !self.has_options {
+            return Some(line.and_then(|line| entry_of_url(line, text(&self.lines)?)));
         }
+        let first = self.lines.line_number();
+        let entry = line.and_then(|_| self.first_line());
+        Some(self.with_options(first, entry))
     }
 
     /// Parses the first line of an entry.
     fn first_line(&self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
-            Some(option) => Err(aria2_option::option_error(
-                line,
-                option,
-                BadLineProblem::OptionWithoutUrl,
-            )),
-            None if text.contains('\t') => entry_urls::entry_of_urls(line, text.split('\t')),
+            Some(option) => Err(option_error(line, option, BadLineProblem::OptionWithoutUrl)),
+            None if text.contains('\t') => ListEntry::from_urls(line, text.split('\t')),
             None => entry_of_url(line, text),
         }
     }
@@ -120,11 +125,7 @@ impl UrlList {
                 AfterUrl::Failure
             }
             Ok(ReadLine::End) => AfterUrl::Nothing,
-            Ok(ReadLine::TooLong) => AfterUrl::Bad(LineError::new(
-                self.lines.line_number(),
-                "",
-                BadLineProblem::LineTooLong,
-            )),
+            Ok(ReadLine::TooLong) => AfterUrl::Bad(too_long(self.lines.line_number())),
             Ok(ReadLine::Line) if !is_content(self.lines.line()) => AfterUrl::Blank,
             Ok(ReadLine::Line) => match text(&self.lines) {
                 Err(bad) => AfterUrl::Bad(bad),
@@ -141,11 +142,11 @@ impl UrlList {
     fn with_option(&mut self, mut entry: ListEntry, bytes: usize) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         if bytes > MAX_LINE {
-            return Err(LineError::new(line, "", BadLineProblem::LineTooLong));
+            return Err(too_long(line));
         }
         if let Some(option) = option_of(&self.lines, text) {
-            let applied = aria2_option::apply(option, &mut entry, &mut self.ignored_options);
-            applied.map_err(|problem| aria2_option::option_error(line, option, problem))?;
+            let applied = apply_option(option, &mut entry, &mut self.ignored_options);
+            applied.map_err(|problem| option_error(line, option, problem))?;
         }
         Ok(entry)
     }
@@ -177,11 +178,81 @@ fn text(lines: &LineReader) -> Result<&str, LineError> {
 /// The current line as an option, if it is one.
 fn option_of<'a>(lines: &LineReader, text: &'a str) -> Option<(&'a str, &'a str)> {
     let is_indented = matches!(lines.line().first(), Some(b' ' | b'\t'));
-    is_indented.then(|| aria2_option::parse(text)).flatten()
+    is_indented.then(|| parse_option(text)).flatten()
 }
 
 /// An entry with one URL.
 fn entry_of_url(line: u64, text: &str) -> Result<ListEntry, LineError> {
-    let url = entry_urls::parse_url(text).map_err(|problem| LineError::new(line, text, problem))?;
+    let url = fields::parse_url(text).map_err(|problem| LineError::new(line, text, problem))?;
     Ok(ListEntry::new(line, url))
+}
+
+/// Splits text of the form `name=value`. A URL never has this form, whatever follows its first `=`.
+fn parse_option(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim_end();
+    let is_name = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (!name.is_empty() && name.bytes().all(is_name)).then(|| (name, value.trim()))
+}
+
+/// Applies an option to its entry.
+fn apply_option(
+    (name, value): (&str, &str),
+    entry: &mut ListEntry,
+    ignored: &mut BTreeSet<&'static str>,
+) -> Result<(), BadLineProblem> {
+    match name {
+        "out" => entry.path = Some(fields::parse_path(value)?),
+        "dir" => entry.directory = Some(fields::parse_directory(value)?),
+        "checksum" => entry.checksums.push(fields::parse_checksum(value)?),
+        "header" => fields::add_header_line(&mut entry.headers, value)?,
+        "referer" => fields::add_header(&mut entry.headers, name, value)?,
+        "user-agent" => fields::add_header(&mut entry.headers, name, value)?,
+        _ => ignored.extend(
+            IGNORED_OPTIONS
+                .iter()
+                .find(|ignored_option| **ignored_option == name),
+        ),
+    }
+    Ok(())
+}
+
+/// An error in an option. Values that may be secret are not shown.
+fn option_error(line: u64, (name, value): (&str, &str), problem: BadLineProblem) -> LineError {
+    match name {
+        "out" | "dir" | "checksum" => LineError::new(line, &format!("{name}={value}"), problem),
+        _ => LineError::new(line, &format!("{name}="), problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_url_is_taken_for_an_option() {
+        assert_eq!(parse_option("out=a=b "), Some(("out", "a=b")));
+        assert_eq!(parse_option("max-tries = 5"), Some(("max-tries", "5")));
+        assert_eq!(parse_option("out="), Some(("out", "")));
+        for url in ["http://h/?a=b", "h.test/a=b", "=b", "out", "a b=c", "OUT=x"] {
+            assert_eq!(parse_option(url), None, "{url}");
+        }
+    }
+
+    #[test]
+    fn ignored_options_are_remembered_if_they_matter() {
+        let mut entry = ListEntry::new(1, "http://h/".parse().unwrap());
+        let mut ignored = BTreeSet::new();
+        for option in [
+            ("split", "5"),
+            ("http-user", "me"),
+            ("gid", "1"),
+            ("http-user", "you"),
+            ("nobody", ""),
+        ] {
+            apply_option(option, &mut entry, &mut ignored).unwrap();
+        }
+        assert_eq!(ignored.into_iter().collect::<Vec<_>>(), ["http-user"]);
+        assert_eq!(entry, ListEntry::new(1, "http://h/".parse().unwrap()));
+    }
 }

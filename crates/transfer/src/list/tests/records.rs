@@ -4,8 +4,8 @@ use std::path::Path;
 
 use haul_plan::DigestAlgorithm;
 
-use super::tests::{assert_problems, problem, read, urls};
-use super::*;
+use super::{assert_problems, problem, read, urls};
+use crate::list::*;
 
 #[test]
 fn c2_csv_has_columns_quotes_and_newlines_within_them() {
@@ -82,7 +82,7 @@ fn c2_an_unclosed_quotation_mark_costs_at_most_a_megabyte() {
     let filler = "http://h/f\n".repeat(150_000);
     let (good, bad) = read(&format!("url\n\"http://h/2\n{filler}http://h/last\n"), None);
     assert!(bad.len() == 1 && bad[0].line == 2);
-    assert!(matches!(bad[0].problem, BadLineProblem::LineTooLong));
+    assert!(matches!(bad[0].problem, BadLineProblem::LineTooLong { .. }));
     let lost = lines::MAX_LINE / 11;
     assert!((150_001 - lost - 2..=150_001 - lost + 2).contains(&good.len()));
     assert_eq!(good.last().unwrap().line, 150_003);

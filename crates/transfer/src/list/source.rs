@@ -1,11 +1,21 @@
-//! Looks at the first bytes of a source without taking them.
+//! The bytes of a list: decompressed, with the first ones looked at to detect compression and format.
+//!
+//! Nothing that the data claim about their size is believed, and no more is read than is needed: the list may be typed.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 
+use flate2::bufread::MultiGzDecoder;
 use haul_plan::metalink;
 
 /// The most bytes that are read to detect a format.
 const MAX_PEEK: usize = 64 << 10;
+
+/// Compressed bytes that are read at a time.
+const BUFFER: usize = 64 << 10;
+
+/// The largest window that a zstd list may need, as a power of two: 8 MiB, which RFC 8878 3.1.1.1.2 wants every decoder
+/// to have and `zstd -19` keeps within. It bounds the memory that a hostile list can make haul use.
+const MAX_WINDOW_LOG: u32 = 23;
 
 /// A source whose first bytes were read already. It returns them again.
 pub(super) struct PeekedReader {
@@ -111,6 +121,65 @@ pub(super) fn first_line(text: &[u8]) -> &[u8] {
     lines.find(|line| is_content(line)).unwrap_or_default()
 }
 
+/// The decompressed source and the name of its compression. Several members or frames in a row are one text.
+pub(super) fn decompressed(
+    source: Box<dyn Read + Send>,
+) -> (Box<dyn Read + Send>, Option<&'static str>) {
+    let source = PeekedReader::peek(source, 4, |bytes| {
+        bytes.len() >= 4 || !may_be_compressed(bytes)
+    });
+    let is_gzip = is_gzip(source.peeked());
+    let is_zstd = is_zstd(source.peeked());
+    let buffered = BufReader::with_capacity(BUFFER, source);
+    if is_gzip {
+        (Box::new(MultiGzDecoder::new(buffered)), Some("gzip"))
+    } else if is_zstd {
+        (zstd_decoder(buffered), Some("zstd"))
+    } else {
+        (Box::new(buffered.into_inner()), None)
+    }
+}
+
+/// Whether more bytes could turn this into the beginning of a compressed list. If not, nothing more is waited for: the
+/// list may be typed.
+fn may_be_compressed(bytes: &[u8]) -> bool {
+    matches!(bytes.first(), None | Some(0x1f | 0x28 | 0x50..=0x5f))
+}
+
+/// RFC 1952 2.3.1.
+fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// RFC 8878 3.1.1, or a skippable frame (3.1.2), which parallel compressors put in front.
+fn is_zstd(bytes: &[u8]) -> bool {
+    matches!(
+        bytes,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]
+    )
+}
+
+fn zstd_decoder(source: BufReader<PeekedReader>) -> Box<dyn Read + Send> {
+    let decoder = zstd::Decoder::with_buffer(source).and_then(|mut decoder| {
+        decoder.window_log_max(MAX_WINDOW_LOG)?;
+        Ok(decoder)
+    });
+    match decoder {
+        Ok(decoder) => Box::new(decoder),
+        // The first read returns the error.
+        Err(error) => Box::new(FailsOnce(Some(error))),
+    }
+}
+
+/// A reader that fails once.
+struct FailsOnce(Option<io::Error>);
+
+impl Read for FailsOnce {
+    fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.take().map_or(Ok(0), Err)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,10 +187,10 @@ mod tests {
     #[test]
     fn peeked_bytes_are_returned_before_the_rest() {
         let source = Cursor::new(b"abcdef").chain(Cursor::new(b"ghi"));
-        let mut front = PeekedReader::peek(Box::new(source), 4, |bytes| bytes.len() >= 2);
-        assert_eq!(front.peeked(), b"abcd");
+        let mut source = PeekedReader::peek(Box::new(source), 4, |bytes| bytes.len() >= 2);
+        assert_eq!(source.peeked(), b"abcd");
         let mut all = String::new();
-        front.read_to_string(&mut all).unwrap();
+        source.read_to_string(&mut all).unwrap();
         assert_eq!(all, "abcdefghi");
     }
 
@@ -147,21 +216,21 @@ mod tests {
                 "\u{feff}\n",
             ]))
         };
-        let front = PeekedReader::peek_list(lines(), true);
-        assert!(front.failed.is_none() && front.peeked().ends_with(b"http://h/\n"));
-        let mut front = PeekedReader::peek_list(lines(), false);
-        assert!(front.failed.is_none());
-        assert!(io::copy(&mut front, &mut io::sink()).is_err());
+        let source = PeekedReader::peek_list(lines(), true);
+        assert!(source.failed.is_none() && source.peeked().ends_with(b"http://h/\n"));
+        let mut source = PeekedReader::peek_list(lines(), false);
+        assert!(source.failed.is_none());
+        assert!(io::copy(&mut source, &mut io::sink()).is_err());
         let xml = || {
             let lines = vec!["<size>", "<metalink>\n", "<!-- x\n-->", "\n", "<?xml?>\n"];
             Box::new(TypedLines(lines))
         };
-        let front = PeekedReader::peek_list(xml(), true);
-        assert!(front.failed.is_none() && front.peeked().ends_with(b"<metalink>\n"));
+        let source = PeekedReader::peek_list(xml(), true);
+        assert!(source.failed.is_none() && source.peeked().ends_with(b"<metalink>\n"));
         let other = io::repeat(b'<').chain(Cursor::new(b"x"));
-        let front = PeekedReader::peek_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
-        assert_eq!(front.peeked().len(), MAX_PEEK);
-        let front = PeekedReader::peek_list(Box::new(io::repeat(b'\n')), true);
-        assert_eq!(front.peeked().len(), MAX_PEEK);
+        let source = PeekedReader::peek_list(Box::new(Cursor::new(b"<html>\n").chain(other)), true);
+        assert_eq!(source.peeked().len(), MAX_PEEK);
+        let source = PeekedReader::peek_list(Box::new(io::repeat(b'\n')), true);
+        assert_eq!(source.peeked().len(), MAX_PEEK);
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use haul_plan::metalink;
 
-use super::packed_tests::{gzip, zstd};
-use super::tests::{assert_problems, open, problem, read, urls};
-use super::*;
+use super::compression::{gzip, zstd};
+use super::{assert_problems, open, problem, read, urls};
+use crate::list::*;
 
 const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <metalink xmlns="urn:ietf:params:xml:ns:metalink">

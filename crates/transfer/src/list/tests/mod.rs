@@ -1,5 +1,10 @@
 //! Row C2: plain and aria2 lists, with all kinds of errors in them.
 
+mod compression;
+mod metalink;
+mod properties;
+mod records;
+
 use std::error::Error as _;
 use std::io::Cursor;
 use std::path::Path;
@@ -211,5 +216,5 @@ fn c2_a_bad_option_makes_its_entry_an_error() {
     let endless = "  gid=0123456789abcdef\n".repeat(60_000);
     let (good, bad) = read(&format!("http://a/1\n{endless}http://a/2\n"), None);
     assert_eq!(urls(&good), [(60_002, "http://a/2")]);
-    assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::LineTooLong));
+    assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::LineTooLong { .. }));
 }

@@ -7,8 +7,8 @@ use haul_plan::{Checksum, DigestAlgorithm};
 use proptest::prelude::*;
 use url::Url;
 
-use super::tests::open;
-use super::*;
+use super::open;
+use crate::list::*;
 
 /// Fragments of lists, good and bad, of any format.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::tests::open;
-use super::*;
+use super::open;
+use crate::list::*;
 
 pub(super) fn gzip(text: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -192,7 +192,7 @@ fn c1_a_compression_bomb_is_read_in_bounded_memory() {
         assert_eq!(items.len(), 3);
         assert!(matches!(
             items[1].as_ref().unwrap_err().problem,
-            BadLineProblem::LineTooLong
+            BadLineProblem::LineTooLong { .. }
         ));
         assert_eq!(items[2].as_ref().unwrap().url.path(), "/2");
     }
