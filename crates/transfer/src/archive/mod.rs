@@ -23,7 +23,6 @@ mod entry_header;
 mod error;
 mod shard_names;
 mod shard_set;
-mod stream;
 mod unfinished_shard;
 mod writer;
 
@@ -32,9 +31,5 @@ pub use writer::{
     ArchiveDestination, ArchiveOptions, ShardEntryContent, ShardEntryLocation, ShardWriter,
 };
 
-#[cfg(test)]
-mod again_tests;
-#[cfg(test)]
-mod fault_tests;
 #[cfg(test)]
 mod tests;

@@ -3,20 +3,22 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::entry_header::{entry_header, entry_name, padding};
+use super::entry_header::{END, entry_header, entry_name, padding};
 use super::error::ArchiveError;
 use super::shard_names::ShardNames;
 use super::shard_set::ShardSet;
-use super::stream::ArchiveStream;
 use crate::disk::{StorageLayer, is_stdout, is_stream};
 
 /// Bytes of a long entry that are in memory at a time.
 const CHUNK: u64 = 256 * 1024;
+
+/// Bytes that are buffered before they are written.
+const STREAM_BUFFER: usize = 256 * 1024;
 
 /// The name of a stream in manifest rows.
 const STREAM: &str = "-";
@@ -268,6 +270,73 @@ impl ShardWriter {
             ShardOutput::Files(files) => files.finish(),
             ShardOutput::Stream(mut stream) => stream.finish(),
         }
+    }
+}
+
+/// An archive on a pipe or a device. Nothing can be taken back, so one failure ends it.
+struct ArchiveStream {
+    writer: BufWriter<Box<dyn Write + Send>>,
+    /// End of the last complete entry.
+    end: u64,
+    /// Whether a partial entry was written.
+    broken: bool,
+}
+
+impl fmt::Debug for ArchiveStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { end, broken, .. } = self;
+        write!(f, "Stream {{ end: {end}, broken: {broken} }}")
+    }
+}
+
+impl ArchiveStream {
+    fn new(writer: Box<dyn Write + Send>) -> Self {
+        Self {
+            writer: BufWriter::with_capacity(STREAM_BUFFER, writer),
+            end: 0,
+            broken: false,
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.end
+    }
+
+    fn write(&mut self, pieces: &[Bytes]) -> Result<(), ArchiveError> {
+        if self.broken {
+            // Not `BrokenPipe`: the reader may be well and wait for more.
+            let why = io::Error::other("an earlier entry is incomplete");
+            return Err(ArchiveError::Stream(why));
+        }
+        pieces
+            .iter()
+            .try_for_each(|piece| self.writer.write_all(piece))
+            .map_err(ArchiveError::Stream)
+    }
+
+    /// Marks everything up to `end` as complete entries.
+    fn complete_entry(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// An entry failed half way.
+    fn mark_broken(&mut self) {
+        self.broken = true;
+    }
+
+    /// Writes the buffered bytes, so that manifest rows may record them.
+    fn flush(&mut self) -> Result<(), ArchiveError> {
+        let flushed = self
+            .write(&[])
+            .and_then(|()| self.writer.flush().map_err(ArchiveError::Stream));
+        self.broken |= flushed.is_err();
+        flushed
+    }
+
+    /// Writes the end of the archive.
+    fn finish(&mut self) -> Result<(), ArchiveError> {
+        self.write(&[Bytes::from_static(&END)])?;
+        self.flush()
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::csv::ManifestColumns;
-use super::csv_record::{CsvFields, CsvRecordParser};
+use super::csv::{CsvFields, CsvRecordParser};
 use super::row::ManifestRow;
-use super::serialized_row::SerializedRow;
+use super::row::SerializedRow;
 
 /// The possible beginnings of the first JSON row. They tell a torn or damaged manifest from a file of another kind.
 const JSON_ROW_PREFIXES: [&str; 3] = [

@@ -16,26 +16,16 @@
 //! there before.
 
 mod csv;
-mod csv_record;
 mod format;
 mod index;
 mod previous_runs;
 mod row;
 mod scan;
-mod serialized_row;
 mod writer;
 
 pub use previous_runs::{ManifestWarning, PreviousRuns};
 pub use row::{ManifestRow, RowError, RowState, RowTimings};
 pub use writer::{Manifest, ManifestError};
 
-#[cfg(test)]
-mod damage_tests;
-#[cfg(test)]
-mod disk_tests;
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod past_tests;
 #[cfg(test)]
 mod tests;

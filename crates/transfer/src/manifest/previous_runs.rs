@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::csv::ManifestColumns;
-use super::csv_record::{CsvFields, CsvRecordParser};
+use super::csv::{CsvFields, CsvRecordParser};
 use super::format::ManifestFormat;
 use super::index::{LastRow, ManifestIndex};
 use super::row::{ManifestRow, RowState};

@@ -1,9 +1,15 @@
-//! The outcome of one job.
+//! The outcome of one job, and its fields as both formats write and read them.
+//!
+//! The state comes first in the file, so that a torn first line cannot be taken for a list of URLs, nor such a list for
+//! a manifest. A check covers the fields that a later run acts on.
+
+use std::borrow::Cow;
 
 use haul_plan::DigestAlgorithm;
 use serde::{Deserialize, Serialize};
 
 use crate::archive::ShardEntryLocation;
+use crate::checksum::crc32c;
 use crate::error::ErrorClass;
 
 /// How a job ended.
@@ -72,4 +78,204 @@ pub struct ManifestRow {
     pub error: Option<RowError>,
     /// Where the file is in an archive. Rows of one shard are in the order of its entries.
     pub shard: Option<ShardEntryLocation>,
+}
+
+/// The fields under their names in the file. Unknown fields of a line are ignored. A missing field (of an older haul's
+/// row) is empty, except for those that make it a row.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct SerializedRow<'a> {
+    /// `done`, `failed` or `skipped`.
+    #[serde(borrow)]
+    pub(super) state: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(super) url: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) path: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<u16>,
+    #[serde(default)]
+    pub(super) bytes: u64,
+    /// The first checksum, as `algorithm:hex`.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) checksum: Option<Cow<'a, str>>,
+    /// The other checksums.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) checksums: Vec<String>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) etag: Option<Cow<'a, str>>,
+    #[serde(default)]
+    pub(super) attempts: u32,
+    #[serde(default)]
+    pub(super) ms: RowTimings,
+    /// The name from [`class_name`]. A name that only a newer haul knows is ignored.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) error_class: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) error: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) line: Option<u64>,
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) shard: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) offset: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<u64>,
+    /// [`SerializedRow::crc`] in hexadecimal.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    pub(super) check: Option<Cow<'a, str>>,
+}
+
+#[expect(clippy::ref_option, reason = "the signature that serde calls it with")]
+fn is_empty(text: &Option<Cow<'_, str>>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
+}
+
+impl<'a> SerializedRow<'a> {
+    /// The fields of a row, with their check.
+    pub(super) fn new(row: &'a ManifestRow) -> Self {
+        let mut checksums = row
+            .checksums
+            .iter()
+            .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
+        let mut serialized = Self {
+            state: Cow::Borrowed(state_name(row.state)),
+            url: Cow::Borrowed(&row.url),
+            path: row.path.as_deref().map(Cow::Borrowed),
+            status: row.status,
+            bytes: row.bytes,
+            checksum: checksums.next().map(Cow::Owned),
+            checksums: checksums.collect(),
+            etag: row.etag.as_deref().map(Cow::Borrowed),
+            attempts: row.attempts,
+            ms: row.timings,
+            error_class: row
+                .error
+                .as_ref()
+                .map(|error| class_name(error.class).into()),
+            error: row.error.as_ref().map(|error| one_line(&error.text)),
+            line: row.line,
+            shard: row
+                .shard
+                .as_ref()
+                .map(|location| Cow::Borrowed(&*location.shard)),
+            offset: row.shard.as_ref().map(|location| location.offset),
+            end: row.shard.as_ref().map(|location| location.end),
+            check: None,
+        };
+        serialized.check = Some(Cow::Owned(serialized.crc()));
+        serialized
+    }
+
+    /// Parses the fields; `None` when they are not a row or the check fails.
+    pub(super) fn into_row(self) -> Option<ManifestRow> {
+        let non_empty =
+            |text: Option<Cow<'_, str>>| text.map(Cow::into_owned).filter(|text| !text.is_empty());
+        if self.check.as_deref() != Some(&*self.crc()) {
+            return None;
+        }
+        let state = [RowState::Done, RowState::Failed, RowState::Skipped]
+            .into_iter()
+            .find(|state| state_name(*state) == self.state)?;
+        // The row of an unreadable line has no URL. Such a job can only have failed.
+        if self.url.is_empty() && state == RowState::Done {
+            return None;
+        }
+        let first = non_empty(self.checksum);
+        let checksums = first.iter().chain(&self.checksums);
+        let error = non_empty(self.error_class).and_then(|name| parse_class(&name));
+        Some(ManifestRow {
+            line: self.line,
+            url: self.url.into_owned(),
+            path: non_empty(self.path),
+            state,
+            status: self.status,
+            bytes: self.bytes,
+            checksums: checksums.filter_map(|text| parse_checksum(text)).collect(),
+            etag: non_empty(self.etag),
+            attempts: self.attempts,
+            timings: self.ms,
+            error: error.map(|class| RowError {
+                class,
+                text: self.error.map_or_else(String::new, Cow::into_owned),
+            }),
+            shard: non_empty(self.shard).map(|shard| ShardEntryLocation {
+                shard,
+                offset: self.offset.unwrap_or_default(),
+                end: self.end.unwrap_or_default(),
+            }),
+        })
+    }
+
+    /// CRC-32C over the fields that a later run acts on, and no others. Damage to a time, a line or an attempt must not
+    /// cost a download, and a user may delete such a column in a spreadsheet. Digests are not covered: they are
+    /// compared with the file itself.
+    ///
+    /// Each text is followed by the byte 0xff, which no text contains; a missing text counts as empty. Each number is a
+    /// byte that says whether it is there, and eight bytes, little-endian. The set of fields never changes: a newer
+    /// haul may add columns, and an older one still accepts its rows.
+    fn crc(&self) -> String {
+        let mut bytes = Vec::with_capacity(512);
+        let texts = [
+            Some(&self.url),
+            self.path.as_ref(),
+            Some(&self.state),
+            self.etag.as_ref(),
+            self.shard.as_ref(),
+        ];
+        for text in texts {
+            bytes.extend_from_slice(text.map(|text| text.as_bytes()).unwrap_or_default());
+            bytes.push(0xff);
+        }
+        let status = self.status.map(u64::from);
+        for number in [status, Some(self.bytes), self.offset, self.end] {
+            bytes.push(u8::from(number.is_some()));
+            bytes.extend_from_slice(&number.unwrap_or_default().to_le_bytes());
+        }
+        format!("{:08x}", crc32c(&bytes))
+    }
+}
+
+fn state_name(state: RowState) -> &'static str {
+    match state {
+        RowState::Done => "done",
+        RowState::Failed => "failed",
+        RowState::Skipped => "skipped",
+    }
+}
+
+/// The names that the binary's JSON has, too.
+fn class_name(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Verification => "verification",
+        ErrorClass::LocalIo => "local_io",
+        ErrorClass::Network => "network",
+        ErrorClass::Interrupted => "interrupted",
+        ErrorClass::Usage => "usage",
+    }
+}
+
+fn parse_class(name: &str) -> Option<ErrorClass> {
+    [
+        ErrorClass::Verification,
+        ErrorClass::LocalIo,
+        ErrorClass::Network,
+        ErrorClass::Interrupted,
+        ErrorClass::Usage,
+    ]
+    .into_iter()
+    .find(|class| class_name(*class) == name)
+}
+
+fn parse_checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
+    let (name, hex) = text.split_once(':')?;
+    Some((name.parse().ok()?, hex.to_owned()))
+}
+
+/// Replaces control characters in a peer's text, which could otherwise look like several rows to a reader of lines.
+pub(super) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        Cow::Borrowed(text)
+    }
 }

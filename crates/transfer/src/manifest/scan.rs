@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 
-use super::csv_record::CsvRecordParser;
+use super::csv::CsvRecordParser;
 use super::format::{ManifestFormat, ParsedRow};
 use super::row::ManifestRow;
 use crate::disk::PartialStorage;

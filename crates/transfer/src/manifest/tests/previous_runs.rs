@@ -1,10 +1,10 @@
 //! What a later run takes from a manifest: which jobs are done, and where in an archive their files are.
 
+use super::BOTH;
 use super::fixtures::{append, row, rows};
-use super::tests::BOTH;
-use super::*;
 use crate::archive::ShardEntryLocation;
 use crate::error::ErrorClass;
+use crate::manifest::*;
 
 pub(super) fn jobs_done(previous_runs: &PreviousRuns, jobs: u64) -> Vec<u64> {
     let done =

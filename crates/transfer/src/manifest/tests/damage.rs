@@ -8,9 +8,9 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::fixtures::{MemoryStorage, any_row, append, row, rows};
-use super::format::ManifestFormat;
-use super::*;
 use crate::disk::PartialStorage;
+use crate::manifest::format::ManifestFormat;
+use crate::manifest::*;
 
 const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
-use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
-use super::*;
+use super::{TestEntry, append, entry, open, options, read, shards_in};
+use crate::archive::*;
 use crate::disk::faulty_disk::FaultyDisk;
 
 /// The bytes of an unfinished shard with all these entries, as an interrupted run leaves it, and the end of each entry.

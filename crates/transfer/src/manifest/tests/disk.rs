@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::atomic::Ordering;
 
+use super::BOTH;
 use super::fixtures::{append, row, rows};
-use super::tests::BOTH;
-use super::*;
 use crate::disk::faulty_disk::FaultyDisk;
+use crate::manifest::*;
 
 #[test]
 fn b4_on_a_full_disk_the_file_ends_with_a_complete_row_until_there_is_room() {

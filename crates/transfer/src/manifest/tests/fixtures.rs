@@ -7,14 +7,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::format::ManifestFormat;
-use super::previous_runs::PreviousRuns;
-use super::row::{ManifestRow, RowError, RowState, RowTimings};
-use super::scan::{ManifestScan, ScannedRow};
-use super::writer::Manifest;
 use crate::archive::ShardEntryLocation;
 use crate::disk::{PartialFile, PartialStorage};
 use crate::error::ErrorClass;
+use crate::manifest::format::ManifestFormat;
+use crate::manifest::previous_runs::PreviousRuns;
+use crate::manifest::row::{ManifestRow, RowError, RowState, RowTimings};
+use crate::manifest::scan::{ManifestScan, ScannedRow};
+use crate::manifest::writer::Manifest;
 
 /// A read-only file in memory.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
-use super::tests::{TestEntry, append, entry, open, options, read, shards_in};
-use super::*;
+use super::{TestEntry, append, entry, open, options, read, shards_in};
+use crate::archive::*;
 
 /// A directory with a finished archive of a few entries.
 struct FinishedArchive {

@@ -1,5 +1,8 @@
 //! Archives as other tar readers see them, and the names of shards while they are written.
 
+mod extension;
+mod faults;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -8,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::*;
+use crate::archive::*;
 use crate::disk::StorageLayer;
 
 /// An entry's name and content.

@@ -1,13 +1,18 @@
 //! The manifest as its callers see it: rows are read back, one process has it at a time, and no other file is changed.
 
+mod damage;
+mod disk;
+mod fixtures;
+mod previous_runs;
+
 use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::fixtures::{any_row, append, row, rows};
-use super::past_tests::jobs_done;
-use super::serialized_row::one_line;
-use super::*;
+use self::fixtures::{any_row, append, row, rows};
+use self::previous_runs::jobs_done;
+use crate::manifest::row::one_line;
+use crate::manifest::*;
 
 pub(super) const BOTH: [&str; 2] = ["m.jsonl", "m.csv"];
 
