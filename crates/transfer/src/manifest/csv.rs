@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use csv_core::{ReadRecordResult as Read, Reader};
+use csv_core::{ReadRecordResult, Reader};
 
 use super::row::{ManifestRow, SerializedRow};
 
@@ -167,16 +167,6 @@ fn set_field(row: &mut SerializedRow<'_>, column: &str, text: &str) -> Option<()
     Some(())
 }
 
-/// The fields of one record.
-pub(super) enum CsvFields<'a> {
-    /// All fields.
-    Complete(Vec<&'a str>),
-    /// The record goes on behind these bytes.
-    Incomplete,
-    /// Not exactly one record, or not UTF-8.
-    Invalid,
-}
-
 /// Splits records. Kept between records, because it is expensive to create.
 pub(super) struct CsvRecordParser {
     reader: Reader,
@@ -195,8 +185,8 @@ impl CsvRecordParser {
         }
     }
 
-    /// Splits bytes that end with a newline.
-    pub(super) fn parse(&mut self, bytes: &[u8]) -> CsvFields<'_> {
+    /// Splits bytes that end with a newline. `None` if they are not exactly one record, or not UTF-8.
+    pub(super) fn parse(&mut self, bytes: &[u8]) -> Option<Vec<&str>> {
         self.reader.reset();
         // A record has at most one field more than it has commas. The other extra one is for the reader's own count.
         let most = bytes.iter().filter(|byte| **byte == b',').count() + 2;
@@ -205,10 +195,8 @@ impl CsvRecordParser {
         let (result, taken, _, count) =
             self.reader
                 .read_record(bytes, &mut self.text, &mut self.ends);
-        match result {
-            Read::InputEmpty => return CsvFields::Incomplete,
-            Read::Record if bytes[taken..].iter().all(|byte| *byte == b'\n') => {}
-            _ => return CsvFields::Invalid,
+        if result != ReadRecordResult::Record || bytes[taken..].iter().any(|byte| *byte != b'\n') {
+            return None;
         }
         let mut begin = 0;
         let field = |end: &usize| {
@@ -216,8 +204,7 @@ impl CsvRecordParser {
             begin = *end;
             str::from_utf8(field).ok()
         };
-        let fields: Option<Vec<&str>> = self.ends[..count].iter().map(field).collect();
-        fields.map_or(CsvFields::Invalid, CsvFields::Complete)
+        self.ends[..count].iter().map(field).collect()
     }
 }
 
@@ -228,21 +215,13 @@ mod tests {
     #[test]
     fn exactly_one_record_is_split() {
         let mut parser = CsvRecordParser::new();
-        let mut fields = |text: &str| match parser.parse(text.as_bytes()) {
-            CsvFields::Complete(fields) => Ok(fields.join("|")),
-            CsvFields::Incomplete => Err("open"),
-            CsvFields::Invalid => Err("bad"),
-        };
-        assert_eq!(fields("a,b,\n"), Ok("a|b|".into()));
-        assert_eq!(fields("a\r\n"), Ok("a".into()));
-        assert_eq!(fields("\"a\"\"\n,\",b\n"), Ok("a\"\n,|b".into()));
-        assert_eq!(fields("a,\"b\n"), Err("open"));
-        assert_eq!(fields("a\nb\n"), Err("bad"));
-        assert_eq!(fields("a\rb\n"), Err("bad"));
-        assert!(matches!(parser.parse(b"\xff,\n"), CsvFields::Invalid));
-        assert!(matches!(
-            parser.parse(&b",".repeat(5000)),
-            CsvFields::Incomplete
-        ));
+        let mut fields = |text: &[u8]| parser.parse(text).map(|fields| fields.join("|"));
+        assert_eq!(fields(b"a,b,\n").as_deref(), Some("a|b|"));
+        assert_eq!(fields(b"a\r\n").as_deref(), Some("a"));
+        assert_eq!(fields(b"\"a\"\",\",b\n").as_deref(), Some("a\",|b"));
+        for other in [&b"a,\"b\n"[..], b"a\nb\n", b"a\rb\n", b"\xff,\n", b""] {
+            assert_eq!(fields(other), None, "{other:?}");
+        }
+        assert_eq!(fields(&b",".repeat(5000)), None);
     }
 }

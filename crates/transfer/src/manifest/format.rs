@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use super::csv::ManifestColumns;
-use super::csv::{CsvFields, CsvRecordParser};
-use super::row::ManifestRow;
-use super::row::SerializedRow;
+use super::csv::{CsvRecordParser, ManifestColumns};
+use super::row::{ManifestRow, SerializedRow};
 
 /// The possible beginnings of the first JSON row. They tell a torn or damaged manifest from a file of another kind.
 const JSON_ROW_PREFIXES: [&str; 3] = [
@@ -23,7 +21,7 @@ pub(super) enum ManifestFormat {
     Csv(ManifestColumns),
 }
 
-/// The result of parsing one or several lines.
+/// The result of parsing a line.
 #[derive(Debug)]
 pub(super) enum ParsedRow {
     /// A valid row.
@@ -32,8 +30,6 @@ pub(super) enum ParsedRow {
     Damaged,
     /// Not a row.
     NotARow,
-    /// A quotation is still open: the row goes on in the next line.
-    Incomplete,
 }
 
 impl ManifestFormat {
@@ -51,7 +47,7 @@ impl ManifestFormat {
     pub(super) fn header(&self) -> Vec<u8> {
         match self {
             Self::JsonLines => Vec::new(),
-            Self::Csv(table) => table.header(),
+            Self::Csv(columns) => columns.header(),
         }
     }
 
@@ -63,21 +59,19 @@ impl ManifestFormat {
                 let _ = serde_json::to_writer(&mut *buffer, &SerializedRow::new(row));
                 buffer.push(b'\n');
             }),
-            Self::Csv(table) => table.encode(rows, buffer),
+            Self::Csv(columns) => columns.encode(rows, buffer),
         }
     }
 
-    /// Parses bytes that end with a newline.
+    /// Parses a line with its newline.
     pub(super) fn decode(&self, bytes: &[u8], parser: &mut CsvRecordParser) -> ParsedRow {
         match self {
             Self::JsonLines => parse_json_row(bytes),
-            Self::Csv(table) => match parser.parse(bytes) {
-                CsvFields::Incomplete => ParsedRow::Incomplete,
-                CsvFields::Invalid => ParsedRow::Damaged,
-                CsvFields::Complete(fields) => table
-                    .decode(&fields)
-                    .map_or(ParsedRow::Damaged, |row| ParsedRow::Row(Box::new(row))),
-            },
+            Self::Csv(columns) => {
+                let fields = parser.parse(bytes);
+                let row = fields.and_then(|fields| columns.decode(&fields));
+                row.map_or(ParsedRow::Damaged, |row| ParsedRow::Row(Box::new(row)))
+            }
         }
     }
 
@@ -89,7 +83,7 @@ impl ManifestFormat {
             Self::JsonLines => JSON_ROW_PREFIXES
                 .iter()
                 .any(|text| matches_start_of(text.as_bytes())),
-            Self::Csv(table) => table.header().starts_with(bytes),
+            Self::Csv(columns) => columns.header().starts_with(bytes),
         }
     }
 }

@@ -6,8 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::csv::CsvRecordParser;
 use super::csv::ManifestColumns;
-use super::csv::{CsvFields, CsvRecordParser};
 use super::format::ManifestFormat;
 use super::index::{LastRow, ManifestIndex};
 use super::row::{ManifestRow, RowState};
@@ -209,31 +209,26 @@ impl PreviousRuns {
         };
         let mut damage = ManifestDamage::new(opened.is_manifest);
         let mut streamed = 0;
-        let mut scan = ManifestScan::after(lines, &**storage, &opened.format);
-        let mut whole = loop {
+        let mut scan = ManifestScan::after(lines, &opened.format);
+        let valid_bytes = loop {
             match scan.next()? {
-                ScannedRow::Row { at, row } => {
-                    damage.on_row();
-                    streamed += u64::from(previous_runs.add_row(at, &row));
+                ScannedRow::Row { offset, row } => {
+                    damage.is_manifest = true;
+                    streamed += u64::from(previous_runs.add_row(offset, &row));
                 }
                 ScannedRow::Damaged {
-                    at,
                     line,
                     looks_like_row,
-                    may_be_torn,
-                } => damage.add_line(at, line, looks_like_row, may_be_torn),
-                ScannedRow::End { whole } => break whole,
+                } => damage.add_line(line, looks_like_row),
+                ScannedRow::End { valid_bytes } => break valid_bytes,
             }
         };
-        let is_row = damage.is_manifest || (whole == 0 && opened.torn);
-        if !is_row {
+        let is_manifest = damage.is_manifest || (valid_bytes == 0 && opened.torn);
+        if !is_manifest {
             return Ok(None);
         }
-        if let Some(at) = damage.torn_row() {
-            whole = at;
-        }
         previous_runs.index.sort();
-        previous_runs.warnings = damage.warnings(length - whole);
+        previous_runs.warnings = damage.warnings(length - valid_bytes);
         if streamed > 0 {
             previous_runs
                 .warnings
@@ -243,12 +238,12 @@ impl PreviousRuns {
         Ok(Some(ManifestReading {
             previous_runs,
             format,
-            valid_bytes: whole,
+            valid_bytes,
         }))
     }
 
     /// Adds a row to the index. Returns whether the row tells of a streamed file.
-    fn add_row(&mut self, at: u64, row: &ManifestRow) -> bool {
+    fn add_row(&mut self, offset: u64, row: &ManifestRow) -> bool {
         // The row of an unreadable line names no job.
         if row.url.is_empty() {
             return false;
@@ -265,7 +260,7 @@ impl PreviousRuns {
             RowState::Skipped => return false,
         };
         self.index
-            .push(&row.url, row.path.as_deref(), LastRow { offset: at, done });
+            .push(&row.url, row.path.as_deref(), LastRow { offset, done });
         self.has_files |= row.state == RowState::Done && row.shard.is_none();
         let location = row.shard.as_ref().filter(|_| done);
         let Some(location) = location else {
@@ -333,7 +328,7 @@ fn read_head(
         ScannedLine::TooLong => return Ok(None),
         ScannedLine::Complete => parser.parse(&first),
     };
-    let CsvFields::Complete(columns) = header else {
+    let Some(columns) = header else {
         return Ok(None);
     };
     let columns = columns.into_iter().map(str::to_owned).collect();
@@ -352,8 +347,6 @@ struct ManifestDamage {
     is_manifest: bool,
     count: u64,
     lines: Vec<u64>,
-    /// Offset of a row that the end of the file may cut off, and the number of damaged lines before it.
-    open_row: Option<(u64, u64)>,
 }
 
 impl ManifestDamage {
@@ -362,33 +355,15 @@ impl ManifestDamage {
             is_manifest,
             count: 0,
             lines: Vec::new(),
-            open_row: None,
         }
     }
 
-    fn on_row(&mut self) {
-        self.is_manifest = true;
-        self.open_row = None;
-    }
-
-    fn add_line(&mut self, at: u64, line: u64, looks_like_row: bool, may_be_torn: bool) {
+    fn add_line(&mut self, line: u64, looks_like_row: bool) {
         self.is_manifest |= looks_like_row;
-        if may_be_torn && self.open_row.is_none() {
-            self.open_row = Some((at, self.count));
-        }
         self.count += 1;
         if self.lines.len() < MAX_REPORTED_LINES {
             self.lines.push(line);
         }
-    }
-
-    /// Offset of a torn row of several lines. Its lines then do not count as damaged.
-    fn torn_row(&mut self) -> Option<u64> {
-        let (at, count) = self.open_row?;
-        self.count = count;
-        self.lines
-            .truncate(usize::try_from(count).unwrap_or(MAX_REPORTED_LINES));
-        Some(at)
     }
 
     fn warnings(self, torn: u64) -> Vec<ManifestWarning> {

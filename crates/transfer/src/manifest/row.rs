@@ -45,13 +45,14 @@ pub struct RowTimings {
 pub struct RowError {
     /// The class, which decides the exit code.
     pub class: ErrorClass,
-    /// One line of text: control characters, which a peer may have sent, are written as blanks.
+    /// The error and its sources in one line.
     pub text: String,
 }
 
 /// The outcome of one job. `url` and `path` together are its key between runs.
 ///
-/// An empty text is the same as none, because CSV cannot tell them apart.
+/// An empty text is the same as none, because CSV cannot tell them apart. Control characters, which a peer may have sent,
+/// are written as blanks, so that a row is one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestRow {
     /// The job's line in its list, from 1; none for a URL of the command line.
@@ -139,13 +140,13 @@ impl<'a> SerializedRow<'a> {
             .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
         let mut serialized = Self {
             state: Cow::Borrowed(state_name(row.state)),
-            url: Cow::Borrowed(&row.url),
-            path: row.path.as_deref().map(Cow::Borrowed),
+            url: one_line(&row.url),
+            path: row.path.as_deref().map(one_line),
             status: row.status,
             bytes: row.bytes,
             checksum: checksums.next().map(Cow::Owned),
             checksums: checksums.collect(),
-            etag: row.etag.as_deref().map(Cow::Borrowed),
+            etag: row.etag.as_deref().map(one_line),
             attempts: row.attempts,
             ms: row.timings,
             error_class: row
@@ -154,10 +155,7 @@ impl<'a> SerializedRow<'a> {
                 .map(|error| class_name(error.class).into()),
             error: row.error.as_ref().map(|error| one_line(&error.text)),
             line: row.line,
-            shard: row
-                .shard
-                .as_ref()
-                .map(|location| Cow::Borrowed(&*location.shard)),
+            shard: row.shard.as_ref().map(|location| one_line(&location.shard)),
             offset: row.shard.as_ref().map(|location| location.offset),
             end: row.shard.as_ref().map(|location| location.end),
             check: None,
@@ -271,7 +269,8 @@ fn parse_checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
     Some((name.parse().ok()?, hex.to_owned()))
 }
 
-/// Replaces control characters in a peer's text, which could otherwise look like several rows to a reader of lines.
+/// Replaces control characters by blanks: a row is one line, in CSV too. The texts of peers may contain any character; paths
+/// do so only if the user's directory does, and then the job is fetched again by a later run.
 pub(super) fn one_line(text: &str) -> Cow<'_, str> {
     if text.contains(char::is_control) {
         Cow::Owned(text.replace(char::is_control, " "))

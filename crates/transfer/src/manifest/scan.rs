@@ -10,10 +10,6 @@ use crate::disk::PartialStorage;
 /// The longest row that is read, in bytes. A longer one counts as damaged, and its job is fetched again.
 const MAX_ROW: usize = 1024 * 1024;
 
-/// How far a row with an open quotation is followed over line ends. A path of the greatest length fits. It also bounds
-/// the cost of one flipped quotation mark, because the rows behind it are parsed twice.
-const MAX_CONTINUED_ROW: usize = 64 * 1024;
-
 /// Bytes that are read at a time.
 const CHUNK: usize = 64 * 1024;
 
@@ -54,8 +50,8 @@ pub(super) struct StorageLines<'a> {
 }
 
 impl<'a> StorageLines<'a> {
-    /// Lines from an offset on, behind `lines_read` other lines. Reads `chunk` bytes at a time.
-    fn from(storage: &'a dyn PartialStorage, offset: u64, lines_read: u64, chunk: usize) -> Self {
+    /// Lines from an offset on. Reads `chunk` bytes at a time.
+    fn from(storage: &'a dyn PartialStorage, offset: u64, chunk: usize) -> Self {
         let reader = BufReader::with_capacity(
             chunk,
             StorageReader {
@@ -66,13 +62,13 @@ impl<'a> StorageLines<'a> {
         Self {
             reader,
             offset,
-            lines_read,
+            lines_read: 0,
         }
     }
 
     /// All lines.
     pub(super) fn new(storage: &'a dyn PartialStorage) -> Self {
-        Self::from(storage, 0, 0, CHUNK)
+        Self::from(storage, 0, CHUNK)
     }
 
     /// How many lines there are.
@@ -136,25 +132,20 @@ impl<'a> StorageLines<'a> {
 #[derive(Debug)]
 pub(super) enum ScannedRow {
     /// A row, and where it begins.
-    Row { at: u64, row: Box<ManifestRow> },
+    Row { offset: u64, row: Box<ManifestRow> },
     /// A line that is not a row.
     Damaged {
-        /// Where it begins.
-        at: u64,
         /// Its number, from 1.
         line: u64,
         /// Whether it looks like a damaged row, which shows that the file is a manifest.
         looks_like_row: bool,
-        /// Whether the end of the file may cut it off: a quotation is open.
-        may_be_torn: bool,
     },
     /// The end. Bytes behind the last complete line are torn.
-    End { whole: u64 },
+    End { valid_bytes: u64 },
 }
 
 /// Reads the rows of a manifest and what is between them.
 pub(super) struct ManifestScan<'a> {
-    storage: &'a dyn PartialStorage,
     format: &'a ManifestFormat,
     lines: StorageLines<'a>,
     /// The bytes of the current row, kept to reuse the memory.
@@ -164,13 +155,8 @@ pub(super) struct ManifestScan<'a> {
 
 impl<'a> ManifestScan<'a> {
     /// The rows behind the lines that were read already.
-    pub(super) fn after(
-        lines: StorageLines<'a>,
-        storage: &'a dyn PartialStorage,
-        format: &'a ManifestFormat,
-    ) -> Self {
+    pub(super) fn after(lines: StorageLines<'a>, format: &'a ManifestFormat) -> Self {
         Self {
-            storage,
             format,
             lines,
             buffer: Vec::new(),
@@ -184,61 +170,34 @@ impl<'a> ManifestScan<'a> {
         format: &'a ManifestFormat,
         at: u64,
     ) -> Self {
-        Self::after(StorageLines::from(storage, at, 0, 2048), storage, format)
+        Self::after(StorageLines::from(storage, at, 2048), format)
     }
 
     /// The next row or damaged line.
     pub(super) fn next(&mut self) -> io::Result<ScannedRow> {
         loop {
-            let (at, line) = (self.lines.offset, self.lines.lines_read + 1);
+            let (offset, line) = (self.lines.offset, self.lines.lines_read + 1);
             self.buffer.clear();
             let damaged_line = |looks_like_row| ScannedRow::Damaged {
-                at,
                 line,
                 looks_like_row,
-                may_be_torn: false,
             };
             match self.lines.next(&mut self.buffer)? {
-                ScannedLine::End | ScannedLine::Torn => return Ok(ScannedRow::End { whole: at }),
+                ScannedLine::End | ScannedLine::Torn => {
+                    return Ok(ScannedRow::End {
+                        valid_bytes: offset,
+                    });
+                }
                 ScannedLine::TooLong => return Ok(damaged_line(false)),
                 ScannedLine::Complete if self.buffer.trim_ascii().is_empty() => {}
                 ScannedLine::Complete => {
                     return match self.format.decode(&self.buffer, &mut self.parser) {
-                        ParsedRow::Row(row) => Ok(ScannedRow::Row { at, row }),
+                        ParsedRow::Row(row) => Ok(ScannedRow::Row { offset, row }),
                         ParsedRow::Damaged => Ok(damaged_line(true)),
                         ParsedRow::NotARow => Ok(damaged_line(false)),
-                        ParsedRow::Incomplete => self.read_continuation(at, line),
                     };
                 }
             }
         }
-    }
-
-    /// Reads a row that goes on in the next line. If that fails, its first line counts as damaged and the next line may
-    /// be a row.
-    fn read_continuation(&mut self, at: u64, line: u64) -> io::Result<ScannedRow> {
-        let second = self.lines.offset;
-        let mut may_be_torn = true;
-        while self.buffer.len() < MAX_CONTINUED_ROW {
-            if self.lines.next(&mut self.buffer)? != ScannedLine::Complete {
-                break;
-            }
-            match self.format.decode(&self.buffer, &mut self.parser) {
-                ParsedRow::Incomplete => {}
-                ParsedRow::Row(row) => return Ok(ScannedRow::Row { at, row }),
-                ParsedRow::Damaged | ParsedRow::NotARow => {
-                    may_be_torn = false;
-                    break;
-                }
-            }
-        }
-        may_be_torn &= self.buffer.len() < MAX_CONTINUED_ROW;
-        self.lines = StorageLines::from(self.storage, second, line, CHUNK);
-        Ok(ScannedRow::Damaged {
-            at,
-            line,
-            looks_like_row: true,
-            may_be_torn,
-        })
     }
 }

@@ -72,10 +72,10 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
 
 /// Appends rows as a run does.
 pub(super) fn append(path: &Path, rows: &[ManifestRow]) -> PreviousRuns {
-    let (mut manifest, past) = Manifest::open(path).unwrap();
+    let (mut manifest, previous_runs) = Manifest::open(path).unwrap();
     manifest.append(rows).unwrap();
     manifest.sync().unwrap();
-    past
+    previous_runs
 }
 
 /// All rows in a file, in order.

@@ -295,11 +295,18 @@ fn c1_a_million_rows_are_appended_and_read_back_in_seconds() {
     }
 }
 
-/// A row as it is read back: see [`RowError::text`].
-fn as_read(row: &ManifestRow) -> ManifestRow {
+/// A row as it is read back: each text is one line.
+pub(super) fn as_read(row: &ManifestRow) -> ManifestRow {
     let mut row = row.clone();
-    if let Some(error) = &mut row.error {
-        error.text = one_line(&error.text).into_owned();
+    let texts = [
+        Some(&mut row.url),
+        row.path.as_mut(),
+        row.etag.as_mut(),
+        row.error.as_mut().map(|error| &mut error.text),
+        row.shard.as_mut().map(|location| &mut location.shard),
+    ];
+    for text in texts.into_iter().flatten() {
+        *text = one_line(text).into_owned();
     }
     row
 }
