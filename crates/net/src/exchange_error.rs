@@ -2,6 +2,7 @@
 //! again.
 
 use h2::Reason;
+use haul_plan::FramingError;
 use url::Url;
 
 use crate::error::{Error, Kind, TlsProblem};
@@ -12,6 +13,8 @@ use crate::transport::tls_error::is_certificate_refused;
 pub(crate) enum ExchangeError {
     /// The peer was silent for the stall timeout.
     Stalled,
+    /// The body has another length than its head said, or no certain one.
+    Framing(FramingError),
     /// hyper's error of an HTTP/1.1 connection.
     Http1(hyper::Error),
     /// h2's error of a request, or of the HTTP/2 connection that carries it.
@@ -36,6 +39,7 @@ impl ExchangeError {
     pub(crate) fn into_error(self, url: &Url) -> Error {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
+            Self::Framing(error) => Error::new(Kind::Framing(error), url),
             Self::Http1(error) => Error::new(http1_kind(&error), url).with_source(error),
             Self::Http2(error) => Error::new(http2_kind(&error), url).with_source(error),
             Self::CertificateRefused(error) => {
@@ -59,6 +63,12 @@ impl ExchangeError {
             _ if error.is_io() && is_reused => Http2Retry::Again,
             _ => Http2Retry::Never,
         }
+    }
+}
+
+impl From<FramingError> for ExchangeError {
+    fn from(error: FramingError) -> Self {
+        Self::Framing(error)
     }
 }
 

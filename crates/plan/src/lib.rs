@@ -16,6 +16,7 @@
 //! [`serving`] has the decisions of a file server about its requests, [`tunnel`] those of a relay through
 //! proxies.
 
+mod body_framing;
 mod checkpoint;
 mod checksum;
 mod connection_control;
@@ -47,6 +48,7 @@ mod token_bucket;
 pub mod tunnel;
 mod validator;
 
+pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
 pub use connection_control::{

@@ -1,6 +1,6 @@
 //! Where a redirect leads, and whether to follow it (RFC 9110 15.4, 10.2.2).
 
-use http::HeaderValue;
+use http::header::{HeaderMap, LOCATION};
 use url::Url;
 
 /// The longest Location that is followed, in bytes: signed URLs have up to two thousand.
@@ -44,6 +44,9 @@ pub enum RedirectError {
     /// There is no Location.
     #[error("a redirect without a Location")]
     MissingLocation,
+    /// Several Location fields that differ: each reader would take another one.
+    #[error("a redirect with several Location fields that differ")]
+    AmbiguousLocation,
     /// The Location is longer than any URL in use.
     #[error(
         "a redirect to a URL of {0} bytes, more than the {MAX_LOCATION_BYTES} that are followed"
@@ -60,20 +63,24 @@ pub enum RedirectError {
     Downgrade,
 }
 
-/// The URL of a redirect, without credentials. `hops` is how many redirects were followed before this one.
+/// The URL of a redirect, without credentials. `headers` are the fields of the response, `hops` is how many redirects were followed before this one.
 ///
 /// # Errors
 /// The redirect must not be followed.
 pub fn follow_redirect(
     from: &Url,
-    location: Option<&HeaderValue>,
+    headers: &HeaderMap,
     hops: usize,
     options: RedirectOptions,
 ) -> Result<Url, RedirectError> {
     if hops >= options.max_redirects {
         return Err(RedirectError::TooMany(options.max_redirects));
     }
-    let location = location.ok_or(RedirectError::MissingLocation)?;
+    let mut locations = headers.get_all(LOCATION).iter();
+    let location = locations.next().ok_or(RedirectError::MissingLocation)?;
+    if locations.any(|other| other != location) {
+        return Err(RedirectError::AmbiguousLocation);
+    }
     if location.len() > MAX_LOCATION_BYTES {
         return Err(RedirectError::LocationTooLong(location.len()));
     }
@@ -103,13 +110,17 @@ pub fn follow_redirect(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
     use proptest::prelude::*;
 
+    fn location(value: HeaderValue) -> HeaderMap {
+        HeaderMap::from_iter([(LOCATION, value)])
+    }
+
     fn hop(from: &str, to: &'static str) -> Result<Url, RedirectError> {
-        let to = HeaderValue::from_static(to);
         follow_redirect(
             &Url::parse(from).unwrap(),
-            Some(&to),
+            &location(HeaderValue::from_static(to)),
             0,
             RedirectOptions::default(),
         )
@@ -134,12 +145,12 @@ mod tests {
             Err(RedirectError::Downgrade)
         );
         let from = Url::parse("https://a.test/").unwrap();
-        let to = HeaderValue::from_static("http://a.test/");
+        let to = location(HeaderValue::from_static("http://a.test/"));
         let options = RedirectOptions {
             allow_downgrade: true,
             ..RedirectOptions::default()
         };
-        assert!(follow_redirect(&from, Some(&to), 0, options).is_ok());
+        assert!(follow_redirect(&from, &to, 0, options).is_ok());
     }
 
     #[test]
@@ -165,23 +176,24 @@ mod tests {
     #[test]
     fn a16_the_limit_counts_and_bad_locations_are_refused() {
         let from = Url::parse("http://a.test/").unwrap();
-        let to = HeaderValue::from_static("/b");
+        let to = location(HeaderValue::from_static("/b"));
         let options = RedirectOptions {
             max_redirects: 2,
             ..RedirectOptions::default()
         };
-        assert!(follow_redirect(&from, Some(&to), 1, options).is_ok());
+        assert!(follow_redirect(&from, &to, 1, options).is_ok());
         assert_eq!(
-            follow_redirect(&from, Some(&to), 2, options),
+            follow_redirect(&from, &to, 2, options),
             Err(RedirectError::TooMany(2))
         );
         assert_eq!(
-            follow_redirect(&from, None, 0, options),
+            follow_redirect(&from, &HeaderMap::new(), 0, options),
             Err(RedirectError::MissingLocation)
         );
-        let long = HeaderValue::from_str(&"x".repeat(MAX_LOCATION_BYTES + 1)).unwrap();
+        let long = "x".repeat(MAX_LOCATION_BYTES + 1);
+        let long = location(HeaderValue::from_str(&long).unwrap());
         assert_eq!(
-            follow_redirect(&from, Some(&long), 0, options),
+            follow_redirect(&from, &long, 0, options),
             Err(RedirectError::LocationTooLong(MAX_LOCATION_BYTES + 1))
         );
         assert_eq!(
@@ -195,6 +207,26 @@ mod tests {
     }
 
     #[test]
+    fn a32_several_locations_are_followed_only_if_they_are_equal() {
+        let from = Url::parse("http://a.test/").unwrap();
+        let follow = |locations: &[&'static str]| {
+            let fields = locations.iter().map(|to| HeaderValue::from_static(to));
+            let headers = HeaderMap::from_iter(fields.map(|to| (LOCATION, to)));
+            follow_redirect(&from, &headers, 0, RedirectOptions::default())
+        };
+        let followed = follow(&["/b", "/b", "/b"]).unwrap();
+        assert_eq!(followed.as_str(), "http://a.test/b");
+        for differing in [&["/b", "/c"][..], &["/b", "/b", "/c"], &["/b", ""]] {
+            let refused = follow(differing);
+            assert_eq!(
+                refused,
+                Err(RedirectError::AmbiguousLocation),
+                "{differing:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a16_credentials_in_a_location_are_dropped() {
         let hop = hop("http://a.test/", "http://user:secret@a.test/b").unwrap();
         assert_eq!(hop.as_str(), "http://a.test/b");
@@ -205,7 +237,7 @@ mod tests {
         fn whatever_a_location_says_only_http_is_reached(bytes: Vec<u8>) {
             let from = Url::parse("https://a.test/").unwrap();
             if let Ok(value) = HeaderValue::from_bytes(&bytes)
-                && let Ok(hop) = follow_redirect(&from, Some(&value), 0, RedirectOptions::default())
+                && let Ok(hop) = follow_redirect(&from, &location(value), 0, RedirectOptions::default())
             {
                 prop_assert_eq!(hop.scheme(), "https");
                 prop_assert!(hop.username().is_empty());

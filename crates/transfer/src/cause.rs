@@ -69,6 +69,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::Stall => "silent for too long",
         Kind::Closed => "the connection was closed",
         Kind::Protocol => "not HTTP",
+        Kind::Framing(_) => "unusable Transfer-Encoding or Content-Length",
         Kind::Redirect(_) => "a redirect that is not followed",
         Kind::InvalidRequest => "cannot be asked for",
         _ => "the request failed",

@@ -133,6 +133,9 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::Redirect(RedirectError::Downgrade) => "--allow-downgrade follows this redirect",
         Kind::Redirect(RedirectError::TooMany(_)) => "--max-redirs N follows more",
         Kind::Redirect(_) => "the origin sent a wrong redirect; check the URL",
+        Kind::Framing(_) => {
+            "the server, or a proxy on the way, does not send the body as HTTP wants it; try another mirror"
+        }
         Kind::Protocol => "the server does not speak HTTP: check the port, or try https://",
         _ => return None,
     })

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use haul_plan::AlpnOffer;
+use haul_plan::{AlpnOffer, BodyFraming};
+use http::StatusCode;
 use http::header::AUTHORIZATION;
+use http::response::Parts;
 
 use super::{Client, ConnectStats, Exchange};
 use crate::connector::ConnectedStream;
@@ -103,10 +105,12 @@ impl Client {
         let (head, incoming) = response
             .map_err(|error| error.into_error(request.url))?
             .into_parts();
+        let framing = body_framing(&head).map_err(|error| error.into_error(request.url))?;
         stats.timings.first_byte = started.elapsed();
         connection.read_timeout.reset();
         let body = FetchBody::Http1(Http1Body {
             incoming,
+            framing,
             connection,
             route,
             pool: Arc::clone(&self.state.http1_pool),
@@ -116,5 +120,13 @@ impl Client {
             response: stats.into_response(request, head, body, authorized),
             authorizations,
         })
+    }
+}
+
+/// How the body ends. A 204 and a 304 have none, whatever their fields say.
+fn body_framing(head: &Parts) -> Result<BodyFraming, ExchangeError> {
+    match head.status {
+        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Ok(BodyFraming::NoTransferCoding),
+        _ => Ok(BodyFraming::from_headers(&head.headers)?),
     }
 }

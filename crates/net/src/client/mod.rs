@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use haul_plan::{AlpnOffer, RedirectOptions, follow_redirect};
 use http::StatusCode;
-use http::header::{LOCATION, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
+use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
 
 use crate::auth::{AuthChallenges, Authenticator};
@@ -109,8 +109,8 @@ impl Client {
                     ..response
                 });
             }
-            let location = response.headers.get(LOCATION);
-            let next = follow_redirect(&url, location, hops, self.state.config.redirects);
+            let redirects = self.state.config.redirects;
+            let next = follow_redirect(&url, &response.headers, hops, redirects);
             let next = next.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
             response.discard().await;
             url = Cow::Owned(next);

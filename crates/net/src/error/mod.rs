@@ -80,6 +80,8 @@ pub enum Kind {
     Closed,
     /// The response is not HTTP, or exceeds a limit.
     Protocol,
+    /// The end of the body is uncertain, or the body is in a transfer coding that was not asked for.
+    Framing(haul_plan::FramingError),
     /// A redirect that is not followed.
     Redirect(haul_plan::RedirectError),
     /// The URL or a header field cannot be sent.
@@ -185,7 +187,10 @@ impl Error {
     /// Whether it happened on an established connection. Before that, the range of the request does not matter.
     #[must_use]
     pub fn is_after_connect(&self) -> bool {
-        matches!(self.kind, Kind::Stall | Kind::Closed | Kind::Protocol)
+        matches!(
+            self.kind,
+            Kind::Stall | Kind::Closed | Kind::Protocol | Kind::Framing(_)
+        )
     }
 
     /// Whether the process or the system has no free descriptors, and that is why there was no connection or no address.
@@ -221,6 +226,7 @@ impl Error {
             | Kind::ProxyAuth(_)
             | Kind::NotSocks
             | Kind::Tls(_)
+            | Kind::Framing(_)
             | Kind::Redirect(_)
             | Kind::InvalidRequest => false,
         }
@@ -264,6 +270,7 @@ impl fmt::Display for Error {
             Kind::Stall => f.write_str("the connection stood still for too long"),
             Kind::Closed => f.write_str("the connection was closed too early"),
             Kind::Protocol => f.write_str("the answer is not proper HTTP"),
+            Kind::Framing(error) => write!(f, "{error}"),
             Kind::Redirect(error) => write!(f, "{error}"),
             Kind::InvalidRequest => f.write_str("the request cannot be sent"),
         }?;

@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use http::StatusCode;
 use http::header::{
-    CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, RETRY_AFTER,
-    WWW_AUTHENTICATE,
+    CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 
+use crate::body_framing::content_length;
 use crate::content_coding::{ContentCoding, printable};
 use crate::content_range::ContentRange;
 use crate::request_failure::{RequestFailure, UnusableResponse};
@@ -140,7 +140,7 @@ fn partial_content(
     if let Some(coding) = ContentCoding::from_headers(headers) {
         return Err(unusable(UnusableResponse::Encoded(coding)));
     }
-    if content_length(headers).is_some_and(|length| length != range.end - range.start) {
+    if known_length(headers).is_some_and(|length| length != range.end - range.start) {
         return Err(unusable(UnusableResponse::LengthMismatch));
     }
     Ok(ResponseContent::Part {
@@ -181,7 +181,7 @@ fn full_content(
     headers: &HeaderMap,
 ) -> Result<ResponseContent, RequestFailure> {
     let coding = ContentCoding::from_headers(headers);
-    let length = content_length(headers);
+    let length = known_length(headers);
     // The length of an encoded body is not the file's, so it says nothing about the version either.
     let file_length = length.filter(|_| coding.is_none());
     let version = ResourceVersion::from_headers(file_length, headers);
@@ -222,9 +222,8 @@ fn range_not_satisfiable(
 }
 
 /// Content-Length, if it is one number.
-fn content_length(headers: &HeaderMap) -> Option<u64> {
-    let value = headers.get(CONTENT_LENGTH)?;
-    value.to_str().ok()?.trim().parse().ok()
+fn known_length(headers: &HeaderMap) -> Option<u64> {
+    content_length(headers).ok().flatten()
 }
 
 /// The realm of the first challenge that has one; it goes into a message.

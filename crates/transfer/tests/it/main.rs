@@ -18,6 +18,7 @@ mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;
 mod rows_a_ended;
+mod rows_a_framing;
 mod rows_a_heads;
 mod rows_a_names;
 mod rows_a_ranges;

@@ -1,0 +1,182 @@
+//! How the end of an HTTP/1.1 response's body is found (RFC 9112 6.3, rows A31 and A22).
+//!
+//! haul sends no TE field, so the only transfer coding that a server may use is `chunked`. A body in another coding would be
+//! stored with the bytes of that coding in it, and a Transfer-Encoding that two programs read differently gives two bodies.
+
+use http::header::{CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+
+use crate::content_coding::printable;
+
+/// Longer values are cut in messages.
+const MAX_SHOWN: usize = 60;
+
+/// What the header fields of a response say about the end of its body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFraming {
+    /// No Transfer-Encoding: Content-Length counts, or else the end of the connection.
+    NoTransferCoding,
+    /// `identity`, which RFC 7230 abolished and which means no coding. Content-Length counts, if there is one.
+    Identity(Option<u64>),
+    /// `chunked`. Content-Length should be absent; where there is one, the body must have that length.
+    Chunked(Option<u64>),
+}
+
+/// A response whose body has no certain end, or bytes that are not the file's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FramingError {
+    /// A transfer coding that was not asked for, or `chunked` where it does not belong.
+    #[error("the response has Transfer-Encoding: {0}, and haul accepts only chunked")]
+    TransferEncoding(String),
+    /// Not a number, or several that differ.
+    #[error("the response has an invalid Content-Length")]
+    ContentLength,
+    /// The chunks have more or fewer bytes.
+    #[error("the response has a Content-Length that contradicts its chunks")]
+    LengthMismatch,
+}
+
+impl BodyFraming {
+    /// Reads Transfer-Encoding, all fields together, and Content-Length where that depends on it.
+    ///
+    /// # Errors
+    /// The body must not be used.
+    pub fn from_headers(headers: &HeaderMap) -> Result<Self, FramingError> {
+        if !headers.contains_key(TRANSFER_ENCODING) {
+            return Ok(Self::NoTransferCoding);
+        }
+        let codings = headers
+            .get_all(TRANSFER_ENCODING)
+            .iter()
+            .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii);
+        let is_identity = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"identity");
+        let mut chunked_count = 0;
+        for coding in codings.skip_while(is_identity) {
+            chunked_count += 1;
+            if chunked_count > 2 || !coding.eq_ignore_ascii_case(b"chunked") {
+                return Err(FramingError::TransferEncoding(shown(headers)));
+            }
+        }
+        let length = content_length(headers)?;
+        Ok(match chunked_count {
+            0 => Self::Identity(length),
+            _ => Self::Chunked(length),
+        })
+    }
+}
+
+/// Content-Length; several fields, or several numbers in one, must agree (RFC 9110 8.6).
+pub(crate) fn content_length(headers: &HeaderMap) -> Result<Option<u64>, FramingError> {
+    let mut length = None;
+    for value in headers.get_all(CONTENT_LENGTH) {
+        for number in value.as_bytes().split(|byte| *byte == b',') {
+            let number = parse_length(number.trim_ascii()).ok_or(FramingError::ContentLength)?;
+            if length.is_some_and(|other| other != number) {
+                return Err(FramingError::ContentLength);
+            }
+            length = Some(number);
+        }
+    }
+    Ok(length)
+}
+
+/// Digits alone: the parser of numbers would take a sign, too.
+fn parse_length(digits: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(digits).ok()?;
+    let is_number = digits.iter().all(u8::is_ascii_digit);
+    text.parse().ok().filter(|_| is_number)
+}
+
+/// The value of Transfer-Encoding for a message.
+fn shown(headers: &HeaderMap) -> String {
+    let values: Vec<_> = headers
+        .get_all(TRANSFER_ENCODING)
+        .iter()
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .collect();
+    printable(&values.join(", "), MAX_SHOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn framing(codings: &[&str], lengths: &[&str]) -> Result<BodyFraming, FramingError> {
+        let mut headers = HeaderMap::new();
+        for coding in codings {
+            headers.append(TRANSFER_ENCODING, HeaderValue::from_str(coding).unwrap());
+        }
+        for length in lengths {
+            headers.append(CONTENT_LENGTH, HeaderValue::from_str(length).unwrap());
+        }
+        BodyFraming::from_headers(&headers)
+    }
+
+    #[test]
+    fn a31_only_chunked_and_identity_are_accepted() {
+        let accepted: [(&[&str], BodyFraming); 8] = [
+            (&[], BodyFraming::NoTransferCoding),
+            (&["chunked"], BodyFraming::Chunked(None)),
+            (&["\tChunked "], BodyFraming::Chunked(None)),
+            (&["chunked, chunked"], BodyFraming::Chunked(None)),
+            (&["chunked", "chunked"], BodyFraming::Chunked(None)),
+            (&["identity", "chunked"], BodyFraming::Chunked(None)),
+            (&["identity"], BodyFraming::Identity(None)),
+            (&["identity, identity"], BodyFraming::Identity(None)),
+        ];
+        for (codings, expected) in accepted {
+            assert_eq!(framing(codings, &[]), Ok(expected), "{codings:?}");
+        }
+        let refused: [&[&str]; 16] = [
+            &["gzip"],
+            &["deflate"],
+            &["gzip, chunked"],
+            &["gzip", "chunked"],
+            &["chunked, gzip"],
+            &["chunked, identity"],
+            &["chunked, chunked, gzip"],
+            &["chunked, chunked, chunked"],
+            &["xchunked"],
+            &["identityx"],
+            &["identity, gzip, chunked"],
+            &["chunked;q=1"],
+            &["chunked,"],
+            &[",chunked"],
+            &[""],
+            &["gzip,"; 9],
+        ];
+        for codings in refused {
+            for lengths in [&[][..], &["5"][..]] {
+                let refused = framing(codings, lengths);
+                assert!(
+                    matches!(refused, Err(FramingError::TransferEncoding(_))),
+                    "{codings:?}: {refused:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a31_a_content_length_beside_a_transfer_encoding_is_one_number() {
+        let chunked = |length| Ok(BodyFraming::Chunked(Some(length)));
+        assert_eq!(framing(&["chunked"], &["5"]), chunked(5));
+        assert_eq!(framing(&["chunked"], &["5, 5", "5"]), chunked(5));
+        let identity = BodyFraming::Identity(Some(5));
+        assert_eq!(framing(&["identity"], &["5"]), Ok(identity));
+        for lengths in [&["5", "6"][..], &["5, 6"], &["+5"], &["-5"], &[""], &["5x"]] {
+            for coding in ["chunked", "identity"] {
+                let refused = framing(&[coding], lengths);
+                assert_eq!(refused, Err(FramingError::ContentLength), "{lengths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a31_a_long_value_is_cut_in_the_message() {
+        let Err(error) = framing(&["gzip,gzip,gzip,gzip,gzip"; 9], &[]) else {
+            panic!("accepted");
+        };
+        assert!(error.to_string().len() < 140, "{error}");
+    }
+}
