@@ -7,8 +7,8 @@
 //! One job uses them in this order: [`SegmentPlan::first_range`] is the range of the first request,
 //! [`classify_response`] says what each response means, [`SegmentPlan`] which worker fetches which bytes
 //! next, [`ConnectionControl`] over how many connections, [`CheckpointSchedule`] when the journal records
-//! what was written, and [`FailurePolicy`] what follows a failure. If a file has several sources,
-//! [`SourceSet`] chooses among them.
+//! what was written, and [`RecoveryPolicy`] what follows a failure, for one source and for many
+//! ([`SourceSet`]).
 //!
 //! For many jobs, [`dispatch`] says which of them runs next, [`ContentExpectation`] whether a file is what
 //! the user expects, and [`ErrorLimit`] when the batch should stop.

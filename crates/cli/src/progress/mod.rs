@@ -1,7 +1,7 @@
 //! Shows the engine's events on standard error.
 //!
 //! One loop, in [`run_loop`](crate::commands), hands every event to one [`Renderer`]. Renderers for people keep a [`ProgressView`], of
-//! single [`downloads`] or of a [`batch`]: it gives [`BarRenderer`] the lines of a terminal and [`PlainRenderer`] those of a log. Nothing
+//! single [`downloads`] or of a batch ([`tally`]): it gives [`BarRenderer`] the lines of a terminal and [`PlainRenderer`] those of a log. Nothing
 //! here reads a clock: `now` is an argument, counted from the start, so recorded events always give the same output.
 
 mod bars;

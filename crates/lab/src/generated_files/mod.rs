@@ -29,7 +29,7 @@ enum RandomStream {
     Changing,
 }
 
-/// A shelf of files. Built by its methods, then given to [`OriginBuilder::shelf`](crate::OriginBuilder::shelf); a clone tells a test
+/// Many files. Built by its methods, then given to [`OriginBuilder::generated_files`](crate::OriginBuilder::generated_files); a clone tells a test
 /// what was served.
 #[derive(Debug, Clone)]
 pub struct GeneratedFiles {

@@ -2,13 +2,13 @@
 //!
 //! The bytes are counted when the store is opened, and by its own uploads and deletions after that:
 //! an upload reserves bytes before they are written, and releases them if it fails. A
-//! [`recount`](super::recount) finds out what other programs did beneath the root.
+//! recount ([`usage`](super::usage)) finds out what other programs did beneath the root.
 //!
 //! An upload that replaces a file needs no room for the bytes that it replaces: it does not reserve
 //! those. Only one upload to a key at a time may count on them, or a hundred would, and each of
 //! these is on the disk beside the old version. So a full store uses at most twice its quota on the
 //! disk while files are replaced. The old file may be gone when the upload commits:
-//! [`QuotaReservation::prepare_commit`] checks that again, and may then refuse the upload after
+//! [`QuotaReservation::change`] checks that again, and may then refuse the upload after
 //! all.
 
 use std::collections::HashSet;

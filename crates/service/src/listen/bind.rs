@@ -1,7 +1,7 @@
 //! Binds an address.
 //!
 //! One address may become several [`BoundListener`]s: a name may have several addresses, and a service manager may hand over several
-//! sockets. Each has as many [`Listener`]s as the options say, so that every thread can have one of its own.
+//! sockets. Each has as many [`Listener`](super::Listener)s as the options say, so that every thread can have one of its own.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The sources of one job: the URL of each, where it was redirected to, and what the requests to it may say.
 //!
-//! Which source is used is decided by [`RecoveryPolicy`] and its [`SourceSet`](haul_plan::SourceSet); a source has the same number
+//! Which source is used is decided by [`RecoveryPolicy`] and its [`SourceSet`]; a source has the same number
 //! there.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Rules that tests use again and again: each a change to a [`OriginReply`](super::OriginReply), to be given to
+//! Rules that tests use again and again: each a change to a [`OriginResponse`](super::OriginResponse), to be given to
 //! [`OriginResource::rule`](super::OriginResource::rule).
 //!
 //! A row in brackets is the corner case that the rule plays. Which requests it is for says the [`RequestMatcher`](super::RequestMatcher) beside it;

@@ -83,7 +83,7 @@ pub fn error_page(request: &RecordedRequest, response: &mut OriginResponse) {
     );
 }
 
-/// A reset in place of an answer (A18, under [`RequestMatcher::crowded`](crate::RequestMatcher::crowded)).
+/// A reset in place of an answer (A18, under [`RequestMatcher::above_open_connections`](crate::RequestMatcher::above_open_connections)).
 pub fn reset_connection(_: &RecordedRequest, response: &mut OriginResponse) {
     response.reset_connection = true;
 }

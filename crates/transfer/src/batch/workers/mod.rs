@@ -1,4 +1,4 @@
-//! The workers: each takes a job from the queue, makes one [attempt](attempt), and takes the next job.
+//! The workers: each takes a job from the queue, makes one [attempt], and takes the next job.
 //!
 //! A worker is a task. A waiting job is none: it is in the queue and holds no connection. So there are as many workers
 //! as jobs that may run, and [`WorkerPool::start_jobs`] is called wherever a job may have become able to run.
