@@ -22,6 +22,19 @@ need() {
     install_packages "${missing[@]}"
 }
 
+# need_python MODULE REQUIREMENT
+#
+# Installs a package for Python in an environment below the target folder, if python3 has no such module.
+need_python() {
+    local environment="${CARGO_TARGET_DIR:-target}/python"
+    if python3 -c "import $1" 2>/dev/null || "$environment/bin/python3" -c "import $1" 2>/dev/null; then
+        return
+    fi
+    echo "installing by pip: $2"
+    python3 -m venv "$environment"
+    "$environment/bin/pip" install -q --disable-pip-version-check "$2"
+}
+
 # A shell of its own, so that its trap runs when it ends, whatever becomes of the script.
 install_packages() (
     root=()

@@ -90,8 +90,14 @@ async fn serve_stream<S: ServerTransport + 'static>(
                 tasks,
                 ..
             } = context;
-            let connection = Arc::new(ConnectionState::new(server, peer, false, S::CAN_SENDFILE));
-            drive(stream, ConnectionProtocol::Detect, connection, tasks, stop).await;
+            let connection = Arc::new(ConnectionState::new(
+                server,
+                tasks,
+                peer,
+                false,
+                S::CAN_SENDFILE,
+            ));
+            drive(stream, ConnectionProtocol::Detect, connection, stop).await;
         }
     }
 }
@@ -135,8 +141,8 @@ async fn serve_tls<S: ServerTransport + 'static>(
         Some(b"h2") => ConnectionProtocol::Http2,
         _ => ConnectionProtocol::Detect,
     };
-    let connection = Arc::new(ConnectionState::new(server, peer, true, false));
-    drive(stream, protocol, connection, tasks, stop).await;
+    let connection = Arc::new(ConnectionState::new(server, tasks, peer, true, false));
+    drive(stream, protocol, connection, stop).await;
 }
 
 /// Performs the TLS handshake. `None` means that the peer spoke plain HTTP and got a response that

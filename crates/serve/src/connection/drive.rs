@@ -23,7 +23,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::counted_io::{CountedIo, HTTP2_PREFACE};
 use super::exchange_record::log_malformed_request;
@@ -75,7 +74,6 @@ pub(crate) async fn drive<S: ServerTransport + 'static>(
     stream: S,
     protocol: ConnectionProtocol,
     connection: Arc<ConnectionState>,
-    tasks: TaskTracker,
     stop: CancellationToken,
 ) {
     // Declared before the driver's future, so that it is dropped after it.
@@ -84,7 +82,6 @@ pub(crate) async fn drive<S: ServerTransport + 'static>(
     let service = ConnectionService::new(Arc::clone(&connection));
     let driver = ServerConnectionDriver {
         connection: Arc::clone(&connection),
-        tasks,
         stop,
     };
     let result = match protocol {
@@ -172,8 +169,6 @@ enum ParkOutcome {
 /// Drives one connection.
 pub(super) struct ServerConnectionDriver {
     pub(super) connection: Arc<ConnectionState>,
-    /// Runs the tasks of HTTP/2 streams.
-    pub(super) tasks: TaskTracker,
     /// Cancelled when the connection must end after its current request.
     pub(super) stop: CancellationToken,
 }

@@ -5,6 +5,14 @@
 //! requests were never begun and may be sent again. So hyper only borrows the I/O
 //! ([`ReclaimableIo`]). When hyper is done, the connection lingers, as HTTP/1.1 connections do.
 //!
+//! # Refused uploads
+//!
+//! A server that has responded may reset the stream of an upload that it does not want, with
+//! NO_ERROR (RFC 9113 8.1). But curl 7.88 forgets a response that it has not read when it learns of
+//! the reset while it sends, and Python's httpx reads nothing while it has room to send. So the
+//! server goes on to read the body and drops its bytes, as on HTTP/1.1, and resets the stream only
+//! at a limit ([`ConnectionState::discard_body`]).
+//!
 //! # Memory
 //!
 //! One connection holds at most [`CONNECTION_WINDOW`] bytes of request bodies that nobody has read
@@ -16,8 +24,11 @@
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use bytes::Bytes;
 use haul_plan::serving::TimeoutKind;
+use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -27,6 +38,7 @@ use tokio_util::task::TaskTracker;
 use super::counted_io::CountedIo;
 use super::drive::{DriveMode, EarlyClose, MAX_HEAD, SHUTDOWN_LINGER_TIME, ServerConnectionDriver};
 use super::socket::ServerTransport;
+use super::state::ConnectionState;
 use crate::http::ConnectionService;
 
 /// Maximum concurrent requests of a connection: enough for browsers and RFC 9113 6.5.2.
@@ -55,6 +67,13 @@ const MAX_FRAME: u32 = 16 << 10;
 const MAX_HEADER_LIST: u32 = 64 << 10;
 const _: () = assert!(MAX_HEADER_LIST as usize == MAX_HEAD, "equal limits");
 
+/// How long the server reads a body that it does not want. Clients that read while they send stop
+/// within a round trip; the others send all of it before they read the response.
+const DISCARD_TIME: Duration = Duration::from_secs(30);
+
+/// Maximum bytes of such a body that are read.
+const DISCARD_BYTES: usize = 256 << 20;
+
 /// Runs the tasks of streams, so that a shutdown waits for them.
 #[derive(Debug, Clone)]
 struct Http2StreamTasks(TaskTracker);
@@ -65,6 +84,27 @@ where
 {
     fn execute(&self, task: F) {
         self.0.spawn(task);
+    }
+}
+
+impl ConnectionState {
+    /// Reads and drops the rest of a body that the server does not want, so that the client reads
+    /// the response before the stream is reset. The reset follows when the body is dropped.
+    pub(crate) fn discard_body(&self, mut body: Incoming) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let discard = async move {
+            let mut discarded = 0;
+            while discarded < DISCARD_BYTES
+                && let Some(Ok(frame)) =
+                    std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await
+            {
+                discarded += frame.data_ref().map_or(0, Bytes::len);
+            }
+        };
+        self.tasks
+            .spawn(tokio::time::timeout(DISCARD_TIME, discard));
     }
 }
 
@@ -94,7 +134,7 @@ impl ServerConnectionDriver {
         service: ConnectionService,
     ) -> Result<(), EarlyClose> {
         let mut http2 = pin!(
-            http2::Builder::new(Http2StreamTasks(self.tasks.clone()))
+            http2::Builder::new(Http2StreamTasks(self.connection.tasks.clone()))
                 .timer(TokioTimer::new())
                 .max_concurrent_streams(MAX_STREAMS)
                 .max_send_buf_size(STREAM_SEND_BUFFER)

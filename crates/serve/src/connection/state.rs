@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, SmugglingGuard};
+use tokio_util::task::TaskTracker;
 
 use super::exchange_record::ExchangeRecord;
 use super::timeouts::ConnectionTimeouts;
@@ -19,6 +20,8 @@ use crate::sendfile::MappingRegistry;
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     pub(crate) server: Arc<FileServer>,
+    /// Runs the tasks of HTTP/2 streams.
+    pub(super) tasks: TaskTracker,
     /// The client's address; `None` for a Unix socket.
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) is_tls: bool,
@@ -56,6 +59,7 @@ impl ConnectionState {
     /// The state of a new connection; with TLS, once the handshake is done.
     pub(crate) fn new(
         server: Arc<FileServer>,
+        tasks: TaskTracker,
         peer: Option<SocketAddr>,
         is_tls: bool,
         can_sendfile: bool,
@@ -63,6 +67,7 @@ impl ConnectionState {
         Self {
             timeouts: Arc::new(ConnectionTimeouts::new(server.options.timeouts)),
             server,
+            tasks,
             peer,
             is_tls,
             requests: Http1Requests::default(),

@@ -1,5 +1,5 @@
 //! A request's body as it is received: feeds the timeouts, and notes whether it was read to its
-//! end.
+//! end. Over HTTP/2 the rest of a body that is dropped unread is discarded.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,7 +29,8 @@ pub(crate) enum RequestBodyError {
 /// The body of one request.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
-    body: Incoming,
+    /// Present until this is dropped.
+    body: Option<Incoming>,
     connection: Arc<ConnectionState>,
     is_http2: bool,
     /// Whether reading has begun: until then the client may be waiting for 100 Continue.
@@ -52,7 +53,7 @@ impl RequestBody {
     ) -> Self {
         Self {
             expected_len: body.size_hint().exact(),
-            body,
+            body: Some(body),
             connection: Arc::clone(connection),
             is_http2,
             is_started: false,
@@ -63,12 +64,12 @@ impl RequestBody {
 
     /// The declared length that is left.
     pub(crate) fn len(&self) -> Option<u64> {
-        self.body.size_hint().exact()
+        self.body.as_ref().and_then(|body| body.size_hint().exact())
     }
 
     /// Whether the received bytes are the whole body, now that it has ended.
     fn is_whole(&self) -> bool {
-        let is_ended = !self.is_http2 || self.body.is_end_stream();
+        let is_ended = !self.is_http2 || self.is_end_stream();
         is_ended
             && self
                 .expected_len
@@ -77,7 +78,7 @@ impl RequestBody {
 
     /// Whether the body has ended.
     pub(crate) fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 }
 
@@ -94,8 +95,11 @@ impl Stream for RequestBody {
             return Poll::Ready(Some(Err(RequestBodyError::Slow)));
         }
         loop {
-            let frame = ready!(Pin::new(&mut this.body).poll_frame(cx)).transpose()?;
-            if frame.is_none() || this.body.is_end_stream() {
+            let Some(body) = &mut this.body else {
+                return Poll::Ready(None);
+            };
+            let frame = ready!(Pin::new(body).poll_frame(cx)).transpose()?;
+            if frame.is_none() || this.is_end_stream() {
                 this.connection.requests.body_received();
             }
             let Some(frame) = frame else {
@@ -123,6 +127,12 @@ impl Drop for RequestBody {
                 .options
                 .metrics
                 .count_received(self.received);
+        }
+        if self.is_http2
+            && !self.is_end_stream()
+            && let Some(body) = self.body.take()
+        {
+            self.connection.discard_body(body);
         }
     }
 }

@@ -19,6 +19,7 @@ mod rows_d12;
 mod rows_d13;
 mod rows_d14;
 mod rows_d15;
+mod rows_d16;
 mod rows_d3;
 mod rows_d4;
 mod rows_d5;

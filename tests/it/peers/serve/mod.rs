@@ -7,6 +7,7 @@ mod clients;
 mod curl;
 mod load;
 mod nginx_front;
+mod refused_uploads;
 mod slow;
 
 use std::path::{Path, PathBuf};
@@ -41,6 +42,10 @@ struct ClientOutput {
 
 impl ServedFolder {
     fn start(args: &[&str]) -> Self {
+        Self::start_read_only(&[&["--writable", "--durability", "none"], args].concat())
+    }
+
+    fn start_read_only(args: &[&str]) -> Self {
         let (folder, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let write =
             |name: &str, length| std::fs::write(folder.path().join(name), file(length)).unwrap();
@@ -49,9 +54,8 @@ impl ServedFolder {
         std::fs::write(folder.path().join("text.txt"), "hello\n").unwrap();
         std::fs::write(here.path().join("large"), file(LARGE)).unwrap();
         std::fs::write(here.path().join("small"), file(SMALL)).unwrap();
-        let args = [&["--writable", "--durability", "none"], args].concat();
         Self {
-            served: SoakServer::start(folder.path(), &args),
+            served: SoakServer::start(folder.path(), args),
             folder,
             here,
         }
