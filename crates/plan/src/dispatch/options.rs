@@ -58,7 +58,8 @@ impl Default for JobDispatcherOptions {
         Self {
             max_jobs: None,
             // Small files wait for round trips, one at a time on each connection: over an ocean sixteen connections bring two
-            // hundred files a second. If the host is near or busy, the climb to this number ends earlier.
+            // hundred files a second. If the host is near or busy, the climb to this number ends earlier. It is below the 150 workers
+            // that common servers are set up with.
             per_host: HostRequestLimit::Auto { max: 128 },
             // Twice as many streams as most servers allow on a connection.
             max_streams: 256,
