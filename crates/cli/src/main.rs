@@ -17,7 +17,6 @@ mod sys;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::Layer as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -28,7 +27,8 @@ use message::JsonOutputs;
 
 fn main() -> ExitCode {
     heap::limit_arenas();
-    let args = match CliArgs::try_parse() {
+    sys::ignore_file_size_signal();
+    let args = match CliArgs::parse_words(std::env::args_os()) {
         Ok(args) => args,
         Err(error) => {
             return message::report_usage_error(

@@ -1,6 +1,7 @@
 //! Turns arguments, files and the environment into options of the library crates.
 
 mod batch;
+mod checksums;
 mod credentials;
 mod error;
 mod proxies;

@@ -1,4 +1,4 @@
-//! Which standard streams were open at the start.
+//! What needs the system before anything else runs: which standard streams were open at the start, and a signal that must not kill.
 //!
 //! The standard library opens `/dev/null` in place of a closed standard stream (`>&-`) before `main` runs. That keeps the next file from
 //! getting its number, but a result would then vanish without an error, and a list would be empty. So a constructor, which the system calls
@@ -44,4 +44,13 @@ pub(crate) fn stdout_closed() -> bool {
 
 pub(crate) fn stderr_closed() -> bool {
     before_main::closed(2)
+}
+
+/// Turns the death of this process at the limit of `ulimit -f` into an error of the write (EFBIG).
+#[expect(unsafe_code, reason = "the disposition of a signal is the process's")]
+pub(crate) fn ignore_file_size_signal() {
+    // SAFETY: SIG_IGN is no handler, so nothing of this program runs in a signal's context.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
 }

@@ -1,8 +1,11 @@
-//! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX` to verify, `sha256` to
-//! report.
+//! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX` or a bare `HEX` to verify, `sha256` to
+//! report, and the lines of a file that `sha256sum` and similar tools write.
 
 use std::fmt;
 use std::str::FromStr;
+
+/// The characters of a wrong algorithm that its error repeats: a whole digest fits.
+const LONGEST_SHOWN: usize = 140;
 
 /// A digest algorithm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,7 +76,7 @@ impl FromStr for DigestAlgorithm {
         let found = Self::ALL
             .into_iter()
             .find(|algorithm| algorithm.name() == name);
-        found.ok_or_else(|| ChecksumError::Algorithm(text.chars().take(40).collect()))
+        found.ok_or_else(|| ChecksumError::Algorithm(text.chars().take(LONGEST_SHOWN).collect()))
     }
 }
 
@@ -103,13 +106,16 @@ pub enum ChecksumError {
 impl FromStr for Checksum {
     type Err = ChecksumError;
 
-    /// `ALGO:HEX`, `ALGO=HEX` (as aria2 has it) or `ALGO`.
+    /// `ALGO:HEX`, `ALGO=HEX` (as aria2 has it), `ALGO`, or `HEX` whose length tells the algorithm.
     fn from_str(text: &str) -> Result<Self, ChecksumError> {
         let Some((name, hex)) = text.split_once([':', '=']) else {
-            return Ok(Self {
-                algorithm: text.trim().parse()?,
-                digest: None,
-            });
+            return match Self::from_hex(text.trim()) {
+                Some(checksum) => Ok(checksum),
+                None => Ok(Self {
+                    algorithm: text.trim().parse()?,
+                    digest: None,
+                }),
+            };
         };
         let algorithm: DigestAlgorithm = name.trim().parse()?;
         let digest = decode_hex(hex.trim()).filter(|digest| digest.len() == algorithm.digest_len());
@@ -118,6 +124,51 @@ impl FromStr for Checksum {
             digest: Some(digest.ok_or(ChecksumError::Digest { algorithm })?),
         })
     }
+}
+
+impl Checksum {
+    /// A digest whose length tells the algorithm: MD5, SHA-1, SHA-256 or SHA-512. BLAKE3's have the length of SHA-256's, which are
+    /// far more common; CRC-32C's could be a name.
+    fn from_hex(hex: &str) -> Option<Self> {
+        let digest = decode_hex(hex)?;
+        let algorithm = match digest.len() {
+            16 => DigestAlgorithm::Md5,
+            20 => DigestAlgorithm::Sha1,
+            32 => DigestAlgorithm::Sha256,
+            64 => DigestAlgorithm::Sha512,
+            _ => return None,
+        };
+        Some(Self {
+            algorithm,
+            digest: Some(digest),
+        })
+    }
+
+    /// The checksum of a file in a list that `sha256sum` and similar tools write: lines `HEX  NAME`, or `ALGO (NAME) = HEX` with `--tag`. A line with
+    /// exactly this name counts first, then one with a path that ends in it.
+    #[must_use]
+    pub fn find_in_list(list: &str, name: &str) -> Option<Self> {
+        let lines = || list.lines().filter_map(list_line);
+        let is_path_of = |path: &str| path.rsplit('/').next() == Some(name);
+        lines()
+            .find(|(path, _)| path.strip_prefix("./").unwrap_or(path) == name)
+            .or_else(|| lines().find(|(path, _)| is_path_of(path)))
+            .map(|(_, checksum)| checksum)
+    }
+}
+
+/// The name and the checksum of a line.
+fn list_line(line: &str) -> Option<(&str, Checksum)> {
+    let line = line.trim_end();
+    if let Some((left, hex)) = line.rsplit_once(") = ")
+        && let Some((algorithm, name)) = left.split_once(" (")
+    {
+        return Some((name, format!("{algorithm}:{hex}").parse().ok()?));
+    }
+    let (hex, name) = line.split_once(' ')?;
+    // A second blank for text mode, an asterisk for binary mode.
+    let name = name.strip_prefix([' ', '*'])?;
+    Some((name, Checksum::from_hex(hex)?))
 }
 
 /// Decodes hexadecimal digits of either case.
@@ -172,7 +223,44 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_bare_digest_tells_its_algorithm_by_its_length() {
+        for (algorithm, digits) in [("md5", 32), ("sha1", 40), ("sha256", 64), ("sha512", 128)] {
+            let hex = "0aB9".repeat(digits / 4);
+            assert_eq!(
+                hex.parse::<Checksum>(),
+                format!("{algorithm}:{hex}").parse()
+            );
+        }
+        let wrong = "0".repeat(63);
+        let error = wrong.parse::<Checksum>().unwrap_err().to_string();
+        assert!(error.contains(&wrong), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_found_in_a_list_of_digests() {
+        let (a, b) = ("a".repeat(64), "b".repeat(64));
+        let list = format!(
+            "# made by hand\n{a}  dir/f.iso\n{b} *./f.iso\nSHA512 (g) = {a}{b}\n{a}  with blank \n"
+        );
+        let find = |name| Checksum::find_in_list(&list, name);
+        assert_eq!(find("f.iso"), b.parse().ok());
+        assert_eq!(find("dir/f.iso"), a.parse().ok());
+        assert_eq!(find("g"), format!("sha512:{a}{b}").parse().ok());
+        assert_eq!(find("iso"), None);
+        assert_eq!(find("made"), None);
+        assert_eq!(
+            Checksum::find_in_list(&format!("{a}  dir/h"), "h"),
+            a.parse().ok()
+        );
+    }
+
     proptest! {
+        #[test]
+        fn no_list_makes_it_panic(list: String, name: String) {
+            let _ = Checksum::find_in_list(&list, &name);
+        }
+
         #[test]
         fn every_digest_is_read_as_it_is_written(which in 0usize..6, seed: [u8; 64]) {
             let algorithm = DigestAlgorithm::ALL[which];

@@ -106,7 +106,7 @@ async fn exit_4_for_local_errors() {
     for flags in [
         &[][..],
         &["-o", "dir"],
-        &["-o", "nowhere/f"],
+        &["-o", "file/f"],
         &["-d", "file/dir"],
     ] {
         let ran = haul.get(&url, flags).await;

@@ -13,13 +13,15 @@ async fn a_file_goes_to_the_given_path() {
         (&[][..], "f.bin"),
         (&["-o", "other"], "other"),
         (&["-d", "new/dir"], "new/dir/f.bin"),
+        (&["-o", "made/for/it"], "made/for/it"),
+        (&["-o", "name", "-d", "new"], "new/name"),
     ] {
         let ran = haul.get(&url, flags).await;
         ran.assert_code(0).assert_stderr_has(path);
         assert_eq!(ran.stdout, "");
         haul.assert_file(path, &content());
     }
-    assert_eq!(haul.listing(), ["f.bin", "new", "other"]);
+    assert_eq!(haul.listing(), ["f.bin", "made", "new", "other"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -299,4 +301,46 @@ async fn b4_dev_stdout_is_standard_output() {
         haul.assert_file("f", &content());
         assert_eq!(haul.listing(), ["f"]);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_checksum_is_found_in_a_list_or_given_bare() {
+    let small = ResourceContent::fixed("a file\n");
+    let origin = start_origin(OriginResource::new(small.clone())).await;
+    let url = origin.url("/f.bin");
+    let haul = HaulDirectory::new();
+    let right = "b3e656f8b0828a31f3ed396a1c868786";
+    let wrong = "0".repeat(64);
+    let list = haul.write("SUMS", format!("{wrong}  g.bin\n{right} *f.bin\n"));
+    haul.get(&url, &["--checksum", &format!("@{list}")])
+        .await
+        .assert_code(0);
+    haul.get(&url, &["--checksum", right, "-o", "bare"])
+        .await
+        .assert_code(0);
+    haul.assert_file("bare", &small);
+    haul.get(&url, &["--checksum", &wrong, "-o", "other"])
+        .await
+        .assert_code(3)
+        .assert_stderr_has(&wrong);
+    let none = haul.write("NONE", format!("{right}  g.bin\n"));
+    haul.get(&url, &["--checksum", &format!("@{none}"), "-o", "unlisted"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("has no checksum of f.bin");
+    assert!(!haul.path("unlisted").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_on_the_size_of_files_is_a_local_error() {
+    let origin = start_origin(OriginResource::new(content())).await;
+    let haul = HaulDirectory::new();
+    let url = origin.url("/f.bin");
+    let binary = env!("CARGO_BIN_EXE_haul");
+    // In units of 512 or 1024 bytes: half of the file or less.
+    let ran = haul
+        .shell(&format!("ulimit -f 512; exec {binary} get {url}"))
+        .await;
+    ran.assert_code(4).assert_stderr_has("ulimit -f");
+    assert!(!haul.path("f.bin").exists());
 }

@@ -6,11 +6,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use haul_plan::Checksum;
 
 use super::batch::BatchArgs;
 use super::network::{ConnectionArgs, RequestArgs};
-use super::values::{SizeArg, UrlArg, connection_count};
+use super::values::{ChecksumArg, SizeArg, UrlArg, connection_count};
 
 /// Text below the flags.
 const AFTER: &str = "\
@@ -47,13 +46,8 @@ pub(crate) struct OutputArgs {
     /// Write to FILE; `-` is standard output.
     ///
     /// For one URL only. Standard output, FIFOs and devices get the bytes in order over one connection. A regular file is written under a
-    /// temporary name beside FILE and renamed when it is complete and verified.
-    #[arg(
-        short = 'o',
-        long = "output",
-        value_name = "FILE",
-        conflicts_with = "directory"
-    )]
+    /// temporary name beside FILE and renamed when it is complete and verified. With -d, FILE is a path in DIR. haul creates missing directories.
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
     /// Write files into DIR, named by the origin or the URL.
     ///
@@ -78,12 +72,13 @@ pub(crate) struct OutputArgs {
     /// By default haul stores such a response as it was sent, with a warning.
     #[arg(long)]
     pub(crate) decode: bool,
-    /// Verify a digest, or print it when HEX is left out. Repeatable.
+    /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
     ///
-    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c. A file that does not match is renamed to FILE.haul-bad-checksum and the exit
+    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c; the length of a bare HEX tells it. FILE is a list as sha256sum and similar tools
+    /// write it, SHA256SUMS for example. A file that does not match is renamed to FILE.haul-bad-checksum and the exit
     /// code is 3. Digests go to standard output as `HEX  FILE`, the format of `sha256sum -c` and similar tools.
     #[arg(long, value_name = "ALGO[:HEX]")]
-    pub(crate) checksum: Vec<Checksum>,
+    pub(crate) checksum: Vec<ChecksumArg>,
 }
 
 impl OutputArgs {

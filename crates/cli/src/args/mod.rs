@@ -9,10 +9,12 @@ mod sign;
 mod tunnel;
 mod values;
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
-pub(crate) use get::{GetArgs, GetMessageArgs, ProgressKind};
+pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use serve::{
@@ -23,9 +25,9 @@ pub(crate) use tunnel::{
     StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, TunnelConnectionArgs, TunnelProxyArgs,
 };
 pub(crate) use values::{
-    BearerArg, DurationArg, HeaderArg, HttpUrl, OptionalTimeArg, ProxyUrl, ResolveArg, SecretText,
-    SizeArg, UrlArg, UserArg, ValueError, keepalive, listen_address, no_proxy, positive_number,
-    target, thread_count, token, warm_connections,
+    BearerArg, ChecksumArg, DurationArg, HeaderArg, HttpUrl, OptionalTimeArg, ProxyUrl, ResolveArg,
+    SecretText, SizeArg, UrlArg, UserArg, ValueError, keepalive, listen_address, no_proxy,
+    positive_number, target, thread_count, token, warm_connections,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
@@ -40,6 +42,27 @@ pub(crate) struct CliArgs {
     /// The command.
     #[command(subcommand)]
     pub(crate) command: CliCommand,
+}
+
+impl CliArgs {
+    /// Parses a command line. A flag without a value may be repeated, as with other programs.
+    ///
+    /// # Errors
+    /// When the words cannot be understood, or ask for help.
+    pub(crate) fn parse_words(
+        words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let repeatable = |arg: clap::Arg| {
+            let id = arg.get_id().clone();
+            match arg.get_action() {
+                ArgAction::SetTrue => arg.overrides_with(id),
+                _ => arg,
+            }
+        };
+        let command = Self::command().mut_subcommands(|command| command.mut_args(repeatable));
+        let mut matches = command.try_get_matches_from(words)?;
+        Self::from_arg_matches_mut(&mut matches)
+    }
 }
 
 #[derive(Debug, Subcommand)]

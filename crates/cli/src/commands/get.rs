@@ -9,7 +9,7 @@ use haul_net::ClientConfig;
 use super::outputs::BatchOutputs;
 use super::run_loop::{StartError, new_runtime};
 use super::{batch, single_downloads};
-use crate::args::GetArgs;
+use crate::args::{ChecksumArg, GetArgs};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
 use crate::progress::{ProgressOptions, ProgressScope, new_renderer};
@@ -42,13 +42,11 @@ fn prepare_and_run(args: &GetArgs) -> Result<ExitReason, ExitReason> {
             outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
         })?;
     }
-    if !args.batch.input.is_empty() {
-        // A Metalink document may name directories.
-        for directory in settings.task.directories() {
-            create_directory(directory).map_err(|(text, hint)| {
-                outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
-            })?;
-        }
+    // The directory of -o, and those that a Metalink document names.
+    for directory in settings.task.directories() {
+        create_directory(directory).map_err(|(text, hint)| {
+            outputs.report_failure(ExitReason::LocalIo, &text, Some(hint))
+        })?;
     }
     let batch_outputs = BatchOutputs::open(&args.batch)
         .map_err(|cannot| outputs.report_failure(cannot.exit, &cannot.text, cannot.hint))?;
@@ -65,7 +63,7 @@ fn results_go_to_stdout(args: &GetArgs) -> bool {
     args.messages.json
         || args.output.is_stdout()
         || args.batch.is_tar_to_stdout()
-        || args.output.checksum.iter().any(|sum| sum.digest.is_none())
+        || args.output.checksum.iter().any(ChecksumArg::is_report)
 }
 
 /// Creates a directory and its parents.

@@ -4,6 +4,7 @@
 //! "hint" only and carries no meaning; `NO_COLOR` and pipes turn it off. Failing to write to standard error is no failure, since nobody is
 //! left to tell. [`mod@usage`] explains wrong command lines, [`json_outputs`] selects the format of failures before any job.
 
+mod foreign_flags;
 mod json_outputs;
 mod tunnel_hints;
 mod usage;

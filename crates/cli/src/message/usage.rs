@@ -10,7 +10,7 @@ use clap::CommandFactory as _;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::JsonOutputs;
+use super::{JsonOutputs, foreign_flags};
 use crate::args::{CliArgs, ValueError};
 use crate::exit::ExitReason;
 use crate::output;
@@ -67,7 +67,12 @@ fn explain(error: &Error) -> (String, String) {
                 _ => format!("{flag} is given twice"),
             }
         }
-        ErrorKind::UnknownArgument => unknown_argument_text(&flag),
+        ErrorKind::UnknownArgument => {
+            return (
+                unknown_argument_text(&flag),
+                unknown_flag_hint(error, &flag),
+            );
+        }
         ErrorKind::TooManyValues => format!("{flag} takes no value"),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         ErrorKind::InvalidSubcommand => {
@@ -163,6 +168,27 @@ fn suggestion(error: &Error) -> String {
     }
 }
 
+/// The hint for an unknown flag: haul's own for what another program calls so, or a flag that is spelled nearly so.
+fn unknown_flag_hint(error: &Error, flag: &str) -> String {
+    let command = command_name(error);
+    if command == "get"
+        && let Some(hint) = foreign_flags::hint_for(flag)
+    {
+        return hint.to_owned();
+    }
+    let similar = context_strings(error, ContextKind::SuggestedArg);
+    // The parser also suggests flags that have only a part in common.
+    match similar.first().map(|similar| argument_name(similar)) {
+        Some(similar) if is_misspelling(flag, similar) => format!("did you mean {similar} ?"),
+        _ => format!("see haul {command} --help"),
+    }
+}
+
+/// Whether a flag is probably meant as another: its beginning, or at most two mistakes in typing it.
+fn is_misspelling(flag: &str, meant: &str) -> bool {
+    meant.starts_with(flag) || strsim::damerau_levenshtein(flag, meant) <= 2
+}
+
 /// The command that was meant: from the usage text of the error, else from the command line, else `get`.
 fn command_name(error: &Error) -> String {
     let is_known = |name: &str| {
@@ -203,15 +229,18 @@ fn context_strings(error: &Error, kind: ContextKind) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
     use crate::args::CliArgs;
 
     fn message_for(line: &str) -> String {
         let words = std::iter::once("haul").chain(line.split('|'));
-        let (text, hint) = explain(&CliArgs::try_parse_from(words).unwrap_err());
-        format!("{text} / {hint}")
+        match CliArgs::parse_words(words) {
+            Ok(_) => "accepted".to_owned(),
+            Err(error) => {
+                let (text, hint) = explain(&error);
+                format!("{text} / {hint}")
+            }
+        }
     }
 
     #[test]
@@ -221,6 +250,12 @@ mod tests {
             "get|example.com/f",
             "get|http://h/f|--overwite",
             "get|http://h/f|--bogus",
+            "get|http://h/f|--proxy-use|me",
+            "get|http://h/f|--overw",
+            "get|-O|http://h/f",
+            "get|-Lc|http://h/f",
+            "get|http://h/f|--timeout=5",
+            "get|http://h/f|-k|-k",
             "get|http://h/f|-x|0",
             "get|http://h/f|-x|many",
             "get|http://h/f|-o",

@@ -16,7 +16,7 @@ use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, List
 
 use super::SettingError;
 use super::credentials::complete_passwords;
-use crate::args::{BatchArgs, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
+use crate::args::{BatchArgs, ChecksumArg, GetArgs, LayoutKind, ListFormatArg, OnErrorArg};
 use crate::job_sources::{JobSource, JobSources};
 use crate::{message, sys};
 
@@ -188,12 +188,16 @@ fn batch_options(
     if args.output.file.is_some() {
         return Err(super::single_downloads::several_urls_error());
     }
-    if args.output.checksum.iter().any(|sum| sum.digest.is_some()) {
-        let error = SettingError::new("--checksum has a digest, but there are several files");
-        return Err(error
-            .with_hint("a list can have one for each file, in a column sha256 or as checksum="));
-    }
-    let checksums = args.output.checksum.clone();
+    let report = |checksum: &ChecksumArg| match checksum {
+        ChecksumArg::Checksum(checksum) if checksum.digest.is_none() => Ok(checksum.clone()),
+        _ => {
+            let error = SettingError::new("--checksum has a digest, but there are several files");
+            Err(error
+                .with_hint("a list can have one for each file, in a column sha256 or as checksum="))
+        }
+    };
+    let checksums = args.output.checksum.iter().map(report);
+    let checksums = checksums.collect::<Result<Vec<_>, _>>()?;
     if args.batch.is_tar_to_stdout() {
         check_stdout_is_free(args)?;
     }

@@ -7,6 +7,7 @@ use haul_transfer::{DownloadJob, JobOutput};
 use url::Url;
 
 use super::SettingError;
+use super::checksums::checksums_of;
 use crate::args::GetArgs;
 use crate::job_sources::{JobSource, JobSources};
 
@@ -49,14 +50,15 @@ pub(super) fn single_downloads(
     check_urls_are_unique(&urls)?;
     let typed = urls.clone();
     let mut jobs: Vec<DownloadJob> = match args.batch.mirror {
-        true => mirrored_job(args, urls).into_iter().collect(),
-        false => urls.into_iter().map(|url| plain_job(args, url)).collect(),
+        true => mirrored_job(args, urls)?.into_iter().collect(),
+        false => {
+            let jobs = urls.into_iter().map(|url| plain_job(args, url));
+            jobs.collect::<Result<_, _>>()?
+        }
     };
-    jobs.extend(
-        files
-            .into_iter()
-            .map(|file| document_job(args, file, &typed)),
-    );
+    for file in files {
+        jobs.push(document_job(args, file, &typed)?);
+    }
     for (id, job) in (0..).zip(&mut jobs) {
         job.id = id;
     }
@@ -101,42 +103,51 @@ fn check_urls_are_unique(urls: &[Url]) -> Result<(), SettingError> {
     Ok(())
 }
 
-fn plain_job(args: &GetArgs, url: Url) -> DownloadJob {
+fn plain_job(args: &GetArgs, url: Url) -> Result<DownloadJob, SettingError> {
     let output = &args.output;
-    DownloadJob {
+    Ok(DownloadJob {
         id: 0,
-        url,
         output: match &output.file {
             Some(_) if output.is_stdout() => JobOutput::Stdout,
-            Some(file) => JobOutput::File(file.clone()),
+            Some(file) => JobOutput::File(match &output.directory {
+                Some(directory) => directory.join(file),
+                None => file.clone(),
+            }),
             // An empty directory joined with a name is the name alone, which is how it is shown.
             None => JobOutput::Directory(output.directory.clone().unwrap_or_default()),
         },
-        checksums: output.checksum.clone(),
+        checksums: checksums_of(output, &url)?,
+        url,
         mirrors: Vec::new(),
         piece_digests: None,
         credential_urls: None,
         expected_size: None,
         headers: Default::default(),
-    }
+    })
 }
 
 /// One file that all URLs have.
-fn mirrored_job(args: &GetArgs, urls: Vec<Url>) -> Option<DownloadJob> {
+fn mirrored_job(args: &GetArgs, urls: Vec<Url>) -> Result<Option<DownloadJob>, SettingError> {
     let mut urls = urls.into_iter();
-    let first = urls.next()?;
-    Some(DownloadJob {
+    let Some(first) = urls.next() else {
+        return Ok(None);
+    };
+    Ok(Some(DownloadJob {
         mirrors: urls.collect(),
-        ..plain_job(args, first)
-    })
+        ..plain_job(args, first)?
+    }))
 }
 
 /// A file of a Metalink document, under its name there. The author of the document is not the user: its hosts get credentials only if the
 /// user typed a URL with them.
-fn document_job(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
-    let job = plain_job(args, file.url);
+fn document_job(
+    args: &GetArgs,
+    file: ListEntry,
+    typed: &[Url],
+) -> Result<DownloadJob, SettingError> {
+    let job = plain_job(args, file.url)?;
     let directory = args.output.directory.clone().unwrap_or_default();
-    DownloadJob {
+    Ok(DownloadJob {
         mirrors: file.mirrors,
         output: match file.path {
             Some(path) => JobOutput::File(directory.join(path)),
@@ -148,7 +159,7 @@ fn document_job(args: &GetArgs, file: ListEntry, typed: &[Url]) -> DownloadJob {
         expected_size: file.size,
         headers: file.headers,
         ..job
-    }
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Errors are [`ValueError`]s. They say what to write instead, and repeat no text that may contain a secret; nor does the `Debug` of a value.
 
+mod checksum;
 mod choice;
 mod credentials;
 mod duration;
@@ -19,6 +20,7 @@ mod url;
 
 use http::HeaderValue;
 
+pub(crate) use checksum::ChecksumArg;
 pub(crate) use choice::choice;
 pub(crate) use credentials::{BearerArg, UserArg, token};
 pub(crate) use duration::DurationArg;
