@@ -248,9 +248,18 @@ fn pinned_address(resolve: &ResolveArg) -> PinnedAddress {
 }
 
 fn proxy_rules(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
+    let environment = ProxyRules::from_environment(|name| std::env::var(name).ok());
     let rules = match &args.proxy {
-        Some(proxy) => proxy.0.clone().map(ProxyRules::all).unwrap_or_default(),
-        None => ProxyRules::from_environment(|name| std::env::var(name).ok()),
+        None => environment,
+        Some(proxy) => match proxy.0.clone() {
+            // As in curl, the flag replaces the variables that name a proxy, and not the one that names exceptions.
+            Some(proxy) => ProxyRules {
+                no_proxy: environment.no_proxy,
+                no_proxy_variable: environment.no_proxy_variable,
+                ..ProxyRules::all(proxy)
+            },
+            None => ProxyRules::default(),
+        },
     };
     let no_proxy = args.by_proxy.no_proxy.clone().unwrap_or(rules.no_proxy);
     proxies::with_tls_and_headers(args, ProxyRules { no_proxy, ..rules })

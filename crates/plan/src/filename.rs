@@ -168,7 +168,13 @@ fn parameters(text: &str) -> Vec<(String, String)> {
     /// The most parameters that are read.
     const MAX_PARAMETERS: usize = 16;
     let mut found = Vec::new();
-    let mut rest = text.split_once(';').map_or("", |(_, rest)| rest);
+    // The type comes first (`attachment; filename=x`). Some servers leave it out, and clients have always accepted that.
+    let (first, after_first) = text.split_once(';').unwrap_or((text, ""));
+    let mut rest = if first.contains('=') {
+        text
+    } else {
+        after_first
+    };
     while found.len() < MAX_PARAMETERS {
         let Some((name, after)) = rest.split_once('=') else {
             break;

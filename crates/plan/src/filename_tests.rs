@@ -28,6 +28,9 @@ fn a25_plain_quoted_and_extended_names() {
         ),
         ("attachment; filename*=utf-16''%00a; filename=good", "good"),
         ("attachment; filename=\"naïve.txt\"", "naïve.txt"),
+        ("filename=a.iso", "a.iso"),
+        ("filename=\"x;y.bin\"; foo=bar", "x;y.bin"),
+        ("filename=a; filename*=UTF-8''b", "b"),
     ] {
         assert_eq!(disposition(text).as_deref(), Some(name), "{text}");
     }

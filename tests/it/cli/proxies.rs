@@ -63,6 +63,18 @@ async fn proxies_from_flags_and_from_the_environment() {
     assert!(!wrong.stderr.contains("s3cret"), "{wrong:#?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_proxy_holds_for_the_flag_too_and_a_flag_replaces_it() {
+    let origin = start_origin(OriginResource::new(content())).await;
+    let url = origin.url("/f.bin");
+    let dead = ["--proxy", "http://127.0.0.1:1", "--retries", "0"];
+    let spared = || HaulDirectory::new().with_variable("no_proxy", "127.0.0.1");
+    spared().get(&url, &dead).await.assert_code(0);
+    let flags = [&dead[..], &["--no-proxy", "a.test"]].concat();
+    spared().get(&url, &flags).await.assert_code(5);
+    HaulDirectory::new().get(&url, &dead).await.assert_code(5);
+}
+
 /// A variable was written for other programs too: what of it is wrong is the affair of those who would go that way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {

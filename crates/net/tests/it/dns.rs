@@ -139,6 +139,15 @@ async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
 async fn names_that_mean_something_here_alone_are_not_asked_of_anybody() {
     let (server, client) = asking(|_| DnsReply::NxDomain).await;
     let (_origin, url) = origin().await;
-    assert_eq!(get(&client, &url("localhost")).await.unwrap().status, 200);
+    for host in ["localhost", "a.localhost", "a.b.LOCALHOST", "a.localhost."] {
+        assert_eq!(
+            get(&client, &url(host)).await.unwrap().status,
+            200,
+            "{host}"
+        );
+    }
     assert!(server.queried_names().is_empty());
+    let other = get(&client, &url("localhost.test")).await.unwrap_err();
+    assert!(matches!(other.kind(), Kind::NoSuchHost(_)));
+    assert!(!server.queried_names().is_empty());
 }

@@ -15,7 +15,7 @@ mod nsswitch;
 mod system_resolver;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -33,6 +33,12 @@ const FAILURE_TTL: Duration = Duration::from_secs(3);
 
 /// How often one call starts a lookup. A lookup may have been abandoned just before the call joined it.
 const MAX_STARTS: usize = 2;
+
+/// The addresses of names below `localhost`.
+const LOOPBACK: [IpAddr; 2] = [
+    IpAddr::V6(Ipv6Addr::LOCALHOST),
+    IpAddr::V4(Ipv4Addr::LOCALHOST),
+];
 
 /// Why a name has no address.
 #[derive(Debug, Clone)]
@@ -128,7 +134,10 @@ impl DnsResolver {
         let pinned = pinned.find(|pinned| {
             pinned.port == target.port && pinned.host.eq_ignore_ascii_case(&target.host)
         });
-        pinned.map(|pinned| pinned.addresses.as_slice().into())
+        if let Some(pinned) = pinned {
+            return Some(pinned.addresses.as_slice().into());
+        }
+        is_below_localhost(&target.host).then(|| Arc::new(LOOPBACK) as Arc<[IpAddr]>)
     }
 
     /// The state of a name's lookup, which this starts if there is none.
@@ -143,6 +152,14 @@ impl DnsResolver {
         self.lookups.start(host.to_owned(), sender);
         state
     }
+}
+
+/// Whether a name is this machine by definition (RFC 6761 6.3): not every system's resolver knows it. For `localhost` itself the
+/// hosts file counts, which may give only one of the addresses.
+fn is_below_localhost(host: &str) -> bool {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    let top_level = name.rsplit_once('.').map(|(_, top_level)| top_level);
+    top_level.is_some_and(|name| name.eq_ignore_ascii_case("localhost"))
 }
 
 #[cfg(test)]
