@@ -1,12 +1,12 @@
-//! The least that a relay through an HTTP proxy can do, for benches: what a tunnel is measured against where the proxy and its clients
-//! share the processors with it, and no relay at all could reach what they do alone.
+//! A relay through an HTTP proxy that does as little as possible, for benches. Where the proxy and its clients share the processors with a
+//! tunnel, no relay reaches their speed without one, so tunnels are compared with this one.
 //!
 //! Use: least_relay PORT PROXY TARGET
 //!
-//! One thread, one epoll, no call in vain: the CONNECT goes out before anybody has said that there is a connection, which loopback
-//! allows, and no socket is watched before it has to be waited for. There is no log, no limit, no time-out, no name, no login, no
-//! second proxy; a proxy's refusal is passed on as if it were the target's answer, and what a peer does not take at once ends it
-//! all. It is not for use.
+//! It has one thread and one epoll, and makes no useless call: it sends the CONNECT before it knows that the connection is established, which
+//! loopback allows, and registers a socket only when it has to wait for it. There is no log, no limit, no timeout, no name resolution, no
+//! login and no second proxy. A refusal of the proxy is relayed like a response of the target, and a peer that does not take bytes at once
+//! ends the program. It is only for benches.
 
 use std::collections::HashMap;
 use std::io::{Error, Result, Write as _};
@@ -21,57 +21,57 @@ use rustix::net::{
     recv, send, shutdown, socket_with, sockopt,
 };
 
-/// Bytes that are read at once.
-const ROOM: usize = 64 << 10;
+/// The size of the buffer in bytes.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// Events that are heard of at once.
-const EVENTS: usize = 256;
+/// The maximum number of events of one call.
+const MAX_EVENTS: usize = 256;
 
-/// What a listener's event is called.
+/// The identifier of the listener's events.
 const LISTENER: u64 = u64::MAX;
 
-/// New sockets.
+/// The flags of new sockets.
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// One connection.
+/// A client's connection and the one to the proxy.
 struct RelayPair {
     /// The client, and the proxy.
     ends: [OwnedFd; 2],
-    /// Whether the proxy has answered.
-    is_there: bool,
-    /// Whether they have ended their sides.
+    /// Whether the proxy has responded.
+    is_connected: bool,
+    /// Whether each has ended its stream.
     ended: [bool; 2],
 }
 
-/// All of it.
+/// The relay.
 struct MinimalRelay {
     epoll: OwnedFd,
     proxy: SocketAddr,
-    /// What asks for a tunnel.
-    question: Vec<u8>,
-    /// By twice what their clients' events are called, and one more for their proxies'.
+    /// The CONNECT request.
+    connect: Vec<u8>,
+    /// By the identifier of the client's events. The proxy's events have the next number.
     pairs: HashMap<u64, RelayPair>,
     next: u64,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.as_slice() {
-        [port, proxy, target] => run((port, proxy), target),
+    let result = match arguments.as_slice() {
+        [port, proxy, target] => run(port, proxy, target),
         _ => Err(Error::other("use: least_relay PORT PROXY TARGET")),
     };
-    if let Err(error) = done {
+    if let Err(error) = result {
         let _ = writeln!(std::io::stderr(), "{error}");
     }
     ExitCode::FAILURE
 }
 
-fn run((port, proxy): (&str, &str), target: &str) -> Result<()> {
+fn run(port: &str, proxy: &str, target: &str) -> Result<()> {
     let port = port.parse().map_err(Error::other)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     listener.set_nonblocking(true)?;
-    // What is accepted has it from here.
+    // Accepted sockets inherit it.
     sockopt::set_tcp_nodelay(&listener, true)?;
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(
@@ -83,12 +83,12 @@ fn run((port, proxy): (&str, &str), target: &str) -> Result<()> {
     let mut relay = MinimalRelay {
         epoll,
         proxy: proxy.parse().map_err(Error::other)?,
-        question: format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").into_bytes(),
+        connect: format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").into_bytes(),
         pairs: HashMap::new(),
         next: 0,
-        room: vec![0; ROOM],
+        buffer: vec![0; BUFFER_BYTES],
     };
-    let mut events = Vec::with_capacity(EVENTS);
+    let mut events = Vec::with_capacity(MAX_EVENTS);
     loop {
         events.clear();
         epoll::wait(
@@ -98,16 +98,16 @@ fn run((port, proxy): (&str, &str), target: &str) -> Result<()> {
         )?;
         for Event { flags, data } in events.iter().copied() {
             match data.u64() {
-                LISTENER => relay.begin(&listener)?,
-                number => relay.go_on(number, flags)?,
+                LISTENER => relay.accept(&listener)?,
+                number => relay.advance(number, flags)?,
             }
         }
     }
 }
 
 impl MinimalRelay {
-    /// Accepts a client, and asks the proxy for its tunnel.
-    fn begin(&mut self, listener: &TcpListener) -> Result<()> {
+    /// Accepts a client, and sends the CONNECT to the proxy.
+    fn accept(&mut self, listener: &TcpListener) -> Result<()> {
         let client = match accept_with(listener, FLAGS) {
             Ok(client) => client,
             Err(Errno::AGAIN) => return Ok(()),
@@ -119,13 +119,13 @@ impl MinimalRelay {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        whole(&proxy, &self.question)?;
+        send_all(&proxy, &self.connect)?;
         let number = self.next;
         self.next += 2;
         self.watch(&proxy, number + 1)?;
         let pair = RelayPair {
             ends: [client, proxy],
-            is_there: false,
+            is_connected: false,
             ended: [false; 2],
         };
         self.pairs.insert(number, pair);
@@ -142,35 +142,35 @@ impl MinimalRelay {
         )?)
     }
 
-    /// Hands on what one end has said.
-    fn go_on(&mut self, number: u64, flags: EventFlags) -> Result<()> {
+    /// Relays the bytes of one end.
+    fn advance(&mut self, number: u64, flags: EventFlags) -> Result<()> {
         let (key, side) = (number & !1, usize::from(number & 1 == 1));
-        // Of one that ended in this round.
+        // The pair may have ended earlier in this round.
         let Some(mut pair) = self.pairs.remove(&key) else {
             return Ok(());
         };
-        if !pair.is_there {
-            // The proxy's answer is taken for a good one.
-            recv(&pair.ends[1], &mut self.room[..], RecvFlags::empty())?;
-            pair.is_there = true;
-            self.hand_on(&mut pair, 0, false)?;
+        if !pair.is_connected {
+            // The response of the proxy is not examined.
+            recv(&pair.ends[1], &mut self.buffer[..], RecvFlags::empty())?;
+            pair.is_connected = true;
+            self.relay(&mut pair, 0, false)?;
             self.watch(&pair.ends[0], key)?;
         } else {
             let is_ending = flags.intersects(EventFlags::RDHUP | EventFlags::HUP);
-            self.hand_on(&mut pair, side, is_ending)?;
+            self.relay(&mut pair, side, is_ending)?;
         }
-        // Closed by being dropped.
+        // Dropping the pair closes its sockets.
         if pair.ended != [true; 2] {
             self.pairs.insert(key, pair);
         }
         Ok(())
     }
 
-    /// Once, or to the end where that has come as well.
-    fn hand_on(&mut self, pair: &mut RelayPair, side: usize, is_ending: bool) -> Result<()> {
+    /// Relays one read, or everything if the stream is ending.
+    fn relay(&mut self, pair: &mut RelayPair, side: usize, is_ending: bool) -> Result<()> {
         let [from, to] = [&pair.ends[side], &pair.ends[1 - side]];
         while !pair.ended[side] {
-            match recv(from, &mut self.room[..], RecvFlags::empty()) {
+            match recv(from, &mut self.buffer[..], RecvFlags::empty()) {
                 Ok((_, 0)) | Err(Errno::CONNRESET) => {
                     pair.ended[side] = true;
                     if !pair.ended[1 - side] {
@@ -178,9 +178,9 @@ impl MinimalRelay {
                     }
                 }
                 Ok((_, read)) => {
-                    whole(to, &self.room[..read])?;
-                    // There is no more, and nobody has to be asked.
-                    if read < ROOM && !is_ending {
+                    send_all(to, &self.buffer[..read])?;
+                    // There is no more: another call would be useless.
+                    if read < BUFFER_BYTES && !is_ending {
                         break;
                     }
                 }
@@ -192,15 +192,13 @@ impl MinimalRelay {
     }
 }
 
-/// Sends all of it.
-fn whole(to: &OwnedFd, bytes: &[u8]) -> Result<()> {
+/// Sends all bytes.
+fn send_all(to: &OwnedFd, bytes: &[u8]) -> Result<()> {
     match send(to, bytes, SendFlags::NOSIGNAL) {
         Ok(sent) if sent == bytes.len() => Ok(()),
-        // It has left.
+        // The peer has closed.
         Err(Errno::CONNRESET | Errno::PIPE) => Ok(()),
-        Ok(_) | Err(Errno::AGAIN) => {
-            Err(Error::other("a peer does not take what it is sent at once"))
-        }
+        Ok(_) | Err(Errno::AGAIN) => Err(Error::other("a peer does not take all bytes at once")),
         Err(error) => Err(error.into()),
     }
 }

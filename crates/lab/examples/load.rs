@@ -1,12 +1,12 @@
-//! Load on a store, for benches: requests of one kind over a number of connections, as cheap for the client as can be, since client
-//! and store share the machine and what the client spends the store lacks.
+//! A load program for benches of the store: requests of one kind over a number of connections. It is as cheap as possible, because it shares
+//! the processors with the store.
 //!
 //! Use: load get|put|delete ADDRESS TARGET [--connections N] [--requests N] [--size BYTES]
 //!
-//! Threads and blocking sockets, a connection each, kept alive; no HTTP library. A `{}` in the target becomes the number of the
-//! request. Bodies that are sent come from one buffer. Bodies that are received are thrown away by the kernel without a copy
-//! (MSG_TRUNC). The clock runs from when all are connected until the last answer; what came of it is one line of JSON. An answer
-//! other than 2xx, or a connection that breaks, ends it all: half a measurement would be taken for a whole one.
+//! Each connection has a thread and a blocking socket, and is kept alive. There is no HTTP library. A `{}` in the target becomes the number
+//! of the request. All sent bodies are the same buffer. The kernel discards received bodies without a copy (MSG_TRUNC). The time is measured
+//! from when all are connected until the last response. The result is one line of JSON. A response other than 2xx or a failed connection ends
+//! the program, so that half a measurement is not taken for a whole one.
 
 use std::io::{Error, ErrorKind, Read as _, Result, Write as _};
 use std::mem::MaybeUninit;
@@ -18,65 +18,65 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-const USE: &str =
+const USAGE: &str =
     "use: load get|put|delete ADDRESS TARGET [--connections N] [--requests N] [--size BYTES]";
 
-/// Linux: bytes are taken from the queue of a TCP socket and copied nowhere (tcp(7)).
+/// Discards bytes from the queue of a TCP socket without a copy (tcp(7)).
 const MSG_TRUNC: i32 = 0x20;
 
-/// What is thrown away by one call at most.
-const GULP: usize = 1 << 20;
+/// The most bytes that one call discards.
+const MAX_DISCARD: usize = 1 << 20;
 
-/// So much of a body goes out with its head, in one call.
-const TOGETHER: usize = 16 << 10;
+/// So many bytes of a body are sent in one call with the head.
+const BODY_BYTES_WITH_HEAD: usize = 16 << 10;
 
-/// A store that says nothing for so long is taken for hung.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The time limit for a store that sends nothing.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What is asked, and how often.
+/// The requests, and how many there are.
 struct LoadOptions {
-    /// The method's name on the wire.
+    /// The method.
     method: &'static str,
-    /// Who is asked.
+    /// The address of the store.
     address: SocketAddr,
-    /// What is asked for, with `{}` for the number of the request.
+    /// The request target, with `{}` for the number of the request.
     target: String,
-    /// How many connections, a thread each.
+    /// The number of connections, each with a thread.
     connections: usize,
-    /// How many requests, over all connections: whoever is free takes the next.
+    /// The number of requests over all connections. The next free connection sends the next request.
     requests: u64,
-    /// What every PUT sends.
+    /// The body of every PUT.
     body: Vec<u8>,
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(plan) = plan(&arguments) else {
-        let _ = writeln!(std::io::stderr(), "{USE}");
+    let Some(options) = parse(&arguments) else {
+        let _ = writeln!(std::io::stderr(), "{USAGE}");
         return ExitCode::from(2);
     };
-    let told = match run(&plan) {
+    let is_written = match run(&options) {
         Ok(line) => writeln!(std::io::stdout(), "{line}").is_ok(),
         Err(error) => {
             let _ = writeln!(
                 std::io::stderr(),
                 "{} {}: {error}",
-                plan.method,
-                plan.target
+                options.method,
+                options.target
             );
             false
         }
     };
-    if told {
+    if is_written {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
 }
 
-/// The plan that the arguments describe.
-fn plan(arguments: &[String]) -> Option<LoadOptions> {
-    let [method, address, target, options @ ..] = arguments else {
+/// Parses the arguments.
+fn parse(arguments: &[String]) -> Option<LoadOptions> {
+    let [method, address, target, flags @ ..] = arguments else {
         return None;
     };
     let method = match method.as_str() {
@@ -86,7 +86,7 @@ fn plan(arguments: &[String]) -> Option<LoadOptions> {
         _ => return None,
     };
     let (mut connections, mut requests, mut size) = (1, 1, 0);
-    let (pairs, rest) = options.as_chunks::<2>();
+    let (pairs, rest) = flags.as_chunks::<2>();
     for [name, value] in pairs {
         match name.as_str() {
             "--connections" => connections = value.parse().ok()?,
@@ -96,19 +96,19 @@ fn plan(arguments: &[String]) -> Option<LoadOptions> {
         }
     }
     let (address, target) = (address.parse().ok()?, target.clone());
-    let plan = LoadOptions {
+    let options = LoadOptions {
         method,
         address,
         target,
         connections,
         requests,
-        body: noise(size),
+        body: random_bytes(size),
     };
-    (rest.is_empty() && connections > 0).then_some(plan)
+    (rest.is_empty() && connections > 0).then_some(options)
 }
 
-/// Bytes that nothing on the way can compress: xorshift (Marsaglia 2003).
-fn noise(size: usize) -> Vec<u8> {
+/// Bytes that cannot be compressed: xorshift (Marsaglia 2003).
+fn random_bytes(size: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut words = std::iter::repeat_with(move || {
         state ^= state << 13;
@@ -121,30 +121,30 @@ fn noise(size: usize) -> Vec<u8> {
     body
 }
 
-/// Runs the whole plan; returns what came of it.
-fn run(plan: &LoadOptions) -> Result<String> {
+/// Sends all requests, and returns the line of JSON.
+fn run(options: &LoadOptions) -> Result<String> {
     let next = AtomicU64::new(0);
-    let sockets = (0..plan.connections)
-        .map(|_| connect(plan.address))
+    let sockets = (0..options.connections)
+        .map(|_| connect(options.address))
         .collect::<Result<Vec<_>>>()?;
-    let together = Barrier::new(plan.connections + 1);
+    let barrier = Barrier::new(options.connections + 1);
     let (seconds, results) = std::thread::scope(|scope| {
         let threads: Vec<_> = sockets
             .into_iter()
             .map(|socket| {
-                let (next, together) = (&next, &together);
+                let (next, barrier) = (&next, &barrier);
                 scope.spawn(move || {
-                    together.wait();
-                    let result = converse(plan, &socket, next);
+                    barrier.wait();
+                    let result = send_requests(options, &socket, next);
                     if result.is_err() {
-                        // Nobody begins another one.
+                        // No thread starts another request.
                         next.store(u64::MAX / 2, Ordering::Relaxed);
                     }
                     result
                 })
             })
             .collect();
-        together.wait();
+        barrier.wait();
         let started = now();
         let results: Vec<_> = threads
             .into_iter()
@@ -152,30 +152,33 @@ fn run(plan: &LoadOptions) -> Result<String> {
             .collect();
         ((now() - started).as_secs_f64(), results)
     });
-    let mut all = LoadConnection::default();
+    let mut totals = LoadConnection::default();
     for result in results {
-        let one = result.map_err(|_| Error::other("a thread panicked"))??;
-        all.bytes += one.bytes;
-        all.times.extend(one.times);
+        let connection = result.map_err(|_| Error::other("a thread panicked"))??;
+        totals.bytes += connection.bytes;
+        totals.times.extend(connection.times);
     }
-    all.times.sort_unstable();
-    let (p50, p99) = (milliseconds(&all.times, 50), milliseconds(&all.times, 99));
-    let (requests, bytes) = (all.times.len(), all.bytes);
+    totals.times.sort_unstable();
+    let (p50, p99) = (
+        milliseconds(&totals.times, 50),
+        milliseconds(&totals.times, 99),
+    );
+    let (requests, bytes) = (totals.times.len(), totals.bytes);
     Ok(format!(
         r#"{{"seconds":{seconds:.6},"requests":{requests},"bytes":{bytes},"p50_ms":{p50:.3},"p99_ms":{p99:.3}}}"#
     ))
 }
 
-/// What went over one connection.
+/// The totals of one connection.
 #[derive(Default)]
 struct LoadConnection {
     /// Bytes of bodies, in either direction.
     bytes: u64,
-    /// How long each request took, from its first byte to the last of its answer.
+    /// The time of each request, from its first byte to the last of its response.
     times: Vec<Duration>,
 }
 
-/// The time that so many percent of the requests took at most; zero where there were none.
+/// A percentile of the times; zero without requests.
 fn milliseconds(sorted: &[Duration], percent: usize) -> f64 {
     let at = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
     sorted
@@ -185,7 +188,7 @@ fn milliseconds(sorted: &[Duration], percent: usize) -> f64 {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "measures real time; there is no runtime here whose clock could be paused"
+    reason = "measures real time; this program has no runtime with a clock that could be paused"
 )]
 fn now() -> Instant {
     Instant::now()
@@ -199,46 +202,53 @@ fn connect(address: SocketAddr) -> Result<Socket> {
     )?;
     socket.connect(&address.into())?;
     socket.set_tcp_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.set_write_timeout(Some(TIMEOUT))?;
     Ok(socket)
 }
 
-/// Requests over one connection, one after the other, until all are taken.
-fn converse(plan: &LoadOptions, socket: &Socket, next: &AtomicU64) -> Result<LoadConnection> {
-    let mut done = LoadConnection::default();
-    let mut first = Vec::new();
-    // Named to the kernel and never written to.
-    let mut nowhere = vec![MaybeUninit::uninit(); GULP];
+/// Sends requests over one connection, one after the other, until all are sent.
+fn send_requests(
+    options: &LoadOptions,
+    socket: &Socket,
+    next: &AtomicU64,
+) -> Result<LoadConnection> {
+    let mut totals = LoadConnection::default();
+    let mut first_write = Vec::new();
+    // The kernel gets this buffer and does not write to it.
+    let mut discarded = vec![MaybeUninit::uninit(); MAX_DISCARD];
     loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= plan.requests {
-            return Ok(done);
+        if number >= options.requests {
+            return Ok(totals);
         }
-        let target = plan.target.replace("{}", &number.to_string());
-        let (now_out, later) = plan.body.split_at(plan.body.len().min(TOGETHER));
-        first.clear();
+        let target = options.target.replace("{}", &number.to_string());
+        let (with_head, rest) = options
+            .body
+            .split_at(options.body.len().min(BODY_BYTES_WITH_HEAD));
+        first_write.clear();
         write!(
-            first,
+            first_write,
             "{} {target} HTTP/1.1\r\nHost: {}\r\n",
-            plan.method, plan.address
+            options.method, options.address
         )?;
-        if plan.method == "PUT" {
-            write!(first, "Content-Length: {}\r\n", plan.body.len())?;
+        if options.method == "PUT" {
+            write!(first_write, "Content-Length: {}\r\n", options.body.len())?;
         }
-        first.extend_from_slice(b"\r\n");
-        first.extend_from_slice(now_out);
+        first_write.extend_from_slice(b"\r\n");
+        first_write.extend_from_slice(with_head);
         let started = now();
         let mut stream = socket;
-        stream.write_all(&first)?;
-        stream.write_all(later)?;
-        done.bytes += answer(socket, &mut nowhere)? + (now_out.len() + later.len()) as u64;
-        done.times.push(now() - started);
+        stream.write_all(&first_write)?;
+        stream.write_all(rest)?;
+        totals.bytes +=
+            read_response(socket, &mut discarded)? + (with_head.len() + rest.len()) as u64;
+        totals.times.push(now() - started);
     }
 }
 
-/// Reads one answer and throws its body away; returns how long that was.
-fn answer(mut socket: &Socket, nowhere: &mut [MaybeUninit<u8>]) -> Result<u64> {
+/// Reads a response and discards its body. Returns the length of the body.
+fn read_response(mut socket: &Socket, discarded: &mut [MaybeUninit<u8>]) -> Result<u64> {
     let mut buffer = [0; 4096];
     let mut filled = 0;
     let (head, more) = loop {
@@ -256,7 +266,7 @@ fn answer(mut socket: &Socket, nowhere: &mut [MaybeUninit<u8>]) -> Result<u64> {
     };
     let status = head.lines().next().unwrap_or_default();
     if !status.starts_with("HTTP/1.1 2") {
-        return Err(Error::other(format!("answered {status}")));
+        return Err(Error::other(format!("the response is {status}")));
     }
     let length = head.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -266,12 +276,14 @@ fn answer(mut socket: &Socket, nowhere: &mut [MaybeUninit<u8>]) -> Result<u64> {
     let length: u64 = match length {
         Some(length) => length,
         None if status.starts_with("HTTP/1.1 204") => 0,
-        None => return Err(Error::other("answered without a Content-Length")),
+        None => return Err(Error::other("the response has no Content-Length")),
     };
     let mut left = length.saturating_sub(more as u64);
     while left > 0 {
-        let most = usize::try_from(left).unwrap_or(GULP).min(GULP);
-        match socket.recv_with_flags(&mut nowhere[..most], MSG_TRUNC)? {
+        let limit = usize::try_from(left)
+            .unwrap_or(MAX_DISCARD)
+            .min(MAX_DISCARD);
+        match socket.recv_with_flags(&mut discarded[..limit], MSG_TRUNC)? {
             0 => return Err(ErrorKind::UnexpectedEof.into()),
             read => left -= read as u64,
         }

@@ -1,8 +1,8 @@
-//! A slow link as a program of its own, for benches: relays to an address with latency and a rate, until its standard input ends.
+//! The slow link as a program, for benches: relays to an address with latency and a rate, until its standard input ends.
 //!
 //! Use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]
 //!
-//! The delay is one way. Where it listens stands in the first line of its standard output.
+//! The delay applies to each direction. The first line of its standard output is the address on which it listens.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use haul_lab::SlowLinkBuilder;
 
-const USE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]";
+const USAGE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]";
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(link) = link(&arguments) else {
-        let _ = writeln!(std::io::stderr(), "{USE}");
+    let Some(link) = parse(&arguments) else {
+        let _ = writeln!(std::io::stderr(), "{USAGE}");
         return ExitCode::from(2);
     };
     let link = link.start().await;
@@ -25,14 +25,14 @@ async fn main() -> ExitCode {
     if writeln!(out, "{}", link.address()).is_err() || out.flush().is_err() {
         return ExitCode::FAILURE;
     }
-    // Whoever started it ends it by ending: no link outlives its bench.
+    // Standard input ends when the bench ends, so that no link outlives its bench.
     let ended = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
     let _ = ended.await;
     ExitCode::SUCCESS
 }
 
-/// The link that the arguments describe.
-fn link(arguments: &[String]) -> Option<SlowLinkBuilder> {
+/// Parses the arguments.
+fn parse(arguments: &[String]) -> Option<SlowLinkBuilder> {
     let (target, options) = arguments.split_first()?;
     let mut link = SlowLinkBuilder::new(target.parse::<SocketAddr>().ok()?);
     let (pairs, rest) = options.as_chunks::<2>();

@@ -1,4 +1,4 @@
-//! What an origin serves: bytes that need no memory, since each is computed from its position.
+//! The content of resources: bytes that need no memory, since each is computed from its position.
 //!
 //! The generator is counter-based: word *n* depends on the seed and on *n* alone, so that any range of a file of any length
 //! can be made at once, by any number of connections, at several GiB/s.
@@ -14,31 +14,31 @@ const WORD_BYTES: u64 = 8;
 /// The bytes of a resource.
 #[derive(Debug, Clone)]
 pub enum ResourceContent {
-    /// Pseudo-random, from a seed: any part of it can be made at any time.
+    /// Pseudo-random bytes from a seed: any range can be computed at any time.
     Random {
-        /// Tells contents apart.
+        /// Different seeds give different bytes.
         seed: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u64,
     },
-    /// As given.
+    /// These bytes.
     Fixed(Bytes),
 }
 
 impl ResourceContent {
-    /// Pseudo-random bytes. One of the same seed and a smaller length is a prefix of it.
+    /// Pseudo-random bytes. With the same seed a shorter content is a prefix of a longer one.
     #[must_use]
     pub fn random(seed: u64, length: u64) -> Self {
         Self::Random { seed, length }
     }
 
-    /// Given bytes.
+    /// These bytes.
     #[must_use]
     pub fn fixed(bytes: impl Into<Bytes>) -> Self {
         Self::Fixed(bytes.into())
     }
 
-    /// How many there are.
+    /// The number of bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -47,7 +47,7 @@ impl ResourceContent {
         }
     }
 
-    /// Some of them, as far as they exist.
+    /// The bytes of a range, as far as they exist.
     #[must_use]
     pub fn slice(&self, range: Range<u64>) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -55,13 +55,13 @@ impl ResourceContent {
         bytes
     }
 
-    /// All of them.
+    /// All bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         self.slice(0..self.length())
     }
 
-    /// Their SHA-256 in hexadecimal. Takes no more memory for a larger content.
+    /// The SHA-256 in hexadecimal, computed in constant memory.
     #[must_use]
     pub fn sha256(&self) -> String {
         let mut hash = Sha256::new();
@@ -80,7 +80,7 @@ impl ResourceContent {
             .collect()
     }
 
-    /// Puts some of them, as far as they exist, at the end of a buffer.
+    /// Appends the bytes of a range to a buffer, as far as they exist.
     pub(crate) fn append(&self, range: Range<u64>, buffer: &mut Vec<u8>) {
         let range = range.start.min(self.length())..range.end.min(self.length());
         if range.is_empty() {
@@ -95,7 +95,7 @@ impl ResourceContent {
     }
 }
 
-/// Whole words straight into the buffer, what sticks out at the ends cut from words of their own.
+/// Appends whole words directly, and the bytes at the ends of the range from words of their own.
 fn append_words(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
     let whole = range.start.div_ceil(WORD_BYTES)..range.end / WORD_BYTES;
     if whole.start > whole.end {
@@ -111,7 +111,7 @@ fn append_words(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
     append_within_word(seed, whole.end * WORD_BYTES..range.end, buffer);
 }
 
-/// Bytes within one word.
+/// Appends bytes within one word.
 fn append_within_word(seed: u64, range: Range<u64>, buffer: &mut Vec<u8>) {
     let word = range.start / WORD_BYTES;
     let within = index(range.start - word * WORD_BYTES)..index(range.end - word * WORD_BYTES);

@@ -1,4 +1,4 @@
-//! A name server over UDP whose answers are a script's (RFC 1035 section 4).
+//! A name server over UDP under a script (RFC 1035 section 4).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,33 +6,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
 
-/// IPv4 addresses, as a question's kind.
+/// The record type of IPv4 addresses.
 const A: u16 = 1;
 
-/// IPv6 addresses, as a question's kind.
+/// The record type of IPv6 addresses.
 const AAAA: u16 = 28;
 
-/// What a name server says of a name.
+/// The response to a query for a name.
 #[derive(Debug, Clone)]
 pub enum DnsReply {
-    /// These addresses, those of the kind that was asked for, with this time to live in seconds.
+    /// Those of these addresses that have the queried type, with this time to live in seconds.
     Addresses(Vec<IpAddr>, u32),
     /// There is no such name.
     NxDomain,
-    /// It has a failure.
+    /// The server has failed.
     ServFail,
-    /// Nothing.
+    /// The server does not respond.
     NoReply,
-    /// One thing to who asks for IPv4 addresses, another to who asks for IPv6.
+    /// Different responses to queries for IPv4 and for IPv6 addresses.
     ByFamily {
-        /// To a question for IPv4 addresses.
+        /// The response to a query for IPv4 addresses.
         v4: Box<Self>,
-        /// To a question for IPv6 addresses.
+        /// The response to a query for IPv6 addresses.
         v6: Box<Self>,
     },
 }
 
-/// A running name server. Dropped, it stops.
+/// A running name server. It stops when dropped.
 #[derive(Debug)]
 pub struct DnsServer {
     address: SocketAddr,
@@ -41,15 +41,15 @@ pub struct DnsServer {
 }
 
 impl DnsServer {
-    /// Starts one on a free port; `script` says what it says of a name, which is in lower case and without a last dot.
+    /// Starts a name server on a free port. `script` gets each name in lower case and without a trailing dot, and returns the response.
     ///
     /// # Panics
     /// When there is no free port.
     pub async fn start(script: impl Fn(&str) -> DnsReply + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a free port");
         let address = socket.local_addr().expect("a bound port");
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&asked);
+        let queries = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&queries);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut packet = [0; 1_500];
@@ -62,34 +62,34 @@ impl DnsServer {
                     .unwrap_or_else(PoisonError::into_inner)
                     .push((name, kind));
                 if let Some(bytes) = encode_reply(&packet[..end], kind, reply) {
-                    // A client that is gone needs none.
+                    // The client may be gone.
                     let _ = socket.send_to(&bytes, from).await;
                 }
             }
         });
         Self {
             address,
-            queries: asked,
+            queries,
             _tasks: tasks,
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The names that were asked for IPv4 addresses, in order.
+    /// The names of the queries for IPv4 addresses, in order.
     #[must_use]
     pub fn queried_names(&self) -> Vec<String> {
-        let asked = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = asked.iter().filter(|(_, kind)| *kind == A);
+        let queries = self.queries.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = queries.iter().filter(|(_, kind)| *kind == A);
         names.map(|(name, _)| name.clone()).collect()
     }
 }
 
-/// The name and the kind that are asked for, and where the question ends.
+/// The name and the record type of a query, and the length of the packet up to the end of the question.
 fn parse_question(packet: &[u8]) -> Option<(String, u16, usize)> {
     let (mut at, mut labels) = (12, Vec::new());
     loop {
@@ -106,12 +106,12 @@ fn parse_question(packet: &[u8]) -> Option<(String, u16, usize)> {
 }
 
 fn encode_reply(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> {
-    let (code, addresses, life) = match reply {
+    let (code, addresses, time_to_live) = match reply {
         DnsReply::NoReply => return None,
         DnsReply::ByFamily { v4, v6 } => {
             return encode_reply(question, kind, if kind == A { *v4 } else { *v6 });
         }
-        DnsReply::Addresses(addresses, life) => (0, addresses, life),
+        DnsReply::Addresses(addresses, time_to_live) => (0, addresses, time_to_live),
         DnsReply::ServFail => (2, Vec::new(), 0),
         DnsReply::NxDomain => (3, Vec::new(), 0),
     };
@@ -125,7 +125,7 @@ fn encode_reply(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> 
         .collect();
     let count = u8::try_from(data.len()).expect("few addresses");
     let mut bytes = question[..2].to_vec();
-    // An answer; recursion is wanted and to be had. One question, so many answers, and nothing else.
+    // A response, with recursion desired and available. One question, `count` answers, and no other records.
     bytes.extend([0x81, 0x80 | code, 0, 1, 0, count, 0, 0, 0, 0]);
     bytes.extend(&question[12..]);
     for data in data {
@@ -133,7 +133,7 @@ fn encode_reply(question: &[u8], kind: u16, reply: DnsReply) -> Option<Vec<u8>> 
         bytes.extend([0xc0, 12]);
         bytes.extend(kind.to_be_bytes());
         bytes.extend([0, 1]);
-        bytes.extend(life.to_be_bytes());
+        bytes.extend(time_to_live.to_be_bytes());
         bytes.extend(
             u16::try_from(data.len())
                 .expect("sixteen at most")

@@ -1,12 +1,18 @@
-//! What tests, `demo` and benches share: an origin that can break every rule, a slow link, proxies, certificates.
+//! Servers for tests, `demo` and benches: an origin that can break every rule, a slow link, proxies, certificates.
 //!
-//! These are real programs over real sockets on loopback, in the caller's process: [`Origin`] answers HTTP/1.1 by writing
-//! raw bytes, since it must be able to say what no library would let it say; a [`GeneratedFiles`] gives it as many files as a batch has,
-//! with faults by seed; [`http2`] has two origins that speak HTTP/2 over TLS; [`SilentListener`] is where nothing answers;
-//! [`DnsServer`] tells addresses by a script; [`SlowLinkBuilder`] relays TCP with latency, rate and
-//! cuts; [`HttpProxy`] and [`SocksProxy`] stand between and tell what they were asked; [`CertificateAuthority`] issues good and bad
-//! certificates. Each stops when it is dropped, and a panic in one goes on in whoever drops it. [`within()`] puts a limit on a
-//! test. [`history`] is no program: it judges what others say that a store answered them.
+//! They are real servers on loopback, in the caller's process:
+//!
+//! - [`Origin`] serves HTTP/1.1 by writing raw bytes, since it must be able to send what no library would send.
+//! - [`GeneratedFiles`] gives it as many files as a batch has, with faults by seed.
+//! - [`http2`] has two origins that speak HTTP/2 over TLS.
+//! - [`SilentListener`] does not respond at all.
+//! - [`DnsServer`] resolves names by a script.
+//! - [`SlowLinkBuilder`] relays TCP with latency, a rate and cuts.
+//! - [`HttpProxy`] and [`SocksProxy`] relay, and record requests.
+//! - [`CertificateAuthority`] issues valid and invalid certificates.
+//!
+//! Each server stops when it is dropped, and a panic in one of its tasks goes on in the thread that drops it. [`within()`] puts a time limit
+//! on a test. [`history`] checks recorded operations on a store.
 
 mod bandwidth_limit;
 mod content;

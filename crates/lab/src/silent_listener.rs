@@ -1,7 +1,7 @@
-//! An address where nothing answers, not even with a refusal: what a dead host looks like (rows A28, C3).
+//! An address that does not respond, not even with a refusal, like that of a dead host (rows A28, C3).
 //!
 //! No firewall is needed. The kernel completes as many connections as a listener's queue holds; when that is full and nobody accepts,
-//! further handshakes go unanswered. So this is a listener with the shortest queue there is, filled by connections of its own.
+//! further handshakes get no response. This is a listener with the shortest possible queue, filled by connections of its own.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -9,25 +9,25 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-/// A handshake on loopback that takes longer than this is one that goes unanswered.
+/// A handshake on loopback that takes longer than this gets no response.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Where nothing answers, for as long as this lives.
+/// A listener that does not respond, until it is dropped.
 #[derive(Debug)]
 pub struct SilentListener {
-    /// Accepts nothing.
+    /// The listener, whose connections are never accepted.
     _listener: Socket,
-    /// Fill its queue.
+    /// The connections that fill its queue.
     _queued: Vec<TcpStream>,
-    /// Where it is.
+    /// Its address.
     address: SocketAddr,
 }
 
 impl SilentListener {
-    /// A free port of 127.0.0.1, and the same port of every other address of loopback.
+    /// Listens on a free port of 127.0.0.1, and on the same port of every other address of loopback.
     ///
     /// # Errors
-    /// When there is no free port, or when the queue of a listener has no end here.
+    /// When there is no free port, or when the queue of a listener does not fill on this system.
     pub fn start() -> io::Result<Self> {
         let listener = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         listener.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)).into())?;
@@ -50,13 +50,13 @@ impl SilentListener {
         Err(io::Error::other("a listener's queue does not fill"))
     }
 
-    /// Where it is.
+    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The same port of another address of loopback: as silent, and another host.
+    /// The same port of another address of loopback: another host that does not respond.
     #[must_use]
     pub fn address_on(&self, ip: IpAddr) -> SocketAddr {
         SocketAddr::new(ip, self.address.port())

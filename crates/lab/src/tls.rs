@@ -1,6 +1,6 @@
-//! Certificates, good and bad, from an authority made for a test (row A27).
+//! Certificates, valid and invalid, from an authority made for a test (row A27).
 //!
-//! A wrong host is a good certificate for another name; a client's certificate is one like any other, shown instead of served.
+//! For a wrong host there is a valid certificate for another name. Client certificates are issued in the same way.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tempfile::TempDir;
 
-/// An authority that signs certificates.
+/// A certificate authority.
 #[derive(Debug)]
 pub struct CertificateAuthority {
-    /// What clients trust.
+    /// The certificate that clients trust.
     certificate: Certificate,
-    /// What signs.
+    /// The key that signs.
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -34,10 +34,10 @@ pub struct IssuedCertificate {
     pub key_pem: String,
 }
 
-/// A certificate and its key as files, in a directory that goes when this is dropped.
+/// A certificate and its key as files, in a directory that is removed when this is dropped.
 #[derive(Debug)]
 pub struct CertificateFiles {
-    /// Removed with this.
+    /// Dropped with this.
     _directory: TempDir,
     /// The certificate.
     pub certificate: PathBuf,
@@ -46,13 +46,14 @@ pub struct CertificateFiles {
 }
 
 impl CertificateAuthority {
-    /// A new authority.
+    /// Makes a new authority.
     ///
     /// # Panics
     /// When the system gives no randomness.
     #[must_use]
     pub fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).expect("no names are always fine");
+        let mut params =
+            CertificateParams::new(Vec::new()).expect("an empty list of names is valid");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params
@@ -66,19 +67,19 @@ impl CertificateAuthority {
         }
     }
 
-    /// The authority's own certificate, PEM: what a client must trust.
+    /// The authority's own certificate, PEM, which clients must trust.
     #[must_use]
     pub fn certificate_pem(&self) -> String {
         self.certificate.pem()
     }
 
-    /// A good certificate for these names and addresses, to serve or to show.
+    /// A valid certificate for these names and addresses, of a server or a client.
     #[must_use]
     pub fn issue(&self, names: &[&str]) -> IssuedCertificate {
         self.sign(params(names))
     }
 
-    /// One whose time is over.
+    /// An expired certificate.
     #[must_use]
     pub fn issue_expired(&self, names: &[&str]) -> IssuedCertificate {
         let mut params = params(names);
@@ -87,7 +88,7 @@ impl CertificateAuthority {
         self.sign(params)
     }
 
-    /// One that nobody but itself has signed.
+    /// A self-signed certificate.
     ///
     /// # Panics
     /// When the system gives no randomness.
@@ -101,8 +102,7 @@ impl CertificateAuthority {
         }
     }
 
-    /// One that nobody but itself has signed and that says of itself that it is an authority, as `openssl req -x509` makes them;
-    /// with `expired` its time is over.
+    /// A self-signed certificate with the CA flag, as `openssl req -x509` makes them.
     ///
     /// # Panics
     /// When the system gives no randomness.
@@ -143,7 +143,7 @@ impl Default for CertificateAuthority {
 
 fn params(names: &[&str]) -> CertificateParams {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-    let mut params = CertificateParams::new(names).expect("names a test gave");
+    let mut params = CertificateParams::new(names).expect("valid names");
     params.extended_key_usages = vec![
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
@@ -152,7 +152,7 @@ fn params(names: &[&str]) -> CertificateParams {
 }
 
 impl IssuedCertificate {
-    /// Both as files, for what takes paths.
+    /// Writes both to files.
     ///
     /// # Errors
     /// When a temporary directory cannot be written to.
@@ -171,10 +171,10 @@ impl IssuedCertificate {
         })
     }
 
-    /// A server's settings with this certificate; with `clients`, only those signed by it may connect.
+    /// A server's TLS configuration with this certificate. With `clients`, only clients with a certificate of that authority may connect.
     ///
     /// # Panics
-    /// For certificates that did not come from here.
+    /// For certificates that were not made here.
     #[must_use]
     pub fn server_config(&self, clients: Option<&CertificateAuthority>) -> Arc<ServerConfig> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

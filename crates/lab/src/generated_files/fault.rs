@@ -1,40 +1,40 @@
-//! What may befall a request for a file of a shelf: a few of the breakages, by names that can be listed and counted.
+//! The faults of requests for generated files: some of the rules of [`faults`], by names that can be listed and counted.
 
 use crate::origin::{
     OriginResponse, OriginResponseBody, OriginResponseFraming, RecordedRequest, faults,
 };
 
-/// What may befall a request.
+/// A fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FileFault {
-    /// The connection is reset in place of an answer.
+    /// The connection is reset instead of a response.
     Reset,
     /// The connection is reset in the middle of the body.
     ResetMidBody,
-    /// Nothing more comes after the middle of the body.
+    /// Nothing is sent after the middle of the body.
     Stall,
     /// 500.
     Status500,
-    /// 503, to be asked again at once.
+    /// 503, with a Retry-After of zero.
     Status503,
-    /// 429, to be asked again at once.
+    /// 429, with a Retry-After of zero.
     Status429,
     /// 404.
     Status404,
-    /// The head is right, and the connection is closed in the middle of the body.
+    /// The connection is closed in the middle of the body, after a correct head.
     TruncatedBody,
-    /// The body comes in chunks and ends between two of them.
+    /// The body is chunked, and the connection is closed between two chunks.
     TruncatedChunks,
-    /// The body comes in chunks and ends in order, and is shorter than the range that the head tells.
+    /// The body is chunked and complete, and shorter than the range in the head.
     ShortChunks,
-    /// The head says that the body is longer than it is.
+    /// The Content-Length is larger than the body.
     WrongLength,
-    /// A page that says that something went wrong, with 200. Nobody can tell it from a file but by a digest, a length or a type.
+    /// An error page with status 200. Only a digest, a length or a type distinguishes it from the file.
     ErrorPage,
 }
 
 impl FileFault {
-    /// All of them.
+    /// All faults.
     pub const ALL: [Self; 12] = [
         Self::Reset,
         Self::ResetMidBody,
@@ -50,13 +50,13 @@ impl FileFault {
         Self::ErrorPage,
     ];
 
-    /// Whether a client that asks again may hope.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_transient(self) -> bool {
         !matches!(self, Self::Status404 | Self::ErrorPage)
     }
 
-    /// Breaks an answer.
+    /// Applies the fault to a response.
     pub(super) fn apply(self, request: &RecordedRequest, response: &mut OriginResponse) {
         let middle = response.body.length() / 2;
         match self {

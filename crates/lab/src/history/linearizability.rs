@@ -1,87 +1,86 @@
-//! Whether a history of one key is one that a register can have.
+//! Checks whether a history of one key can be that of a register.
 //!
-//! The history is gone through in the order of its events: beginnings and ends of operations. What is kept is the set of all
-//! situations that the register may be in now: which version has the key, and which of the operations that are under way have happened
-//! already (Lowe, *Testing for linearizability*, 2017, "just-in-time linearization"). Nothing happens until it must: when an
-//! operation's answer is there, it has happened, so from each situation in which it has not yet, it happens now, after any of the others
-//! that are under way, in any order. Situations in which that is impossible are dropped. One whose answer never came may have happened by
-//! then or not, and both are kept. Once none is left, no order of instants explains the
-//! answers, and the operation whose answer was one too many is named.
+//! The check goes through the events of the history in order: starts and finishes of operations. It keeps the set of all states that
+//! the register may be in: the key's version, and which of the concurrent operations have taken effect already (Lowe, *Testing for
+//! linearizability*, 2017, "just-in-time linearization"). An operation takes effect as late as possible: by its finish it must have done so,
+//! so in each state in which it has not, it does now, after any of the other concurrent operations, in any order. States in which that is
+//! impossible are dropped. An operation without a response may have taken effect by then or not, and both states are kept. When no state is
+//! left, no order of instants explains the responses, and the error names the operation whose response was not possible.
 //!
-//! This is exact: a history passes if and only if there is such an order. It takes time in proportion to the history's length, and
-//! exponential only in how many operations are under way at once, which the driver bounds.
+//! This is exact: a history passes if and only if there is such an order. The time is linear in the history's length, and exponential only
+//! in the number of concurrent operations, which the driver limits.
 
 use std::collections::HashSet;
 
 use super::{BodyVersion, Operation, OperationOutcome};
 
-/// Operations that may be under way at once: bits of a [`RegisterState`].
+/// The maximum number of concurrent operations: bits of a [`RegisterState`].
 const MAX_CONCURRENT: usize = 128;
 
-/// Why a history is none of a register.
+/// Why a history is not that of a register.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinearizabilityViolation {
-    /// An answer that no order of instants explains.
+    /// A response that no order of instants explains.
     #[error(
-        "no register answers so: {operation:?}, when {possible_versions:?} could have the key, and under way were {concurrent:?}"
+        "no register has this history: {operation:?}, while the key had one of the versions {possible_versions:?}, concurrent with {concurrent:?}"
     )]
     Impossible {
-        /// Whose answer it is. It may be true: then one before it was not.
+        /// The operation with that response. It may be right: then an earlier response was wrong.
         operation: Operation,
-        /// What could have the key just before.
+        /// The versions that the key may have had just before.
         possible_versions: Vec<Option<BodyVersion>>,
-        /// What was under way.
+        /// The concurrent operations.
         concurrent: Vec<Operation>,
     },
-    /// More was under way than this can follow.
-    #[error("more than {MAX_CONCURRENT} operations under way at once")]
+    /// More operations were concurrent than can be checked.
+    #[error("more than {MAX_CONCURRENT} concurrent operations")]
     TooManyConcurrent,
 }
 
-/// What the register may be in.
+/// A state that the register may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct RegisterState {
-    /// What has the key.
+    /// The key's version.
     current: Option<BodyVersion>,
-    /// Which of those under way have happened, by their slots.
+    /// A bit for each slot: whether its operation has taken effect.
     applied: u128,
 }
 
-/// What comes next in a history. At one time, beginnings come first: who begins when another ends may be first or second.
+/// An event of a history. At equal times starts come first: an operation that starts when another finishes may take effect before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum HistoryEvent {
     Start(usize),
     Finish(usize),
 }
 
-/// Where the check has come to.
+/// The check, up to some event.
 struct LinearizabilityCheck<'a> {
-    /// Every one that the register may be in.
+    /// All states that the register may be in.
     states: HashSet<RegisterState>,
-    /// Operations under way.
+    /// The concurrent operations, in slots.
     concurrent: [Option<&'a Operation>; MAX_CONCURRENT],
 }
 
-/// Checks what was done to one key, from when nothing had it, in whatever order it is told.
+/// Checks the operations on one key, which did not exist at first. They may be in any order.
 ///
 /// # Errors
-/// When a register cannot have answered so.
+/// When a register cannot have this history.
 pub fn check_linearizability(history: &[Operation]) -> Result<(), LinearizabilityViolation> {
     let mut events = Vec::new();
     for (index, operation) in history.iter().enumerate() {
-        // What was not done is as if it had not been asked for; so is a read that was not answered.
+        // An operation that was not done has no effect.
         if operation.outcome != OperationOutcome::Failed {
             events.push((operation.started_at, HistoryEvent::Start(index)));
             events.push((operation.finished_at, HistoryEvent::Finish(index)));
         }
     }
     events.sort_unstable();
-    let nothing = RegisterState {
+    let absent = RegisterState {
         current: None,
         applied: 0,
     };
     let mut check = LinearizabilityCheck {
-        states: HashSet::from([nothing]),
+        states: HashSet::from([absent]),
         concurrent: [None; MAX_CONCURRENT],
     };
     let mut slots = vec![0; history.len()];
@@ -108,52 +107,52 @@ impl<'a> LinearizabilityCheck<'a> {
         };
         let mut after = self.states_after(slot);
         if operation.outcome == OperationOutcome::Unknown {
-            // Later it can no longer happen; that it never did is as good.
+            // It cannot take effect later. It may never have.
             after.extend(self.states.drain());
         } else if after.is_empty() {
             return Err(self.violation(slot, operation));
         }
-        // Its slot is another's from here on.
-        let ended = after.into_iter().map(|situation| RegisterState {
-            applied: situation.applied & !(1 << slot),
-            ..situation
+        // The slot is free for another operation.
+        let ended = after.into_iter().map(|state| RegisterState {
+            applied: state.applied & !(1 << slot),
+            ..state
         });
         self.states = ended.collect();
         self.concurrent[slot] = None;
         Ok(())
     }
 
-    /// The situations in which one has happened, after as few others as may be.
+    /// The states in which an operation has taken effect, after as few others as possible.
     fn states_after(&self, slot: usize) -> HashSet<RegisterState> {
         let (mut after, mut seen) = (HashSet::new(), HashSet::new());
         let mut open: Vec<_> = self.states.iter().copied().collect();
-        while let Some(situation) = open.pop() {
-            if situation.applied & (1 << slot) != 0 {
-                after.insert(situation);
-            } else if seen.insert(situation) {
-                open.extend(self.next_states(situation));
+        while let Some(state) = open.pop() {
+            if state.applied & (1 << slot) != 0 {
+                after.insert(state);
+            } else if seen.insert(state) {
+                open.extend(self.next_states(state));
             }
         }
         after
     }
 
-    /// What one of those under way leads to.
-    fn next_states(&self, situation: RegisterState) -> impl Iterator<Item = RegisterState> {
+    /// The states after one more of the concurrent operations.
+    fn next_states(&self, state: RegisterState) -> impl Iterator<Item = RegisterState> {
         let slots = self.concurrent.iter().enumerate();
         slots.filter_map(move |(slot, operation)| {
             let bit = 1 << slot;
             let current = operation
-                .filter(|_| situation.applied & bit == 0)?
-                .apply(situation.current)?;
+                .filter(|_| state.applied & bit == 0)?
+                .apply(state.current)?;
             Some(RegisterState {
                 current,
-                applied: situation.applied | bit,
+                applied: state.applied | bit,
             })
         })
     }
 
     fn violation(&self, slot: usize, operation: &Operation) -> LinearizabilityViolation {
-        let mut possible: Vec<_> = self.states.iter().map(|one| one.current).collect();
+        let mut possible: Vec<_> = self.states.iter().map(|state| state.current).collect();
         possible.sort_unstable();
         possible.dedup();
         let others = self.concurrent.iter().enumerate();

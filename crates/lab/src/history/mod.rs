@@ -1,14 +1,15 @@
-//! What happened to the keys of a store, and whether it may have happened: a recorder's words and the checker that judges them.
+//! Histories of operations on the keys of a store, and a checker for them.
 //!
-//! Whoever drives a store writes down each operation: when it was begun, when its answer was there, and what the answer was.
-//! [`check_linearizability()`] then says whether one register, to which each operation happens at one instant between the two, could have answered so
-//! (linearizability: Herlihy and Wing 1990). Every version that is written is written once, so a read names the write that it saw.
-//! What a killed server did not answer may have happened, until the server was dead, or not at all.
+//! A test that drives a store records each operation: when it was started, when its response arrived, and the response.
+//! [`check_linearizability()`] then checks whether the responses can be those of one register, on which each operation takes effect at one
+//! instant between its start and its response (linearizability: Herlihy and Wing 1990). Each version is written only once, so a read
+//! identifies the write that it saw. An operation whose response is missing because its server was killed may have taken effect at any time
+//! until the server was dead, or not at all.
 //!
-//! A body says itself what it is: [`StampedBody`] bytes name their key and their version, and every byte follows from those, so that
-//! a torn or mixed body is detected by looking at it.
+//! [`StampedBody`] is a body that contains its key and its version, and all other bytes follow from them, so that a torn or mixed body is
+//! detected without other data.
 //!
-//! Nothing here knows of HTTP, of files or of clocks: times are numbers from a [`LogicalClock`].
+//! This module knows nothing of HTTP, files or clocks: times are numbers from a [`LogicalClock`].
 
 mod linearizability;
 mod operation;

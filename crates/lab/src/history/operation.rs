@@ -2,80 +2,79 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a body is known by. No two writes of a key have the same.
+/// Identifies a body. No two writes of a key have the same version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BodyVersion(pub u64);
 
-/// What was asked for.
+/// What the operation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationKind {
-    /// What has the key?
+    /// Reads the key's version.
     Read,
-    /// Let this version have it.
+    /// Writes this version.
     Write(BodyVersion, WriteCondition),
-    /// Let nothing have it.
+    /// Removes the key.
     Delete(WriteCondition),
 }
 
-/// What must hold in the instant in which something is changed.
+/// What must be true at the instant of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteCondition {
-    /// Nothing.
+    /// No condition.
     Always,
-    /// Nothing has the key.
+    /// The key does not exist.
     Absent,
-    /// Some version has it, whichever.
+    /// The key exists, in any version.
     Present,
-    /// This version has it.
+    /// The key has this version.
     Matches(BodyVersion),
 }
 
-/// What the client was told.
+/// The response, as the client saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OperationOutcome {
-    /// Of a read: this has the key, or nothing.
+    /// Of a read: the key's version, or none.
     Found(Option<BodyVersion>),
-    /// It was done. `replaced`: whether something had the key before, if that was told. A delete that found nothing is one that was
-    /// done and replaced nothing.
+    /// It was done. A delete that found no key was done and replaced nothing.
     Succeeded {
-        /// Whether something had the key.
+        /// Whether the key existed before, if the response says so.
         replaced: Option<bool>,
     },
     /// The condition did not hold.
     ConditionFailed,
-    /// It was not done and cannot be: its body was never sent whole, or the answer was an error.
+    /// It was not done and cannot be: its body was not sent completely, or the response was an error.
     Failed,
-    /// Nothing. It may have happened at any time until it ended, or not at all.
+    /// There was no response. It may have been done at any time until its end, or not at all.
     Unknown,
 }
 
 /// An operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
-    /// What was asked for.
+    /// What it does.
     pub kind: OperationKind,
-    /// Before anything of it was sent.
+    /// A time before any byte of it was sent.
     pub started_at: u64,
-    /// When its answer was there. Of an unknown one: from when on it can no longer happen, since its server was dead;
-    /// [`u64::MAX`] if that is never.
+    /// When its response was complete. If the outcome is unknown: the time from which on it can no longer be done, since its server was
+    /// dead, or [`u64::MAX`] if there is none.
     pub finished_at: u64,
-    /// What was answered.
+    /// The response.
     pub outcome: OperationOutcome,
 }
 
-/// Times that are in one order for all threads, and never the same twice.
+/// A clock with one order for all threads. It never returns a time twice.
 #[derive(Debug, Default)]
 pub struct LogicalClock(AtomicU64);
 
 impl LogicalClock {
-    /// Now.
+    /// The next time.
     pub fn tick(&self) -> u64 {
         self.0.fetch_add(1, Ordering::SeqCst)
     }
 }
 
 impl WriteCondition {
-    /// Whether it holds for what has the key.
+    /// Whether it holds for the key's current version.
     pub(super) fn holds(self, current: Option<BodyVersion>) -> bool {
         match self {
             Self::Always => true,
@@ -87,7 +86,7 @@ impl WriteCondition {
 }
 
 impl Operation {
-    /// What has the key after it, if it happens now, when `current` has the key; `None` if its answer says that it did not happen now.
+    /// The key's version after it, if it takes effect while `current` is the version. `None` if its response excludes that.
     pub(super) fn apply(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
         let (condition, next) = match self.kind {
             OperationKind::Read => (WriteCondition::Always, current),
@@ -98,8 +97,8 @@ impl Operation {
         match self.outcome {
             OperationOutcome::Found(found) => (found == current).then_some(current),
             OperationOutcome::Succeeded { replaced } => {
-                let is_told = replaced.is_none_or(|replaced| replaced == current.is_some());
-                (holds && is_told).then_some(next)
+                let is_consistent = replaced.is_none_or(|replaced| replaced == current.is_some());
+                (holds && is_consistent).then_some(next)
             }
             OperationOutcome::ConditionFailed => (!holds).then_some(current),
             OperationOutcome::Failed => None,

@@ -1,9 +1,9 @@
-//! Bodies that say what they are.
+//! Bodies that contain their own identity.
 
 use super::BodyVersion;
 use crate::ResourceContent;
 
-/// Begins each of them.
+/// The first bytes of each body.
 const MAGIC: &[u8; 8] = b"stamped\n";
 
 /// Bytes of magic, key, version and length.
@@ -12,32 +12,32 @@ const HEADER_BYTES: usize = 32;
 /// The identity of a body: all its bytes follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StampedBody {
-    /// Which key it was written to, by a number.
+    /// The number of the key that it was written to.
     pub key: u64,
-    /// Which write it was.
+    /// The write.
     pub version: BodyVersion,
-    /// Its bytes, the head's among them.
+    /// The number of bytes, including the header.
     pub length: u64,
 }
 
 /// What is wrong with a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BodyCorruption {
-    /// It does not begin as it must.
-    #[error("{0} bytes that nobody wrote")]
+    /// The header is missing.
+    #[error("{0} bytes without a stamp")]
     NotStamped(usize),
-    /// It has another length than it says.
+    /// The length differs from that of the stamp.
     #[error("{found} bytes of {stamp:?}")]
     WrongLength {
-        /// What it says.
+        /// The stamp of the body.
         stamp: StampedBody,
-        /// Its bytes.
+        /// The actual number of bytes.
         found: usize,
     },
-    /// A byte is not the one that was written.
+    /// A byte differs from the one that was written.
     #[error("byte {offset} is not that of {stamp:?}")]
     WrongByte {
-        /// What it says.
+        /// The stamp of the body.
         stamp: StampedBody,
         /// The first wrong byte.
         offset: usize,
@@ -45,10 +45,10 @@ pub enum BodyCorruption {
 }
 
 impl StampedBody {
-    /// The shortest.
+    /// The length of the shortest body.
     pub const MIN_LENGTH: u64 = HEADER_BYTES as u64;
 
-    /// Its bytes.
+    /// The bytes of the body.
     #[must_use]
     pub fn to_vec(self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -60,7 +60,7 @@ impl StampedBody {
         bytes
     }
 
-    /// What a body says that it is, from its first bytes. `None` if it is none of these.
+    /// The identity of a body, from its first bytes. `None` if it has no stamp.
     #[must_use]
     pub fn from_prefix(bytes: &[u8]) -> Option<Self> {
         let numbers = bytes.get(..HEADER_BYTES)?.strip_prefix(MAGIC)?;
@@ -75,33 +75,33 @@ impl StampedBody {
         })
     }
 
-    /// What a whole body is, every byte of it compared.
+    /// The identity of a complete body, after every byte was compared.
     ///
     /// # Errors
-    /// When it is not one whole body that was written.
+    /// When it is not a complete body that was written.
     pub fn verify(bytes: &[u8]) -> Result<Self, BodyCorruption> {
-        let whole = Self::from_prefix(bytes).ok_or(BodyCorruption::NotStamped(bytes.len()))?;
-        if bytes.len() as u64 != whole.length {
+        let stamp = Self::from_prefix(bytes).ok_or(BodyCorruption::NotStamped(bytes.len()))?;
+        if bytes.len() as u64 != stamp.length {
             return Err(BodyCorruption::WrongLength {
-                stamp: whole,
+                stamp,
                 found: bytes.len(),
             });
         }
-        let rest = whole.payload().to_vec();
+        let rest = stamp.payload().to_vec();
         match rest
             .iter()
             .zip(&bytes[HEADER_BYTES..])
             .position(|(ours, theirs)| ours != theirs)
         {
-            None => Ok(whole),
+            None => Ok(stamp),
             Some(at) => Err(BodyCorruption::WrongByte {
-                stamp: whole,
+                stamp,
                 offset: HEADER_BYTES + at,
             }),
         }
     }
 
-    /// The bytes after the head: other ones for each key and each version, and for no two beginning alike.
+    /// The bytes after the header. They differ from the first byte on for each key and version.
     fn payload(self) -> ResourceContent {
         let seed = crate::content::mix(self.key, self.version.0);
         ResourceContent::random(seed, self.length.saturating_sub(Self::MIN_LENGTH))
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_body_is_what_it_says() {
+    fn a_complete_body_is_verified() {
         for length in [32, 33, 47, 1000, 100_000] {
             let body = stamped(9, length);
             assert_eq!(body.to_vec().len() as u64, length);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn one_cut_off_at_any_byte_is_torn() {
+    fn a_truncated_body_is_detected_at_every_length() {
         let bytes = stamped(9, 200).to_vec();
         for end in 0..bytes.len() {
             assert!(StampedBody::verify(&bytes[..end]).is_err(), "{end}");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_the_bytes_of_another_is_mixed_wherever_they_begin() {
+    fn a_body_with_bytes_of_another_is_detected_at_every_offset() {
         let (ours, theirs) = (stamped(9, 200).to_vec(), stamped(10, 200).to_vec());
         for at in 40..200 {
             let mixed = [&ours[..at], &theirs[at..]].concat();

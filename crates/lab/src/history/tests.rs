@@ -1,4 +1,4 @@
-//! The checker against one that tries every order, against histories that happened, and against those histories with a lie in them.
+//! The checker against one that tries every order, against possible histories, and against histories with a wrong response.
 
 use proptest::prelude::*;
 
@@ -7,14 +7,14 @@ use super::{
     WriteCondition, check_linearizability,
 };
 
-/// Any history passes that has an order, found by trying all: the definition itself.
+/// The definition itself: a history passes if one of all orders explains it.
 fn has_order(history: &[Operation], current: Option<BodyVersion>) -> bool {
     let must = |operation: &Operation| operation.outcome != OperationOutcome::Unknown;
     if !history.iter().any(must) {
         return true;
     }
     (0..history.len()).any(|first| {
-        // Nothing that ended before it began may be left for later, but for what need not happen.
+        // All operations that finished before it started must come before it, except those that need not take effect.
         let operation = &history[first];
         let mut rest: Vec<_> = history.to_vec();
         rest.remove(first);
@@ -46,37 +46,39 @@ fn any_change() -> impl Strategy<Value = OperationOutcome> {
     ]
 }
 
-/// An operation that writes version `number` if it writes.
+/// Any operation; a write is of version `number`.
 fn any_operation(number: u64) -> impl Strategy<Value = Operation> {
     let found = prop::option::of((0..6u64).prop_map(BodyVersion));
-    let what = prop_oneof![
+    let kind_and_outcome = prop_oneof![
         2 => found.prop_map(|found| (OperationKind::Read, OperationOutcome::Found(found))),
         2 => (any_condition(), any_change())
             .prop_map(move |(condition, outcome)| (OperationKind::Write(BodyVersion(number), condition), outcome)),
         1 => (any_condition(), any_change()).prop_map(|(condition, outcome)| (OperationKind::Delete(condition), outcome)),
     ];
-    (what, 0..20u64, 0..8u64).prop_map(|((action, outcome), begun, takes)| Operation {
-        kind: action,
-        started_at: begun,
-        finished_at: begun + takes,
-        outcome,
+    (kind_and_outcome, 0..20u64, 0..8u64).prop_map(|((kind, outcome), started_at, duration)| {
+        Operation {
+            kind,
+            started_at,
+            finished_at: started_at + duration,
+            outcome,
+        }
     })
 }
 
-/// Some six operations that anybody might have dreamt up.
+/// Up to six arbitrary operations.
 fn any_history() -> impl Strategy<Value = Vec<Operation>> {
     (1..7usize).prop_flat_map(|count| (0..count as u64).map(any_operation).collect::<Vec<_>>())
 }
 
-/// One operation of a plan: what is asked for, how long before and after its instant it begins and ends, and whether its answer comes.
+/// One operation of a plan: what it does, how long before and after its instant it starts and finishes, and whether it gets a response.
 #[derive(Debug, Clone, Copy)]
 struct PlannedOperation {
-    /// 0 to 9: a read, a write, a delete, by what is more common.
+    /// 0 to 9: four reads, four writes, two deletes.
     kind: u8,
     condition: WriteCondition,
     early: u64,
     late: u64,
-    /// 0: it happens and is not answered; 1: it does not happen and is not answered; 2: its body is not sent whole.
+    /// 0: it is done without a response. 1: it is not done and gets no response. 2: its body is not sent completely.
     mishap: u8,
 }
 
@@ -92,27 +94,27 @@ fn plans() -> impl Strategy<Value = Vec<PlannedOperation>> {
     prop::collection::vec(planned, 1..120)
 }
 
-/// Lets a plan happen to a register: the instants are ten ticks apart, some six operations are under way at once.
-fn lived(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
+/// Carries out a plan on a register. The instants are ten ticks apart, and some six operations are concurrent.
+fn carry_out(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
     let mut current = None;
     let mut history = Vec::new();
     for (number, plan) in (0u64..).zip(plans) {
         let instant = 1000 + number * 10;
-        // A condition on a version that was there a short while ago.
+        // A condition on a recent version.
         let condition = match plan.condition {
             WriteCondition::Matches(BodyVersion(back)) => {
                 WriteCondition::Matches(BodyVersion(number.saturating_sub(back)))
             }
             other => other,
         };
-        let action = match plan.kind {
+        let kind = match plan.kind {
             0..4 => OperationKind::Read,
             4..8 => OperationKind::Write(BodyVersion(number), condition),
             _ => OperationKind::Delete(condition),
         };
-        let outcome = happen(action, plan.mishap, &mut current);
+        let outcome = apply_to_register(kind, plan.mishap, &mut current);
         history.push(Operation {
-            kind: action,
+            kind,
             started_at: instant - plan.early,
             finished_at: instant + plan.late,
             outcome,
@@ -121,13 +123,13 @@ fn lived(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>) {
     (history, current)
 }
 
-fn happen(
-    action: OperationKind,
+fn apply_to_register(
+    kind: OperationKind,
     mishap: u8,
     current: &mut Option<BodyVersion>,
 ) -> OperationOutcome {
     let before = *current;
-    let (condition, next) = match action {
+    let (condition, next) = match kind {
         OperationKind::Read => return OperationOutcome::Found(before),
         OperationKind::Write(version, condition) => (condition, Some(version)),
         OperationKind::Delete(condition) => (condition, None),
@@ -148,14 +150,14 @@ fn happen(
     OperationOutcome::Unknown
 }
 
-/// Long after all of a lived history: what was unknown is over.
+/// A time long after all operations of a plan, when none can take effect any more.
 const AFTER: u64 = 1_000_000;
 
-/// Operations one after another, from `AFTER` on.
-fn then(history: &mut Vec<Operation>, more: &[(OperationKind, OperationOutcome)]) {
-    for (n, &(action, outcome)) in (0u64..).zip(more) {
+/// Appends operations that follow one another, from `AFTER` on.
+fn append(history: &mut Vec<Operation>, more: &[(OperationKind, OperationOutcome)]) {
+    for (n, &(kind, outcome)) in (0u64..).zip(more) {
         history.push(Operation {
-            kind: action,
+            kind,
             started_at: AFTER + 2 * n,
             finished_at: AFTER + 2 * n + 1,
             outcome,
@@ -186,25 +188,25 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn it_says_what_trying_every_order_says(history in any_history()) {
+    fn the_checker_agrees_with_trying_every_order(history in any_history()) {
         prop_assert_eq!(check_linearizability(&history).is_ok(), has_order(&history, None));
     }
 }
 
 proptest! {
     #[test]
-    fn what_happened_passes(plans in plans()) {
-        let (mut history, current) = lived(&plans);
+    fn a_possible_history_passes(plans in plans()) {
+        let (mut history, current) = carry_out(&plans);
         prop_assert_eq!(check_linearizability(&history), Ok(()));
-        // In whatever order it is told.
+        // The order of the operations in the history does not matter.
         history.reverse();
-        then(&mut history, &[read(current.map(|version| version.0))]);
+        append(&mut history, &[read(current.map(|version| version.0))]);
         prop_assert_eq!(check_linearizability(&history), Ok(()));
     }
 
     #[test]
-    fn a_version_that_was_never_written_does_not(plans in plans(), which in any::<prop::sample::Index>()) {
-        let (mut history, _) = lived(&plans);
+    fn a_read_of_a_version_that_was_never_written_is_detected(plans in plans(), which in any::<prop::sample::Index>()) {
+        let (mut history, _) = carry_out(&plans);
         let reads: Vec<_> = (0..history.len()).filter(|at| history[*at].kind == OperationKind::Read).collect();
         prop_assume!(!reads.is_empty());
         let read = &mut history[reads[which.index(reads.len())]];
@@ -214,24 +216,24 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_what_was_not_sent_whole(plans in plans()) {
-        let (mut history, _) = lived(&plans);
-        let (action, _) = write(800);
-        then(&mut history, &[(action, OperationOutcome::Failed), read(Some(800))]);
+    fn a_read_of_a_body_that_was_not_sent_completely_is_detected(plans in plans()) {
+        let (mut history, _) = carry_out(&plans);
+        let (kind, _) = write(800);
+        append(&mut history, &[(kind, OperationOutcome::Failed), read(Some(800))]);
         prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
-    fn nor_does_an_old_version_after_a_newer_one_was_acknowledged(plans in plans(), old in 0..120u64) {
-        let (mut history, _) = lived(&plans);
-        then(&mut history, &[write(900), read(Some(old))]);
+    fn an_old_version_after_an_acknowledged_newer_one_is_detected(plans in plans(), old in 0..120u64) {
+        let (mut history, _) = carry_out(&plans);
+        append(&mut history, &[write(900), read(Some(old))]);
         prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
-    fn nor_does_one_that_rises_after_its_deletion_was_acknowledged(plans in plans(), old in 0..120u64) {
-        let (mut history, _) = lived(&plans);
-        then(&mut history, &[write(900), DELETE, read(Some(900))]);
+    fn a_version_after_its_acknowledged_deletion_is_detected(plans in plans(), old in 0..120u64) {
+        let (mut history, _) = carry_out(&plans);
+        append(&mut history, &[write(900), DELETE, read(Some(900))]);
         prop_assert!(check_linearizability(&history).is_err());
         let end = history.len() - 1;
         history[end].outcome = OperationOutcome::Found(Some(BodyVersion(old)));
@@ -239,33 +241,33 @@ proptest! {
     }
 
     #[test]
-    fn nor_does_a_loss_of_one_that_was_acknowledged(plans in plans()) {
-        let (mut history, _) = lived(&plans);
-        then(&mut history, &[write(900), read(None)]);
+    fn a_loss_of_an_acknowledged_write_is_detected(plans in plans()) {
+        let (mut history, _) = carry_out(&plans);
+        append(&mut history, &[write(900), read(None)]);
         prop_assert!(check_linearizability(&history).is_err());
     }
 
     #[test]
-    fn nor_do_two_that_both_replaced_the_same(plans in plans()) {
-        let (mut history, _) = lived(&plans);
+    fn two_writes_that_replaced_the_same_version_are_detected(plans in plans()) {
+        let (mut history, _) = carry_out(&plans);
         let replace = |version| (OperationKind::Write(BodyVersion(version), WriteCondition::Matches(BodyVersion(900))), WRITTEN);
-        then(&mut history, &[write(900), replace(901), replace(902)]);
+        append(&mut history, &[write(900), replace(901), replace(902)]);
         prop_assert!(check_linearizability(&history).is_err());
     }
 }
 
 #[test]
-fn what_was_killed_may_have_happened_until_its_server_was_dead_and_not_later() {
+fn a_write_to_a_killed_server_takes_effect_before_the_server_was_dead_or_never() {
     let killed = Operation {
         kind: OperationKind::Write(BodyVersion(1), WriteCondition::Always),
         started_at: 0,
         finished_at: 10,
         outcome: OperationOutcome::Unknown,
     };
-    let read = |begun, found: Option<u64>| Operation {
+    let read = |started_at, found: Option<u64>| Operation {
         kind: OperationKind::Read,
-        started_at: begun,
-        finished_at: begun + 1,
+        started_at,
+        finished_at: started_at + 1,
         outcome: OperationOutcome::Found(found.map(BodyVersion)),
     };
     assert_eq!(check_linearizability(&[killed, read(20, None)]), Ok(()));

@@ -1,7 +1,7 @@
-//! An origin that writes HTTP/2 frames as a script has them, right or wrong.
+//! An origin that writes HTTP/2 frames by a script, right or wrong.
 //!
-//! It says what must be said for a client to go on - settings, and answers to settings and pings - and reads no head: requests
-//! are told apart by when they come.
+//! It sends the frames that a client needs to go on, which are settings and acknowledgements of settings and pings. It does not parse heads:
+//! requests are distinguished by their order.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -17,20 +17,20 @@ use tokio_rustls::server::TlsStream;
 use super::frames::{PREFACE_BYTES, frame};
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone, Copy)]
 pub struct FrameRequest {
-    /// Over which connection, from 0 on.
+    /// The number of its connection, from 0.
     pub connection: usize,
     /// The number of its stream.
     pub stream: u32,
-    /// Its place among those of its connection, from 0 on.
+    /// Its number among the requests of its connection, from 0.
     pub number: usize,
 }
 
 type FrameScript = dyn Fn(FrameRequest) -> Option<Vec<u8>> + Send + Sync;
 
-/// A running origin. Dropped, it closes all its connections, and panics when its script did.
+/// A running origin. When dropped, it closes all its connections, and panics if its script did.
 #[derive(Debug)]
 pub struct Http2FrameOrigin {
     listener: RunningListener,
@@ -38,7 +38,7 @@ pub struct Http2FrameOrigin {
 }
 
 impl Http2FrameOrigin {
-    /// Starts one on a free port; `script` says what is written when a request has come. After `None` the connection is closed.
+    /// Starts an origin on a free port. `script` returns the bytes to write for a request, or `None` to close the connection.
     ///
     /// # Panics
     /// When there is no free port.
@@ -56,7 +56,7 @@ impl Http2FrameOrigin {
                 let number = count.fetch_add(1, Ordering::Relaxed);
                 let (tls, script) = (tls.clone(), Arc::clone(&script));
                 async move {
-                    // The peer sees how it ends; nobody here is to be told.
+                    // The peer sees how it ends; nobody here needs the error.
                     let _ = serve_connection(stream, &tls, number, script.as_ref()).await;
                 }
             },
@@ -74,7 +74,7 @@ impl Http2FrameOrigin {
         format!("https://{}{path}", self.listener.address)
     }
 
-    /// How many connections have come so far.
+    /// How many connections were accepted so far.
     #[must_use]
     pub fn connection_count(&self) -> usize {
         self.connections.load(Ordering::Relaxed)

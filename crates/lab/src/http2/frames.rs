@@ -1,6 +1,6 @@
 //! Frames of HTTP/2, written by hand (RFC 9113 section 4.1).
 
-/// What every connection begins with on the client's side, in bytes.
+/// The length of the client's connection preface in bytes.
 pub(super) const PREFACE_BYTES: usize = 24;
 
 /// A frame of any kind.
@@ -16,7 +16,7 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// A head with status 200; `length` is what its Content-Length says. With `end` there is no body.
+/// HEADERS with status 200 and this Content-Length. With `end` there is no body.
 #[must_use]
 pub fn headers_frame(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
     // Indexed: `:status` 200.
@@ -30,13 +30,13 @@ pub fn headers_frame(stream: u32, length: Option<u64>, end: bool) -> Vec<u8> {
     frame(1, 0x4 | u8::from(end), stream, &block)
 }
 
-/// A piece of a body.
+/// `DATA`.
 #[must_use]
 pub fn data_frame(stream: u32, bytes: &[u8], end: bool) -> Vec<u8> {
     frame(0, u8::from(end), stream, bytes)
 }
 
-/// The same with so many bytes of padding.
+/// `DATA` with so many bytes of padding.
 #[must_use]
 pub fn padded_data_frame(stream: u32, bytes: &[u8], padding: u8, end: bool) -> Vec<u8> {
     let mut payload = vec![padding];
@@ -51,14 +51,14 @@ pub fn reset_frame(stream: u32, reason: u32) -> Vec<u8> {
     frame(3, 0, stream, &reason.to_be_bytes())
 }
 
-/// `GOAWAY`: streams beyond `last` were not looked at.
+/// `GOAWAY`: streams after `last` were not processed.
 #[must_use]
 pub fn go_away_frame(last: u32, reason: u32) -> Vec<u8> {
     let payload = [last.to_be_bytes(), reason.to_be_bytes()].concat();
     frame(7, 0, 0, &payload)
 }
 
-/// `SETTINGS`, one of them.
+/// `SETTINGS` with one setting.
 #[must_use]
 pub fn settings_frame(name: u16, value: u32) -> Vec<u8> {
     let mut payload = name.to_be_bytes().to_vec();

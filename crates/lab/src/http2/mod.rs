@@ -1,8 +1,8 @@
 //! Origins that speak HTTP/2 over TLS (row A29).
 //!
-//! [`Http2Origin`] is a conforming one: a library keeps the rules, and a script says what becomes of each request - served,
-//! refused, reset half way, left hanging, the connection given up. [`Http2FrameOrigin`] writes frames by hand, for what no library
-//! would send. Both tell what they were asked.
+//! [`Http2Origin`] conforms to the protocol, and a script decides about each request: it is served, refused, reset in the middle or left
+//! without a response, or the connection is closed. [`Http2FrameOrigin`] writes frames by hand, for what no library would send. Both record
+//! their requests.
 
 mod frame_origin;
 pub mod frames;
@@ -19,7 +19,7 @@ pub use stream::StreamAction;
 
 use crate::tls::IssuedCertificate;
 
-/// A server's settings with this certificate that offers these protocols by ALPN.
+/// A TLS configuration with this certificate that offers these protocols by ALPN.
 #[must_use]
 pub fn alpn_server_config(
     issued: &IssuedCertificate,

@@ -1,4 +1,4 @@
-//! A conforming HTTP/2 origin under a script. Where a client agrees on HTTP/1.1 it gets the same content over that.
+//! A conforming HTTP/2 origin under a script. A client that chooses HTTP/1.1 gets the same content over that.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,33 +17,33 @@ use tokio_rustls::server::TlsStream;
 use super::stream::{Http2Stream, StreamAction};
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// A request, as a script sees it.
+/// A request, as the script sees it.
 #[derive(Debug, Clone)]
 pub struct Http2Request {
-    /// Which connection it came over, from 0 on.
+    /// The number of its connection, from 0.
     pub connection: usize,
-    /// Its place among all requests, from 0 on.
+    /// Its number among all requests, from 0.
     pub number: usize,
-    /// How many requests of its connection are under way, this one among them.
+    /// How many requests of its connection are running, including this one.
     pub concurrent: usize,
-    /// Path and query.
+    /// The path and the query.
     pub path: String,
-    /// Who is asked, as the request says.
+    /// The `:authority` of the request, or its Host.
     pub authority: String,
-    /// Its header fields.
+    /// The header fields.
     pub headers: HashMap<String, String>,
     /// Whether it came over HTTP/2.
     pub is_http2: bool,
 }
 
-/// What the origin says of itself.
+/// The settings that the origin sends.
 #[derive(Debug, Clone, Copy)]
 pub struct Http2Settings {
-    /// Requests at once on a connection.
+    /// The maximum number of concurrent requests on a connection.
     pub max_streams: Option<u32>,
-    /// What it lets a client send, in bytes.
+    /// The flow-control window of a client, in bytes.
     pub initial_window: u32,
-    /// Bodies come in frames of no more than this, in bytes.
+    /// The maximum length of a frame of a body, in bytes.
     pub max_frame_bytes: usize,
 }
 
@@ -57,13 +57,13 @@ impl Default for Http2Settings {
     }
 }
 
-/// What its connections share.
+/// The state that all connections share.
 struct Http2OriginState {
     settings: Http2Settings,
     script: Box<dyn Fn(&Http2Request) -> StreamAction + Send + Sync>,
     connections: AtomicUsize,
     requests: Mutex<Vec<Http2Request>>,
-    /// Reasons that clients gave for giving up a request.
+    /// The reasons of clients' resets.
     reset_reasons: Arc<Mutex<Vec<u32>>>,
 }
 
@@ -73,7 +73,7 @@ impl std::fmt::Debug for Http2OriginState {
     }
 }
 
-/// A running origin. Dropped, it closes all its connections, and panics when its script did.
+/// A running origin. When dropped, it closes all its connections, and panics if its script did.
 #[derive(Debug)]
 pub struct Http2Origin {
     state: Arc<Http2OriginState>,
@@ -81,7 +81,7 @@ pub struct Http2Origin {
 }
 
 impl Http2Origin {
-    /// Starts one on a free port; `script` says what becomes of each request.
+    /// Starts an origin on a free port. `script` decides what is done with each request.
     ///
     /// # Panics
     /// When there is no free port.
@@ -105,7 +105,7 @@ impl Http2Origin {
             move |stream| {
                 let (state, tls) = (Arc::clone(&shared), tls.clone());
                 async move {
-                    // The peer sees how it ends; nobody here is to be told.
+                    // The peer sees how it ends; nobody here needs the error.
                     let _ = serve_connection(stream, &tls, &state).await;
                 }
             },
@@ -117,7 +117,7 @@ impl Http2Origin {
         }
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address
@@ -129,19 +129,19 @@ impl Http2Origin {
         format!("https://{}{path}", self.address())
     }
 
-    /// Everything that was asked so far, in order.
+    /// All requests so far, in order.
     #[must_use]
     pub fn requests(&self) -> Vec<Http2Request> {
         lock(&self.state.requests).clone()
     }
 
-    /// How many connections have come so far whose TLS was agreed on.
+    /// How many connections have completed their TLS handshake so far.
     #[must_use]
     pub fn connection_count(&self) -> usize {
         self.state.connections.load(Ordering::Relaxed)
     }
 
-    /// The reasons that clients gave for giving up requests that were left hanging.
+    /// The reasons of clients' resets of requests that were left without a complete response.
     #[must_use]
     pub fn reset_reasons(&self) -> Vec<u32> {
         lock(&self.state.reset_reasons).clone()
@@ -149,13 +149,13 @@ impl Http2Origin {
 }
 
 impl Http2OriginState {
-    /// Records a request and asks the script about it.
-    fn record_and_run_script(&self, mut asked: Http2Request) -> StreamAction {
+    /// Records a request and runs the script for it.
+    fn record_and_run_script(&self, mut request: Http2Request) -> StreamAction {
         let mut all = lock(&self.requests);
-        asked.number = all.len();
-        all.push(asked.clone());
+        request.number = all.len();
+        all.push(request.clone());
         drop(all);
-        (self.script)(&asked)
+        (self.script)(&request)
     }
 }
 
@@ -182,7 +182,7 @@ async fn serve_connection(
     serve_http2(connection, state, number).await
 }
 
-/// Requests until the client has gone, or a script has it so.
+/// Serves requests until the client closes the connection, or the script says so.
 async fn serve_http2(
     mut connection: Connection<TlsStream<TcpStream>, bytes::Bytes>,
     state: &Arc<Http2OriginState>,
@@ -201,7 +201,7 @@ async fn serve_http2(
             return Ok(());
         };
         let (request, respond) = accepted.map_err(io::Error::other)?;
-        // Those that are over are not under way any more.
+        // Finished requests are not running any more.
         while let Some(ended) = streams.try_join_next() {
             resume_panic(ended);
         }
@@ -237,7 +237,7 @@ async fn serve_http2(
     }
 }
 
-/// A panic in a task is one here.
+/// Passes a panic of a task on.
 fn resume_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -254,7 +254,7 @@ fn header_map(headers: &http::HeaderMap) -> HashMap<String, String> {
         .collect()
 }
 
-/// HTTP/1.1, for who has agreed on that: bodies and statuses as the script says, and no other acts.
+/// Serves HTTP/1.1 to a client that chose it: bodies and statuses by the script, and none of the other actions.
 async fn serve_http1(
     mut stream: TlsStream<TcpStream>,
     state: &Http2OriginState,

@@ -1,4 +1,4 @@
-//! What becomes of one request to the conforming origin.
+//! One request to the conforming origin and its response.
 
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,28 +9,28 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{Request, Response};
 
-/// What is done about a request.
+/// What is done with a request.
 #[derive(Debug, Clone)]
 pub enum StreamAction {
-    /// 200 with this body, and its length in the head.
+    /// 200 with this body and its Content-Length.
     Respond(Bytes),
-    /// The same after a while.
+    /// The same after a delay.
     RespondAfter(Duration, Bytes),
-    /// A status, fields and a body.
+    /// A response with this status, these fields and this body.
     RespondWith(u16, Vec<(&'static str, String)>, Bytes),
-    /// Reset before there is a head, for this reason.
+    /// The stream is reset before the head, with this reason.
     Reset(u32),
-    /// A head, so many bytes of the body, and then nothing until the client gives up, which is recorded. Of no body at all not
-    /// even the head comes.
+    /// The head, so many bytes of the body, and then nothing until the client resets the stream, which is recorded. For zero bytes
+    /// the head is not sent either.
     Hang(usize, Bytes),
-    /// Served, and the connection takes no further request.
+    /// It is served, and the connection accepts no further request.
     GoAway(Bytes),
-    /// The connection is closed, whatever is under way.
+    /// The connection is closed, whatever is running.
     CloseConnection,
 }
 
 impl StreamAction {
-    /// As far as it is a plain reply.
+    /// The response, for HTTP/1.1.
     pub(super) fn into_response(self) -> (u16, Vec<(&'static str, String)>, Bytes) {
         match self {
             Self::RespondWith(status, fields, body) => (status, fields, body),
@@ -46,17 +46,17 @@ impl StreamAction {
 /// One request and its response.
 pub(super) struct Http2Stream {
     pub(super) respond: SendResponse<Bytes>,
-    /// Bodies come in frames of no more than this, in bytes.
+    /// The maximum length of a frame of a body, in bytes.
     pub(super) max_frame_bytes: usize,
-    /// Where the reason is recorded for which the client gives up.
+    /// Records the reason of the client's reset.
     pub(super) reset_reasons: Arc<Mutex<Vec<u32>>>,
-    /// Held, since the stream of a dropped request is reset.
+    /// Kept, since dropping the request resets the stream.
     pub(super) _request: Request<RecvStream>,
 }
 
 impl Http2Stream {
-    pub(super) async fn run(mut self, act: StreamAction) {
-        match act {
+    pub(super) async fn run(mut self, action: StreamAction) {
+        match action {
             StreamAction::Reset(reason) => self.respond.send_reset(Reason::from(reason)),
             StreamAction::Hang(0, body) if body.is_empty() => {
                 let reason = poll_fn(|cx| self.respond.poll_reset(cx)).await;
@@ -90,14 +90,14 @@ impl Http2Stream {
         }
     }
 
-    /// Everything. A client that is gone is not to be told anything.
+    /// Sends the whole response. The client may be gone.
     fn respond_whole(&mut self, status: u16, fields: Vec<(&'static str, String)>, body: Bytes) {
         let mut head = Response::builder().status(status);
         for (name, value) in fields {
             head = head.header(name, value);
         }
         let head = head.header("content-length", body.len()).body(());
-        let head = head.expect("what a test gave");
+        let head = head.expect("header fields of a test");
         if let Ok(mut send) = self.respond.send_response(head, body.is_empty())
             && !body.is_empty()
         {
@@ -105,14 +105,14 @@ impl Http2Stream {
         }
     }
 
-    /// A head for a body that will come.
+    /// Sends the head of a response with this body.
     fn send_head(&mut self, body: &Bytes) -> Option<SendStream<Bytes>> {
         let head = Response::builder().header("content-length", body.len());
         let head = head.body(()).expect("a number");
         self.respond.send_response(head, false).ok()
     }
 
-    /// Bytes of a body, in frames as small as the settings say.
+    /// Sends bytes of a body, in frames of the maximum length.
     fn send_frames(&self, send: &mut SendStream<Bytes>, mut body: Bytes, end: bool) {
         while !body.is_empty() {
             let piece = body.split_to(body.len().min(self.max_frame_bytes));

@@ -52,7 +52,7 @@ pub(super) struct LinkDirection {
     pub(super) cut: Option<StreamCut>,
 }
 
-/// A chunk on its way.
+/// A chunk in the queue.
 #[derive(Debug)]
 struct InFlightChunk {
     /// When it arrives.

@@ -1,4 +1,4 @@
-//! What a conforming origin says: methods, preconditions, ranges (RFC 9110 9.3, 13.2.2, 14).
+//! The responses of a conforming origin: methods, preconditions, ranges (RFC 9110 9.3, 13.2.2, 14).
 
 use std::ops::Range;
 use std::time::SystemTime;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest};
 
 impl OriginResponse {
-    /// The answer that a conforming origin gives.
+    /// The response of a conforming origin.
     #[must_use]
     pub fn conforming(request: &RecordedRequest, resource: &OriginResource) -> Self {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
@@ -30,7 +30,7 @@ impl OriginResponse {
         response
     }
 
-    /// Everything, whatever was asked.
+    /// The whole content, whatever was requested.
     #[must_use]
     pub fn whole(resource: &OriginResource) -> Self {
         let mut response = Self::empty(200);
@@ -79,7 +79,7 @@ fn is_not_modified(request: &RecordedRequest, resource: &OriginResource) -> bool
         .is_some_and(|(since, modified)| modified <= since)
 }
 
-/// If-Range by strong comparison, or by the very date (RFC 9110 13.1.5).
+/// If-Range by strong comparison, or by an equal date (RFC 9110 13.1.5).
 fn if_range_holds(request: &RecordedRequest, resource: &OriginResource) -> bool {
     request.header("if-range").is_none_or(|sent| {
         !sent.starts_with("W/")

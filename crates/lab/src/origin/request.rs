@@ -1,17 +1,17 @@
-//! What was asked.
+//! A recorded request.
 
 use std::ops::Range;
 
-/// A request, and what became of it.
+/// A request and its outcome.
 #[derive(Debug, Clone, Default)]
 pub struct RecordedRequest {
-    /// Its place among the requests for this path, from 0 on.
+    /// Its number among the requests for this path, from 0.
     pub number_for_path: usize,
-    /// Which connection it came over, from 0 on.
+    /// The number of its connection, from 0.
     pub connection: usize,
-    /// Connections that were open when its own was accepted, that one among them.
+    /// How many connections were open when its own was accepted, including it.
     pub open_connections: usize,
-    /// Bytes of bodies that the origin had sent in all when it came.
+    /// Bytes of bodies that the origin had sent before it, over all connections.
     pub bytes_served_before: u64,
     /// `GET`.
     pub method: String,
@@ -21,11 +21,11 @@ pub struct RecordedRequest {
     pub version: String,
     /// Header fields, names in lower case.
     pub headers: Vec<(String, String)>,
-    /// The status that was answered; 0 for none.
+    /// The status of the response; 0 without a response.
     pub status: u16,
-    /// Bytes of the body that went out; of a tunnel, those towards the client, counted at its end.
+    /// Bytes of the response's body that were sent; of a tunnel, the bytes to the client, counted when it ends.
     pub bytes_sent: u64,
-    /// The answer was broken off, as the script said.
+    /// The script broke the response off.
     pub was_cut_off: bool,
 }
 
@@ -45,7 +45,7 @@ impl RecordedRequest {
         self.target.split('?').next().unwrap_or_default()
     }
 
-    /// The range asked for, half-open, within a length; `None` if there is none or it is not one that is understood
+    /// The requested range, half-open, within a length; `None` without one or if it is not understood
     /// (RFC 9110 14.1.2). It is empty or begins at the length or later when nothing satisfies it.
     #[must_use]
     pub fn range(&self, length: u64) -> Option<Range<u64>> {
@@ -64,13 +64,13 @@ impl RecordedRequest {
         Some(first..last.saturating_add(1).min(length))
     }
 
-    /// Where the range asked for begins; 0 without one.
+    /// The start of the requested range; 0 without one.
     #[must_use]
     pub fn range_start(&self) -> u64 {
         self.range(u64::MAX).map_or(0, |range| range.start)
     }
 
-    /// The client wants the connection closed after the answer (RFC 9112 9.3), or has sent a body, which nobody reads.
+    /// Whether the client wants the connection closed after the response (RFC 9112 9.3), or has sent a body, which is not read.
     pub(crate) fn closes_connection(&self) -> bool {
         let says = |word: &str| {
             self.header("connection").is_some_and(|value| {

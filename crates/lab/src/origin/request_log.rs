@@ -1,4 +1,4 @@
-//! The record of the requests and of what became of them.
+//! The requests of an origin and their outcomes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,17 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::RecordedRequest;
 
-/// The record of an origin; all its connections write to it.
+/// The log of an origin, shared by its connections.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLog {
     entries: Mutex<RequestLogEntries>,
-    /// Bytes of bodies, all requests together.
+    /// Bytes of bodies of all requests.
     bytes_sent: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct RequestLogEntries {
-    /// In the order in which they came.
+    /// In the order of their arrival.
     requests: Vec<RecordedRequest>,
     counts_by_path: HashMap<String, usize>,
 }

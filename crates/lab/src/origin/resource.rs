@@ -1,4 +1,4 @@
-//! What an origin serves: content, header fields, and the rules that break its answers.
+//! What an origin serves: content, header fields, and the rules that change its responses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::{OriginResponse, RecordedRequest, RequestMatcher};
 use crate::content::ResourceContent;
 
-/// What a rule does.
+/// The effect of a rule.
 type ResponseChange = Arc<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync>;
 
-/// When a request is like this, its reply is changed like that.
+/// Changes the responses to some requests.
 #[derive(Clone)]
 pub(crate) struct ResponseRule {
-    /// Which requests it is for.
+    /// The requests.
     when: RequestMatcher,
-    /// What it does to their replies.
+    /// Changes a response.
     change: ResponseChange,
 }
 
@@ -45,11 +45,11 @@ impl fmt::Debug for ResponseRule {
 /// Something that an origin serves.
 #[derive(Debug, Clone)]
 pub struct OriginResource {
-    /// Its bytes.
+    /// The bytes.
     pub(crate) content: ResourceContent,
-    /// Header fields of every answer with content, names as they are written.
+    /// Header fields of every response with content. Names are written as they are here.
     pub(crate) headers: Vec<(String, String)>,
-    /// Applied in this order.
+    /// The rules, in the order in which they apply.
     pub(crate) rules: Vec<ResponseRule>,
 }
 
@@ -82,7 +82,7 @@ impl OriginResource {
         self.header("Last-Modified", date)
     }
 
-    /// Sets a header field of every answer with content.
+    /// Sets a header field of every response with content.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers
@@ -91,7 +91,7 @@ impl OriginResource {
         self
     }
 
-    /// Adds a rule; rules apply in the order they were added.
+    /// Adds a rule. Rules apply in the order in which they were added.
     #[must_use]
     pub fn rule(
         mut self,

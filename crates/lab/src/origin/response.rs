@@ -1,4 +1,4 @@
-//! An answer before it is written, for rules to change; how it is written is in `write`.
+//! A response before it is written, for rules to change. `response_writer` writes it.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 use crate::content::ResourceContent;
 use crate::stream_cut::StreamCut;
 
-/// Where a body's bytes come from.
+/// The bytes of a body.
 #[derive(Debug, Clone)]
 pub enum OriginResponseBody {
-    /// Part of a content.
+    /// A range of a content.
     Slice(ResourceContent, Range<u64>),
-    /// As given.
+    /// These bytes.
     Bytes(Vec<u8>),
 }
 
 impl OriginResponseBody {
-    /// Bytes in it.
+    /// The number of bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -25,7 +25,7 @@ impl OriginResponseBody {
         }
     }
 
-    /// All of it.
+    /// All bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -33,7 +33,7 @@ impl OriginResponseBody {
         bytes
     }
 
-    /// Puts some of it, as far as it exists, at the end of a buffer.
+    /// Appends a range to a buffer, as far as the body has it.
     pub(crate) fn append(&self, range: Range<u64>, buffer: &mut Vec<u8>) {
         match self {
             Self::Slice(content, part) => {
@@ -48,36 +48,36 @@ impl OriginResponseBody {
     }
 }
 
-/// How a body's end is told.
+/// How the end of a body is marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OriginResponseFraming {
-    /// By Content-Length.
+    /// By a Content-Length.
     ContentLength,
-    /// By chunks.
+    /// By chunked encoding.
     Chunked,
-    /// By closing.
+    /// By the end of the connection.
     CloseDelimited,
-    /// Not at all: the head says nothing of a body, as that of a tunnel does.
+    /// Not at all: the head is one without a body, such as that of a tunnel.
     Undeclared,
 }
 
-/// An answer before it is written.
+/// A response before it is written.
 #[derive(Debug, Clone)]
 pub struct OriginResponse {
     /// `HTTP/1.1`.
     pub version: String,
     /// The status.
     pub status: u16,
-    /// The reason phrase, if it is not the usual one.
+    /// The reason phrase, if it is not the standard one.
     pub reason: Option<String>,
-    /// Header fields in order, names as they will be written, values too, with whatever is in them; Content-Length is added
-    /// by the framing.
+    /// Header fields in order. Names and values are written as they are here, whatever they contain. The framing adds
+    /// Content-Length.
     pub headers: Vec<(String, String)>,
-    /// All names of header fields are written in lower case.
+    /// Whether the names of header fields are written in lower case.
     pub lower_case_names: bool,
     /// The body.
     pub body: OriginResponseBody,
-    /// How its end is told.
+    /// How its end is marked.
     pub framing: OriginResponseFraming,
     /// A Content-Length that is not the body's.
     pub false_length: Option<u64>,
@@ -85,24 +85,24 @@ pub struct OriginResponse {
     pub cut: Option<StreamCut>,
     /// Nothing more is sent after so many bytes of the body.
     pub stall_after: Option<u64>,
-    /// Bytes a second for this answer alone.
+    /// Bytes a second for this response alone.
     pub max_rate: Option<u64>,
-    /// Waited before the head.
+    /// A delay before the head.
     pub delay: Duration,
-    /// The head goes out in pieces of so many bytes, each in a packet of its own.
+    /// The head is sent in pieces of so many bytes, each in a packet of its own.
     pub head_packet_bytes: Option<usize>,
-    /// Written before the head, as it is.
+    /// Bytes that are written before the head.
     pub prelude: Vec<u8>,
-    /// Written in place of head and body, as it is; then the connection is closed.
+    /// Bytes that are written instead of head and body. Then the connection is closed.
     pub raw_bytes: Option<Vec<u8>>,
-    /// Header lines without end are written in place of a head.
+    /// Instead of a head, header lines without end are written.
     pub endless_head: bool,
     /// The connection is reset before anything is written.
     pub reset_connection: bool,
 }
 
 impl OriginResponse {
-    /// A status, the date, and nothing else.
+    /// A response with only a status and a date.
     #[must_use]
     pub fn empty(status: u16) -> Self {
         let mut response = Self {
@@ -143,13 +143,13 @@ impl OriginResponse {
         self.headers.push((name.into(), value.into()));
     }
 
-    /// Takes a header field away.
+    /// Removes a header field.
     pub fn remove_header(&mut self, name: &str) {
         self.headers
             .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
-    /// Makes this the response to a CONNECT, unless a rule wants it otherwise: there is no body (RFC 9110 9.3.6).
+    /// Makes this the response to a CONNECT, which has no body (RFC 9110 9.3.6). Rules may change it.
     pub(crate) fn accept_connect(&mut self) {
         if self.framing == OriginResponseFraming::ContentLength {
             self.framing = OriginResponseFraming::Undeclared;
@@ -158,12 +158,12 @@ impl OriginResponse {
             .get_or_insert_with(|| "Connection established".into());
     }
 
-    /// Whether something else than this answer's head and body is written.
+    /// Whether something other than this head and body is written.
     pub(crate) fn is_replaced(&self) -> bool {
         self.reset_connection || self.endless_head || self.raw_bytes.is_some()
     }
 
-    /// The head as it is written.
+    /// The bytes of the head.
     pub(crate) fn head(&self) -> Vec<u8> {
         let reason = self
             .reason

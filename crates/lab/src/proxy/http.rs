@@ -1,7 +1,7 @@
 //! An HTTP proxy under a script: CONNECT and absolute-form (RFC 9110 9.3.6, RFC 9112 3.2.2).
 //!
-//! It is an origin whose rules look at requests for others: one that no rule answers otherwise is passed on. A rule that sets a
-//! body on the 2xx of a CONNECT plays a target that speaks first, in the same packet (row E2).
+//! It is an origin whose rules apply to requests for other servers: a request that its rules leave alone is forwarded. A rule that sets a
+//! body on the 2xx of a CONNECT acts as a target that speaks first, in the same packet (row E2).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::origin::{
     ServerRole,
 };
 
-/// How an HTTP proxy is set up.
+/// Sets an HTTP proxy up.
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
-    /// Its routes and rules.
+    /// The routes and rules.
     forwarding: ForwardingProxyState,
-    /// Speaks TLS to its clients with these.
+    /// The TLS configuration for its clients.
     tls: Option<Arc<ServerConfig>>,
 }
 
 impl HttpProxyBuilder {
-    /// What is asked for as this host and port is at this address: `.route("files.test:443", origin.address())`.
+    /// Connects requests for this host and port to this address: `.route("files.test:443", origin.address())`.
     #[must_use]
     pub fn route(mut self, target: &str, address: SocketAddr) -> Self {
         self.forwarding.host_map.add(target, address);
         self
     }
 
-    /// Adds a rule; rules apply in the order they were added. One that leaves the status 2xx leaves the request to be passed on.
+    /// Adds a rule. Rules apply in the order in which they were added. If they leave the status at 2xx, the request is forwarded.
     #[must_use]
     pub fn rule(
         mut self,
@@ -43,20 +43,20 @@ impl HttpProxyBuilder {
         self
     }
 
-    /// Asks for a login: 407 without it (row A21, E4).
+    /// Requires a login: 407 without it (rows A21, E4).
     #[must_use]
     pub fn require_login(self, login: RequiredLogin) -> Self {
         self.rule(RequestMatcher::always(), login.for_proxy().rule())
     }
 
-    /// Speaks TLS to its clients with these settings.
+    /// Speaks TLS to its clients with this configuration.
     #[must_use]
     pub fn tls(mut self, config: Arc<ServerConfig>) -> Self {
         self.tls = Some(config);
         self
     }
 
-    /// Starts it on a free port of 127.0.0.1.
+    /// Starts the proxy on a free port of 127.0.0.1.
     ///
     /// # Panics
     /// When there is no free port.
@@ -71,21 +71,21 @@ impl HttpProxyBuilder {
     }
 }
 
-/// A running HTTP proxy. Dropped, it closes all its connections, and panics when a script of its did.
+/// A running HTTP proxy. When dropped, it closes all its connections, and panics if one of its scripts did.
 #[derive(Debug)]
 pub struct HttpProxy {
-    /// All of it: what it passes on is its role.
+    /// The server, in the role of a proxy.
     origin: Origin,
 }
 
 impl HttpProxy {
-    /// Begins to set one up.
+    /// Begins to set a proxy up.
     #[must_use]
     pub fn builder() -> HttpProxyBuilder {
         HttpProxyBuilder::default()
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.origin.address()
@@ -97,29 +97,29 @@ impl HttpProxy {
         self.origin.url("")
     }
 
-    /// Its URL with a login in it.
+    /// Its URL with a login.
     #[must_use]
     pub fn url_with_login(&self, user: &str, password: &str) -> String {
         self.url()
             .replacen("://", &format!("://{user}:{password}@"), 1)
     }
 
-    /// Everything that was asked so far, in order: a tunnel's target is the host and port, that of a request passed on its URL.
+    /// All requests so far, in order. The target of a tunnel is a host and a port, that of a forwarded request a URL.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.origin.requests()
     }
 
-    /// How many connections are open now, tunnels among them.
+    /// How many connections are open now, including tunnels.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.origin.open_connections()
     }
 
-    /// Ends it, waits for its tasks, and tells everything that was asked.
+    /// Stops the proxy, waits for its tasks, and returns all requests.
     ///
     /// # Panics
-    /// When a script did.
+    /// If a script did.
     pub async fn stop(self) -> Vec<RecordedRequest> {
         self.origin.stop().await
     }

@@ -1,7 +1,7 @@
 //! Proxies under a script: HTTP by CONNECT and absolute-form, and SOCKS5.
 //!
-//! A test tells the proxy the addresses of names: `files.test:443` is that address. So nothing is resolved outside, and the test
-//! sees whether a client left the name to the proxy. The proxy connects to all other targets as they are requested.
+//! A test gives the proxy the addresses of names such as `files.test:443`. So nothing is resolved outside, and the test sees whether a
+//! client left the name to the proxy. The proxy connects to all other targets as they are requested.
 
 mod forwarding;
 mod http;

@@ -1,4 +1,4 @@
-//! A SOCKS5 proxy that records what it was asked, with a login and quirks (RFC 1928, RFC 1929).
+//! A SOCKS5 proxy that records requests, with an optional login and quirks (RFC 1928, RFC 1929).
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,97 +13,97 @@ use crate::running_listener::{FirstPanic, RunningListener};
 /// The code of a connection that was refused (RFC 1928 6).
 const CONNECTION_REFUSED: u8 = 5;
 
-/// How a SOCKS5 proxy is set up.
+/// Sets a SOCKS5 proxy up.
 #[derive(Debug, Default)]
 pub struct SocksProxyBuilder {
-    /// What it is to its connections.
+    /// The behaviour towards its connections.
     script: SocksScript,
 }
 
-/// What a SOCKS5 proxy does with a connection.
+/// How a SOCKS5 proxy serves a connection.
 #[derive(Debug, Default, Clone)]
 struct SocksScript {
-    /// Where names are.
+    /// The addresses of names.
     host_map: HostMap,
-    /// User and password; without them it asks for none.
+    /// The required user and password, if any.
     login: Option<(String, String)>,
-    /// What is odd about it.
+    /// How it departs from the standard.
     quirk: Option<SocksQuirk>,
-    /// Written in the same packet as the consent, before anything of the target.
+    /// Bytes in the same packet as the reply of success, before those of the target.
     banner: Vec<u8>,
 }
 
 impl SocksProxyBuilder {
-    /// What is asked for as this host and port is at this address.
+    /// Connects requests for this host and port to this address.
     #[must_use]
     pub fn route(mut self, target: &str, address: SocketAddr) -> Self {
         self.script.host_map.add(target, address);
         self
     }
 
-    /// Asks for a user and a password.
+    /// Requires a user and a password.
     #[must_use]
     pub fn require_login(mut self, user: &str, password: &str) -> Self {
         self.script.login = Some((user.into(), password.into()));
         self
     }
 
-    /// Makes it odd.
+    /// Makes it depart from the standard.
     #[must_use]
     pub fn quirk(mut self, quirk: SocksQuirk) -> Self {
         self.script.quirk = Some(quirk);
         self
     }
 
-    /// Plays a target that speaks first, in the same packet as the proxy's consent.
+    /// Acts as a target that speaks first, in the same packet as the proxy's reply.
     #[must_use]
     pub fn banner(mut self, bytes: &[u8]) -> Self {
         self.script.banner = bytes.into();
         self
     }
 
-    /// Starts it on a free port of 127.0.0.1.
+    /// Starts the proxy on a free port of 127.0.0.1.
     ///
     /// # Panics
     /// When there is no free port.
     pub async fn start(self) -> SocksProxy {
-        let asked = SocksRequestLog::default();
-        let (script, record) = (Arc::new(self.script), Arc::clone(&asked));
+        let log = SocksRequestLog::default();
+        let (script, record) = (Arc::new(self.script), Arc::clone(&log));
         let serve = move |stream| {
             let (script, record) = (Arc::clone(&script), Arc::clone(&record));
             async move {
-                // The client sees how it ends; nobody here is to be told.
+                // The client sees how it ends; nobody here needs the error.
                 let _ = script.serve(stream, &record).await;
             }
         };
         let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
         SocksProxy {
             listener: RunningListener::start(ip, FirstPanic::default(), serve).await,
-            request_log: asked,
+            request_log: log,
         }
     }
 }
 
-/// Everything that was asked.
+/// All requests.
 type SocksRequestLog = Arc<Mutex<Vec<SocksRequest>>>;
 
-/// A running SOCKS5 proxy. Dropped, it closes all its connections.
+/// A running SOCKS5 proxy. When dropped, it closes all its connections.
 #[derive(Debug)]
 pub struct SocksProxy {
-    /// Its tasks.
+    /// The tasks.
     listener: RunningListener,
-    /// What its connections have recorded.
+    /// The requests of all connections.
     request_log: SocksRequestLog,
 }
 
 impl SocksProxy {
-    /// Begins to set one up.
+    /// Begins to set a proxy up.
     #[must_use]
     pub fn builder() -> SocksProxyBuilder {
         SocksProxyBuilder::default()
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.listener.address
@@ -115,7 +115,7 @@ impl SocksProxy {
         format!("{scheme}://{}", self.address())
     }
 
-    /// Everything that was asked so far, in order: one entry for each connection that got as far as its login.
+    /// All requests so far, in order: one for each connection that sent its login or got past the greeting.
     #[must_use]
     pub fn requests(&self) -> Vec<SocksRequest> {
         self.request_log
@@ -127,31 +127,31 @@ impl SocksProxy {
 
 impl SocksScript {
     async fn serve(&self, stream: TcpStream, record: &SocksRequestLog) -> io::Result<()> {
-        let mut dialogue = SocksHandshake::new(stream, self.quirk.clone());
-        let mut asked = SocksRequest::default();
-        let agreed = dialogue
-            .agree_on_method(self.login.as_ref(), &mut asked)
+        let mut handshake = SocksHandshake::new(stream, self.quirk.clone());
+        let mut request = SocksRequest::default();
+        let agreed = handshake
+            .agree_on_method(self.login.as_ref(), &mut request)
             .await;
-        let place = {
+        let index = {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);
-            entries.push(asked.clone());
+            entries.push(request.clone());
             entries.len() - 1
         };
         if !agreed? {
-            return dialogue.close().await;
+            return handshake.close().await;
         }
-        let target = dialogue.read_target().await?;
+        let target = handshake.read_target().await?;
         {
             let mut entries = record.lock().unwrap_or_else(PoisonError::into_inner);
-            entries[place].target = Some(target.clone());
+            entries[index].target = Some(target.clone());
         }
         if let Some(SocksQuirk::RefuseWith(code)) = self.quirk {
-            return dialogue.refuse(code).await;
+            return handshake.refuse(code).await;
         }
         let Ok(server) = self.host_map.connect(&target.to_string()).await else {
-            return dialogue.refuse(CONNECTION_REFUSED).await;
+            return handshake.refuse(CONNECTION_REFUSED).await;
         };
-        dialogue.accept(&self.banner).await?;
-        relay(dialogue.into_stream(), server, |_| ()).await
+        handshake.accept(&self.banner).await?;
+        relay(handshake.into_stream(), server, |_| ()).await
     }
 }

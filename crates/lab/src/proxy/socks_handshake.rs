@@ -1,4 +1,4 @@
-//! The messages of SOCKS5, as a server reads and writes them, quirks included.
+//! The server's side of the SOCKS5 handshake, with quirks.
 
 use std::fmt;
 use std::io;
@@ -19,15 +19,15 @@ const NO_LOGIN: u8 = 0;
 /// User and password.
 const USER_PASSWORD: u8 = 2;
 
-/// None of the methods that were offered.
+/// None of the offered methods is accepted.
 const NO_ACCEPTABLE_METHOD: u8 = 0xff;
 
-/// Where a client wants to go.
+/// The target of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocksTarget {
-    /// An address, resolved by the client.
+    /// An address that the client resolved.
     Ip(IpAddr, u16),
-    /// A name, left to the proxy.
+    /// A name for the proxy to resolve.
     Name(String, u16),
 }
 
@@ -41,44 +41,44 @@ impl fmt::Display for SocksTarget {
     }
 }
 
-/// What a client said.
+/// The request of a client.
 #[derive(Debug, Clone, Default)]
 pub struct SocksRequest {
-    /// The methods it offered.
+    /// The offered methods.
     pub offered_methods: Vec<u8>,
-    /// The user and the password it gave.
+    /// The user and the password.
     pub login: Option<(String, String)>,
-    /// Where it wanted to go.
+    /// The target.
     pub target: Option<SocksTarget>,
 }
 
-/// What is odd about a proxy.
+/// How a proxy departs from the standard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SocksQuirk {
     /// Refuses every target with this code (RFC 1928 6).
     RefuseWith(u8),
-    /// Likes none of the methods.
+    /// Accepts none of the methods.
     AcceptNoMethod,
-    /// Answers the greeting as another version would.
+    /// Replies to the greeting with another version.
     WrongVersion,
-    /// Answers with the address it connects from as IPv6.
+    /// Replies with an IPv6 address as the one that it connects from.
     BoundToIpv6,
-    /// Answers with the address it connects from as a name.
+    /// Replies with a name as the address that it connects from.
     BoundToName,
-    /// Answers one byte at a time.
+    /// Replies one byte at a time.
     Trickle,
-    /// Closes when it is asked for a target.
+    /// Closes the connection after the request.
     CloseOnRequest,
-    /// Never says anything.
+    /// Never sends anything.
     Silent,
 }
 
-/// A conversation with a client.
+/// A handshake with a client.
 #[derive(Debug)]
 pub(super) struct SocksHandshake {
-    /// The client's, until it is relayed.
+    /// The client's connection, until it is relayed.
     stream: TcpStream,
-    /// How the server's side departs from the standard.
+    /// How the proxy departs from the standard.
     quirk: Option<SocksQuirk>,
 }
 
@@ -91,21 +91,21 @@ impl SocksHandshake {
         self.stream
     }
 
-    /// Agrees on a method, and checks the login if there is one; false is a refusal.
+    /// Negotiates a method, and checks the login if one is required. Returns false if the client was refused.
     pub(super) async fn agree_on_method(
         &mut self,
         login: Option<&(String, String)>,
-        asked: &mut SocksRequest,
+        request: &mut SocksRequest,
     ) -> io::Result<bool> {
         self.expect_byte(VERSION).await?;
-        asked.offered_methods = self.read_counted().await?;
+        request.offered_methods = self.read_counted().await?;
         let wanted = if login.is_some() {
             USER_PASSWORD
         } else {
             NO_LOGIN
         };
-        let offered =
-            asked.offered_methods.contains(&wanted) && !self.has_quirk(&SocksQuirk::AcceptNoMethod);
+        let offered = request.offered_methods.contains(&wanted)
+            && !self.has_quirk(&SocksQuirk::AcceptNoMethod);
         let version = if self.has_quirk(&SocksQuirk::WrongVersion) {
             VERSION - 1
         } else {
@@ -118,7 +118,7 @@ impl SocksHandshake {
         };
         self.write(&[version, method]).await?;
         match login {
-            Some(login) if offered => self.check_login(login, asked).await,
+            Some(login) if offered => self.check_login(login, request).await,
             _ => Ok(offered),
         }
     }
@@ -126,22 +126,22 @@ impl SocksHandshake {
     async fn check_login(
         &mut self,
         login: &(String, String),
-        asked: &mut SocksRequest,
+        request: &mut SocksRequest,
     ) -> io::Result<bool> {
         self.expect_byte(LOGIN_VERSION).await?;
         let (user, password) = (self.read_counted().await?, self.read_counted().await?);
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let given = (text(user), text(password));
         let right = given == *login;
-        asked.login = Some(given);
+        request.login = Some(given);
         self.write(&[LOGIN_VERSION, u8::from(!right)]).await?;
         Ok(right)
     }
 
-    /// Where the client wants to go.
+    /// Reads the request and returns its target.
     pub(super) async fn read_target(&mut self) -> io::Result<SocksTarget> {
         self.expect_byte(VERSION).await?;
-        // CONNECT, and a byte that is reserved.
+        // CONNECT, and a reserved byte.
         self.expect_byte(1).await?;
         self.expect_byte(0).await?;
         let kind = self.stream.read_u8().await?;
@@ -166,7 +166,7 @@ impl SocksHandshake {
         Ok(target)
     }
 
-    /// Says that the way is open, and what comes with it.
+    /// Replies with success, and appends the banner.
     pub(super) async fn accept(&mut self, banner: &[u8]) -> io::Result<()> {
         let bound: &[u8] = match self.quirk {
             Some(SocksQuirk::BoundToIpv6) => &[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
@@ -183,7 +183,7 @@ impl SocksHandshake {
         self.close().await
     }
 
-    /// Closes in order: what was said arrives, whatever the client still sends.
+    /// Closes the connection so that the reply arrives, whatever the client still sends.
     pub(super) async fn close(&mut self) -> io::Result<()> {
         self.stream.shutdown().await?;
         let mut sink = [0; 256];
@@ -202,7 +202,7 @@ impl SocksHandshake {
         Err(io::ErrorKind::InvalidData.into())
     }
 
-    /// Bytes behind a byte that says how many there are.
+    /// Reads a length byte and so many bytes after it.
     async fn read_counted(&mut self) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; self.stream.read_u8().await?.into()];
         self.stream.read_exact(&mut bytes).await?;
@@ -212,7 +212,7 @@ impl SocksHandshake {
     async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self.quirk {
             Some(SocksQuirk::Silent) => {
-                // Until the client has given up.
+                // Until the client gives up.
                 while self.stream.read_u8().await.is_ok() {}
                 Err(io::ErrorKind::UnexpectedEof.into())
             }

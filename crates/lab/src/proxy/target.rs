@@ -13,7 +13,7 @@ use crate::running_listener::reset_on_close;
 /// Bytes in flight in one direction.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// The addresses of names that a test made up.
+/// The addresses of the names of a test.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostMap(HashMap<String, SocketAddr>);
 

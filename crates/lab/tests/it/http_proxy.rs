@@ -1,4 +1,4 @@
-//! The HTTP proxy: tunnels, requests passed on, and what it says when it will not.
+//! The HTTP proxy: tunnels, forwarded requests, refusals.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, part, serve};
 use crate::tls::handshake;
 
-/// A proxy that has `echo.test:7` at a listener of the test's, with a tunnel to it, and the other end.
+/// A proxy for which `echo.test:7` is a listener of the test, with a tunnel to it, and the target's end.
 async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, RawConnection<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = builder
@@ -21,7 +21,7 @@ async fn tunnel(builder: HttpProxyBuilder) -> (HttpProxy, RawConnection<TcpStrea
         .start()
         .await;
     let mut client = RawConnection::to(proxy.address()).await;
-    client.request("CONNECT echo.test:7", &[]).await;
+    client.send_request("CONNECT echo.test:7", &[]).await;
     let (server, _) = within(LIMIT, listener.accept()).await.unwrap();
     let head = within(LIMIT, client.head()).await.unwrap();
     assert!(
@@ -44,19 +44,23 @@ async fn a_tunnel_carries_http() {
         .await;
     let mut client = RawConnection::to(proxy.address()).await;
     client
-        .request("CONNECT Files.Test:80", &["X-Mine: 1"])
+        .send_request("CONNECT Files.Test:80", &["X-Mine: 1"])
         .await;
     client.head().await.unwrap();
     for _ in 0..2 {
-        assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
+        assert!(client.exchange("GET /f.bin", &[]).await.body == content().to_vec());
     }
-    let asked = &proxy.requests()[0];
+    let request = &proxy.requests()[0];
     assert_eq!(
-        (asked.method.as_str(), asked.target.as_str(), asked.status),
+        (
+            request.method.as_str(),
+            request.target.as_str(),
+            request.status
+        ),
         ("CONNECT", "Files.Test:80", 200)
     );
-    assert_eq!(asked.header("x-mine"), Some("1"));
-    assert!(asked.bytes_sent > 2 * content().length());
+    assert_eq!(request.header("x-mine"), Some("1"));
+    assert!(request.bytes_sent > 2 * content().length());
     assert_eq!(
         (proxy.open_connections(), origin.connection_count()),
         (1, 1)
@@ -65,7 +69,7 @@ async fn a_tunnel_carries_http() {
 }
 
 #[tokio::test]
-async fn what_is_sent_with_the_request_reaches_the_target() {
+async fn bytes_after_the_request_reach_the_target() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = HttpProxy::builder()
         .route("echo.test:7", listener.local_addr().unwrap())
@@ -82,7 +86,7 @@ async fn what_is_sent_with_the_request_reaches_the_target() {
 }
 
 #[tokio::test]
-async fn e1_e2_e3_odd_consents() {
+async fn e1_e2_e3_odd_responses_to_connect() {
     let odd = HttpProxy::builder().rule(RequestMatcher::always(), |_, reply| {
         reply.version = "HTTP/1.0".into();
         reply.reason = Some("Fine by me".into());
@@ -97,7 +101,7 @@ async fn e1_e2_e3_odd_consents() {
         .start()
         .await;
     let mut client = RawConnection::to(proxy.address()).await;
-    client.request("CONNECT echo.test:7", &[]).await;
+    client.send_request("CONNECT echo.test:7", &[]).await;
     assert_eq!(client.head().await.unwrap(), "HTTP/1.1 103 Early\r\n\r\n");
     let head = client.head().await.unwrap();
     assert!(
@@ -122,7 +126,7 @@ async fn e2_a_banner_comes_in_the_same_packet() {
         .start()
         .await;
     let mut client = RawConnection::to(proxy.address()).await;
-    client.request("CONNECT echo.test:7", &[]).await;
+    client.send_request("CONNECT echo.test:7", &[]).await;
     client.fill(1).await;
     assert!(
         client.buffer.ends_with(b"\r\n\r\nSSH-2.0-lab\r\n"),
@@ -132,7 +136,7 @@ async fn e2_a_banner_comes_in_the_same_packet() {
 }
 
 #[tokio::test]
-async fn e4_logins_are_asked_for() {
+async fn e4_logins_are_required() {
     for (login, shown) in [
         (RequiredLogin::basic("u", "p"), "Basic realm=\"lab\""),
         (
@@ -145,26 +149,26 @@ async fn e4_logins_are_asked_for() {
         ),
     ] {
         let proxy = HttpProxy::builder().require_login(login).start().await;
-        let answer = RawConnection::to(proxy.address())
+        let response = RawConnection::to(proxy.address())
             .await
-            .ask("CONNECT echo.test:7", &[])
+            .exchange("CONNECT echo.test:7", &[])
             .await;
-        assert_eq!(answer.status(), 407);
+        assert_eq!(response.status(), 407);
         assert!(
-            answer
+            response
                 .field("Proxy-Authenticate")
                 .unwrap()
                 .starts_with(shown),
             "{}",
-            answer.head
+            response.head
         );
-        // An origin's credentials are not the proxy's.
+        // Credentials for an origin are not those for the proxy.
         let fields = ["Authorization: Basic dTpw"];
-        let answer = RawConnection::to(proxy.address())
+        let response = RawConnection::to(proxy.address())
             .await
-            .ask("CONNECT echo.test:7", &fields)
+            .exchange("CONNECT echo.test:7", &fields)
             .await;
-        assert_eq!(answer.status(), 407);
+        assert_eq!(response.status(), 407);
     }
     let origin = serve(OriginResource::new(content())).await;
     let builder = HttpProxy::builder().route("files.test:80", origin.address());
@@ -175,16 +179,16 @@ async fn e4_logins_are_asked_for() {
     let mut client = RawConnection::to(proxy.address()).await;
     assert_eq!(
         client
-            .ask("GET http://files.test/f.bin", &[])
+            .exchange("GET http://files.test/f.bin", &[])
             .await
             .status(),
         407
     );
-    // The connection is still good.
+    // The connection can still be used.
     let fields = ["Proxy-Authorization: Basic dTpw"];
     assert!(
         client
-            .ask("GET http://files.test/f.bin", &fields)
+            .exchange("GET http://files.test/f.bin", &fields)
             .await
             .complete
     );
@@ -197,15 +201,15 @@ async fn e4_logins_are_asked_for() {
 }
 
 #[tokio::test]
-async fn e5_refusals_are_told() {
-    let closed = RequestMatcher::matching(|asked| asked.target == "echo.test:7");
+async fn e5_refusals_have_a_status() {
+    let closed = RequestMatcher::matching(|request| request.target == "echo.test:7");
     let builder = HttpProxy::builder().rule(closed, faults::status(403));
     let proxy = builder.start().await;
-    let answer = RawConnection::to(proxy.address())
+    let response = RawConnection::to(proxy.address())
         .await
-        .ask("CONNECT echo.test:7", &[])
+        .exchange("CONNECT echo.test:7", &[])
         .await;
-    assert_eq!((answer.status(), answer.complete), (403, true));
+    assert_eq!((response.status(), response.complete), (403, true));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let nobody = listener.local_addr().unwrap();
     drop(listener);
@@ -213,17 +217,17 @@ async fn e5_refusals_are_told() {
         format!("CONNECT {nobody}"),
         format!("GET http://{nobody}/x"),
     ] {
-        let answer = RawConnection::to(proxy.address())
+        let response = RawConnection::to(proxy.address())
             .await
-            .ask(&line, &[])
+            .exchange(&line, &[])
             .await;
-        assert_eq!(answer.status(), 502, "{line}");
+        assert_eq!(response.status(), 502, "{line}");
     }
-    let answer = RawConnection::to(proxy.address())
+    let response = RawConnection::to(proxy.address())
         .await
-        .ask("GET /x", &[])
+        .exchange("GET /x", &[])
         .await;
-    assert_eq!(answer.status(), 400);
+    assert_eq!(response.status(), 400);
     assert_eq!(
         proxy
             .requests()
@@ -236,7 +240,7 @@ async fn e5_refusals_are_told() {
 }
 
 #[tokio::test]
-async fn requests_are_passed_on() {
+async fn requests_are_forwarded() {
     let origin = serve(OriginResource::new(content())).await;
     let proxy = HttpProxy::builder()
         .route("files.test:80", origin.address())
@@ -248,24 +252,26 @@ async fn requests_are_passed_on() {
         "Proxy-Connection: keep-alive",
         "X-Mine: 1",
     ];
-    let answer = client.ask("GET http://files.test/f.bin?q", &fields).await;
+    let response = client
+        .exchange("GET http://files.test/f.bin?q", &fields)
+        .await;
     assert_eq!(
-        (answer.status(), answer.field("Connection")),
+        (response.status(), response.field("Connection")),
         (206, Some("close"))
     );
-    assert_eq!(answer.body, part(5..10));
+    assert_eq!(response.body, part(5..10));
     assert_eq!(client.rest().await, (vec![], ConnectionEnd::Closed));
     assert_eq!(proxy.requests()[0].target, "http://files.test/f.bin?q");
-    let asked = &origin.requests()[0];
+    let request = &origin.requests()[0];
     assert_eq!(
-        (asked.target.as_str(), asked.header("host")),
+        (request.target.as_str(), request.header("host")),
         ("/f.bin?q", Some("h"))
     );
     assert_eq!(
-        (asked.header("via"), asked.header("x-mine")),
+        (request.header("via"), request.header("x-mine")),
         (Some("1.1 lab"), Some("1"))
     );
-    assert_eq!(asked.header("proxy-connection"), None);
+    assert_eq!(request.header("proxy-connection"), None);
 }
 
 #[tokio::test]
@@ -278,11 +284,11 @@ async fn e7_half_closes_are_passed_on() {
         .await
         .unwrap();
     assert_eq!(heard, "the last words");
-    server.write_all(b"an answer").await.unwrap();
+    server.write_all(b"a response").await.unwrap();
     drop(server);
     assert_eq!(
         client.rest().await,
-        (b"an answer".to_vec(), ConnectionEnd::Closed)
+        (b"a response".to_vec(), ConnectionEnd::Closed)
     );
 }
 
@@ -308,17 +314,17 @@ async fn e13_a_proxy_speaks_tls() {
     assert!(proxy.url().starts_with("https://127.0.0.1:"));
     let stream = handshake(proxy.address(), &authority, None).await.unwrap();
     let mut client = RawConnection::over(stream);
-    client.request("CONNECT files.test:80", &[]).await;
+    client.send_request("CONNECT files.test:80", &[]).await;
     client.head().await.unwrap();
-    assert!(client.ask("GET /f.bin", &[]).await.body == content().to_vec());
+    assert!(client.exchange("GET /f.bin", &[]).await.body == content().to_vec());
 }
 
 #[tokio::test]
-async fn a_silent_proxy_says_nothing() {
+async fn a_silent_proxy_sends_nothing() {
     let hour = Duration::from_secs(3600);
     let builder = HttpProxy::builder().rule(RequestMatcher::always(), faults::delay_response(hour));
     let proxy = builder.start().await;
     let mut client = RawConnection::to(proxy.address()).await;
-    client.request("CONNECT echo.test:7", &[]).await;
+    client.send_request("CONNECT echo.test:7", &[]).await;
     assert!(client.is_silent().await);
 }

@@ -1,4 +1,4 @@
-//! The slow link, in front of an origin and of sockets of the test's own.
+//! The slow link, in front of an origin and of sockets of the test.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, part, serve};
 
-/// A link to a listener of the test's, with both ends of a connection through it.
+/// A link to a listener of the test, with both ends of a connection through it.
 async fn ends(
     link: impl FnOnce(SocketAddr) -> SlowLinkBuilder,
 ) -> (SlowLink, RawConnection<TcpStream>, TcpStream) {
@@ -22,12 +22,12 @@ async fn ends(
 }
 
 #[tokio::test]
-async fn a_link_that_changes_nothing_changes_nothing() {
+async fn a_link_without_limits_changes_nothing() {
     let origin = serve(OriginResource::new(content())).await;
     let link = SlowLinkBuilder::new(origin.address()).start().await;
     let mut raw = RawConnection::to(link.address()).await;
     for _ in 0..3 {
-        assert!(raw.ask("GET /f.bin", &[]).await.body == content().to_vec());
+        assert!(raw.exchange("GET /f.bin", &[]).await.body == content().to_vec());
     }
     assert_eq!(
         (
@@ -48,7 +48,7 @@ async fn a_link_that_changes_nothing_changes_nothing() {
 }
 
 #[tokio::test]
-async fn latency_holds_in_each_direction_and_is_no_rate() {
+async fn latency_delays_each_direction_and_does_not_limit_the_rate() {
     let latency = Duration::from_millis(40);
     let origin = Origin::builder()
         .resource(
@@ -63,12 +63,12 @@ async fn latency_holds_in_each_direction_and_is_no_rate() {
         .await;
     let mut raw = RawConnection::to(link.address()).await;
     let begun = Instant::now();
-    raw.ask("GET /f.bin", &["Range: bytes=0-0"]).await;
+    raw.exchange("GET /f.bin", &["Range: bytes=0-0"]).await;
     assert!(begun.elapsed() >= 2 * latency, "{:?}", begun.elapsed());
     assert!(begun.elapsed() < 10 * latency, "{:?}", begun.elapsed());
-    // As pauses between reads of 64 KiB this would take five seconds.
+    // With a pause after each read of 64 KiB this would take five seconds.
     let begun = Instant::now();
-    assert!(raw.ask("GET /f.bin", &[]).await.complete);
+    assert!(raw.exchange("GET /f.bin", &[]).await.complete);
     assert!(
         begun.elapsed() >= 2 * latency && begun.elapsed() < Duration::from_secs(2),
         "{:?}",
@@ -116,7 +116,10 @@ async fn rates_hold_for_each_connection_and_in_total() {
             RawConnection::to(link.address()).await,
         );
         let begun = Instant::now();
-        let (first, second) = tokio::join!(one.ask("GET /f.bin", &[]), two.ask("GET /f.bin", &[]));
+        let (first, second) = tokio::join!(
+            one.exchange("GET /f.bin", &[]),
+            two.exchange("GET /f.bin", &[])
+        );
         assert!(first.complete && second.complete);
         let time = begun.elapsed();
         assert!(
@@ -128,7 +131,7 @@ async fn rates_hold_for_each_connection_and_in_total() {
 }
 
 #[tokio::test]
-async fn a_rate_slows_the_origin_too() {
+async fn a_rate_slows_the_origin_down() {
     let (_link, _client, mut server) =
         ends(|to| SlowLinkBuilder::new(to).rate_per_connection(100_000)).await;
     let flood = async {
@@ -138,7 +141,7 @@ async fn a_rate_slows_the_origin_too() {
             written += 1 << 16;
         }
     };
-    // What fits is what sockets hold, some MiB, and little more.
+    // Sockets hold some MiB, and the link little more.
     assert!(
         tokio::time::timeout(Duration::from_millis(300), flood)
             .await
@@ -147,11 +150,11 @@ async fn a_rate_slows_the_origin_too() {
 }
 
 #[tokio::test]
-async fn connections_are_cut_at_the_byte() {
+async fn connections_are_cut_at_the_right_byte() {
     let origin = serve(OriginResource::new(content())).await;
     let head = RawConnection::to(origin.address())
         .await
-        .ask("GET /f.bin", &[])
+        .exchange("GET /f.bin", &[])
         .await
         .head
         .len() as u64;
@@ -166,14 +169,14 @@ async fn connections_are_cut_at_the_byte() {
         ),
     ] {
         let link = link.start().await;
-        let answer = RawConnection::to(link.address())
+        let response = RawConnection::to(link.address())
             .await
-            .ask("GET /f.bin", &[])
+            .exchange("GET /f.bin", &[])
             .await;
-        assert_eq!((answer.end, answer.complete), (end, false));
-        assert!(answer.body.len() <= 1000);
+        assert_eq!((response.end, response.complete), (end, false));
+        assert!(response.body.len() <= 1000);
         if end == ConnectionEnd::Closed {
-            assert_eq!(answer.body, part(0..1000));
+            assert_eq!(response.body, part(0..1000));
         }
         assert_eq!(link.bytes_to_client(), head + 1000);
     }
@@ -190,8 +193,8 @@ async fn connections_beyond_the_limit_are_reset() {
         RawConnection::to(link.address()).await,
         RawConnection::to(link.address()).await,
     );
-    assert!(one.ask("GET /f.bin", &[]).await.complete);
-    assert!(two.ask("GET /f.bin", &[]).await.complete);
+    assert!(one.exchange("GET /f.bin", &[]).await.complete);
+    assert!(two.exchange("GET /f.bin", &[]).await.complete);
     assert_eq!(
         RawConnection::to(link.address()).await.rest().await.1,
         ConnectionEnd::Reset
@@ -204,7 +207,7 @@ async fn connections_beyond_the_limit_are_reset() {
     })
     .await;
     let mut three = RawConnection::to(link.address()).await;
-    assert!(three.ask("GET /f.bin", &[]).await.complete);
+    assert!(three.exchange("GET /f.bin", &[]).await.complete);
     assert_eq!(
         (link.accepted_connections(), link.refused_connections()),
         (3, 1)
@@ -223,11 +226,11 @@ async fn half_closes_are_passed_on_and_the_other_direction_goes_on() {
         .await
         .unwrap();
     assert_eq!(heard, "the last words");
-    server.write_all(b"an answer").await.unwrap();
+    server.write_all(b"a response").await.unwrap();
     server.shutdown().await.unwrap();
     assert_eq!(
         client.rest().await,
-        (b"an answer".to_vec(), ConnectionEnd::Closed)
+        (b"a response".to_vec(), ConnectionEnd::Closed)
     );
 }
 
@@ -252,7 +255,7 @@ async fn resets_are_passed_on() {
 }
 
 #[tokio::test]
-async fn an_address_where_nobody_listens_is_a_reset() {
+async fn an_address_without_a_listener_is_a_reset() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

@@ -1,4 +1,4 @@
-//! The doubles are trusted by other tests, so each behaviour is looked at here by a client of raw sockets.
+//! Other tests rely on these servers, so each behaviour is tested here by a client with raw sockets.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
 )]
 
 mod bodies;
+mod generated_files;
 mod heads;
 mod http_proxy;
 mod link;
@@ -13,7 +14,6 @@ mod ranges;
 mod rates;
 mod raw;
 mod scripts;
-mod shelf;
 mod socks;
 mod statuses;
 mod tls;

@@ -1,4 +1,4 @@
-//! Ranges, preconditions and versions: first as the standard has them, then broken.
+//! Ranges, preconditions and versions: first conforming, then broken.
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 
@@ -7,9 +7,9 @@ use crate::raw::{ConnectionEnd, RawConnection, content, get, part, serve};
 const DATE: &str = "Tue, 02 Jan 2024 03:04:05 GMT";
 
 #[tokio::test]
-async fn single_ranges_are_answered_as_asked() {
+async fn single_ranges_are_served() {
     let origin = serve(OriginResource::new(content())).await;
-    for (asked, status, told, body) in [
+    for (request, status, content_range, body) in [
         ("bytes=0-0", 206, "bytes 0-0/300001", part(0..1)),
         ("bytes=7-99", 206, "bytes 7-99/300001", part(7..100)),
         (
@@ -40,35 +40,38 @@ async fn single_ranges_are_answered_as_asked() {
         ("bytes=400000-500000", 416, "bytes */300001", vec![]),
         ("bytes=-0", 416, "bytes */300001", vec![]),
     ] {
-        let answer = get(&origin, &[&format!("Range: {asked}")]).await;
+        let response = get(&origin, &[&format!("Range: {request}")]).await;
         assert_eq!(
-            (answer.status(), answer.field("Content-Range")),
-            (status, Some(told)),
-            "{asked}"
+            (response.status(), response.field("Content-Range")),
+            (status, Some(content_range)),
+            "{request}"
         );
-        assert!(answer.body == body && answer.complete, "{asked}");
+        assert!(response.body == body && response.complete, "{request}");
     }
     for ignored in ["bytes=9-5", "bytes=0-1,5-6", "lines=1-2", "bytes=x-"] {
-        let answer = get(&origin, &[&format!("Range: {ignored}")]).await;
+        let response = get(&origin, &[&format!("Range: {ignored}")]).await;
         assert_eq!(
-            (answer.status(), answer.body.len()),
+            (response.status(), response.body.len()),
             (200, 300_001),
             "{ignored}"
         );
-        assert_eq!(answer.field("Content-Range"), None);
+        assert_eq!(response.field("Content-Range"), None);
     }
 }
 
 #[tokio::test]
-async fn tiny_and_empty_files_are_whole() {
+async fn tiny_and_empty_files_are_complete() {
     for length in [0, 1, 2] {
         let tiny = ResourceContent::random(9, length);
         let origin = serve(OriginResource::new(tiny.clone())).await;
-        let answer = get(&origin, &[]).await;
-        assert_eq!((answer.status(), &answer.body), (200, &tiny.to_vec()));
-        let answer = get(&origin, &["Range: bytes=0-9"]).await;
+        let response = get(&origin, &[]).await;
+        assert_eq!((response.status(), &response.body), (200, &tiny.to_vec()));
+        let response = get(&origin, &["Range: bytes=0-9"]).await;
         let status = if length == 0 { 416 } else { 206 };
-        assert_eq!((answer.status(), &answer.body), (status, &tiny.to_vec()));
+        assert_eq!(
+            (response.status(), &response.body),
+            (status, &tiny.to_vec())
+        );
     }
 }
 
@@ -85,11 +88,11 @@ async fn preconditions_follow_the_standard() {
         ("If-Modified-Since: Mon, 01 Jan 2024 03:04:05 GMT", 200),
         ("If-Modified-Since: yesterday", 200),
     ] {
-        let answer = get(&origin, &[field]).await;
-        assert_eq!(answer.status(), status, "{field}");
-        assert_eq!(answer.body.is_empty(), status == 304, "{field}");
+        let response = get(&origin, &[field]).await;
+        assert_eq!(response.status(), status, "{field}");
+        assert_eq!(response.body.is_empty(), status == 304, "{field}");
     }
-    // If-None-Match decides alone.
+    // If-None-Match takes precedence.
     let both = [
         "If-None-Match: \"v2\"",
         &format!("If-Modified-Since: {DATE}"),
@@ -108,8 +111,8 @@ async fn if_range_is_compared_strongly() {
         (&strong, "Wed, 03 Jan 2024 03:04:05 GMT", 200),
         (&weak, "W/\"v1\"", 200),
     ] {
-        let answer = get(origin, &["Range: bytes=5-9", &format!("If-Range: {value}")]).await;
-        assert_eq!(answer.status(), status, "{value}");
+        let response = get(origin, &["Range: bytes=5-9", &format!("If-Range: {value}")]).await;
+        assert_eq!(response.status(), status, "{value}");
     }
 }
 
@@ -117,19 +120,19 @@ async fn if_range_is_compared_strongly() {
 async fn head_has_no_body_and_other_methods_are_refused() {
     let origin = serve(OriginResource::new(content())).await;
     let mut raw = RawConnection::to(origin.address()).await;
-    let answer = raw.ask("HEAD /f.bin", &["Range: bytes=0-4"]).await;
+    let response = raw.exchange("HEAD /f.bin", &["Range: bytes=0-4"]).await;
     assert_eq!(
-        (answer.status(), answer.field("Content-Length")),
+        (response.status(), response.field("Content-Length")),
         (200, Some("300001"))
     );
-    let answer = raw.ask("GET /f.bin", &["Range: bytes=0-4"]).await;
-    assert_eq!((answer.status(), &answer.body), (206, &part(0..5)));
-    assert_eq!(raw.ask("DELETE /f.bin", &[]).await.status(), 405);
+    let response = raw.exchange("GET /f.bin", &["Range: bytes=0-4"]).await;
+    assert_eq!((response.status(), &response.body), (206, &part(0..5)));
+    assert_eq!(raw.exchange("DELETE /f.bin", &[]).await.status(), 405);
     assert_eq!(origin.bytes_sent(), 5);
 }
 
 #[tokio::test]
-async fn validators_are_told_or_not() {
+async fn validators_are_optional() {
     for (resource, etag, date) in [
         (OriginResource::new(content()), Some("\"v1\""), None),
         (
@@ -144,55 +147,55 @@ async fn validators_are_told_or_not() {
         ),
         (OriginResource::without_validator(content()), None, None),
     ] {
-        let answer = get(&serve(resource).await, &["Range: bytes=0-4"]).await;
+        let response = get(&serve(resource).await, &["Range: bytes=0-4"]).await;
         assert_eq!(
-            (answer.field("ETag"), answer.field("Last-Modified")),
+            (response.field("ETag"), response.field("Last-Modified")),
             (etag, date)
         );
     }
 }
 
 #[tokio::test]
-async fn a2_a3_ranges_are_ignored_where_told() {
+async fn a2_a3_ranges_are_ignored_by_rule() {
     let origin = serve(
         OriginResource::new(content()).rule(RequestMatcher::mid_file(), faults::ignore_range),
     )
     .await;
-    let answer = get(&origin, &["Range: bytes=0-4"]).await;
-    assert_eq!((answer.status(), answer.body.len()), (206, 5));
-    let answer = get(&origin, &["Range: bytes=5-9"]).await;
+    let response = get(&origin, &["Range: bytes=0-4"]).await;
+    assert_eq!((response.status(), response.body.len()), (206, 5));
+    let response = get(&origin, &["Range: bytes=5-9"]).await;
     assert_eq!(
-        (answer.status(), answer.field("Content-Range")),
+        (response.status(), response.field("Content-Range")),
         (200, None)
     );
-    assert!(answer.body == content().to_vec());
-    // And where nothing could be satisfied.
-    let answer = get(&origin, &["Range: bytes=900000-"]).await;
+    assert!(response.body == content().to_vec());
+    // Also if the range cannot be satisfied.
+    let response = get(&origin, &["Range: bytes=900000-"]).await;
     assert_eq!(
-        (answer.status(), answer.field("Content-Range")),
+        (response.status(), response.field("Content-Range")),
         (200, None)
     );
 }
 
 #[tokio::test]
-async fn a4_if_range_is_misread() {
+async fn a4_if_range_never_matches() {
     let origin = serve(
         OriginResource::new(content())
             .rule(RequestMatcher::always(), faults::if_range_never_matches),
     )
     .await;
-    let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
+    let response = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
     assert_eq!(
-        (answer.status(), answer.field("ETag")),
+        (response.status(), response.field("ETag")),
         (200, Some("\"v1\""))
     );
     assert_eq!(get(&origin, &["Range: bytes=5-9"]).await.status(), 206);
 }
 
 #[tokio::test]
-async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
+async fn a5_versions_change_after_requests_after_bytes_and_by_replacement() {
     let newer = || OriginResource::new(ResourceContent::random(4, 300_001)).etag("\"v2\"");
-    let etag = |answer: &crate::raw::RawResponse| answer.field("ETag").map(ToOwned::to_owned);
+    let etag = |response: &crate::raw::RawResponse| response.field("ETag").map(ToOwned::to_owned);
     for when in [
         RequestMatcher::after_first(1),
         RequestMatcher::after_bytes_sent(300_001),
@@ -200,12 +203,12 @@ async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
         let origin =
             serve(OriginResource::new(content()).rule(when, faults::serve_other(newer()))).await;
         assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
-        let answer = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
+        let response = get(&origin, &["Range: bytes=5-9", "If-Range: \"v1\""]).await;
         assert_eq!(
-            (answer.status(), etag(&answer).as_deref()),
+            (response.status(), etag(&response).as_deref()),
             (200, Some("\"v2\""))
         );
-        assert!(answer.body == ResourceContent::random(4, 300_001).to_vec());
+        assert!(response.body == ResourceContent::random(4, 300_001).to_vec());
     }
     let origin = serve(OriginResource::new(content())).await;
     assert_eq!(etag(&get(&origin, &[]).await).as_deref(), Some("\"v1\""));
@@ -214,40 +217,40 @@ async fn a5_versions_change_after_requests_after_bytes_and_by_hand() {
 }
 
 #[tokio::test]
-async fn a8_content_ranges_lie() {
+async fn a8_content_ranges_are_wrong() {
     let junk = OriginResource::new(content())
         .rule(RequestMatcher::always(), faults::content_range("junk"));
-    let answer = get(&serve(junk).await, &["Range: bytes=5-9"]).await;
-    assert_eq!(answer.field("Content-Range"), Some("junk"));
+    let response = get(&serve(junk).await, &["Range: bytes=5-9"]).await;
+    assert_eq!(response.field("Content-Range"), Some("junk"));
     let moved = faults::content_range_from(|range, total| {
         format!("bytes {}-{}/{}", range.start + 1, range.end, total + 1)
     });
     let origin = serve(OriginResource::new(content()).rule(RequestMatcher::always(), moved)).await;
-    let answer = get(&origin, &["Range: bytes=5-9"]).await;
-    assert_eq!(answer.field("Content-Range"), Some("bytes 6-10/300002"));
-    assert_eq!(answer.body, part(5..10));
+    let response = get(&origin, &["Range: bytes=5-9"]).await;
+    assert_eq!(response.field("Content-Range"), Some("bytes 6-10/300002"));
+    assert_eq!(response.body, part(5..10));
     assert_eq!(get(&origin, &[]).await.field("Content-Range"), None);
 }
 
 #[tokio::test]
-async fn a9_parts_say_nothing_or_too_much() {
+async fn a9_partial_responses_lack_a_content_range_or_are_multipart() {
     let bare =
         OriginResource::new(content()).rule(RequestMatcher::with_range(), faults::no_content_range);
-    let answer = get(&serve(bare).await, &["Range: bytes=5-9"]).await;
+    let response = get(&serve(bare).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
-        (answer.status(), answer.field("Content-Range")),
+        (response.status(), response.field("Content-Range")),
         (206, None)
     );
-    assert_eq!(answer.body, part(5..10));
+    assert_eq!(response.body, part(5..10));
 
     let many = serve(
         OriginResource::new(content())
             .rule(RequestMatcher::with_range(), faults::multipart_byteranges),
     )
     .await;
-    let answer = get(&many, &["Range: bytes=5-9"]).await;
+    let response = get(&many, &["Range: bytes=5-9"]).await;
     assert_eq!(
-        answer.field("Content-Type"),
+        response.field("Content-Type"),
         Some("multipart/byteranges; boundary=LAB")
     );
     let expected = [
@@ -255,8 +258,11 @@ async fn a9_parts_say_nothing_or_too_much() {
         &part(5..10),
         b"\r\n--LAB--\r\n",
     ];
-    assert_eq!(answer.body, expected.concat());
-    assert_eq!((answer.end, answer.complete), (ConnectionEnd::Open, true));
+    assert_eq!(response.body, expected.concat());
+    assert_eq!(
+        (response.end, response.complete),
+        (ConnectionEnd::Open, true)
+    );
 }
 
 #[tokio::test]
@@ -267,13 +273,13 @@ async fn a30_files_grow() {
     ))
     .await;
     for total in [100, 110, 120] {
-        let answer = get(&origin, &["Range: bytes=5-9"]).await;
+        let response = get(&origin, &["Range: bytes=5-9"]).await;
         assert_eq!(
-            answer.field("Content-Range"),
+            response.field("Content-Range"),
             Some(format!("bytes 5-9/{total}").as_str())
         );
         assert_eq!(
-            (answer.body, answer.head.contains("ETag")),
+            (response.body, response.head.contains("ETag")),
             (part(5..10), false)
         );
     }

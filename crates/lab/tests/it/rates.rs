@@ -1,5 +1,5 @@
-//! Rates and waits of an origin. A limiter must not be faster than its limit; how much slower it may be a loaded machine decides,
-//! and there the bounds are generous.
+//! Rates and delays of an origin. A limiter must not be faster than its limit. How much slower it is depends on the load of the machine, so
+//! that bound is generous.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use tokio::time::Instant;
 
 use crate::raw::{LIMIT, RawConnection};
 
-/// Bytes of the file.
+/// The length of the file in bytes.
 const SIZE: u64 = 200_000;
 
-/// Bytes a second at which it takes 200 ms.
+/// The rate, in bytes a second, at which the file takes 200 ms.
 const RATE: u64 = 1_000_000;
 
-/// What it takes at [`RATE`]. A pace may catch up with 10 ms.
+/// The shortest time at [`RATE`]: the limiter may catch up by 10 ms.
 const TIME: Duration = Duration::from_millis(190);
 
-/// How much longer is still the rate, on a machine that has other things to do.
+/// How much longer it may take on a loaded machine.
 const PATIENCE: u32 = 5;
 
 fn origin() -> OriginBuilder {
@@ -30,7 +30,7 @@ fn origin() -> OriginBuilder {
     )
 }
 
-/// Downloads the file over so many connections at once; tells how long each took.
+/// Downloads the file over so many connections at once. Returns how long each took.
 async fn times(origin: &Origin, connections: usize) -> Vec<Duration> {
     let address = origin.address();
     let mut tasks = JoinSet::new();
@@ -38,8 +38,10 @@ async fn times(origin: &Origin, connections: usize) -> Vec<Duration> {
         tasks.spawn(async move {
             let mut raw = RawConnection::to(address).await;
             let begun = Instant::now();
-            let answer = raw.ask("GET /f.bin", &[]).await;
-            assert!(answer.complete && answer.body == ResourceContent::random(1, SIZE).to_vec());
+            let response = raw.exchange("GET /f.bin", &[]).await;
+            assert!(
+                response.complete && response.body == ResourceContent::random(1, SIZE).to_vec()
+            );
             begun.elapsed()
         });
     }
@@ -73,22 +75,25 @@ async fn all_connections_share_a_total() {
 }
 
 #[tokio::test]
-async fn a_rate_spans_the_requests_of_a_connection() {
+async fn a_rate_limits_all_requests_of_a_connection_together() {
     let origin = origin().rate_per_connection(RATE).start().await;
     let mut raw = RawConnection::to(origin.address()).await;
     let begun = Instant::now();
     for start in (0..SIZE).step_by(10_000) {
         let range = format!("Range: bytes={start}-{}", start + 9_999);
-        assert_eq!(raw.ask("GET /f.bin", &[&range]).await.body.len(), 10_000);
+        assert_eq!(
+            raw.exchange("GET /f.bin", &[&range]).await.body.len(),
+            10_000
+        );
     }
     assert_near(begun.elapsed(), TIME);
 }
 
 #[tokio::test]
-async fn pieces_come_smoothly() {
+async fn bytes_arrive_evenly() {
     let origin = origin().rate_per_connection(RATE).start().await;
     let mut raw = RawConnection::to(origin.address()).await;
-    raw.request("GET /f.bin", &[]).await;
+    raw.send_request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();
     raw.fill(20_000).await;
@@ -99,7 +104,7 @@ async fn pieces_come_smoothly() {
     );
     assert!(
         raw.buffer.len() < 150_000,
-        "{} bytes came at once",
+        "{} bytes arrived at once",
         raw.buffer.len()
     );
 }
@@ -121,7 +126,7 @@ async fn a19_a_slow_drip_is_byte_by_byte() {
         .rule(RequestMatcher::always(), faults::body_rate(20));
     let origin = Origin::builder().resource("/f.bin", drip).start().await;
     let mut raw = RawConnection::to(origin.address()).await;
-    raw.request("GET /f.bin", &[]).await;
+    raw.send_request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();
     raw.fill(3).await;
@@ -129,19 +134,19 @@ async fn a19_a_slow_drip_is_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn answers_come_after_a_latency() {
+async fn responses_arrive_after_the_delay() {
     let latency = Duration::from_millis(40);
     let origin = origin().latency(latency).start().await;
     let mut raw = RawConnection::to(origin.address()).await;
     for _ in 0..3 {
         let begun = Instant::now();
-        assert!(raw.ask("GET /f.bin", &[]).await.complete);
+        assert!(raw.exchange("GET /f.bin", &[]).await.complete);
         assert!(begun.elapsed() >= latency && begun.elapsed() < latency * PATIENCE);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_limit_nothing_is_waited_for() {
+async fn without_a_limit_there_is_no_delay() {
     let size = 64 << 20;
     let origin = Origin::builder()
         .resource(
@@ -151,7 +156,7 @@ async fn without_a_limit_nothing_is_waited_for() {
         .start()
         .await;
     let mut raw = RawConnection::to(origin.address()).await;
-    raw.request("GET /f.bin", &[]).await;
+    raw.send_request("GET /f.bin", &[]).await;
     raw.head().await.unwrap();
     let begun = Instant::now();
     let mut read = raw.buffer.len() as u64;

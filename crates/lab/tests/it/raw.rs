@@ -1,4 +1,4 @@
-//! A client that looks at bytes: it sends what it is told, and says exactly how an answer ended.
+//! A client with a raw socket: it sends any bytes, and reports exactly how a response ended.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,26 +8,26 @@ use haul_lab::{Origin, OriginResource, ResourceContent, within};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// No conversation takes longer.
+/// The time limit of an exchange.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-/// How a connection was left by an answer.
+/// The state of a connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionEnd {
-    /// The answer is complete and the connection open, as far as can be told.
+    /// The response is complete, and the connection seems to be open.
     Open,
-    /// The peer has closed in order.
+    /// The peer has closed the connection.
     Closed,
-    /// The peer has reset.
+    /// The peer has reset the connection.
     Reset,
 }
 
-/// An answer, read as its framing says.
+/// A response, read by its framing.
 #[derive(Debug)]
 pub(crate) struct RawResponse {
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// The body was as long as its framing says.
+    /// Whether the body was complete by its framing.
     pub(crate) complete: bool,
     pub(crate) end: ConnectionEnd,
 }
@@ -37,7 +37,7 @@ impl RawResponse {
         self.head[9..12].parse().unwrap()
     }
 
-    /// A field's value, by its name as it was written.
+    /// The value of a field, by its name as it was written.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.head
             .split("\r\n")
@@ -47,11 +47,11 @@ impl RawResponse {
     }
 }
 
-/// A connection to a double.
+/// A connection to a server of this crate.
 #[derive(Debug)]
 pub(crate) struct RawConnection<S> {
     pub(crate) stream: S,
-    /// Read and not yet used.
+    /// Bytes that were read and are not yet used.
     pub(crate) buffer: Vec<u8>,
 }
 
@@ -75,48 +75,48 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
     }
 
     /// Sends a request with these header lines.
-    pub(crate) async fn request(&mut self, line: &str, fields: &[&str]) {
+    pub(crate) async fn send_request(&mut self, line: &str, fields: &[&str]) {
         let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         self.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
             .await;
     }
 
-    /// Sends a request and reads its answer.
-    pub(crate) async fn ask(&mut self, line: &str, fields: &[&str]) -> RawResponse {
-        self.request(line, fields).await;
-        within(LIMIT, self.answer(line.starts_with("HEAD"))).await
+    /// Sends a request and reads the response.
+    pub(crate) async fn exchange(&mut self, line: &str, fields: &[&str]) -> RawResponse {
+        self.send_request(line, fields).await;
+        within(LIMIT, self.read_response(line.starts_with("HEAD"))).await
     }
 
-    /// Reads one answer.
-    pub(crate) async fn answer(&mut self, headless: bool) -> RawResponse {
-        let mut answer = RawResponse {
+    /// Reads a response.
+    pub(crate) async fn read_response(&mut self, headless: bool) -> RawResponse {
+        let mut response = RawResponse {
             head: String::new(),
             body: Vec::new(),
             complete: false,
             end: ConnectionEnd::Open,
         };
         match self.head_or_end().await {
-            Ok(head) => answer.head = head,
+            Ok(head) => response.head = head,
             Err(end) => {
-                answer.end = end;
-                return answer;
+                response.end = end;
+                return response;
             }
         }
-        if headless || answer.status() == 304 {
-            answer.complete = true;
-        } else if answer.field("Transfer-Encoding") == Some("chunked") {
-            self.chunks(&mut answer).await;
-        } else if let Some(length) = answer.field("Content-Length") {
+        if headless || response.status() == 304 {
+            response.complete = true;
+        } else if response.field("Transfer-Encoding") == Some("chunked") {
+            self.chunks(&mut response).await;
+        } else if let Some(length) = response.field("Content-Length") {
             let length = length.parse().unwrap();
-            answer.end = self.fill(length).await;
+            response.end = self.fill(length).await;
             let length = length.min(self.buffer.len());
-            answer.complete = answer.end == ConnectionEnd::Open;
-            answer.body = self.buffer.drain(..length).collect();
+            response.complete = response.end == ConnectionEnd::Open;
+            response.body = self.buffer.drain(..length).collect();
         } else {
-            (answer.body, answer.end) = self.rest().await;
-            answer.complete = answer.end == ConnectionEnd::Closed;
+            (response.body, response.end) = self.rest().await;
+            response.complete = response.end == ConnectionEnd::Closed;
         }
-        answer
+        response
     }
 
     /// Reads up to the end of a head, if there is one.
@@ -136,7 +136,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         }
     }
 
-    async fn chunks(&mut self, answer: &mut RawResponse) {
+    async fn chunks(&mut self, response: &mut RawResponse) {
         loop {
             let line = loop {
                 if let Some(end) = self.buffer.windows(2).position(|two| two == b"\r\n") {
@@ -144,25 +144,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
                     break String::from_utf8(line).unwrap();
                 }
                 if let Some(end) = self.more().await {
-                    answer.end = end;
+                    response.end = end;
                     return;
                 }
             };
             let size = usize::from_str_radix(line.trim(), 16).unwrap();
-            answer.end = self.fill(size + 2).await;
-            if answer.end != ConnectionEnd::Open {
+            response.end = self.fill(size + 2).await;
+            if response.end != ConnectionEnd::Open {
                 return;
             }
-            answer.body.extend(self.buffer.drain(..size));
+            response.body.extend(self.buffer.drain(..size));
             assert!(self.buffer.drain(..2).eq(*b"\r\n"));
             if size == 0 {
-                answer.complete = true;
+                response.complete = true;
                 return;
             }
         }
     }
 
-    /// Reads until so many bytes are in the buffer, or it ends.
+    /// Reads until the buffer has so many bytes, or the connection ends.
     pub(crate) async fn fill(&mut self, length: usize) -> ConnectionEnd {
         while self.buffer.len() < length {
             if let Some(end) = self.more().await {
@@ -172,7 +172,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         ConnectionEnd::Open
     }
 
-    /// Everything up to the end of the connection.
+    /// Reads to the end of the connection.
     pub(crate) async fn rest(&mut self) -> (Vec<u8>, ConnectionEnd) {
         let end = within(LIMIT, async {
             loop {
@@ -185,13 +185,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
         (std::mem::take(&mut self.buffer), end)
     }
 
-    /// Nothing comes for a while, and the connection is still there.
+    /// Whether nothing arrives for a while, and the connection stays open.
     pub(crate) async fn is_silent(&mut self) -> bool {
         let time = Duration::from_millis(60);
         tokio::time::timeout(time, self.more()).await.is_err()
     }
 
-    /// Reads what there is; how it ended, if it did.
+    /// Reads the next bytes. Returns how the connection ended, if it did.
     async fn more(&mut self) -> Option<ConnectionEnd> {
         self.buffer.reserve(1 << 16);
         match self.stream.read_buf(&mut self.buffer).await {
@@ -205,29 +205,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> RawConnection<S> {
     }
 }
 
-/// Where [`serve`] has its resource.
+/// The path of the resource of [`serve`].
 pub(crate) const PATH: &str = "/f.bin";
 
-/// An origin with one resource; another path breaks the test.
+/// An origin with one resource. A request for another path fails the test.
 pub(crate) async fn serve(resource: OriginResource) -> Origin {
     let builder = Origin::builder().strict().resource(PATH, resource);
     builder.start().await
 }
 
-/// Asks for the resource over a connection of its own.
+/// Requests the resource over a new connection.
 pub(crate) async fn get(origin: &Origin, fields: &[&str]) -> RawResponse {
     RawConnection::to(origin.address())
         .await
-        .ask(&format!("GET {PATH}"), fields)
+        .exchange(&format!("GET {PATH}"), fields)
         .await
 }
 
-/// A little more than one piece of the origin's.
+/// A little more than one chunk of the origin.
 pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(3, 300_001)
 }
 
-/// Part of it.
+/// A range of it.
 pub(crate) fn part(range: std::ops::Range<u64>) -> Vec<u8> {
     content().slice(range)
 }

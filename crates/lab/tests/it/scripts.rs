@@ -1,4 +1,4 @@
-//! What an origin tells of its requests, and that a script which breaks fails its test.
+//! The requests that an origin records, and scripts that panic, which fail their tests.
 
 use std::panic::AssertUnwindSafe;
 
@@ -33,12 +33,12 @@ async fn requests_are_recorded() {
         .await;
     let mut first = RawConnection::to(origin.address()).await;
     first
-        .ask("GET /a?q=1", &["Range: bytes=5-9", "X-Mixed: Case"])
+        .exchange("GET /a?q=1", &["Range: bytes=5-9", "X-Mixed: Case"])
         .await;
-    first.ask("GET /b", &[]).await;
+    first.exchange("GET /b", &[]).await;
     let mut second = RawConnection::to(origin.address()).await;
-    second.ask("GET /a", &[]).await;
-    second.ask("GET /nowhere", &[]).await;
+    second.exchange("GET /a", &[]).await;
+    second.exchange("GET /nowhere", &[]).await;
 
     let requests = origin.requests();
     let seen: Vec<_> = requests.iter().map(outcome).collect();
@@ -75,7 +75,7 @@ async fn requests_are_recorded() {
 }
 
 #[tokio::test]
-async fn rules_find_their_requests() {
+async fn rules_apply_to_matching_requests() {
     for (when, hits) in [
         (RequestMatcher::always(), [true, true, true, true]),
         (RequestMatcher::nth(1), [false, true, false, false]),
@@ -93,7 +93,7 @@ async fn rules_find_their_requests() {
             [false, true, false, false],
         ),
         (
-            RequestMatcher::matching(|asked| asked.target.ends_with("?x")),
+            RequestMatcher::matching(|request| request.target.ends_with("?x")),
             [false, false, false, true],
         ),
         (
@@ -101,26 +101,26 @@ async fn rules_find_their_requests() {
             [false, false, true, true],
         ),
     ] {
-        let said = format!("{when:?} {hits:?}");
+        let description = format!("{when:?} {hits:?}");
         let resource =
             OriginResource::new(content()).rule(when, |_, reply| reply.set_header("X-Hit", "yes"));
         let origin = serve(resource).await;
         let mut first = RawConnection::to(origin.address()).await;
         let mut found = Vec::new();
         for fields in [&[][..], &["Range: bytes=0-4"], &["Range: bytes=5-9"]] {
-            found.push(first.ask("GET /f.bin", fields).await);
+            found.push(first.exchange("GET /f.bin", fields).await);
         }
         found.push(
             RawConnection::to(origin.address())
                 .await
-                .ask("GET /f.bin?x", &[])
+                .exchange("GET /f.bin?x", &[])
                 .await,
         );
         let found: Vec<bool> = found
             .iter()
-            .map(|answer| answer.field("X-Hit").is_some())
+            .map(|response| response.field("X-Hit").is_some())
             .collect();
-        assert_eq!(found, hits, "{said}");
+        assert_eq!(found, hits, "{description}");
     }
 }
 
@@ -133,15 +133,15 @@ async fn connections_end_when_clients_ask_for_it() {
     ] {
         let mut raw = RawConnection::to(origin.address()).await;
         raw.send(request).await;
-        let answer = raw.answer(false).await;
-        assert_eq!((answer.body, answer.complete), (part(5..10), true));
-        assert_eq!(answer.head.matches("Connection: close\r\n").count(), 1);
+        let response = raw.read_response(false).await;
+        assert_eq!((response.body, response.complete), (part(5..10), true));
+        assert_eq!(response.head.matches("Connection: close\r\n").count(), 1);
         assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
     }
     let mut raw = RawConnection::to(origin.address()).await;
     raw.send("this is no HTTP\r\n\r\n").await;
-    let (answer, end) = raw.rest().await;
-    assert!(answer.starts_with(b"HTTP/1.1 400 ") && end == ConnectionEnd::Closed);
+    let (response, end) = raw.rest().await;
+    assert!(response.starts_with(b"HTTP/1.1 400 ") && end == ConnectionEnd::Closed);
     assert_eq!(origin.requests().len(), 2);
 }
 
@@ -149,7 +149,7 @@ async fn connections_end_when_clients_ask_for_it() {
 async fn dropping_an_origin_ends_its_connections() {
     let origin = serve(OriginResource::new(content())).await;
     let mut raw = RawConnection::to(origin.address()).await;
-    assert!(raw.ask("GET /f.bin", &[]).await.complete);
+    assert!(raw.exchange("GET /f.bin", &[]).await.complete);
     let address = origin.address();
     drop(origin);
     assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
@@ -157,32 +157,32 @@ async fn dropping_an_origin_ends_its_connections() {
 }
 
 #[tokio::test]
-async fn a_script_that_panics_resets_its_connection_and_panics_in_whoever_drops_the_origin() {
+async fn a_panic_of_a_script_resets_the_connection_and_goes_on_when_the_origin_is_dropped() {
     let broken = |_: &_, _: &mut _| panic!("the script is wrong");
     let origin = serve(OriginResource::new(content()).rule(RequestMatcher::nth(0), broken)).await;
     assert_eq!(get(&origin, &[]).await.end, ConnectionEnd::Reset);
-    // It goes on for others, so that the test ends in its own words.
+    // It still serves other connections, so that the test can fail with its own message.
     assert!(get(&origin, &[]).await.complete);
-    let told = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
-    assert_eq!(told.downcast_ref(), Some(&"the script is wrong"));
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the script is wrong"));
 }
 
 #[tokio::test]
-async fn a_strict_origin_panics_for_what_it_does_not_have() {
+async fn a_strict_origin_panics_for_an_unknown_path() {
     let origin = serve(OriginResource::new(content())).await;
-    let answer = RawConnection::to(origin.address())
+    let response = RawConnection::to(origin.address())
         .await
-        .ask("GET /other", &[])
+        .exchange("GET /other", &[])
         .await;
-    assert_eq!(answer.end, ConnectionEnd::Reset);
-    let told = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
-    let told: &String = told.downcast_ref().unwrap();
-    assert!(told.contains("/other"), "{told}");
+    assert_eq!(response.end, ConnectionEnd::Reset);
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| drop(origin))).unwrap_err();
+    let panic: &String = panic.downcast_ref().unwrap();
+    assert!(panic.contains("/other"), "{panic}");
 }
 
 #[tokio::test]
 #[should_panic(expected = "not done within 10ms, as crates/lab/tests/it/scripts.rs:")]
-async fn a_limit_names_the_place() {
+async fn an_exceeded_limit_names_its_place() {
     within(
         std::time::Duration::from_millis(10),
         std::future::pending::<()>(),
@@ -191,7 +191,7 @@ async fn a_limit_names_the_place() {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_kept_says_nothing() {
+async fn a_kept_limit_does_nothing() {
     assert_eq!(within(LIMIT, async { 7 }).await, 7);
 }
 

@@ -1,11 +1,11 @@
-//! The SOCKS5 proxy, byte by byte as RFC 1928 and RFC 1929 have it.
+//! The SOCKS5 proxy, byte by byte (RFC 1928, RFC 1929).
 
 use haul_lab::{OriginResource, SocksProxy, SocksProxyBuilder, SocksQuirk, SocksTarget};
 use tokio::net::TcpStream;
 
 use crate::raw::{ConnectionEnd, RawConnection, content, serve};
 
-/// Consent, bound to 127.0.0.1.
+/// The reply of success, bound to 127.0.0.1.
 const CONSENT: &[u8] = &[5, 0, 0, 1, 127, 0, 0, 1, 0x12, 0x34];
 
 /// A request for `files.test:80`.
@@ -17,7 +17,7 @@ async fn client(builder: SocksProxyBuilder) -> (SocksProxy, RawConnection<TcpStr
     (proxy, raw)
 }
 
-/// Sends, and expects exactly this.
+/// Sends bytes, and expects exactly these in return.
 async fn exchange(raw: &mut RawConnection<TcpStream>, sent: &[u8], expected: &[u8]) {
     raw.send(sent).await;
     raw.fill(expected.len()).await;
@@ -29,34 +29,34 @@ async fn exchange(raw: &mut RawConnection<TcpStream>, sent: &[u8], expected: &[u
 }
 
 #[tokio::test]
-async fn names_are_left_to_the_proxy() {
+async fn names_are_resolved_by_the_proxy() {
     let origin = serve(OriginResource::new(content())).await;
     let (proxy, mut raw) =
         client(SocksProxy::builder().route("files.test:80", origin.address())).await;
     exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
     exchange(&mut raw, REQUEST, CONSENT).await;
-    assert!(raw.ask("GET /f.bin", &[]).await.body == content().to_vec());
-    let asked = proxy.requests();
+    assert!(raw.exchange("GET /f.bin", &[]).await.body == content().to_vec());
+    let requests = proxy.requests();
     assert_eq!(
-        asked[0].target,
+        requests[0].target,
         Some(SocksTarget::Name("files.test".into(), 80))
     );
     assert_eq!(
-        (asked[0].offered_methods.as_slice(), &asked[0].login),
+        (requests[0].offered_methods.as_slice(), &requests[0].login),
         ([0].as_slice(), &None)
     );
     assert!(proxy.url("socks5h").starts_with("socks5h://127.0.0.1:"));
 }
 
 #[tokio::test]
-async fn addresses_are_taken_as_they_are() {
+async fn addresses_are_not_changed() {
     let origin = serve(OriginResource::new(content())).await;
     let port = origin.address().port();
     let (proxy, mut raw) = client(SocksProxy::builder().route("[::7]:80", origin.address())).await;
     exchange(&mut raw, &[5, 2, 0, 2], &[5, 0]).await;
     let request = [&[5, 1, 0, 1, 127, 0, 0, 1], &port.to_be_bytes()[..]].concat();
     exchange(&mut raw, &request, CONSENT).await;
-    assert!(raw.ask("GET /f.bin", &[]).await.complete);
+    assert!(raw.exchange("GET /f.bin", &[]).await.complete);
     assert_eq!(
         proxy.requests()[0].target,
         Some(SocksTarget::Ip("127.0.0.1".parse().unwrap(), port))
@@ -98,14 +98,14 @@ async fn logins_are_checked() {
         proxy
             .requests()
             .iter()
-            .filter(|asked| asked.target.is_some())
+            .filter(|request| request.target.is_some())
             .count(),
         1
     );
 }
 
 #[tokio::test]
-async fn quirks_show() {
+async fn quirks_depart_from_the_standard() {
     let origin = serve(OriginResource::new(content())).await;
     let odd = |quirk| {
         SocksProxy::builder()
@@ -129,7 +129,7 @@ async fn quirks_show() {
         exchange(&mut raw, &[5, 1, 0], &[5, 0]).await;
         exchange(&mut raw, REQUEST, expected).await;
         if expected[1] == 0 {
-            assert!(raw.ask("GET /f.bin", &[]).await.complete);
+            assert!(raw.exchange("GET /f.bin", &[]).await.complete);
         } else {
             assert_eq!(raw.rest().await, (vec![], ConnectionEnd::Closed));
         }
@@ -151,7 +151,7 @@ async fn quirks_show() {
 }
 
 #[tokio::test]
-async fn a_banner_comes_with_the_consent_and_dead_targets_are_refused() {
+async fn a_banner_follows_the_reply_and_closed_targets_are_refused() {
     let origin = serve(OriginResource::new(content())).await;
     let builder = SocksProxy::builder()
         .route("files.test:80", origin.address())

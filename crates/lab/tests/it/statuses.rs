@@ -1,4 +1,4 @@
-//! Answers without the resource, and what is told about it.
+//! Responses without the resource, logins and digests.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::raw::{ConnectionEnd, LIMIT, RawConnection, content, get, part, serve};
 
-/// What is done to a reply.
+/// A change to a response.
 type TestReplyRule = fn(&RecordedRequest, &mut OriginResponse);
 
 async fn broken(
@@ -20,18 +20,18 @@ async fn broken(
 }
 
 #[tokio::test]
-async fn a16_redirects_lead_elsewhere() {
+async fn a16_redirects_have_a_location() {
     for code in [301, 302, 303, 307, 308] {
-        let answer = get(
+        let response = get(
             &broken(faults::redirect(code, "http://h.test/x")).await,
             &[],
         )
         .await;
         assert_eq!(
-            (answer.status(), answer.field("Location")),
+            (response.status(), response.field("Location")),
             (code, Some("http://h.test/x"))
         );
-        assert!(answer.body.is_empty() && answer.complete);
+        assert!(response.body.is_empty() && response.complete);
     }
 }
 
@@ -48,8 +48,10 @@ async fn a16_tokens_expire_after_their_uses() {
         (1, 403),
         (0, 403),
     ] {
-        let answer = raw.ask(&format!("GET /f.bin?token={token}"), &[]).await;
-        assert_eq!(answer.status(), status, "token {token}");
+        let response = raw
+            .exchange(&format!("GET /f.bin?token={token}"), &[])
+            .await;
+        assert_eq!(response.status(), status, "token {token}");
     }
     let near = broken(faults::redirect_with_token(302, "/t")).await;
     for number in 0..3 {
@@ -62,27 +64,33 @@ async fn a16_tokens_expire_after_their_uses() {
 }
 
 #[tokio::test]
-async fn a17_busy_origins_say_when() {
+async fn a17_overloaded_origins_send_retry_after() {
     for (code, when) in [
         (429, Some("7")),
         (503, Some("Fri, 31 Dec 2999 23:59:59 GMT")),
         (503, None),
     ] {
-        let answer = get(
+        let response = get(
             &broken(faults::overloaded(code, when)).await,
             &["Range: bytes=5-9"],
         )
         .await;
-        assert_eq!((answer.status(), answer.field("Retry-After")), (code, when));
-        assert_eq!(answer.field("Content-Range"), None);
+        assert_eq!(
+            (response.status(), response.field("Retry-After")),
+            (code, when)
+        );
+        assert_eq!(response.field("Content-Range"), None);
     }
 }
 
 #[tokio::test]
-async fn a18_the_third_connection_is_refused_until_one_leaves() {
+async fn a18_the_third_connection_is_reset_until_another_closes() {
     let refused: [(TestReplyRule, _); 2] = [
         (faults::reset_connection, None),
-        (|asked, reply| faults::status(403)(asked, reply), Some(403)),
+        (
+            |request, reply| faults::status(403)(request, reply),
+            Some(403),
+        ),
     ];
     for (rule, status) in refused {
         let origin = serve(
@@ -91,8 +99,8 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
         .await;
         let mut first = RawConnection::to(origin.address()).await;
         let mut second = RawConnection::to(origin.address()).await;
-        assert!(first.ask("GET /f.bin", &[]).await.complete);
-        assert!(second.ask("GET /f.bin", &[]).await.complete);
+        assert!(first.exchange("GET /f.bin", &[]).await.complete);
+        assert!(second.exchange("GET /f.bin", &[]).await.complete);
         let third = get(&origin, &[]).await;
         match status {
             None => assert_eq!(third.end, ConnectionEnd::Reset),
@@ -114,9 +122,9 @@ async fn a18_the_third_connection_is_refused_until_one_leaves() {
 #[tokio::test]
 async fn a21_basic_and_bearer_are_checked() {
     let basic = broken(RequiredLogin::basic("u", "p").realm("vault").rule()).await;
-    let answer = get(&basic, &[]).await;
+    let response = get(&basic, &[]).await;
     assert_eq!(
-        (answer.status(), answer.field("WWW-Authenticate")),
+        (response.status(), response.field("WWW-Authenticate")),
         (401, Some("Basic realm=\"vault\""))
     );
     assert_eq!(
@@ -128,9 +136,9 @@ async fn a21_basic_and_bearer_are_checked() {
         401
     );
     let bearer = broken(faults::require_bearer_token("t0k")).await;
-    let answer = get(&bearer, &["Authorization: Basic dTpw"]).await;
+    let response = get(&bearer, &["Authorization: Basic dTpw"]).await;
     assert_eq!(
-        (answer.status(), answer.field("WWW-Authenticate")),
+        (response.status(), response.field("WWW-Authenticate")),
         (401, Some("Bearer realm=\"lab\""))
     );
     assert_eq!(
@@ -147,7 +155,7 @@ fn hash(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn a21_digest_is_computed() {
+async fn a21_digest_is_verified() {
     let origin = broken(RequiredLogin::digest("u", "p").realm("vault").rule()).await;
     let challenged = get(&origin, &[]).await;
     assert_eq!(challenged.status(), 401);
@@ -177,16 +185,16 @@ async fn a21_digest_is_computed() {
 
 #[tokio::test]
 async fn a24_error_pages_look_like_success() {
-    let answer = get(&broken(faults::error_page).await, &["Range: bytes=5-9"]).await;
+    let response = get(&broken(faults::error_page).await, &["Range: bytes=5-9"]).await;
     assert_eq!(
-        (answer.status(), answer.field("Content-Type")),
+        (response.status(), response.field("Content-Type")),
         (200, Some("text/html; charset=utf-8"))
     );
     assert_eq!(
-        (answer.field("ETag"), answer.field("Content-Range")),
+        (response.field("ETag"), response.field("Content-Range")),
         (None, None)
     );
-    assert!(answer.body.starts_with(b"<!doctype html>") && answer.complete);
+    assert!(response.body.starts_with(b"<!doctype html>") && response.complete);
 }
 
 #[tokio::test]

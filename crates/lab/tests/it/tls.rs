@@ -1,4 +1,4 @@
-//! Certificates, looked at by a client that trusts the authority alone.
+//! Certificates, verified by a client that trusts only the authority.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::raw::{ConnectionEnd, RawConnection, content, part};
 
-/// Connects as `127.0.0.1`, trusting one authority, with a certificate of one's own if there is one.
+/// Connects to `127.0.0.1`, trusting one authority, with an optional client certificate.
 pub(crate) async fn handshake(
     address: SocketAddr,
     authority: &CertificateAuthority,
@@ -60,21 +60,24 @@ async fn serve(issued: &IssuedCertificate, clients: Option<&CertificateAuthority
 }
 
 #[tokio::test]
-async fn a_good_certificate_is_good_and_tls_can_be_reset_beneath() {
+async fn a_valid_certificate_is_accepted_and_tls_can_be_reset() {
     let authority = CertificateAuthority::new();
     let origin = serve(&authority.issue(&["127.0.0.1"]), None).await;
     assert!(origin.url("/f.bin").starts_with("https://127.0.0.1:"));
     let mut raw = RawConnection::over(handshake(origin.address(), &authority, None).await.unwrap());
     assert_eq!(
-        raw.ask("GET /f.bin", &["Range: bytes=5-9"]).await.body,
+        raw.exchange("GET /f.bin", &["Range: bytes=5-9"]).await.body,
         part(5..10)
     );
-    let answer = raw.ask("GET /f.bin", &[]).await;
-    assert_eq!((answer.end, answer.complete), (ConnectionEnd::Reset, false));
+    let response = raw.exchange("GET /f.bin", &[]).await;
+    assert_eq!(
+        (response.end, response.complete),
+        (ConnectionEnd::Reset, false)
+    );
 }
 
 #[tokio::test]
-async fn a27_bad_certificates_are_bad() {
+async fn a27_invalid_certificates_are_rejected() {
     let authority = CertificateAuthority::new();
     for (issued, words) in [
         (
@@ -86,7 +89,7 @@ async fn a27_bad_certificates_are_bad() {
             CertificateAuthority::self_signed(&["127.0.0.1"]),
             "UnknownIssuer",
         ),
-        // Another authority of the same name.
+        // Another authority with the same name.
         (
             CertificateAuthority::new().issue(&["127.0.0.1"]),
             "BadSignature",
@@ -102,7 +105,7 @@ async fn a27_bad_certificates_are_bad() {
 }
 
 #[tokio::test]
-async fn client_certificates_are_asked_for() {
+async fn client_certificates_are_required() {
     let authority = CertificateAuthority::new();
     let origin = serve(&authority.issue(&["127.0.0.1"]), Some(&authority)).await;
     let me = authority.issue(&["me.test"]);
@@ -111,9 +114,9 @@ async fn client_certificates_are_asked_for() {
             .await
             .unwrap(),
     );
-    assert!(raw.ask("GET /f.bin", &[]).await.complete);
+    assert!(raw.exchange("GET /f.bin", &[]).await.complete);
     for stranger in [None, Some(CertificateAuthority::new().issue(&["me.test"]))] {
-        // In TLS 1.3 the client is done before the server has looked.
+        // In TLS 1.3 the client's handshake ends before the server has verified its certificate.
         let Ok(mut stream) = handshake(origin.address(), &authority, stranger.as_ref()).await
         else {
             continue;
@@ -126,7 +129,7 @@ async fn client_certificates_are_asked_for() {
 }
 
 #[tokio::test]
-async fn certificates_are_files_as_long_as_somebody_holds_them() {
+async fn certificate_files_exist_until_they_are_dropped() {
     let issued = CertificateAuthority::new().issue(&["127.0.0.1"]);
     let files = issued.write_files().unwrap();
     assert_eq!(

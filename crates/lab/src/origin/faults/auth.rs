@@ -1,4 +1,4 @@
-//! Origins and proxies that ask who is there (A21, E4). What is sent is checked, not only looked for.
+//! Origins and proxies that require a login (A21, E4). Credentials are verified.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,21 +11,21 @@ use sha2::{Digest as _, Sha256};
 use super::status_with_header;
 use crate::origin::{OriginResponse, RecordedRequest};
 
-/// The only nonce; how fresh it is nobody asks.
+/// The only nonce. It does not expire.
 const NONCE: &str = "bGFiIG5vbmNl";
 
-/// A user whom an origin or a proxy knows, and how it wants to hear of it.
+/// The login that an origin or a proxy requires, and its scheme.
 #[derive(Debug, Clone)]
 pub struct RequiredLogin {
-    /// Who.
+    /// The user.
     user: String,
-    /// The secret.
+    /// The password.
     password: String,
-    /// What it is for, as a challenge names it.
+    /// The realm of the challenge.
     realm: String,
-    /// How it is shown.
+    /// The scheme.
     scheme: RequiredAuthScheme,
-    /// 407 and its fields.
+    /// Whether a proxy requires it: 407 and its fields.
     proxy: bool,
 }
 
@@ -37,7 +37,7 @@ enum RequiredAuthScheme {
 }
 
 impl RequiredLogin {
-    /// Shown as Basic (RFC 7617).
+    /// Requires Basic (RFC 7617).
     #[must_use]
     pub fn basic(user: &str, password: &str) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl RequiredLogin {
         }
     }
 
-    /// Shown as Digest with SHA-256 (RFC 7616).
+    /// Requires Digest with SHA-256 (RFC 7616).
     #[must_use]
     pub fn digest(user: &str, password: &str) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl RequiredLogin {
         }
     }
 
-    /// Shown as Digest with MD5, as older servers have it.
+    /// Requires Digest with MD5, like older servers.
     #[must_use]
     pub fn digest_md5(user: &str, password: &str) -> Self {
         Self {
@@ -67,21 +67,21 @@ impl RequiredLogin {
         }
     }
 
-    /// Names the realm.
+    /// Sets the realm.
     #[must_use]
     pub fn realm(mut self, realm: &str) -> Self {
         self.realm = realm.into();
         self
     }
 
-    /// Asked for by a proxy: 407, `Proxy-Authenticate`, `Proxy-Authorization`.
+    /// Makes it the login of a proxy: 407, `Proxy-Authenticate`, `Proxy-Authorization`.
     #[must_use]
     pub fn for_proxy(mut self) -> Self {
         self.proxy = true;
         self
     }
 
-    /// The rule: 401 or 407 with a challenge for all who do not show it.
+    /// The rule: 401 or 407 with a challenge for requests without the login.
     pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
         move |request, response| {
             if !self.is_given_by(request) {
@@ -153,13 +153,13 @@ impl RequiredLogin {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
-        // A string takes everything.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// `a=b, c="d"`; commas within quotes are not expected of a client.
+/// Parses `a=b, c="d"`. Clients send no commas within quotes.
 fn parameters(text: &str) -> HashMap<String, String> {
     let pair = |part: &str| {
         let (name, value) = part.split_once('=')?;
@@ -171,7 +171,7 @@ fn parameters(text: &str) -> HashMap<String, String> {
     text.split(',').filter_map(pair).collect()
 }
 
-/// 401 for all who do not show this token (RFC 6750).
+/// 401 for requests without this token (RFC 6750).
 pub fn require_bearer_token(
     token: &str,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + use<> {
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_hashed_is_what_others_hash() {
+    fn digests_are_those_of_other_programs() {
         // The user of RFC 7616 3.9.1; the digest is that of md5sum.
         let login =
             RequiredLogin::digest_md5("Mufasa", "Circle of Life").realm("http-auth@example.org");

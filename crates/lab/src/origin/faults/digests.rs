@@ -1,4 +1,4 @@
-//! Fields that tell a digest, right or wrong (A26).
+//! Digest fields, right or wrong (A26).
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,23 +7,23 @@ use sha2::{Digest as _, Sha256};
 
 use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
 
-/// A field that tells a digest.
+/// A header field with a digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DigestHeader {
     /// `Repr-Digest`, SHA-256 of the whole representation (RFC 9530 3).
     Repr,
-    /// `Content-Digest`, SHA-256 of what this answer carries (RFC 9530 2).
+    /// `Content-Digest`, SHA-256 of the bytes in this response (RFC 9530 2).
     Content,
     /// `Digest`, SHA-256 of the whole representation (RFC 3230).
     Obsolete,
-    /// `Content-MD5`, of what this answer carries (RFC 1864).
+    /// `Content-MD5`, of the bytes in this response (RFC 1864).
     Md5,
     /// `x-amz-checksum-sha256`, of the whole object.
     Amazon,
 }
 
 impl DigestHeader {
-    /// Its name, and its value for an answer.
+    /// Its name, and its value for a response.
     fn header(self, response: &OriginResponse) -> (&'static str, String) {
         let sha256 = |bytes: &[u8]| BASE64_STANDARD.encode(Sha256::digest(bytes));
         let (whole, sent) = (whole_content(response), || response.body.to_vec());
@@ -44,7 +44,7 @@ fn whole_content(response: &OriginResponse) -> Vec<u8> {
     }
 }
 
-/// Tells the right digest.
+/// Adds the right digest.
 pub fn right_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
@@ -54,7 +54,7 @@ pub fn right_digest(
     }
 }
 
-/// Tells a digest of the right length, of something else.
+/// Adds a digest of the right length, of other bytes.
 pub fn wrong_digest(
     field: DigestHeader,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {

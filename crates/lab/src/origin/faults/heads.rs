@@ -13,7 +13,7 @@ pub fn header(
     move |_, response| response.set_header(name, &value)
 }
 
-/// A Content-Disposition with this file name as it is, in quotes (A25).
+/// A Content-Disposition with exactly this file name in quotes (A25).
 pub fn content_disposition(
     name: &str,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync + use<> {
@@ -23,7 +23,7 @@ pub fn content_disposition(
     )
 }
 
-/// Nothing at all before this time has passed (A19).
+/// Nothing is sent before this time has passed (A19).
 pub fn delay_response(
     time: Duration,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
@@ -46,7 +46,7 @@ pub fn folded_header(_: &RecordedRequest, response: &mut OriginResponse) {
     response.set_header("X-Folded", "the first line\r\n and the second");
 }
 
-/// An interim response before the answer: 100, 103 (A22).
+/// An interim response before the final one: 100, 103 (A22).
 pub fn interim_response(
     status: u16,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
@@ -76,7 +76,7 @@ pub fn nul_in_header(_: &RecordedRequest, response: &mut OriginResponse) {
     response.set_header("X-Nul", "a\0b");
 }
 
-/// A header field that holds a line end and another field: an answer split by what somebody else put into it (A23).
+/// A header field that contains line ends and another response: response splitting (A23).
 pub fn response_splitting(_: &RecordedRequest, response: &mut OriginResponse) {
     response.set_header(
         "X-Split",
@@ -84,7 +84,7 @@ pub fn response_splitting(_: &RecordedRequest, response: &mut OriginResponse) {
     );
 }
 
-/// A header field whose name is none (A23).
+/// A header field with an invalid name (A23).
 pub fn invalid_header_name(_: &RecordedRequest, response: &mut OriginResponse) {
     response.set_header("Bad Name", "x");
 }

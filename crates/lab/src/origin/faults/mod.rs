@@ -1,8 +1,8 @@
-//! Rules that tests use again and again: each a change to a [`OriginResponse`](super::OriginResponse), to be given to
+//! The rules that tests use most. Each changes an [`OriginResponse`](super::OriginResponse), and is passed to
 //! [`OriginResource::rule`](super::OriginResource::rule).
 //!
-//! A row in brackets is the corner case that the rule plays. Which requests it is for says the [`RequestMatcher`](super::RequestMatcher) beside it;
-//! rules add up, in the order they were given.
+//! A row in parentheses is the corner case that the rule causes. The [`RequestMatcher`](super::RequestMatcher) next to a rule selects the
+//! requests. Several rules apply in the order in which they were added.
 
 mod auth;
 mod bodies;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::content::ResourceContent;
 use crate::origin::{OriginResource, OriginResponse, OriginResponseBody, RecordedRequest};
 
-/// Everything, although a part was asked for (A2, A3).
+/// The whole content, although a range was requested (A2, A3).
 pub fn ignore_range(_: &RecordedRequest, response: &mut OriginResponse) {
     if response.status != 206 && response.status != 416 {
         return;
@@ -17,14 +17,14 @@ pub fn ignore_range(_: &RecordedRequest, response: &mut OriginResponse) {
     }
 }
 
-/// Everything whenever If-Range is there, as if the resource had changed (A4).
+/// The whole content for each request with If-Range, as if the resource had changed (A4).
 pub fn if_range_never_matches(request: &RecordedRequest, response: &mut OriginResponse) {
     if request.header("if-range").is_some() {
         ignore_range(request, response);
     }
 }
 
-/// Another resource, answered for as a conforming origin would: a version that came later, a server that is behind (A5).
+/// The conforming response for another resource: a later version, or a mirror that is out of date (A5).
 pub fn serve_other(
     other: OriginResource,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
@@ -44,14 +44,14 @@ pub fn growing_resource(
     }
 }
 
-/// A Content-Range of one's own (A8).
+/// This Content-Range (A8).
 pub fn content_range(
     value: &'static str,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     move |_, response| response.set_header("Content-Range", value)
 }
 
-/// A Content-Range made of the right one, on parts: `|range, total| format!("bytes {}-{}/*", range.start, range.end - 1)` (A8).
+/// A Content-Range made from the right one, in 206 responses: `|range, total| format!("bytes {}-{}/*", range.start, range.end - 1)` (A8).
 pub fn content_range_from(
     value: impl Fn(Range<u64>, u64) -> String + Send + Sync,
 ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
@@ -63,12 +63,12 @@ pub fn content_range_from(
     }
 }
 
-/// A part that does not say which (A9).
+/// A 206 without a Content-Range (A9).
 pub fn no_content_range(_: &RecordedRequest, response: &mut OriginResponse) {
     response.remove_header("Content-Range");
 }
 
-/// Parts in a multipart/byteranges of one (A9, RFC 9110 14.6).
+/// A multipart/byteranges with one part (A9, RFC 9110 14.6).
 pub fn multipart_byteranges(_: &RecordedRequest, response: &mut OriginResponse) {
     let Some(range) = response.header("Content-Range").map(ToOwned::to_owned) else {
         return;

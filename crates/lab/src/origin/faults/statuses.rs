@@ -1,11 +1,11 @@
-//! Answers without the resource: errors, redirects, refusals.
+//! Responses without the resource: errors, redirects, refusals.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use crate::origin::{OriginResponse, OriginResponseBody, RecordedRequest};
 
-/// Another status with nothing behind it.
+/// Another status with an empty body.
 pub fn status(status: u16) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     move |_, response| {
         response.status = status;
@@ -34,7 +34,7 @@ pub fn redirect(
     status_with_header(code, "Location", to.into())
 }
 
-/// A redirect with a new token in its query each time (A16); [`expiring_token`] is the other end.
+/// A redirect with a new token in its query each time (A16), for a resource with [`expiring_token`].
 pub fn redirect_with_token(
     code: u16,
     to: impl Into<String>,
@@ -45,7 +45,7 @@ pub fn redirect_with_token(
     }
 }
 
-/// 403 for a target, token and all, that was asked for `uses` times already (A16).
+/// 403 for a target, with its token, that was requested `uses` times before (A16).
 pub fn expiring_token(uses: usize) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
     let used: Mutex<HashMap<String, usize>> = Mutex::default();
     move |request, response| {
@@ -58,7 +58,7 @@ pub fn expiring_token(uses: usize) -> impl Fn(&RecordedRequest, &mut OriginRespo
     }
 }
 
-/// 429 or 503, with a Retry-After if there is one: seconds, a date, nonsense (A17).
+/// 429 or 503, with an optional Retry-After: seconds, a date, or nonsense (A17).
 pub fn overloaded(
     code: u16,
     retry_after: Option<&'static str>,
@@ -71,7 +71,7 @@ pub fn overloaded(
     }
 }
 
-/// A page that says that something went wrong, under a status that says that nothing did (A24).
+/// An error page with a status of success (A24).
 pub fn error_page(request: &RecordedRequest, response: &mut OriginResponse) {
     status(200)(request, response);
     for name in ["ETag", "Last-Modified", "Accept-Ranges"] {
@@ -83,7 +83,7 @@ pub fn error_page(request: &RecordedRequest, response: &mut OriginResponse) {
     );
 }
 
-/// A reset in place of an answer (A18, under [`RequestMatcher::above_open_connections`](crate::RequestMatcher::above_open_connections)).
+/// A reset instead of a response (A18, under [`RequestMatcher::above_open_connections`](crate::RequestMatcher::above_open_connections)).
 pub fn reset_connection(_: &RecordedRequest, response: &mut OriginResponse) {
     response.reset_connection = true;
 }
