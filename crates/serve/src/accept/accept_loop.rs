@@ -1,26 +1,18 @@
 //! The accept loop.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use haul_net::is_descriptor_limit;
+use haul_service::accept::Acceptor;
 use haul_service::listen::Listener;
-use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio_rustls::TlsAcceptor;
 
 use super::dispatch::ConnectionDispatch;
-use super::serve_connection::{AcceptedConnection, AcceptedSocket, ConnectionContext};
-use super::sys;
+use super::serve_connection::{AcceptedConnection, ConnectionContext};
 use crate::FileServer;
 use crate::observe::ConnectionFault;
-
-/// How long the loop pauses when the system has no descriptors left: a connection has to end first.
-const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Accepts connections until shutdown, on the current runtime.
 pub(super) async fn accept_loop(
@@ -29,38 +21,20 @@ pub(super) async fn accept_loop(
     context: ConnectionContext,
     mut dispatch: impl ConnectionDispatch,
 ) -> io::Result<()> {
-    let socket = sys::watch(listener)?;
+    let name = listener.local()?.to_string();
+    let mut acceptor = Acceptor::new(listener, name)?;
     let mut stopped = pin!(context.stop.cancelled());
-    let mut is_failing = false;
     loop {
         let accepted = tokio::select! {
             () = &mut stopped => return Ok(()),
-            accepted = accept(&socket) => accepted,
+            accepted = acceptor.try_accept() => accepted,
         };
-        let accepted = match accepted {
-            Ok(accepted) => {
-                is_failing = false;
-                accepted
-            }
-            // The connection was gone before it was accepted.
-            Err(error) if is_connection_error(&error) => continue,
-            // Closing cached files that nobody reads frees descriptors for the connection.
-            Err(error)
-                if is_descriptor_limit(&error) && close_idle_files(&context.server).await =>
-            {
-                continue;
-            }
+        let socket = match accepted {
+            Ok(socket) => socket,
             Err(error) => {
-                context
-                    .server
-                    .options
-                    .metrics
-                    .count_fault(ConnectionFault::Accept);
-                // The shortage may last long, so only its beginning is logged.
-                if !std::mem::replace(&mut is_failing, true) {
-                    tracing::warn!(%error, "cannot accept connections at the moment");
+                if !free_descriptors(&context.server, &error).await {
+                    acceptor.wait_after(&error).await;
                 }
-                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
         };
@@ -75,51 +49,22 @@ pub(super) async fn accept_loop(
             },
         };
         dispatch.dispatch(AcceptedConnection {
-            socket: accepted,
+            socket,
             tls: tls.clone(),
             permit,
         });
     }
 }
 
-/// Closes cached files that nobody reads. Returns whether there were any.
-async fn close_idle_files(server: &FileServer) -> bool {
-    let store = Arc::clone(&server.store);
-    server.disk.run(move || store.close_idle_files()).await
-}
-
-/// Accepts a connection without registering it with this runtime: it may live on another one.
-async fn accept(socket: &AsyncFd<Listener>) -> io::Result<AcceptedSocket> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    socket
-        .async_io(Interest::READABLE, |listener| match listener {
-            Listener::Tcp(listener) => {
-                let (stream, peer) = acceptfrom_with(listener, flags)?;
-                let stream = std::net::TcpStream::from(stream);
-                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                Ok(AcceptedSocket::Tcp(stream, peer))
-            }
-            Listener::Unix(listener) => {
-                Ok(AcceptedSocket::Unix(accept_with(listener, flags)?.into()))
-            }
-        })
-        .await
-}
-
-/// Whether an error concerns only the connection that was to be accepted, so that the next may be
-/// fine (accept(2)).
-fn is_connection_error(error: &io::Error) -> bool {
-    use io::ErrorKind::{
-        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
-        NetworkUnreachable,
-    };
-    matches!(
-        error.kind(),
-        ConnectionAborted
-            | ConnectionReset
-            | Interrupted
-            | NetworkDown
-            | NetworkUnreachable
-            | HostUnreachable
-    )
+/// After an error of accept(2): closes cached files that nobody reads, which frees descriptors for the connection. Returns whether there were
+/// any. Any other error is counted.
+async fn free_descriptors(server: &FileServer, error: &io::Error) -> bool {
+    if is_descriptor_limit(error) {
+        let store = Arc::clone(&server.store);
+        if server.disk.run(move || store.close_idle_files()).await {
+            return true;
+        }
+    }
+    server.options.metrics.count_fault(ConnectionFault::Accept);
+    false
 }

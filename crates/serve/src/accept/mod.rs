@@ -21,7 +21,6 @@ mod dispatch;
 mod plain_http_on_tls_port;
 mod serve_connection;
 mod strategy;
-mod sys;
 mod worker_threads;
 
 pub use strategy::{AcceptStrategy, AcceptStrategyError};

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use haul_service::accept::AcceptedSocket;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
@@ -30,15 +31,6 @@ pub(super) struct ConnectionContext {
     pub(super) stop: CancellationToken,
     /// Tracks the tasks of connections and of their HTTP/2 streams.
     pub(super) tasks: TaskTracker,
-}
-
-/// An accepted socket, not yet registered with a runtime.
-#[derive(Debug)]
-pub(super) enum AcceptedSocket {
-    /// A TCP connection and its peer's address.
-    Tcp(std::net::TcpStream, Option<SocketAddr>),
-    /// A connection to a Unix socket; its peer has no address.
-    Unix(std::os::unix::net::UnixStream),
 }
 
 /// An accepted socket with what it needs to be served.

@@ -66,33 +66,39 @@ impl Acceptor {
 
     /// The next connection. Cancel safe.
     pub async fn accept(&mut self) -> AcceptedSocket {
-        self.accept_or_free(async |_| false).await
+        loop {
+            match self.try_accept().await {
+                Ok(accepted) => return accepted,
+                Err(error) => self.wait_after(&error).await,
+            }
+        }
     }
 
-    /// The next connection. At each shortage `free` is called, and accepting goes on without a pause if it returns that
-    /// it freed something. Cancel safe if `free` is.
-    pub async fn accept_or_free(
-        &mut self,
-        mut free: impl AsyncFnMut(&io::Error) -> bool,
-    ) -> AcceptedSocket {
+    /// The next connection, or the error of a shortage. The caller frees what is short, or calls [`wait_after`](Self::wait_after), and tries
+    /// again. Cancel safe.
+    ///
+    /// # Errors
+    /// When this machine is short of descriptors, memory and the like.
+    pub async fn try_accept(&mut self) -> io::Result<AcceptedSocket> {
         loop {
-            let error = match self.socket.async_io(Interest::READABLE, accept).await {
+            match self.socket.async_io(Interest::READABLE, accept).await {
                 Ok(accepted) => {
                     self.failures.worked();
-                    return accepted;
+                    return Ok(accepted);
                 }
-                Err(error) if is_connection_error(&error) => continue,
-                Err(error) => error,
-            };
-            if free(&error).await {
-                continue;
+                Err(error) if is_connection_error(&error) => {}
+                Err(error) => return Err(error),
             }
-            // It may last for hours: not every failure is logged.
-            if self.failures.failed(1, Instant::now()) {
-                tracing::warn!(listener = self.name, %error, "cannot accept connections at the moment");
-            }
-            sleep(RETRY_DELAY).await;
         }
+    }
+
+    /// Logs a shortage, and waits until it may have ended.
+    pub async fn wait_after(&mut self, error: &io::Error) {
+        // It may last for hours: not every failure is logged.
+        if self.failures.failed(1, Instant::now()) {
+            tracing::warn!(listener = self.name, %error, "cannot accept connections at the moment");
+        }
+        sleep(RETRY_DELAY).await;
     }
 }
 
