@@ -70,8 +70,8 @@ impl MetricSource for TunnelMetrics {
             let counted = (self.counters.sum(UP), self.counters.sum(DOWN));
             active
                 .map(|connection| connection.unrecorded_bytes())
-                .fold(counted, |(up, down), untold| {
-                    (up + untold.0, down + untold.1)
+                .fold(counted, |(up, down), unrecorded| {
+                    (up + unrecorded.0, down + unrecorded.1)
                 })
         });
         let mut bytes = out.family(

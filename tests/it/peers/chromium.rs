@@ -1,7 +1,7 @@
-//! Chromium without a window, driven through its own protocol: a page is opened, clicked, and asked what it shows.
+//! Chromium without a window, driven through its own protocol: it opens a page, clicks, and evaluates expressions in it.
 //!
 //! The protocol (Chrome `DevTools`) is JSON, a NUL after each message, over two pipes that a browser expects as descriptors 3 and 4:
-//! no port, no WebSocket, and the browser ends when they close. A shell puts them in place. All is asked one after another; events
+//! no port, no WebSocket, and the browser ends when they close. A shell puts them in place. Commands are sent one after another; events
 //! that come in between are kept until somebody looks for them.
 
 use std::path::Path;
@@ -42,7 +42,7 @@ const FLAGS: [&str; 12] = [
 pub(crate) struct Chromium {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
-    /// Of the last message; answers bear it.
+    /// The identifier of the last command. Its response has the same.
     id: u64,
     /// The session of the tab.
     tab: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Chromium {
     _home: TempDir,
 }
 
-/// What the program said instead of a result.
+/// The error instead of a result.
 type BrowserError = String;
 
 impl Chromium {
@@ -82,8 +82,8 @@ impl Chromium {
         let tab = chromium
             .call("Target.createTarget", json!({ "url": "about:blank" }))
             .await;
-        let asked = json!({ "targetId": tab["targetId"], "flatten": true });
-        let session = chromium.call("Target.attachToTarget", asked).await;
+        let parameters = json!({ "targetId": tab["targetId"], "flatten": true });
+        let session = chromium.call("Target.attachToTarget", parameters).await;
         chromium.tab = Some(session["sessionId"].as_str().unwrap().to_owned());
         for domain in ["Page", "Runtime", "Log", "DOM", "Network"] {
             chromium.call(&format!("{domain}.enable"), json!({})).await;
@@ -103,7 +103,7 @@ impl Chromium {
         self.id
     }
 
-    /// The next answer; what happened before it is kept.
+    /// The next response. Events before it are kept.
     async fn receive(&mut self) -> Option<Value> {
         let mut bytes = Vec::new();
         let read = within(LIMIT, self.from.read_until(0, &mut bytes));
@@ -124,12 +124,12 @@ impl Chromium {
     async fn command(&mut self, method: &str, params: Value) -> Result<Value, BrowserError> {
         let id = self.send(method, params).await;
         loop {
-            // Clicks are answered too, late if a question of the page's came between, and nobody waits for that.
-            let answer = self.receive().await;
-            if let Some(mut answer) = answer.filter(|answer| answer["id"] == id) {
-                return match answer.get("error") {
+            // Clicks have a response, too, which is late if the page opened a dialogue. Nobody waits for that.
+            let response = self.receive().await;
+            if let Some(mut response) = response.filter(|response| response["id"] == id) {
+                return match response.get("error") {
                     Some(error) => Err(format!("{method}: {error}")),
-                    None => Ok(answer["result"].take()),
+                    None => Ok(response["result"].take()),
                 };
             }
         }
@@ -152,9 +152,9 @@ impl Chromium {
         }
     }
 
-    /// What the browser complained about since it was last asked: exceptions, errors on the console, violations of the policy.
+    /// The complaints of the browser since the last call: exceptions, errors on the console, violations of the policy.
     pub(crate) async fn console_errors(&mut self) -> Vec<String> {
-        // Whatever came before this answer is here.
+        // Events before this response have been received.
         self.eval("1").await;
         std::mem::take(&mut self.complaints)
     }
@@ -171,10 +171,10 @@ impl Chromium {
     async fn try_eval(&mut self, expression: &str) -> Result<Value, BrowserError> {
         let params =
             json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let mut answer = self.command("Runtime.evaluate", params).await?;
-        match answer.get("exceptionDetails") {
+        let mut response = self.command("Runtime.evaluate", params).await?;
+        match response.get("exceptionDetails") {
             Some(details) => Err(format!("{expression}: {details}")),
-            None => Ok(answer["result"]["value"].take()),
+            None => Ok(response["result"]["value"].take()),
         }
     }
 
@@ -206,24 +206,24 @@ impl Chromium {
             "new Promise((so) => {{ const look = () => ({expression}) ? so(true) : setTimeout(look, 5); look(); }})"
         );
         let turned = async {
-            // What waits on a page that is left is refused, and asked again of the next.
+            // A command that waits on a page is refused when the page is left, and is sent again to the next page.
             while let Err(refused) = self.try_eval(&wait).await {
                 let is_gone = ["destroyed", "navigated", "Cannot find", "not found"];
                 assert!(is_gone.iter().any(|why| refused.contains(why)), "{refused}");
             }
         };
         if tokio::time::timeout(LIMIT, turned).await.is_err() {
-            panic!("never came true: {expression}");
+            panic!("did not become true: {expression}");
         }
     }
 
     /// Gives an input of the page the files that a person would choose.
     pub(crate) async fn choose(&mut self, selector: &str, files: &[&Path]) {
         let document = self.call("DOM.getDocument", json!({})).await;
-        let asked = json!({ "nodeId": document["root"]["nodeId"], "selector": selector });
-        let node = self.call("DOM.querySelector", asked).await;
-        let asked = json!({ "nodeId": node["nodeId"], "files": files });
-        self.call("DOM.setFileInputFiles", asked).await;
+        let parameters = json!({ "nodeId": document["root"]["nodeId"], "selector": selector });
+        let node = self.call("DOM.querySelector", parameters).await;
+        let parameters = json!({ "nodeId": node["nodeId"], "files": files });
+        self.call("DOM.setFileInputFiles", parameters).await;
     }
 
     /// The middle of what a selector finds, in sight.
@@ -259,13 +259,13 @@ impl Chromium {
 
     /// Answers a question of the page's, and says what it was.
     pub(crate) async fn response(&mut self, accept: bool) -> String {
-        let asked = self.event("Page.javascriptDialogOpening").await;
+        let dialogue = self.event("Page.javascriptDialogOpening").await;
         let params = json!({ "accept": accept });
         self.call("Page.handleJavaScriptDialog", params).await;
-        asked["message"].as_str().unwrap().to_owned()
+        dialogue["message"].as_str().unwrap().to_owned()
     }
 
-    /// Drags files from outside over what a selector finds, and drops them there if told to.
+    /// Drags files from outside over the element of a selector, and drops them there if `drop` says so.
     pub(crate) async fn drag(&mut self, files: &[&Path], selector: &str, steps: &[&str]) {
         let (x, y) = self.element_position(selector).await;
         for step in steps {
@@ -289,14 +289,14 @@ impl Chromium {
             .await;
     }
 
-    /// A person who likes it light or dark.
+    /// Sets the preferred colour scheme, light or dark.
     pub(crate) async fn set_color_scheme(&mut self, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         let params = json!({ "features": features });
         self.call("Emulation.setEmulatedMedia", params).await;
     }
 
-    /// Keeps what is seen, for people who want to look at it: `HAUL_SCREENSHOTS` says where.
+    /// Keeps a screenshot for people, in the directory `HAUL_SCREENSHOTS`.
     pub(crate) async fn screenshot(&mut self, name: &str) {
         let Some(dir) = std::env::var_os("HAUL_SCREENSHOTS") else {
             return;

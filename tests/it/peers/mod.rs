@@ -1,5 +1,5 @@
 //! `haul` against real programs from Debian: nginx as the origin, squid as the proxy, curl as the judge of what is right,
-//! Chromium as the reader of its page, and those who talk through a tunnel: ssh, git, mail, a database.
+//! Chromium as the reader of its page, and programs that use a tunnel: ssh, git, mail, a database.
 //!
 //! Each server is private: its own folder, a free port, ended with the test. `scripts/test` installs them.
 

@@ -19,9 +19,9 @@ async fn a1_a_large_file_equals_what_curl_gets() {
     let ran = haul
         .get(&nginx.url("f"), &["-o", "ours", "-x", "8", "--json", "-q"])
         .await;
-    let told: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
     // Of segments, not one stream of everything.
-    assert!(told["segments"].as_u64() > Some(1), "{told}");
+    assert!(result["segments"].as_u64() > Some(1), "{result}");
     let theirs = haul.path("theirs");
     let curl = Command::new("curl")
         .args(["-sSf", "-o"])
@@ -66,8 +66,8 @@ async fn b1_a_killed_download_resumes() {
     running.child.wait().await.unwrap();
     assert_eq!(haul.listing(), ["f.haul-journal", "f.haul-part"]);
     let again = haul.get(&url, &["-o", "f", "-q", "--json"]).await;
-    let told: serde_json::Value = serde_json::from_str(&again.assert_code(0).stdout).unwrap();
-    assert!(told["resumed"].as_u64().unwrap() > 0, "{told}");
+    let result: serde_json::Value = serde_json::from_str(&again.assert_code(0).stdout).unwrap();
+    assert!(result["resumed"].as_u64().unwrap() > 0, "{result}");
     haul.assert_file("f", &content);
     assert_eq!(haul.listing(), ["f"]);
 }

@@ -1,4 +1,4 @@
-//! The store's page as a browser shows it: what is on it, how it looks, and what is not there for those who only read.
+//! The store's page in a browser: its content, its look, and the controls that readers without permission to write do not get.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

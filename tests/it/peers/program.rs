@@ -10,17 +10,17 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// A server takes no longer to come up.
-const START: Duration = Duration::from_secs(20);
+/// The time limit for the start of a server.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Nor to end, once told to.
-const END: Timespec = Timespec {
+/// The time limit for the end of a program.
+const END_TIMEOUT: Timespec = Timespec {
     tv_sec: 10,
     tv_nsec: 0,
 };
 
-/// How often it is asked whether it is up.
-const ASK: Duration = Duration::from_millis(10);
+/// The time between two checks whether it has started.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running server; dropped, it is ended.
 pub(crate) struct ServerProcess(Child);
@@ -40,7 +40,10 @@ impl Drop for ServerProcess {
         let pid = Pid::from_child(&self.0);
         if let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) {
             let _ = kill_process(pid, Signal::TERM);
-            let _ = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&END));
+            let _ = poll(
+                &mut [PollFd::new(&process, PollFlags::IN)],
+                Some(&END_TIMEOUT),
+            );
         }
         self.kill();
     }
@@ -103,7 +106,7 @@ async fn start_by(
         .stderr(Stdio::null());
     let mut program = ServerProcess(command.spawn().unwrap());
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let deadline = Instant::now() + START;
+    let deadline = Instant::now() + START_TIMEOUT;
     while TcpStream::connect(address).await.is_err() {
         let ended = program.0.try_wait().unwrap();
         assert!(
@@ -114,7 +117,7 @@ async fn start_by(
             Instant::now() < deadline,
             "{name} does not accept connections"
         );
-        tokio::time::sleep(ASK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     program
 }

@@ -8,7 +8,7 @@ use super::program::{ServerProcess, free_ports, start};
 /// An address of this machine's that it does not connect to.
 pub(crate) const FORBIDDEN: &str = "127.0.0.66";
 
-/// How a squid asks who we are.
+/// The login that a squid requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SquidAuth {
     /// Not at all.
@@ -81,7 +81,7 @@ impl Squid {
         url.strip_suffix(&port).unwrap().to_owned() + &tls
     }
 
-    /// How often it has asked for a login, or another one.
+    /// How many requests it has refused for lack of a valid login.
     pub(crate) fn refused_requests(&self) -> usize {
         let log = std::fs::read_to_string(self.dir.path().join("access.log")).unwrap();
         log.lines().filter(|line| line.contains("/407 ")).count()

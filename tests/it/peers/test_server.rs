@@ -19,8 +19,8 @@ impl FileOrigin {
         std::fs::create_dir(haul.path("files")).unwrap();
         fill(haul.path("files"));
         let mut running = haul.start(&[&["serve", "files", "-l", "127.0.0.1:0"], flags].concat());
-        let said = running.wait_for_line("127.0.0.1:").await;
-        let port = said.split_once("127.0.0.1:").unwrap().1;
+        let line = running.wait_for_line("127.0.0.1:").await;
+        let port = line.split_once("127.0.0.1:").unwrap().1;
         let digits: String = port.chars().take_while(char::is_ascii_digit).collect();
         let url = format!("http://127.0.0.1:{digits}");
         Self {

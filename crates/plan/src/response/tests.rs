@@ -352,7 +352,7 @@ fn any_value() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The property that keeps files whole: whatever a peer says, a part that may be written lies where it was request for.
+    /// The property that keeps files whole: whatever a peer sends, a response that may be written begins where it was requested.
     #[test]
     fn no_head_lets_bytes_through_that_the_request_did_not_ask_for(
         status in prop_oneof![Just(206u16), Just(200), 100u16..600],

@@ -51,7 +51,7 @@ pub(super) fn unreached(error: UpstreamConnectError) -> LoggedResponse {
     (text(status, &reason), TunnelOutcome::Unreached(error))
 }
 
-/// What a user can do who reads this in a browser.
+/// A hint for users who read this in a browser.
 fn hint(error: &Error) -> Option<&'static str> {
     let proxy = error.proxy()?;
     match error.kind() {

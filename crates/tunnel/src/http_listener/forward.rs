@@ -4,7 +4,7 @@
 //! certain what the proxy wants to see, a HEAD request for the same URL finds out first: a password is right whenever it is shown, but a
 //! nonce that is remembered may have been used up by other requests.
 //!
-//! A 407 is never passed on. The client could not answer it: it would show its login to us, and we pass none on. So a 407 that is left is
+//! A 407 is never passed on. The client could not respond to it: it would send its login to us, and we forward none. So a 407 that is left is
 //! an error of ours, as when a CONNECT is refused.
 
 use std::sync::Arc;

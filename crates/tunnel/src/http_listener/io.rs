@@ -12,7 +12,7 @@ use super::HttpSession;
 use crate::active_connections::ActiveConnection;
 use crate::relay::RelayStream;
 
-/// The client's stream. It also tells the session when hyper has nothing left to write, which is when a response is over.
+/// The client's stream. It also notifies the session when hyper has nothing left to write, which is when a response is over.
 pub(super) struct ClientIo {
     stream: RelayStream,
     session: Arc<HttpSession>,
@@ -88,7 +88,7 @@ pub(super) struct UpstreamIo {
     stream: TransportStream,
     /// Whether a write has failed.
     is_write_closed: bool,
-    /// The connection whose bytes these are; `None`: they are a probe's, and not counted.
+    /// The connection for which bytes are counted; `None` for a probe, whose bytes are not counted.
     counted_for: Option<Arc<ActiveConnection>>,
 }
 

@@ -8,7 +8,7 @@
 //! ahead, and the [relay](crate::relay) takes over.
 //!
 //! A login that a client shows is not passed on, since it is for this listener, which asks for none. A proxy that asks for a login gets
-//! ours (`forward`). If it refuses that, the client gets an error of ours and not the 407, which it could not answer.
+//! ours (`forward`). If it refuses that, the client gets an error of ours and not the 407, to which it could not respond.
 
 mod error_response;
 mod forward;

@@ -59,7 +59,7 @@ impl fmt::Debug for EarlyBytes {
 /// Relays until both directions have ended, one stream is reset, or no byte has moved for `idle`, and returns how it ended. `bytes` counts
 /// what was passed on meanwhile.
 ///
-/// Cancel safe: dropped, it resets both streams, since bytes on the way are lost then.
+/// Cancel safe: dropped, it resets both streams, since bytes in flight are lost then.
 pub async fn relay(
     client: RelayStream,
     target: RelayStream,

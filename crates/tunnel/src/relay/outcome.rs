@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that were passed on each way. They can be read while the relay runs.
+/// Bytes that were relayed in each direction. They can be read while the relay runs.
 #[derive(Debug, Default)]
 pub struct RelayedBytes {
     pub(super) up: AtomicU64,

@@ -72,7 +72,7 @@ struct ProxyChain {
 /// What a stream is needed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamPurpose {
-    /// Any bytes: proxies are asked to connect to the target.
+    /// Any bytes: proxies get a CONNECT for the target.
     Tunnel,
     /// Requests for `http` URLs. The last HTTP proxy of a route takes them in absolute-form: many proxies let CONNECT through to port 443
     /// alone. Where there is TLS with the target, no proxy could read them, and they go through a tunnel.

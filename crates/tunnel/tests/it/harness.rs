@@ -250,7 +250,7 @@ pub(crate) async fn read_to_end(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u
     all
 }
 
-/// The stream was closed or reset before a byte came.
+/// The stream was closed or reset before any byte.
 pub(crate) async fn assert_closed(peer: &mut TcpStream) {
     let read = within(LIMIT, peer.read(&mut [0; 1])).await;
     assert!(!matches!(read, Ok(1..)), "{read:?}");
@@ -273,7 +273,7 @@ pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Reads a response whose length its head tells: the head, and the body as it comes.
+/// Reads a response with a Content-Length: the head, then the body.
 pub(crate) async fn read_response(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
     let head = read_head(peer).await;
     let body = match (

@@ -10,7 +10,7 @@ use crate::http_forwarding::OK;
 async fn a_client_that_waits_for_100_continue_gets_it_from_the_server() {
     let server = ScriptedTarget::new(|mut stream, _| async move {
         read_head(&mut stream).await;
-        // Nothing of the body comes before it is asked for.
+        // No byte of the body is sent before it is requested.
         let early = tokio::time::timeout(std::time::Duration::from_millis(50), stream.read_u8());
         assert!(early.await.is_err());
         let interim = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";

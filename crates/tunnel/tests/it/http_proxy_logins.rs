@@ -133,7 +133,7 @@ async fn e4_a_challenge_before_the_body_was_read_arrives() {
     assert!(fixture.log.line(0).await.contains("\"unreached\""));
 }
 
-/// A proxy that answers every request by itself, and the methods of the requests that it got.
+/// A proxy that responds to every request itself, and the methods of its requests.
 async fn recording(
     respond: impl Fn(&str) -> &'static str + Send + Sync + 'static,
 ) -> (ScriptedTarget, Arc<Mutex<Vec<String>>>) {
@@ -170,7 +170,7 @@ async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
         assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
     assert_eq!(*methods.lock().unwrap(), ["HEAD", "POST", "POST", "POST"]);
-    // Since it has asked for a login once, it may again.
+    // It has required a login once, so it may again.
     methods.lock().unwrap().clear();
     let get = b"GET http://locked.test/ HTTP/1.1\r\n\r\n";
     let negotiate = "it takes negotiate, and neither Basic";

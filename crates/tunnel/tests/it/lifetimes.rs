@@ -233,7 +233,7 @@ async fn e10_a_client_that_has_sent_something_and_ended_its_stream_has_not_left(
     assert!(fixture.log.line(0).await.contains("\"closed\""));
 }
 
-/// By its end alone a client that has left cannot be told from one that waits for a greeting. HAProxy has the same rule.
+/// The end of its stream alone does not say whether a client has left or waits for a greeting. HAProxy has the same rule.
 #[tokio::test]
 async fn e10_a_client_that_ends_its_stream_before_it_has_sent_a_byte_has_left() {
     let (respond, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

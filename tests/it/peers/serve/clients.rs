@@ -36,10 +36,10 @@ c.connect()
 own = c.sock
 def ask(method, path, body=None, **kw):
     c.request(method, path, body=body, **kw)
-    answer = c.getresponse()
-    data = answer.read()
-    assert c.sock is own, (method, path, answer.status, "it hung up")
-    return answer.status, data
+    response = c.getresponse()
+    data = response.read()
+    assert c.sock is own, (method, path, response.status, "it hung up")
+    return response.status, data
 for n in range(100):
     body = b"x" * (n * 997)
     assert ask("PUT", "/py/%d" % (n % 5), body)[0] == (201 if n < 5 else 204)
@@ -52,8 +52,8 @@ assert ask("PATCH", "/py/1")[0] == 405
 # After chunks the server hangs up, and says so.
 pieces = (b"y" * 1000 for _ in range(500))
 c.request("PUT", "/py/chunked", pieces, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})
-answer = c.getresponse()
-assert (answer.status, answer.getheader("connection")) == (201, "close"), answer.getheaders()
+response = c.getresponse()
+assert (response.status, response.getheader("connection")) == (201, "close"), response.getheaders()
 assert urllib.request.urlopen("http://127.0.0.1:%d/py/chunked" % port).read() == b"y" * 500000
 print("done")
 "#;
@@ -78,7 +78,7 @@ fn haul_gets_what_haul_serves() {
     let head = serve.run("curl", &["-sSI", &url]).stdout;
     assert!(head.contains(&format!("repr-digest: {sum}\r\n")), "{head}");
     let haul = env!("CARGO_BIN_EXE_haul");
-    let told = serve.run(
+    let result = serve.run(
         haul,
         &[
             "get",
@@ -93,10 +93,10 @@ fn haul_gets_what_haul_serves() {
             "-q",
         ],
     );
-    let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
-    assert!(told["segments"].as_u64() > Some(1), "{told}");
+    let result: serde_json::Value = serde_json::from_str(&result.stdout).unwrap();
+    assert!(result["segments"].as_u64() > Some(1), "{result}");
     serve.assert_download("got", LARGE);
-    // Asked again it is told that nothing has changed, or finds that it has all.
+    // A second run gets a 304, or finds the complete file.
     serve.run(
         haul,
         &[

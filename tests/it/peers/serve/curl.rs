@@ -8,7 +8,7 @@ use super::{LARGE, SMALL, ServedFolder};
 const STATUS: [&str; 4] = ["-o", "out", "-w", "%{http_code} %{http_version}"];
 
 impl ServedFolder {
-    /// What a request came to; its body is in the file `out`.
+    /// The status of a response, whose body is in the file `out`.
     #[track_caller]
     fn status(&self, args: &[&str]) -> String {
         self.curl(&[&STATUS, args].concat())
@@ -19,7 +19,7 @@ impl ServedFolder {
 fn upload_download_and_delete() {
     let serve = ServedFolder::start(&[]);
     let put = serve.url("deep/er/large");
-    // Of this length curl asks first whether it may (Expect), and is told to go on.
+    // A body of this length curl announces by Expect, and gets 100 Continue.
     assert_eq!(serve.status(&["-T", "large", &put]), "201 1.1");
     serve.assert_upload("deep/er/large", LARGE);
     assert_eq!(serve.status(&["-T", "large", &put]), "204 1.1");
@@ -33,12 +33,12 @@ fn upload_download_and_delete() {
         "-H",
         "Expect: 100-continue",
     ];
-    let asked = serve
+    let stderr = serve
         .run("curl", &[&["-sSv"], &data[..], &[&put]].concat())
         .stderr;
     assert!(
-        asked.contains("< HTTP/1.1 100 Continue") && asked.contains("< HTTP/1.1 204"),
-        "{asked}"
+        stderr.contains("< HTTP/1.1 100 Continue") && stderr.contains("< HTTP/1.1 204"),
+        "{stderr}"
     );
     serve.assert_upload("deep/er/large", SMALL);
     let head = serve.curl(&["-I", &put]).to_lowercase();
@@ -65,27 +65,27 @@ fn uploads_of_unknown_length_and_from_a_pipe() {
 fn d5_a_refused_upload_is_not_sent() {
     let serve = ServedFolder::start(&["--max-body", "1M"]);
     let refused = |args: &[&str], status: &str| {
-        let said = serve.run(
+        let output = serve.run(
             "curl",
             &[&["-sSv", "-T", "large", "-H", "Expect: 100-continue"], args].concat(),
         );
         assert!(
-            said.stderr.contains(&format!("< HTTP/1.1 {status}")),
-            "{said:#?}"
+            output.stderr.contains(&format!("< HTTP/1.1 {status}")),
+            "{output:#?}"
         );
-        assert!(!said.stderr.contains("100 Continue"), "{said:#?}");
+        assert!(!output.stderr.contains("100 Continue"), "{output:#?}");
     };
     refused(&[&serve.url("new")], "413");
     refused(&["-C", "5", &serve.url("new")], "400");
     let serve = ServedFolder::start(&[]);
     let refused = |args: &[&str], status: &str| {
-        let said = serve.run(
+        let output = serve.run(
             "curl",
             &[&["-sSv", "-T", "large", "-H", "Expect: 100-continue"], args].concat(),
         );
         assert!(
-            said.stderr.contains(&format!("< HTTP/1.1 {status}")),
-            "{said:#?}"
+            output.stderr.contains(&format!("< HTTP/1.1 {status}")),
+            "{output:#?}"
         );
     };
     refused(&["-H", "If-None-Match: *", &serve.url("small")], "412");

@@ -11,24 +11,24 @@ impl ServedFolder {
     #[track_caller]
     fn ab(&self, count: &str, args: &[&str], path: &str) {
         let url = self.url(path);
-        let said = self
+        let output = self
             .run(
                 "ab",
                 &[&["-q", "-n", count, "-c", "16"], args, &[&url]].concat(),
             )
             .stdout;
         let has = |line: &str, value: &str| {
-            let found = said.lines().find_map(|found| found.strip_prefix(line));
+            let found = output.lines().find_map(|found| found.strip_prefix(line));
             found.is_some_and(|found| found.trim() == value)
         };
         assert!(
             has("Complete requests:", count) && has("Failed requests:", "0"),
-            "{said}"
+            "{output}"
         );
-        assert!(!said.contains("Non-2xx"), "{said}");
+        assert!(!output.contains("Non-2xx"), "{output}");
         assert!(
             !args.contains(&"-k") || has("Keep-Alive requests:", count),
-            "{said}"
+            "{output}"
         );
     }
 
@@ -36,7 +36,7 @@ impl ServedFolder {
     #[track_caller]
     fn h2load(&self, count: &str, args: &[&str], path: &str) {
         let url = self.url(path);
-        let said = self
+        let output = self
             .run(
                 "h2load",
                 &[&["-n", count, "-c", "4"], args, &[&url]].concat(),
@@ -44,8 +44,8 @@ impl ServedFolder {
             .stdout;
         let succeeded = format!("{count} done, {count} succeeded, 0 failed, 0 errored, 0 timeout");
         assert!(
-            said.contains(&succeeded) && said.contains(&format!("{count} 2xx")),
-            "{said}"
+            output.contains(&succeeded) && output.contains(&format!("{count} 2xx")),
+            "{output}"
         );
     }
 }
@@ -112,17 +112,17 @@ fn nghttp_with_windows_of_its_own_and_trailers() {
         ":method: PUT",
         &url,
     ];
-    let said = serve.run("nghttp", &put).stdout;
+    let output = serve.run("nghttp", &put).stdout;
     assert!(
-        said.contains(":status: 201") && !said.contains("RST_STREAM"),
-        "{said}"
+        output.contains(":status: 201") && !output.contains("RST_STREAM"),
+        "{output}"
     );
     serve.assert_upload("put", LARGE);
     let url = serve.url("small");
-    let said = serve
+    let output = serve
         .run("nghttp", &["-nv", "-m", "60", "--hexdump", &url])
         .stdout;
-    assert_eq!(said.matches(":status: 200").count(), 60);
+    assert_eq!(output.matches(":status: 200").count(), 60);
 }
 
 /// HTTP/2's preface, and settings: none.
@@ -139,7 +139,7 @@ fn http2_whose_first_bytes_come_in_two_packets() {
             (stream, at)
         })
         .collect();
-    // All first packets have been read before a second one comes: a request that came after them has been answered.
+    // All first packets have been read before a second one is sent: a later request has got its response.
     serve.curl(&[&serve.url("text.txt")]);
     for (mut stream, at) in begun {
         stream.write_all(&PREFACE[at..]).unwrap();
@@ -155,7 +155,7 @@ fn http2_whose_first_bytes_come_in_two_packets() {
     stream
         .write_all(b"UT /p HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
         .unwrap();
-    let mut answer = [0; 12];
-    stream.read_exact(&mut answer).unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 201");
+    let mut response = [0; 12];
+    stream.read_exact(&mut response).unwrap();
+    assert_eq!(&response, b"HTTP/1.1 201");
 }

@@ -1,7 +1,7 @@
 //! `haul serve` before other people's clients, which know HTTP from elsewhere and judge what it says.
 //!
 //! curl, wget and Python's client ask for this and that ([`curl`], [`clients`]); `ab`, `h2load` and `nghttp` ask for much at once ([`load`]);
-//! nginx stands in front ([`front`]); `slowhttptest` does what an attacker does ([`slow`]). And `haul get` is one client among them.
+//! nginx stands in front ([`front`]); `slowhttptest` is an attacker ([`slow`]). And `haul get` is one client among them.
 
 mod clients;
 mod curl;
@@ -33,7 +33,7 @@ struct ServedFolder {
     here: TempDir,
 }
 
-/// What a client came to.
+/// The output of a client.
 #[derive(Debug)]
 struct ClientOutput {
     stdout: String,
@@ -73,9 +73,9 @@ impl ServedFolder {
     /// Runs a client in its folder, which must say that all went well.
     #[track_caller]
     fn run(&self, program: &str, args: &[&str]) -> ClientOutput {
-        let said = self.run_checked(program, args);
-        assert!(said.0, "{program} {args:?}: {:#?}", said.1);
-        said.1
+        let (succeeded, output) = self.run_checked(program, args);
+        assert!(succeeded, "{program} {args:?}: {output:#?}");
+        output
     }
 
     /// Runs one that may say otherwise.
@@ -88,7 +88,7 @@ impl ServedFolder {
             .output()
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let said = ClientOutput {
+        let client_output = ClientOutput {
             stdout: text(&output.stdout),
             stderr: text(&output.stderr),
         };
@@ -97,7 +97,7 @@ impl ServedFolder {
             Some(127),
             "{program} is missing: scripts/test installs it"
         );
-        (output.status.success(), said)
+        (output.status.success(), client_output)
     }
 
     /// `curl` with its errors shown, its standard output returned.

@@ -79,12 +79,12 @@ async fn nginx_in_front_passes_everything_on() {
     }
     serve.assert_upload("small", SMALL);
     let url = front.url("small");
-    let said = serve
+    let output = serve
         .run("ab", &["-q", "-k", "-n", "2000", "-c", "16", &url])
         .stdout;
     assert!(
-        said.contains("Failed requests:        0\n") && !said.contains("Non-2xx"),
-        "{said}"
+        output.contains("Failed requests:        0\n") && !output.contains("Non-2xx"),
+        "{output}"
     );
     // Connections behind it that break are errors in its log.
     let log = std::fs::read_to_string(front.dir.path().join("error.log")).unwrap();

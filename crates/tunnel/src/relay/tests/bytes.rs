@@ -104,7 +104,7 @@ impl DirectionLoad {
     }
 }
 
-/// Relays a load each way at the same time.
+/// Relays a load in each direction at the same time.
 async fn carry(
     client: StreamKind,
     target: StreamKind,

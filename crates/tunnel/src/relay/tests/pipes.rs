@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::*;
 use crate::relay::bulk::PipedBytes;
 
-/// More than all sockets on the way have room for.
+/// More bytes than all sockets together can hold.
 const MUCH: usize = 48 << 20;
 
 /// One direction, polled until a condition holds.

@@ -132,7 +132,7 @@ async fn e8_a_peer_that_closed_in_order_is_gone_when_bytes_come_for_it() {
     let (running, client, mut target) = relay_over_tcp().await;
     drop(client);
     assert_eq!(read_all(&mut target).await, b"");
-    // The system answers the first bytes with a reset.
+    // The system resets the connection at the first bytes.
     within(LIMIT, async {
         while target.write_all(&[0; 4096]).await.is_ok() {
             tokio::task::yield_now().await
