@@ -183,16 +183,6 @@ fn proxy(
     })
 }
 
-/// `a:3128 or b:3128 > c:443`.
-pub(super) fn shown(places: &[Vec<Proxy>]) -> String {
-    let place = |place: &Vec<Proxy>| {
-        let names: Vec<String> = place.iter().map(Proxy::address).collect();
-        names.join(" or ")
-    };
-    let places: Vec<String> = places.iter().map(place).collect();
-    places.join(" > ")
-}
-
 /// TLS with a proxy. Apart from TLS with targets: who trusts any of these does not mean any of those.
 fn proxy_tls(wish: &ProxyTlsOptions) -> Result<ProxyTls, SettingError> {
     proxies::proxy_tls(wish.names(proxies::FLAGS))

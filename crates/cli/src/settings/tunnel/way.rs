@@ -4,11 +4,10 @@
 
 use std::sync::Arc;
 
-use haul_net::{ConnectorConfig, NoProxy, ProxyRules, Target, TlsOptions};
+use haul_net::{ConnectorConfig, NoProxy, Proxy, ProxyRules, Target, TlsOptions};
 use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 
 use super::EnvironmentReader;
-use super::chain;
 use super::file::NamedProxies;
 use super::login::ProxyLogins;
 use super::wishes::TunnelOptionsLayer;
@@ -104,7 +103,7 @@ impl TunnelUpstreams<'_> {
                 rules.no_proxy
             }
         };
-        let shown = chain::shown(&proxies);
+        let shown = proxies_for_people(&proxies);
         let upstream = Upstream::new(UpstreamOptions {
             proxies,
             no_proxy: no_proxy.clone(),
@@ -144,6 +143,16 @@ impl TunnelUpstreams<'_> {
             }
         }
     }
+}
+
+/// The proxies as text: `a:3128 or b:3128 > c:443`.
+fn proxies_for_people(places: &[Vec<Proxy>]) -> String {
+    let place = |place: &Vec<Proxy>| {
+        let names: Vec<String> = place.iter().map(Proxy::address).collect();
+        names.join(" or ")
+    };
+    let places: Vec<String> = places.iter().map(place).collect();
+    places.join(" > ")
 }
 
 /// What of the wishes makes a way; the rest may differ between tunnels that share one.
