@@ -13,6 +13,7 @@ mod tls;
 mod tunnel;
 
 use std::path::Path;
+use std::time::Duration;
 
 use haul_net::{AddressFamily, ClientConfig, ConnectorConfig, PinnedAddress, ProxyRules};
 use haul_plan::{Glob, HttpVersionChoice, RedirectOptions, RetryOptions};
@@ -169,12 +170,13 @@ fn get_options(args: &GetArgs) -> GetOptions {
     }
 }
 
-/// A given number applies to every failure; without one, haul gives up sooner on hosts that are down.
+/// A given number applies to every failure, and is the only limit; without one, haul gives up sooner on hosts that are down.
 fn retry_options(retries: Option<u32>) -> RetryOptions {
     let defaults = RetryOptions::default();
     RetryOptions {
         retries: retries.unwrap_or(defaults.retries),
         retries_before_response: retries.unwrap_or(defaults.retries_before_response),
+        max_outage: retries.map_or(defaults.max_outage, |_| Duration::MAX),
         ..defaults
     }
 }

@@ -66,7 +66,22 @@ impl RunningListener {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind((ip, 0)).await.expect("a free port");
+        Self::start_at(SocketAddr::new(ip, 0), mishap, serve).await
+    }
+
+    /// The same on a port that is known already, or any where that is 0.
+    ///
+    /// # Panics
+    /// When the port is taken.
+    pub(crate) async fn start_at<F>(
+        address: SocketAddr,
+        mishap: FirstPanic,
+        serve: impl Fn(TcpStream) -> F + Send + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind(address).await.expect("a free port");
         let address = listener.local_addr().expect("a bound port");
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, mishap.clone(), serve));

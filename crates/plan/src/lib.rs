@@ -73,7 +73,7 @@ pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
 pub use response::{RequestedContent, ResponseContent, classify_response};
 pub use response_digests::{ExpectedDigest, expected_digests};
-pub use retry::{RetryOptions, parse_retry_after};
+pub use retry::{RetryNumber, RetryOptions, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};

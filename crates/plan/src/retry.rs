@@ -2,6 +2,9 @@
 //!
 //! Jittered exponential backoff with a budget that progress refills: a download of days may meet a hundred resets and end well,
 //! one that gets nowhere ends soon. An origin's Retry-After is obeyed up to a limit.
+//!
+//! The budget counts attempts after a wait, not connections. When an origin restarts, all connections break in one moment, and
+//! requests that were sent before the wait fail together: they count once (row A34).
 
 use std::time::{Duration, SystemTime};
 
@@ -18,14 +21,16 @@ pub struct RetryOptions {
     pub base_delay: Duration,
     /// The longest wait, unless the origin asks for one.
     pub max_delay: Duration,
-    /// The longest wait that an origin may ask for.
+    /// The longest wait that an origin may ask for. A job whose origin asks for a longer one ends.
     pub max_retry_after: Duration,
+    /// The longest time in which attempts fail and no byte comes.
+    pub max_outage: Duration,
 }
 
 impl Default for RetryOptions {
     fn default() -> Self {
         Self {
-            // With the waits below, these take some two minutes: a router's restart, a deployment.
+            // With the waits below, these take between one minute and two: a router's restart, a deployment.
             retries: 10,
             // A user should hear of a wrong port or a dead host while still looking; a restart in that moment is rare.
             retries_before_response: 3,
@@ -33,6 +38,8 @@ impl Default for RetryOptions {
             max_delay: Duration::from_secs(30),
             // Longer than the windows of most rate limits; a user at a terminal will not believe in more.
             max_retry_after: Duration::from_secs(120),
+            // A restart, also of a machine that boots quickly.
+            max_outage: Duration::from_secs(120),
         }
     }
 }
@@ -69,11 +76,37 @@ pub(crate) struct RetryLimit {
     pub(crate) refill_bytes: u64,
 }
 
+/// A failure, as a budget counts it. Times count from the beginning of the job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailureTimes {
+    /// When the request was sent.
+    pub(crate) requested_at: Duration,
+    /// When it failed.
+    pub(crate) now: Duration,
+    /// The time that the origin asked for.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+/// The number of a retry, for messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RetryNumber {
+    /// The retries since a byte last came, this one included.
+    pub number: u32,
+    /// The most retries without a byte.
+    pub limit: u32,
+}
+
 /// The retries of requests to one source.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RetryBudget {
-    /// Failures since progress last refilled the budget.
+    /// Failures since progress last refilled the budget; those of one moment count once.
     failures: u32,
+    /// When the first of them came.
+    failing_since: Duration,
+    /// The end of the wait after the last of them. Requests that were sent before fail together with it.
+    resume_at: Duration,
+    /// The limit that the last of them was held against.
+    limit: u32,
     /// Bytes since the last failure.
     progress: u64,
     /// Retries in all.
@@ -86,17 +119,36 @@ impl RetryBudget {
         &mut self,
         limit: RetryLimit,
         options: &RetryOptions,
-        retry_after: Option<Duration>,
+        times: FailureTimes,
         jitter: f64,
     ) -> Option<Duration> {
+        let FailureTimes {
+            requested_at,
+            now,
+            retry_after,
+        } = times;
+        if requested_at < self.resume_at {
+            let wanted = now + options.cap_retry_after(retry_after);
+            self.resume_at = self.resume_at.max(wanted);
+            return Some(self.resume_at.saturating_sub(now));
+        }
         let failures = self.failures(limit.refill_bytes);
-        if failures >= limit.failures {
+        if failures == 0 {
+            self.failing_since = now;
+        }
+        // An origin that names a time is there.
+        let too_long =
+            retry_after.is_none() && now.saturating_sub(self.failing_since) >= options.max_outage;
+        if failures >= limit.failures || too_long {
             return None;
         }
         self.failures = failures + 1;
+        self.limit = limit.failures;
         self.progress = 0;
         self.retries = self.retries.saturating_add(1);
-        Some(options.delay(self.failures, retry_after, jitter))
+        let wait = options.delay(self.failures, retry_after, jitter);
+        self.resume_at = now.saturating_add(wait);
+        Some(wait)
     }
 
     /// Bytes of the source reached the file.
@@ -115,6 +167,14 @@ impl RetryBudget {
     /// Failures since progress last refilled the budget, the last one included.
     pub(crate) fn failures_in_row(&self) -> u32 {
         self.failures
+    }
+
+    /// The number of the last retry.
+    pub(crate) fn retry_number(&self) -> RetryNumber {
+        RetryNumber {
+            number: self.failures,
+            limit: self.limit,
+        }
     }
 
     /// Forgives all failures.
@@ -157,7 +217,13 @@ mod tests {
             failures: options.retries,
             refill_bytes: REFILL,
         };
-        budget.on_failure(limit, options, retry_after, jitter)
+        // Each request is sent when the wait before it is over.
+        let times = FailureTimes {
+            requested_at: budget.resume_at,
+            now: budget.resume_at,
+            retry_after,
+        };
+        budget.on_failure(limit, options, times, jitter)
     }
 
     fn waits(budget: &mut RetryBudget, options: &RetryOptions) -> Vec<Duration> {
@@ -171,6 +237,50 @@ mod tests {
         assert_eq!(waits[0], Duration::from_millis(200));
         assert!(waits.windows(2).all(|pair| pair[0] <= pair[1]));
         assert_eq!(waits[9], Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a34_requests_that_fail_together_count_once_and_wait_for_the_same_moment() {
+        let options = RetryOptions::default();
+        let limit = RetryLimit {
+            failures: options.retries,
+            refill_bytes: 1,
+        };
+        let mut budget = RetryBudget::default();
+        let mut fail = |requested_ms, now_ms| {
+            let times = FailureTimes {
+                requested_at: Duration::from_millis(requested_ms),
+                now: Duration::from_millis(now_ms),
+                retry_after: None,
+            };
+            let wait = budget.on_failure(limit, &options, times, 1.0);
+            (wait, budget.retry_number().number)
+        };
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(fail(900, 1000), (ms(200), 1));
+        for sent in 0..15 {
+            assert_eq!(fail(sent, 1050), (ms(150), 1));
+        }
+        // Sent after the wait.
+        assert_eq!(fail(1200, 1201), (ms(400), 2));
+        assert_eq!(fail(1200, 1202), (ms(399), 2));
+    }
+
+    #[test]
+    fn a34_two_minutes_without_a_byte_end_the_budget_and_waits_that_the_origin_asked_for_do_not() {
+        let options = RetryOptions {
+            retries: 1000,
+            ..RetryOptions::default()
+        };
+        let mut budget = RetryBudget::default();
+        let slow = waits(&mut budget, &options);
+        let total: Duration = slow.iter().sum();
+        assert!((120..=150).contains(&total.as_secs()), "{total:?}");
+        let minute = Some(Duration::from_secs(60));
+        let mut budget = RetryBudget::default();
+        for _ in 0..10 {
+            assert!(fail(&mut budget, &options, minute, 0.5).is_some());
+        }
     }
 
     #[test]

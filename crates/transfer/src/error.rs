@@ -7,6 +7,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use haul_net::redacted_url;
 use haul_plan::{DigestAlgorithm, UnexpectedContent};
@@ -46,7 +47,7 @@ pub enum GetError {
         resumable: bool,
     },
     /// The origin answered with a status that ends the job.
-    #[error("{} answered {status}", redacted_url(.url))]
+    #[error("{} answered {status}{}", redacted_url(.url), DisplayRetryAfter(*.retry_after))]
     Status {
         /// What was being fetched.
         url: Box<Url>,
@@ -54,6 +55,8 @@ pub enum GetError {
         status: http::StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,
+        /// The time before which the origin wants no further request.
+        retry_after: Option<Duration>,
     },
     /// Its host was given up after others could not reach it.
     #[error("cannot fetch {}: its {} was given up after {attempts} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.reason.as_deref()))]
@@ -304,9 +307,12 @@ impl GetError {
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Transport { source, .. } => source.to_string(),
-            Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
-                format!("answered {status}")
-            }
+            Self::Status {
+                status,
+                retry_after,
+                ..
+            } => format!("answered {status}{}", DisplayRetryAfter(*retry_after)),
+            Self::Unauthorized { status, .. } => format!("answered {status}"),
             Self::UnusableResponse { reason: why, .. } | Self::WrongFile { reason: why, .. } => {
                 why.clone()
             }
@@ -405,6 +411,25 @@ struct DisplayReason<'a>(Option<&'a str>);
 impl std::fmt::Display for DisplayReason<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
+    }
+}
+
+/// Prints `, and asks to wait for 1 h`, or nothing.
+struct DisplayRetryAfter(Option<Duration>);
+
+impl std::fmt::Display for DisplayRetryAfter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some(wait) = self.0.filter(|wait| !wait.is_zero()) else {
+            return Ok(());
+        };
+        let seconds = wait.as_secs().max(1);
+        let (number, unit) = match seconds {
+            ..=300 => (seconds, "s"),
+            301..=18_000 => (seconds.div_ceil(60), "min"),
+            18_001..=432_000 => (seconds.div_ceil(3600), "h"),
+            _ => (seconds.div_ceil(86_400), "days"),
+        };
+        write!(f, ", and asks to wait for {number} {unit}")
     }
 }
 

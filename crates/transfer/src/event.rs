@@ -66,8 +66,10 @@ pub enum TransferEvent {
     Retry {
         /// Which job.
         job: u64,
-        /// How many retries the job has made; 0 for what costs none, since others still deliver.
+        /// How many retries there were since a byte last came; 0 for what costs none, since others still deliver.
         attempt: u32,
+        /// The most retries without a byte.
+        limit: u32,
         /// How long nothing new is asked.
         wait: Duration,
         /// What failed, in words.

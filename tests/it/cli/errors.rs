@@ -263,8 +263,8 @@ async fn retries_are_limited_and_reported() {
         .get(&origin.url("/f.bin"), &["--retries", "2"])
         .await;
     ran.assert_code(5)
-        .assert_stderr_has("retry 1 in ")
-        .assert_stderr_has("retry 2 in ");
+        .assert_stderr_has("(1 of 2)")
+        .assert_stderr_has("(2 of 2)");
     assert_eq!(origin.requests().len(), 3);
 }
 
@@ -285,7 +285,7 @@ async fn a_number_of_retries_applies_to_refused_connections_too() {
     // Nobody listens on port 1.
     let haul = HaulDirectory::new();
     let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
-    let retried = |text: &str| text.matches("; retry ").count();
+    let retried = |text: &str| text.matches("; trying again in ").count();
     assert_eq!(retried(&ran.assert_code(5).stderr), 3, "{ran:#?}");
     let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "4"]).await;
     assert_eq!(retried(&ran.assert_code(5).stderr), 4, "{ran:#?}");

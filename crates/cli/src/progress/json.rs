@@ -159,11 +159,12 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         }),
         TransferEvent::Retry {
             attempt,
+            limit,
             wait,
             reason: why,
             ..
         } => {
-            json!({"event": "retry", "attempt": attempt, "wait_ms": millis(*wait), "why": why})
+            json!({"event": "retry", "attempt": attempt, "of": limit, "wait_ms": millis(*wait), "why": why})
         }
         TransferEvent::Warning { text, .. } => json!({"event": "warning", "text": text}),
         TransferEvent::Verifying { bytes, .. } => json!({"event": "verifying", "bytes": bytes}),

@@ -1,6 +1,7 @@
 //! Messages about events, which are printed in every kind of progress.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 
@@ -42,18 +43,19 @@ impl EventMessages {
             // A retry without a wait is of no interest.
             TransferEvent::Retry {
                 attempt,
+                limit,
                 wait,
-                reason: why,
+                reason,
                 ..
             } if !wait.is_zero() || self.verbose => {
-                let (why, seconds) = (sanitize(why), wait.as_secs_f64());
+                let (reason, seconds) = (sanitize(reason), seconds_text(*wait));
                 let then = match attempt {
-                    _ if wait.is_zero() => "retried at once".to_owned(),
+                    _ if wait.is_zero() => "trying again at once".to_owned(),
                     // Other connections still deliver: this is no retry.
-                    0 => format!("no new connection for {seconds:.1} s"),
-                    _ => format!("retry {attempt} in {seconds:.1} s"),
+                    0 => format!("no new connection for {seconds}"),
+                    _ => format!("trying again in {seconds} ({attempt} of {limit})"),
                 };
-                Some(format!("haul: {of}{why}; {then}"))
+                Some(format!("haul: {of}{reason}; {then}"))
             }
             TransferEvent::SegmentEnded {
                 range,
@@ -96,4 +98,10 @@ impl EventMessages {
             _ => {}
         }
     }
+}
+
+/// `1 s`, `0.2 s`: no more digits than a wait is worth.
+fn seconds_text(wait: Duration) -> String {
+    let tenths = (wait.as_secs_f64() * 10.0).round().max(1.0) / 10.0;
+    format!("{tenths} s")
 }

@@ -237,6 +237,7 @@ fn plain_has_a_line_a_second_and_messages() {
     let retry = TransferEvent::Retry {
         job: 0,
         attempt: 2,
+        limit: 10,
         wait: ms(400),
         reason: "closed\u{1b}[2J".into(),
     };
@@ -293,15 +294,20 @@ fn quiet_has_no_messages() {
     let at_once = TransferEvent::Retry {
         job: 0,
         attempt: 1,
+        limit: 10,
         wait: Duration::ZERO,
         reason: "x".into(),
     };
     assert_eq!(usual.line_for(&at_once), None);
     let mut all = EventMessages::new(false, true, 1);
-    assert_eq!(all.line_for(&at_once).unwrap(), "haul: x; retried at once");
+    assert_eq!(
+        all.line_for(&at_once).unwrap(),
+        "haul: x; trying again at once"
+    );
     let fewer = TransferEvent::Retry {
         job: 0,
         attempt: 0,
+        limit: 0,
         wait: ms(400),
         reason: "x".into(),
     };
@@ -374,6 +380,7 @@ fn every_event_is_one_object() {
         TransferEvent::Retry {
             job: 3,
             attempt: 1,
+            limit: 10,
             wait: ms(250),
             reason: "closed".into(),
         },

@@ -46,7 +46,10 @@ struct LinkCounts {
 /// A running link. When dropped, it closes all its connections.
 #[derive(Debug)]
 pub struct SlowLink {
-    listener: RunningListener,
+    builder: SlowLinkBuilder,
+    address: SocketAddr,
+    /// `None` while the link is down.
+    listener: Option<RunningListener>,
     counts: Arc<LinkCounts>,
 }
 
@@ -112,18 +115,25 @@ impl SlowLinkBuilder {
     /// When there is no free port.
     pub async fn start(self) -> SlowLink {
         let counts = Arc::new(LinkCounts::default());
-        let shared = Arc::clone(&counts);
+        let any_port = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let listener = self.listen(any_port, &counts).await;
+        SlowLink {
+            address: listener.address,
+            listener: Some(listener),
+            counts,
+            builder: self,
+        }
+    }
+
+    async fn listen(&self, address: SocketAddr, counts: &Arc<LinkCounts>) -> RunningListener {
+        let (counts, builder) = (Arc::clone(counts), self.clone());
         let serve = move |client| {
-            let counts = Arc::clone(&shared);
+            let counts = Arc::clone(&counts);
             let open_guard = counts.open.open();
-            let link = self.clone();
+            let link = builder.clone();
             async move { link.serve_connection(client, open_guard, &counts).await }
         };
-        let ip = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        SlowLink {
-            listener: RunningListener::start(ip, FirstPanic::default(), serve).await,
-            counts,
-        }
+        RunningListener::start_at(address, FirstPanic::default(), serve).await
     }
 
     async fn serve_connection(
@@ -186,10 +196,23 @@ impl SlowLinkBuilder {
 }
 
 impl SlowLink {
+    /// Goes down and comes back: all connections break in one moment, and new ones are refused for this long.
+    ///
+    /// # Panics
+    /// When another process took the port meanwhile.
+    pub async fn restart(&mut self, down_for: Duration) {
+        if let Some(listener) = self.listener.take() {
+            listener.stop().await;
+        }
+        tokio::time::sleep(down_for).await;
+        let listener = self.builder.listen(self.address, &self.counts).await;
+        self.listener = Some(listener);
+    }
+
     /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.listener.address
+        self.address
     }
 
     /// Connections that are open now.

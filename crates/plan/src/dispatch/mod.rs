@@ -250,6 +250,14 @@ impl<T> JobDispatcher<T> {
         Some(self.hosts[*key].limit(&self.options))
     }
 
+    /// Whether a host that has jobs ever responded.
+    #[must_use]
+    pub fn host_has_answered(&self, host: &str) -> bool {
+        self.host_keys
+            .get(host)
+            .is_some_and(|key| self.hosts[*key].last_response.is_some())
+    }
+
     /// Adds a host that gets its first job.
     fn add_host(&mut self, name: &str, now: Duration) -> SlabKey {
         let idle = self.idle_hosts.take(name);

@@ -65,6 +65,10 @@ fn context(policy: &RecoveryPolicy, source: usize, now: Duration) -> FailureCont
     FailureContext {
         source,
         now,
+        // Sent after every wait: each failure counts.
+        requested_at: Duration::MAX,
+        received: 0,
+        host_has_answered: false,
         delivering: policy.sources().connections(source),
         redirected: false,
         keeps_source: false,
@@ -243,6 +247,27 @@ fn a_dead_sources_waiting_connections_do_not_vouch_for_each_other() {
     };
     let actions = (0..3).map(|_| policy.on_failure(&REFUSED, &waiting));
     assert_eq!(actions.last(), Some(RecoveryAction::DropSource));
+}
+
+/// A source beside one that does well is not worth its connections when it breaks off again and again; where all do that, each
+/// byte is progress.
+#[test]
+fn a33_a_request_that_brought_bytes_is_followed_at_once_where_no_other_source_does_well() {
+    let mut policy = begun(2, true, VERIFIED);
+    admit(&mut policy, 1);
+    let broken = RequestFailure::Disconnected { answered: true };
+    let mut fail_after_bytes = |source| {
+        policy.on_bytes(source, 1000);
+        let context = FailureContext {
+            received: 1000,
+            ..context(&policy, source, SECOND)
+        };
+        policy.on_failure(&broken, &context)
+    };
+    let rest = RecoveryAction::UseOtherSources(Duration::from_millis(250));
+    assert_eq!(fail_after_bytes(1), rest);
+    let at_once = RecoveryAction::Retry(Duration::ZERO);
+    assert_eq!(fail_after_bytes(0), at_once);
 }
 
 #[test]

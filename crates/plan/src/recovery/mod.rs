@@ -28,6 +28,13 @@ pub struct FailureContext<'a> {
     pub source: usize,
     /// The time since the job began.
     pub now: Duration,
+    /// When the request was sent, counted like `now`. Requests that were sent before the wait after another failure fail
+    /// together with that one.
+    pub requested_at: Duration,
+    /// Bytes of the file that this request brought, where they are kept.
+    pub received: u64,
+    /// Whether the host has answered requests of other jobs: it is more likely restarting than gone.
+    pub host_has_answered: bool,
     /// Connections of this source that deliver bytes, the failed one not counted.
     pub delivering: usize,
     /// Whether the request went to the target of a redirect, not to the URL that the source was named by.

@@ -13,6 +13,10 @@ use crate::retry::RetryOptions;
 const ALONE: FailureContext<'_> = FailureContext {
     source: 0,
     now: Duration::ZERO,
+    // Sent after every wait: each failure counts.
+    requested_at: Duration::MAX,
+    received: 0,
+    host_has_answered: false,
     delivering: 0,
     redirected: false,
     keeps_source: false,
@@ -205,13 +209,92 @@ fn a17_an_origin_that_stays_busy_ends_the_job() {
 }
 
 #[test]
-fn a17_an_absurd_retry_after_is_capped_also_beside_others() {
+fn a17_a_retry_after_beyond_the_limit_ends_the_job_unless_others_deliver() {
     let failure = busy(Some(Duration::from_secs(1 << 40)));
+    assert_eq!(
+        policy().on_failure(&failure, &ALONE),
+        RecoveryAction::GiveUp
+    );
     let longest = RetryOptions::default().max_retry_after;
     assert_eq!(
         policy().on_failure(&failure, &BESIDE_OTHERS),
         RecoveryAction::FewerConnections(longest)
     );
+    let obeyed = policy().on_failure(&busy(Some(longest)), &ALONE);
+    assert_eq!(obeyed, RecoveryAction::FewerConnections(longest));
+}
+
+#[test]
+fn a34_sixteen_connections_that_break_in_one_moment_cost_one_retry() {
+    let closed = RequestFailure::Disconnected { answered: true };
+    for failure in [
+        closed,
+        REFUSED,
+        RequestFailure::Unreachable { transient: true },
+    ] {
+        let mut policy = policy();
+        policy.on_usable_response(0);
+        let mut now = Duration::from_secs(9);
+        for number in 1..=10 {
+            let requested_at = now;
+            now += Duration::from_millis(1);
+            let mut resume_at = now;
+            for _ in 0..16 {
+                let context = FailureContext {
+                    now,
+                    requested_at,
+                    ..ALONE
+                };
+                let action = policy.on_failure(&failure, &context);
+                let RecoveryAction::Retry(wait) = action else {
+                    panic!("{failure:?}, retry {number}: {action:?}")
+                };
+                resume_at = resume_at.max(now + wait);
+                assert_eq!(resume_at, now + wait, "all wait for the same moment");
+                assert_eq!(policy.sources().candidates(now), []);
+                now += Duration::from_micros(10);
+            }
+            assert_eq!(
+                (policy.retries(), policy.retry_number(0).number),
+                (number, number)
+            );
+            now = resume_at;
+        }
+        let context = FailureContext {
+            now,
+            requested_at: now,
+            ..ALONE
+        };
+        assert_eq!(
+            policy.on_failure(&failure, &context),
+            RecoveryAction::GiveUp
+        );
+    }
+}
+
+#[test]
+fn a33_a_request_that_brought_any_byte_is_followed_at_once_and_forgives_all_failures() {
+    for failure in [
+        RequestFailure::Disconnected { answered: true },
+        RequestFailure::TooSlow,
+        RequestFailure::Garbled,
+        UNUSABLE,
+    ] {
+        let mut policy = policy();
+        for _ in 0..1000 {
+            policy.on_bytes(0, 1);
+            let context = FailureContext {
+                received: 1,
+                ..ALONE
+            };
+            assert_eq!(
+                policy.on_failure(&failure, &context),
+                RecoveryAction::Retry(Duration::ZERO),
+                "{failure:?}"
+            );
+        }
+        assert_eq!(policy.retries(), 0);
+    }
 }
 
 #[test]
@@ -229,16 +312,11 @@ fn a18_a_refusal_beside_others_means_fewer_connections_and_costs_no_retry() {
     assert_eq!(policy.retries(), 0);
 }
 
-/// A connection that waits for its response is some hope, where none delivers just now. The last one has nothing beside it.
+/// Connections that only wait for a response do not show that the origin is there.
 #[test]
-fn a18_connections_in_use_vouch_for_the_only_source_where_none_delivers() {
+fn a34_a_refusal_while_nothing_delivers_costs_a_retry_and_no_connections() {
     let mut policy = policy();
     policy.sources_mut().connection_opened(0);
-    assert_eq!(
-        policy.on_failure(&REFUSED, &ALONE),
-        RecoveryAction::FewerConnections(Duration::ZERO)
-    );
-    policy.sources_mut().connection_closed(0);
     assert!(matches!(
         policy.on_failure(&REFUSED, &ALONE),
         RecoveryAction::Retry(_)
@@ -263,6 +341,11 @@ fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
         let mut begun = policy();
         begun.on_usable_response(0);
         assert_eq!(retries(&mut begun, &failure, &ALONE), 10);
+        let known_host = FailureContext {
+            host_has_answered: true,
+            ..ALONE
+        };
+        assert_eq!(retries(&mut policy(), &failure, &known_host), 10);
     }
 }
 

@@ -19,7 +19,7 @@ use http::StatusCode;
 use super::history::FailureHistory;
 use super::{FailureContext, PieceRetry, RecoveryAction};
 use crate::request_failure::RequestFailure;
-use crate::retry::{RetryLimit, RetryOptions};
+use crate::retry::{FailureTimes, RetryLimit, RetryNumber, RetryOptions};
 use crate::sources::{NextSource, SourceSet};
 
 /// Retries of a source beside which others do well: once may be an accident, twice a coincidence.
@@ -28,8 +28,8 @@ const RETRIES_BESIDE_OTHERS: u32 = 2;
 /// Bytes that forgive the failures of a source beside which others are there.
 const REFILL_BESIDE_OTHERS: u64 = 256 << 10;
 
-/// Bytes that forgive the failures of a job's only source.
-const REFILL_ALONE: u64 = 4 << 20;
+/// Bytes that forgive the failures of a source for which no other does better: any byte is progress (row A33).
+const REFILL_ALONE: u64 = 1;
 
 /// How often a piece may be bad beyond once for each source: the last source, or the path to it, may still recover.
 const EXTRA_PIECE_ATTEMPTS: u32 = 3;
@@ -93,6 +93,15 @@ impl RecoveryPolicy {
         retries.fold(0, u32::saturating_add)
     }
 
+    /// The number of a source's last retry.
+    #[must_use]
+    pub fn retry_number(&self, source: usize) -> RetryNumber {
+        let history = self.histories.get(source);
+        history.map_or_else(RetryNumber::default, |history| {
+            history.budget.retry_number()
+        })
+    }
+
     /// A source sent a response that was accepted.
     pub fn on_usable_response(&mut self, source: usize) {
         if let Some(history) = self.histories.get_mut(source) {
@@ -135,7 +144,8 @@ impl RecoveryPolicy {
         if !self.sources.is_live(context.source) {
             return RecoveryAction::Ignore;
         }
-        let beside_others = self.supporting_connections(context) > 0;
+        // With connections that only wait for a response it is not known that the origin is there at all (A34).
+        let beside_others = context.delivering > 0;
         match failure {
             RequestFailure::IfRangeMisread => RecoveryAction::WithoutIfRange,
             RequestFailure::Changed | RequestFailure::PastEnd => self.on_change(context),
@@ -158,13 +168,16 @@ impl RecoveryPolicy {
             | RequestFailure::Disconnected { .. }
             | RequestFailure::Transport { .. }
             | RequestFailure::TooSlow => self.retry(failure, context),
-            RequestFailure::Busy { retry_after, .. } => match beside_others {
-                true => {
-                    let wait = self.retry.cap_retry_after(*retry_after);
-                    self.fewer_connections(wait, context)
-                }
-                false => self.wait_for_busy(failure, context),
-            },
+            RequestFailure::Busy { retry_after, .. } if beside_others => {
+                let wait = self.retry.cap_retry_after(*retry_after);
+                self.fewer_connections(wait, context)
+            }
+            // To ask earlier than the origin says would be of no use, and rude.
+            RequestFailure::Busy {
+                retry_after: Some(wait),
+                ..
+            } if *wait > self.retry.max_retry_after => self.abandon(context),
+            RequestFailure::Busy { .. } => self.wait_for_busy(failure, context),
             RequestFailure::Denied { status } => {
                 let forbidden = *status == StatusCode::FORBIDDEN;
                 if forbidden && context.forbidden_may_pass {
@@ -177,17 +190,6 @@ impl RecoveryPolicy {
                     self.abandon(context)
                 }
             }
-        }
-    }
-
-    /// Connections that vouch for a source while another of it fails: those that deliver. In a job with one source these are all
-    /// its connections where none delivers just now; the last one to fail has none beside it, so a job that fails everywhere
-    /// still ends. With several sources, connections that wait for a response vouch for nothing: each connection of a dead source
-    /// would vouch for the others.
-    fn supporting_connections(&self, context: &FailureContext<'_>) -> usize {
-        match context.delivering {
-            0 if self.is_alone(context) => self.sources.connections(context.source),
-            delivering => delivering,
         }
     }
 
@@ -222,6 +224,9 @@ impl RecoveryPolicy {
 
     /// The same request again after a pause, while the budget lasts.
     fn retry(&mut self, failure: &RequestFailure, context: &FailureContext<'_>) -> RecoveryAction {
+        if self.is_progress(context) {
+            return RecoveryAction::Retry(Duration::ZERO);
+        }
         let Some(wait) = self.spend_retry(failure, context) else {
             return self.abandon(context);
         };
@@ -231,6 +236,13 @@ impl RecoveryPolicy {
         } else {
             RecoveryAction::UseOtherSources(wait)
         }
+    }
+
+    /// Whether a failed request brought the job on, so that the next one follows at once (row A33). Beside others that do well, a
+    /// source that breaks off again and again is not worth its connections, whatever it brings. A user who wants no retries gets none.
+    fn is_progress(&self, context: &FailureContext<'_>) -> bool {
+        let is_kept = context.received > 0 && self.retry.retries > 0;
+        is_kept && (self.is_alone(context) || self.is_patient(context.source))
     }
 
     /// Takes a retry from the source's budget: how long the source rests before it. `None` when the budget is spent.
@@ -246,40 +258,51 @@ impl RecoveryPolicy {
         };
         let history = self.histories.get_mut(context.source)?;
         let budget = &mut history.budget;
-        let wait = budget.on_failure(limit, &self.retry, retry_after, context.jitter)?;
+        let times = FailureTimes {
+            requested_at: context.requested_at,
+            now: context.now,
+            retry_after,
+        };
+        let wait = budget.on_failure(limit, &self.retry, times, context.jitter)?;
         self.sources.rest(context.source, context.now + wait);
         Some(wait)
     }
 
-    /// How patient the policy is with a source. Beside others that do well it is soon dropped, since nothing is lost by that. Where
-    /// none does well, the fault may be on this side, or on a stretch of the path that all have in common.
+    /// How patient the policy is with a source. Beside others that do well it is soon dropped, since nothing is lost by that.
     fn retry_limit(&self, failure: &RequestFailure, context: &FailureContext<'_>) -> RetryLimit {
-        let history = &self.histories[context.source];
         if self.is_alone(context) {
-            let unanswered = !history.has_answered && failure.is_without_response();
+            let answered = self.histories[context.source].has_answered || context.host_has_answered;
             return RetryLimit {
-                failures: match unanswered {
+                failures: match !answered && failure.is_without_response() {
                     true => self.retry.retries_before_response,
                     false => self.retry.retries,
                 },
                 refill_bytes: REFILL_ALONE,
             };
         }
+        match self.is_patient(context.source) {
+            true => RetryLimit {
+                failures: self.retry.retries.max(RETRIES_BESIDE_OTHERS),
+                refill_bytes: REFILL_ALONE,
+            },
+            false => RetryLimit {
+                failures: RETRIES_BESIDE_OTHERS,
+                refill_bytes: REFILL_BESIDE_OTHERS,
+            },
+        }
+    }
+
+    /// Whether a source is known and no other does well: the fault may be on this side, or on a stretch of the path that all have
+    /// in common.
+    fn is_patient(&self, source: usize) -> bool {
         let does_well = |other: usize| {
-            other != context.source
+            other != source
                 && self.sources.is_live(other)
                 && self.sources.pinned_version(other).is_some()
                 && self.histories[other].budget.failures(REFILL_BESIDE_OTHERS) == 0
         };
-        let known = self.sources.pinned_version(context.source).is_some();
-        let is_patient = known && !(0..self.histories.len()).any(does_well);
-        RetryLimit {
-            failures: match is_patient {
-                true => self.retry.retries.max(RETRIES_BESIDE_OTHERS),
-                false => RETRIES_BESIDE_OTHERS,
-            },
-            refill_bytes: REFILL_BESIDE_OTHERS,
-        }
+        let known = self.sources.pinned_version(source).is_some();
+        known && !(0..self.histories.len()).any(does_well)
     }
 
     /// A busy origin, or one that refuses so many requests: it is asked again later, and by fewer connections.
@@ -300,9 +323,9 @@ impl RecoveryPolicy {
         failure: &RequestFailure,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
-        let history = &mut self.histories[context.source];
-        // Without ranges there is no other strategy left; with others there, they are the way out.
-        if history.without_ranges || !self.is_alone(context) {
+        let history = &self.histories[context.source];
+        // Without ranges there is no other strategy left; with others there, they are used instead.
+        if history.without_ranges || !self.is_alone(context) || self.is_progress(context) {
             return self.retry(failure, context);
         }
         let too_many = self.histories[context.source].count_unusable();

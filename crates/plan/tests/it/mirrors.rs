@@ -27,6 +27,29 @@ struct SimulatedMirror {
     stalls_at: Duration,
     /// The length that it announces, where that is another.
     wrong_length: Option<u64>,
+    /// When it restarts.
+    restarts: SimulatedRestarts,
+}
+
+/// Moments in which everything fails together: all connections break, and no connection is accepted for a while.
+#[derive(Debug, Clone, Copy, Default)]
+struct SimulatedRestarts {
+    /// How many there are.
+    count: u32,
+    /// The time until the first one, and from the end of each to the next one.
+    up_for: Duration,
+    /// How long each takes.
+    down_for: Duration,
+}
+
+impl SimulatedRestarts {
+    fn is_down(&self, now: Duration) -> bool {
+        let period = (self.up_for + self.down_for).as_nanos();
+        let number = now.as_nanos().checked_div(period);
+        number.is_some_and(|number| {
+            number < self.count.into() && now.as_nanos() % period >= self.up_for.as_nanos()
+        })
+    }
 }
 
 impl SimulatedMirror {
@@ -37,6 +60,7 @@ impl SimulatedMirror {
             dies_at: Duration::MAX,
             stalls_at: Duration::MAX,
             wrong_length: None,
+            restarts: SimulatedRestarts::default(),
         }
     }
 }
@@ -45,6 +69,7 @@ impl SimulatedMirror {
 struct SimulatedMirrorWorker {
     source: usize,
     claim: Claim,
+    requested_at: Duration,
     response_at: Duration,
     has_response: bool,
     last_byte_at: Duration,
@@ -169,6 +194,7 @@ impl MirrorJob {
         self.workers.push(SimulatedMirrorWorker {
             source,
             claim,
+            requested_at: self.now,
             response_at,
             has_response: false,
             last_byte_at: self.now,
@@ -187,10 +213,14 @@ impl MirrorJob {
     }
 
     fn fail(&mut self, at: usize, failure: &RequestFailure) {
+        let (requested_at, received) = (self.workers[at].requested_at, self.workers[at].written);
         let source = self.remove_worker(at);
         let context = FailureContext {
             source,
             now: self.now,
+            requested_at,
+            received,
+            host_has_answered: false,
             delivering: self.delivering(source),
             redirected: false,
             keeps_source: false,
@@ -199,6 +229,7 @@ impl MirrorJob {
             reason: "it failed",
         };
         let action = self.recovery.on_failure(failure, &context);
+        assert_ne!(action, RecoveryAction::GiveUp, "at {:?}", self.now);
         if action == RecoveryAction::DropSource {
             self.remove_workers_of(source);
         }
@@ -225,6 +256,13 @@ impl MirrorJob {
         let is_dead = self.now >= mirror.dies_at && (answered || worker.response_at <= self.now);
         if is_dead {
             return Some(RequestFailure::Disconnected { answered });
+        }
+        if mirror.restarts.is_down(self.now) {
+            return match answered {
+                true => Some(RequestFailure::Disconnected { answered }),
+                false => (worker.response_at <= self.now)
+                    .then_some(RequestFailure::Unreachable { transient: true }),
+            };
         }
         let is_stalled = self.now.saturating_sub(worker.last_byte_at) >= STALL;
         is_stalled.then_some(RequestFailure::Transport {
@@ -443,5 +481,36 @@ fn a_small_file_does_not_wait_for_a_slow_mirror() {
             outcome.seconds < alone.seconds * 1.3 + 0.5,
             "{mib} MiB: {outcome:?}"
         );
+    }
+}
+
+#[test]
+fn a34_an_origin_that_restarts_delays_the_download_by_about_that_time() {
+    for down_ms in [300, 1000, 5000, 20_000] {
+        for count in [1, 3] {
+            // One connection is enough, or sixteen are needed.
+            for (connection_rate, total_rate) in [(f64::INFINITY, 40.0), (2.5, f64::INFINITY)] {
+                let steady = SimulatedMirror {
+                    connection_rate: connection_rate * MIB,
+                    ..SimulatedMirror::with_rate(total_rate)
+                };
+                let restarts = SimulatedRestarts {
+                    count,
+                    up_for: Duration::from_secs(8),
+                    down_for: Duration::from_millis(down_ms),
+                };
+                let restarting = SimulatedMirror { restarts, ..steady };
+                let (_, undisturbed) = rate(&[steady], 2000);
+                let (_, outcome) = rate(&[restarting], 2000);
+                // The wait doubles, so that the last one is at most as long as all before it together. Then the number of
+                // connections is measured anew.
+                let restart = 2.0 * restarts.down_for.as_secs_f64() + 10.0;
+                let longest = undisturbed.seconds + f64::from(count) * restart;
+                assert!(
+                    outcome.seconds < longest,
+                    "{restarts:?}: {outcome:?}, not {longest}"
+                );
+            }
+        }
     }
 }

@@ -152,6 +152,11 @@ impl JobQueue {
         self.lock().retry_later(ticket, job, wait, result, now);
     }
 
+    /// Whether a host has ever answered a request of this batch.
+    pub(super) fn host_has_answered(&self, host: &str) -> bool {
+        self.lock().host_has_answered(host)
+    }
+
     /// Lets the dispatcher look at stalled hosts. It looks at all hosts, so this does so once a second only.
     pub(super) fn widen_stalled_hosts(&self) {
         let now = self.now();

@@ -19,6 +19,8 @@ pub(crate) struct AttemptError {
     pub(crate) error: GetError,
     /// The target of a redirect, if the response came from there.
     pub(crate) redirect: Option<RedirectTarget>,
+    /// Bytes of the body that came before the failure, where the strategy does not keep them.
+    pub(crate) lost_bytes: u64,
 }
 
 /// Where a redirect led.
@@ -73,13 +75,21 @@ impl AttemptError {
     ) -> Box<Self> {
         let (url, credentials_sent) = (shown_url(url), response.authorized);
         let error = match &failure {
-            RequestFailure::Busy { status, .. } | RequestFailure::Denied { status } => {
-                GetError::Status {
-                    url,
-                    status: *status,
-                    credentials_sent,
-                }
-            }
+            RequestFailure::Busy {
+                status,
+                retry_after,
+            } => GetError::Status {
+                url,
+                status: *status,
+                credentials_sent,
+                retry_after: *retry_after,
+            },
+            RequestFailure::Denied { status } => GetError::Status {
+                url,
+                status: *status,
+                credentials_sent,
+                retry_after: None,
+            },
             RequestFailure::Unauthorized { status, realm } => GetError::Unauthorized {
                 url,
                 status: *status,
@@ -100,6 +110,7 @@ impl AttemptError {
             failure: Some(failure),
             error,
             redirect,
+            lost_bytes: 0,
         })
     }
 
@@ -129,6 +140,7 @@ impl AttemptError {
             failure: None,
             error: GetError::local("write to", path, source),
             redirect: None,
+            lost_bytes: 0,
         })
     }
 
@@ -137,6 +149,7 @@ impl AttemptError {
             failure: Some(failure),
             error,
             redirect: None,
+            lost_bytes: 0,
         })
     }
 
@@ -146,6 +159,12 @@ impl AttemptError {
             host: url.origin().ascii_serialization(),
             is_stale: true,
         });
+        self
+    }
+
+    /// The same, for a body that broke off after so many bytes.
+    pub(crate) fn after_bytes(mut self: Box<Self>, bytes: u64) -> Box<Self> {
+        self.lost_bytes = bytes;
         self
     }
 

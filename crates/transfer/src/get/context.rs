@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use haul_net::Client;
-use haul_plan::SegmentOptions;
+use haul_plan::{RetryNumber, SegmentOptions};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -114,19 +114,20 @@ impl JobContext<'_> {
         self.send(TransferEvent::Warning { job, text }).await;
     }
 
-    /// Announces a retry and waits for its time. `attempt`: the retries of the job so far.
+    /// Announces a retry and waits for its time.
     ///
     /// # Errors
     /// [`GetError::Interrupted`].
     pub(super) async fn wait_for_retry(
         &self,
         wait: Duration,
-        attempt: u32,
+        retry: RetryNumber,
         reason: String,
     ) -> Result<(), GetError> {
         self.send(TransferEvent::Retry {
             job: self.job.id,
-            attempt,
+            attempt: retry.number,
+            limit: retry.limit,
             wait,
             reason,
         })

@@ -62,12 +62,13 @@ impl FirstRequest<'_> {
                     sources.recovery.on_usable_response(source);
                     return Ok(outcome);
                 }
-                Err(error) => recover(context, sources, *error, false).await?,
+                Err(error) => recover(context, sources, *error, false, 0).await?,
             };
         }
     }
 
-    async fn send_once(
+    /// Sends one request.
+    pub(super) async fn send_once(
         &self,
         context: &JobContext<'_>,
         sources: &DownloadSources,

@@ -17,6 +17,7 @@ mod download_sources;
 mod engine;
 mod expectations;
 mod expected_digests;
+mod finished_file;
 mod first_request;
 mod gathered_chunks;
 mod host_limits;

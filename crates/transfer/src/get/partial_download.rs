@@ -76,6 +76,16 @@ impl PartialDownload {
             && matches!(load_journal(&paths.journal(), url), Ok(Some(saved)) if !saved.saved_ranges.is_empty())
     }
 
+    /// Removes a journal of this URL whose file has its final name: a kill came between the rename and the journal's removal.
+    pub(super) fn remove_leftover_journal(paths: &DownloadPaths, url: &Url) {
+        let journal = paths.journal();
+        let is_left =
+            !paths.partial().exists() && matches!(load_journal(&journal, url), Ok(Some(_)));
+        if is_left {
+            let _ = remove_if_exists(&journal);
+        }
+    }
+
     /// Whether it is certain that nothing under these names is of use. It is not when the journal cannot be read just now, for want of
     /// a descriptor or because a disk or a file server fails.
     fn is_useless(&self) -> bool {

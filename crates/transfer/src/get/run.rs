@@ -15,6 +15,7 @@ use super::context::{EngineState, JobContext};
 use super::destination::{DownloadDestination, ResolvedOutput};
 use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
+use super::finished_file::finish_existing;
 use super::first_request::{
     FirstOutcome, FirstRequest, FirstResponse, first_permit, first_range, permit_of_responder,
 };
@@ -129,11 +130,23 @@ impl<'a> DownloadRun<'a> {
         &mut self,
         destination: &DownloadDestination,
     ) -> Result<DownloadOutcome, GetError> {
+        let guessed = destination.guessed_paths(&self.context.job.url);
+        if let Some(outcome) = self.finish_existing(&guessed).await? {
+            return Ok(outcome);
+        }
         let mut partial = None;
         loop {
             match self.attempt(destination, partial.take()).await {
                 Ok(AttemptOutcome::Done(outcome)) => return Ok(outcome),
                 Ok(AttemptOutcome::Again(open)) => partial = open,
+                // The origin named a file that is there.
+                Err(GetError::AlreadyExists { path })
+                    if self.path.is_none() && path != guessed.path() =>
+                {
+                    let named = DownloadPaths::new(path.clone());
+                    let outcome = self.finish_existing(&named).await;
+                    return outcome?.ok_or(GetError::AlreadyExists { path });
+                }
                 Err(error) if self.disproves_document(&error) => self.forget_document().await,
                 Err(error) => self.fail_over(error).await?,
             }
@@ -208,6 +221,14 @@ impl<'a> DownloadRun<'a> {
             StrategyOutcome::Complete(file) => self.complete(*file).await,
             StrategyOutcome::Restart(restart) => self.restart(*restart).await,
         }
+    }
+
+    /// The outcome, if the same command has completed the file before.
+    async fn finish_existing(
+        &self,
+        paths: &DownloadPaths,
+    ) -> Result<Option<DownloadOutcome>, GetError> {
+        finish_existing(self.context, &self.sources, &self.totals, paths).await
     }
 
     /// The response to begin with: the one that is there, or that of a first request. With it a permit for its connection.

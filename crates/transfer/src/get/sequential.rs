@@ -244,8 +244,8 @@ impl SequentialDownload {
                     at: self.pipe.written(),
                 });
             }
-            self.count_progress(sources, started_at);
-            match recover(context, sources, *error, true).await? {
+            let received = self.count_progress(sources, started_at);
+            match recover(context, sources, *error, true, received).await? {
                 Recovery::SendAgain => {}
                 Recovery::StartOver => return Ok(SequentialEnd::Changed),
             }
@@ -259,11 +259,13 @@ impl SequentialDownload {
         Ok(SequentialEnd::Complete(self.pipe.written()))
     }
 
-    /// Only bytes that are kept are progress: a body that is restarted again and again must use up the budget.
-    fn count_progress(&self, sources: &mut DownloadSources, started_at: u64) {
+    /// Counts the bytes since `started_at`, and returns how many there are. Only bytes that are kept are progress: a body that is
+    /// restarted again and again must use up the budget.
+    fn count_progress(&self, sources: &mut DownloadSources, started_at: u64) -> u64 {
         let source = sources.current_number();
         let bytes = self.pipe.received().saturating_sub(started_at);
         sources.recovery.on_bytes(source, bytes);
+        bytes
     }
 
     /// Prepares the output for the next response after a break. False when it would have to go back and cannot.

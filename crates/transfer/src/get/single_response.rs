@@ -280,7 +280,9 @@ impl SingleResponseFetch<'_> {
             .map_err(|unexpected| AttemptError::unexpected(unexpected, self.url))?;
         match length {
             // Its framing says that the body ended properly, and yet it is shorter than its head said (row A10).
-            Some(length) if bytes < length => return Err(self.broken(response.truncated_error())),
+            Some(length) if bytes < length => {
+                return Err(self.broken(response.truncated_error(), bytes));
+            }
             _ => response.recycle(),
         }
         Ok(SingleResponseOutcome::Whole(Box::new(WholeFile {
@@ -305,7 +307,7 @@ impl SingleResponseFetch<'_> {
             return self.read_into_file(response, Vec::new(), max_bytes).await;
         };
         let (mut chunks, mut bytes) = (Vec::new(), 0);
-        while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e))? {
+        while let Some(chunk) = response.chunk().await.map_err(|e| self.broken(e, bytes))? {
             bytes += chunk.len() as u64;
             self.fetched_bytes
                 .fetch_add(chunk.len() as u64, Ordering::Relaxed);
@@ -346,7 +348,7 @@ impl SingleResponseFetch<'_> {
         let mut gathered = GatheredChunks::new();
         loop {
             let more = gathered.gather(response, self.fetched_bytes).await;
-            let more = more.map_err(|e| self.broken(e))?;
+            let more = more.map_err(|e| self.broken(e, bytes + gathered.bytes()))?;
             blocking(|| file.write_at(bytes, gathered.chunks())).map_err(local)?;
             bytes += gathered.bytes();
             gathered.clear();
@@ -370,8 +372,8 @@ impl SingleResponseFetch<'_> {
         })
     }
 
-    fn broken(&self, error: haul_net::Error) -> Box<AttemptError> {
-        AttemptError::transport(error, true, self.url, None)
+    fn broken(&self, error: haul_net::Error, received: u64) -> Box<AttemptError> {
+        AttemptError::transport(error, true, self.url, None).after_bytes(received)
     }
 
     /// More bytes came than the head said (row A11): they are not the file that it announced. The connection is closed.

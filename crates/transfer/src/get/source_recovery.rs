@@ -17,7 +17,8 @@ pub(super) enum Recovery {
 }
 
 /// Waits, switches to another source or changes what requests say, as the policy decides about a failure of the current source.
-/// `keeps_source`: bytes of this source would be lost if another took over.
+/// `keeps_source`: bytes of this source would be lost if another took over. `received`: bytes that the failed request brought, where
+/// they are kept.
 ///
 /// # Errors
 /// The failure's own error, when the policy gives up, or where it has nothing to decide. [`GetError::Interrupted`].
@@ -26,16 +27,22 @@ pub(super) async fn recover(
     sources: &mut DownloadSources,
     failed: AttemptError,
     keeps_source: bool,
+    received: u64,
 ) -> Result<Recovery, GetError> {
     let Some(failure) = &failed.failure else {
         return Err(failed.error);
     };
     let (source, reason) = (sources.current_number(), failed.reason());
+    let now = context.elapsed();
     let action = sources.recovery.on_failure(
         failure,
         &FailureContext {
             source,
-            now: context.elapsed(),
+            now,
+            // One request at a time: each is sent when the wait before it is over.
+            requested_at: now,
+            received,
+            host_has_answered: false,
             delivering: 0,
             redirected: sources.current().is_redirected(),
             keeps_source,
@@ -76,8 +83,8 @@ pub(super) async fn recover(
         }
     };
     if !wait.is_zero() || source == sources.current_number() {
-        let retries = sources.recovery.retries();
-        context.wait_for_retry(wait, retries, reason).await?;
+        let retry = sources.recovery.retry_number(source);
+        context.wait_for_retry(wait, retry, reason).await?;
     }
     Ok(Recovery::SendAgain)
 }

@@ -33,6 +33,7 @@ pub(crate) struct JobCase {
 }
 
 /// What came of it.
+#[derive(Debug)]
 pub(crate) struct JobRun {
     pub(crate) result: Result<DownloadOutcome, GetError>,
     pub(crate) events: Vec<TransferEvent>,

@@ -13,6 +13,10 @@ use crate::batch::outcome::JobOutcome;
 use crate::error::{ErrorClass, GetError};
 use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 
+/// A body that breaks off after so many bytes is requested again with a partial file. A smaller one is requested whole, which costs
+/// less, and leaves nothing when it fails.
+const WORTH_KEEPING: u64 = 16 << 10;
+
 impl Attempt<'_> {
     /// The request was granted although an earlier one got a 403.
     pub(super) fn on_usable_response(&mut self) {
@@ -64,8 +68,8 @@ impl Attempt<'_> {
             }
             RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
         };
-        if *failure == RequestFailure::TooSlow {
-            // A partial file keeps the bytes, however slowly they come.
+        if *failure == RequestFailure::TooSlow || failed.lost_bytes >= WORTH_KEEPING {
+            // A partial file keeps the bytes, however slowly they come and however often the body breaks off (row A33).
             self.job.use_partial_file();
         }
         self.retry_later(wait, result);
@@ -107,9 +111,15 @@ impl Attempt<'_> {
         let is_403 = is_forbidden(failure);
         let is_stale = failed.redirect.as_ref().is_some_and(|to| to.is_stale);
         let reason = failed.reason();
+        let now = self.pool.queue.now();
         let context = FailureContext {
             source: self.job.source(),
-            now: self.pool.queue.now(),
+            now,
+            // One request at a time: each is sent when the wait before it is over.
+            requested_at: now,
+            // A response that broke off is requested again from its first byte.
+            received: 0,
+            host_has_answered: self.pool.queue.host_has_answered(&self.job.host()),
             delivering: 0,
             // Each attempt begins with the source's own URL, so only a redirect that is some time old can have expired.
             redirected: is_403 && is_stale,

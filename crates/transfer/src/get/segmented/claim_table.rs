@@ -371,6 +371,9 @@ mod tests {
         let context = FailureContext {
             source: one,
             now: NOW,
+            requested_at: NOW,
+            received: 0,
+            host_has_answered: false,
             delivering: 0,
             redirected: false,
             keeps_source: false,

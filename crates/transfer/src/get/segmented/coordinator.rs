@@ -18,6 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use super::piece_check::{BadPiece, PieceCheck};
+use super::retry_report::{RetriedFailure, RetryReports};
 use super::state::SegmentedState;
 use super::worker::{FailedRequest, SegmentWorker, WorkerExit};
 use crate::checksum::DigestFollower;
@@ -60,6 +61,7 @@ pub(super) struct SegmentCoordinator<'a> {
     /// Computes digests behind the download.
     pub(super) follower: Option<DigestFollower>,
     pub(super) pieces: PieceCheck,
+    pub(super) retry_reports: RetryReports,
     pub(super) workers: JoinSet<WorkerExit>,
     /// The numbers of the workers.
     pub(super) numbers: Vec<usize>,
@@ -199,11 +201,12 @@ impl SegmentCoordinator<'_> {
         }
     }
 
-    /// The time of the next progress report, of the control's next sample, or of the end of a rest of all sources.
+    /// The time of the next report, of the control's next sample, or of the end of a rest of all sources.
     fn next_tick(&self) -> Instant {
         let now = Instant::now();
         let sample = self.shared.epoch + self.control.next_sample_at();
         let tick = (now + PROGRESS_INTERVAL).min(sample);
+        let tick = tick.min(self.retry_reports.next_due().unwrap_or(tick));
         let job_now = self.shared.job_now();
         let soonest = self.shared.table().source_set().soonest(job_now);
         match soonest {
@@ -232,7 +235,15 @@ impl SegmentCoordinator<'_> {
                 }
                 self.begin_checkpoint_if_due();
             }
-            CoordinatorEvent::Tick => self.on_tick(),
+            CoordinatorEvent::Tick => {
+                self.on_tick();
+                let due = self
+                    .retry_reports
+                    .take_due(self.context.job.id, Instant::now());
+                for event in due {
+                    self.context.send(event).await;
+                }
+            }
             CoordinatorEvent::WorkerExited(Ok(exit)) => {
                 self.numbers.retain(|number| *number != exit.number);
                 self.close_connection(exit.source);
@@ -297,7 +308,7 @@ impl SegmentCoordinator<'_> {
         let Some(failure) = &failed.error.failure else {
             return Err(failed.error.error);
         };
-        let action = self.decide(&failed, failure, &reason);
+        let (action, delivering) = self.decide(&failed, failure, &reason);
         tracing::debug!(source = number, ?action, "{reason}");
         match action {
             RecoveryAction::GiveUp => return Err(failed.error.error),
@@ -315,7 +326,7 @@ impl SegmentCoordinator<'_> {
             }
             RecoveryAction::ResolveAgain(wait) => {
                 self.resolve_again(number);
-                self.report_retry(wait, reason).await;
+                self.report_retry(&failed, wait, reason).await;
             }
             RecoveryAction::FewerConnections(wait) => {
                 self.control.on_refused(ConnectionRefusal {
@@ -324,38 +335,50 @@ impl SegmentCoordinator<'_> {
                     open_connections: self.numbers.len(),
                     overloaded: matches!(failure, RequestFailure::Busy { .. }),
                 });
-                self.report_retry(wait, reason).await;
+                match delivering {
+                    0 => self.report_retry(&failed, wait, reason).await,
+                    _ => self.report_fewer_connections(wait, reason).await,
+                }
             }
-            RecoveryAction::Retry(wait) => self.report_retry(wait, reason).await,
+            RecoveryAction::Retry(wait) => self.report_retry(&failed, wait, reason).await,
             RecoveryAction::UseOtherSources(wait) => {
                 let url = haul_net::redacted_url(&failed.source.url);
-                self.report_retry(wait, format!("{url}: {reason}")).await;
+                let reason = format!("{url}: {reason}");
+                match delivering {
+                    0 => self.report_retry(&failed, wait, reason).await,
+                    _ => self.report_fewer_connections(wait, reason).await,
+                }
             }
         }
         Ok(None)
     }
 
-    /// Asks the recovery policy.
+    /// Asks the recovery policy. Returns also how many connections of the source deliver.
     fn decide(
         &self,
         failed: &FailedRequest,
         failure: &RequestFailure,
         reason: &str,
-    ) -> RecoveryAction {
+    ) -> (RecoveryAction, usize) {
         let source = failed.number;
         let mut table = self.shared.table();
         // A redirect that expired is not followed any more: the next worker goes where requests go now.
         if matches!(failure, RequestFailure::Denied { .. })
             && table.sources.get(source).location != failed.source.location
         {
-            return RecoveryAction::Ignore;
+            return (RecoveryAction::Ignore, 0);
         }
+        let now = self.shared.job_now();
+        let ago = self.shared.now().saturating_sub(failed.requested_at);
         let delivering = table.active_bodies_of(source);
-        table.sources.recovery.on_failure(
+        let action = table.sources.recovery.on_failure(
             failure,
             &FailureContext {
                 source,
-                now: self.shared.job_now(),
+                now,
+                requested_at: now.saturating_sub(ago),
+                received: failed.received,
+                host_has_answered: false,
                 delivering,
                 redirected: failed.source.is_redirected(),
                 keeps_source: false,
@@ -363,7 +386,8 @@ impl SegmentCoordinator<'_> {
                 jitter: rand::random(),
                 reason,
             },
-        )
+        );
+        (action, delivering)
     }
 
     fn close_connection(&self, source: usize) {
@@ -378,10 +402,29 @@ impl SegmentCoordinator<'_> {
         table.sources.get_mut(source).resolve_again(hosts);
     }
 
-    async fn report_retry(&self, wait: Duration, reason: String) {
+    /// Reports a retry: at once where there is no wait, else together with others of the same moment.
+    async fn report_retry(&mut self, failed: &FailedRequest, wait: Duration, reason: String) {
+        if wait.is_zero() {
+            return self.report_fewer_connections(wait, reason).await;
+        }
+        let now = Instant::now();
+        let source = failed.number;
+        let retried = RetriedFailure {
+            source,
+            retry: self.shared.table().sources.recovery.retry_number(source),
+            resume_at: now + wait,
+            is_close: (failed.error.failure.as_ref()).is_some_and(RetriedFailure::is_close),
+            reason,
+        };
+        self.retry_reports.add(retried, now);
+    }
+
+    /// Reports what costs no retry.
+    async fn report_fewer_connections(&self, wait: Duration, reason: String) {
         let event = TransferEvent::Retry {
             job: self.context.job.id,
             attempt: 0,
+            limit: 0,
             wait,
             reason,
         };

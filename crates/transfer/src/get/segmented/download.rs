@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::claim_table::ClaimTable;
 use super::coordinator::{SegmentCoordinator, SegmentedEnd, WorkerConnection};
 use super::piece_check::PieceCheck;
+use super::retry_report::RetryReports;
 use super::state::{SegmentedState, WorkerCounts};
 use crate::disk::blocking;
 use crate::error::GetError;
@@ -230,6 +231,7 @@ fn coordinator<'a>(
     let plan = SegmentPlan::new(total, done, segments);
     let table = ClaimTable::new(plan, std::mem::take(sources), verifier.is_some());
     SegmentCoordinator {
+        retry_reports: RetryReports::default(),
         context,
         checkpointer: Checkpointer::new(Arc::clone(&storage), journal, options.checkpoint.clone())
             .with_piece_length(piece_length),

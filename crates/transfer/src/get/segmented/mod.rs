@@ -8,6 +8,7 @@ mod claim_table;
 mod coordinator;
 mod download;
 mod piece_check;
+mod retry_report;
 mod state;
 mod worker;
 

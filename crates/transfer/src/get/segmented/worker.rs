@@ -51,6 +51,8 @@ pub(super) struct FailedRequest {
     pub(super) error: Box<AttemptError>,
     /// The plan's time of the request.
     pub(super) requested_at: Duration,
+    /// Bytes that it brought into the file.
+    pub(super) received: u64,
     /// The number of its source.
     pub(super) number: usize,
     /// The source as it was at the request.
@@ -87,12 +89,13 @@ impl SegmentWorker {
                 return Ok(());
             };
             let (requested_at, source) = (self.shared.now(), self.shared.source(self.source));
-            let fetched = self.fetch(response.take(), &next, &source).await;
+            let (fetched, received) = self.fetch(response.take(), &next, &source).await;
             if let Err(error) = fetched {
                 self.shared.counts.worker_ended();
                 return Err(FailedRequest {
                     error,
                     requested_at,
+                    received,
                     number: self.source,
                     source,
                 });
@@ -113,13 +116,13 @@ impl SegmentWorker {
         shared.table().claim(source, now)
     }
 
-    /// Fetches one claim, as far as it stays this worker's. Whatever happens, the claim is released.
+    /// Fetches one claim, as far as it stays this worker's, and counts the bytes that came. Whatever happens, the claim is released.
     async fn fetch(
         &self,
         response: Option<FetchResponse>,
         held: &HeldClaim,
         source: &DownloadSource,
-    ) -> Result<(), Box<AttemptError>> {
+    ) -> (Result<(), Box<AttemptError>>, u64) {
         let (id, claimed) = (held.claim.id, &held.claim.range);
         let _release = ClaimGuard {
             shared: &self.shared,
@@ -154,11 +157,12 @@ impl SegmentWorker {
             // Another worker has taken the whole rest, or the source was dropped: this connection goes.
             () = held.cancelled.cancelled() => Ok(()),
         };
+        let received = report.range.end - report.range.start;
         if let Some(event) = report.take_event() {
             // That nobody listens is no reason to stop.
             let _ = self.events.send(event).await;
         }
-        fetched
+        (fetched, received)
     }
 }
 

@@ -52,6 +52,7 @@ pub(crate) struct BatchCase {
 }
 
 /// The result of a batch.
+#[derive(Debug)]
 pub(crate) struct BatchRun {
     pub(crate) summary: BatchSummary,
     pub(crate) rows: Vec<ManifestRow>,

@@ -291,14 +291,15 @@ async fn redirecting_origins(store: &Origin) -> Vec<Origin> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a10_a_broken_body_is_begun_again_and_leaves_nothing() {
+async fn a10_a_broken_body_is_continued_and_leaves_nothing() {
     let case = BatchCase::new();
     let medium = ResourceContent::random(6, 450 << 10);
     let cut = OriginResource::new(medium.clone())
         .rule(RequestMatcher::first(2), faults::close_after(300 << 10));
     let origin = origin_with_files(1).resource("/cut", cut).start().await;
     let run = case.download([origin.url("/cut")]).await;
-    assert_eq!((run.counts(), run.row("/cut").attempts), ((1, 0, 0), 3));
+    // The second attempt keeps the bytes, and goes on with them when its body breaks off, too.
+    assert_eq!((run.counts(), run.row("/cut").attempts), ((1, 0, 0), 2));
     case.assert_file("cut", &medium);
     assert_eq!(case.listing(), ["cut"]);
 }

@@ -1,0 +1,229 @@
+//! Rows A33 and A34: origins that break responses off, and origins, links and proxies that restart.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_lab::http2::{Http2Origin, Http2Settings, StreamAction, alpn_server_config};
+use haul_lab::{
+    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
+    SlowLink, SlowLinkBuilder, StreamCut,
+};
+use haul_net::ProxyRules;
+use haul_plan::{HttpVersionChoice, RetryOptions};
+use haul_transfer::{ConnectionCount, GetError};
+
+use crate::batch::BatchCase;
+use crate::harness::{JobCase, content, serve};
+
+const RATE: u64 = 6 << 20;
+
+/// What restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Restarted {
+    Origin,
+    Proxy,
+}
+
+/// Does some work while a link restarts each time that it has sent another MiB.
+async fn with_restarts<T: std::fmt::Debug>(
+    link: &mut SlowLink,
+    times: u64,
+    down_for: Duration,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut restarted = 0;
+    let restarts = async {
+        for number in 1..=times {
+            while link.bytes_to_client() < number << 20 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            link.restart(down_for).await;
+            restarted += 1;
+        }
+        std::future::pending().await
+    };
+    let output = tokio::select! {
+        output = work => output,
+        () = restarts => unreachable!("it never ends"),
+    };
+    assert!(restarted > 0, "the work ended before: {output:?}");
+    output
+}
+
+fn default_retries() -> RetryOptions {
+    RetryOptions::default()
+}
+
+async fn assert_download_survives(
+    restarted: Restarted,
+    connections: usize,
+    times: u64,
+    down_ms: u64,
+) {
+    let content = ResourceContent::random(4, (4 << 20) + 4321);
+    let origin = Origin::builder()
+        .resource("/f.bin", OriginResource::new(content.clone()))
+        .start()
+        .await;
+    let proxy = HttpProxy::builder().start().await;
+    let target = match restarted {
+        Restarted::Origin => origin.address(),
+        Restarted::Proxy => proxy.address(),
+    };
+    let mut link = SlowLinkBuilder::new(target).total_rate(RATE).start().await;
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(connections);
+    case.options.retry = default_retries();
+    let front = link.address();
+    let url = match restarted {
+        Restarted::Origin => format!("http://{front}/f.bin"),
+        Restarted::Proxy => {
+            let proxy = format!("http://{front}");
+            case.client.proxy = ProxyRules::all(proxy.parse().unwrap());
+            origin.url("/f.bin")
+        }
+    };
+    let down_for = Duration::from_millis(down_ms);
+    let ran = with_restarts(&mut link, times, down_for, Box::pin(case.get(&url))).await;
+    let what = format!("{restarted:?}, {connections} connections, {times} times, {down_ms} ms");
+    assert!(ran.result.is_ok(), "{what}: {:?}", ran.error());
+    case.assert_file(&content);
+    assert!(
+        ran.retries() < 40 * usize::try_from(times).unwrap(),
+        "{what}: {} messages",
+        ran.retries()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a34_a_download_goes_on_when_its_origin_or_its_proxy_is_back() {
+    use Restarted::{Origin, Proxy};
+    tokio::join!(
+        assert_download_survives(Origin, 1, 1, 300),
+        assert_download_survives(Origin, 16, 1, 300),
+        assert_download_survives(Origin, 1, 3, 300),
+        assert_download_survives(Origin, 16, 3, 300),
+        assert_download_survives(Origin, 1, 1, 1000),
+        assert_download_survives(Origin, 16, 1, 1000),
+        assert_download_survives(Origin, 16, 3, 1000),
+        assert_download_survives(Proxy, 16, 1, 300),
+        assert_download_survives(Proxy, 16, 3, 1000),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a34_a_batch_goes_on_when_its_origin_or_its_proxy_is_back() {
+    async fn assert_survives(restarted: Restarted, times: u64, down_ms: u64) {
+        let contents: Vec<_> = (0..600)
+            .map(|n| ResourceContent::random(n, 10_000 + n))
+            .collect();
+        let mut builder = Origin::builder();
+        for (n, content) in contents.iter().enumerate() {
+            let resource = OriginResource::new(content.clone());
+            builder = builder.resource(&format!("/{n}.bin"), resource);
+        }
+        let origin = builder.start().await;
+        let proxy = HttpProxy::builder().start().await;
+        let target = match restarted {
+            Restarted::Origin => origin.address(),
+            Restarted::Proxy => proxy.address(),
+        };
+        let mut link = SlowLinkBuilder::new(target).total_rate(RATE).start().await;
+        let mut case = BatchCase::new();
+        case.get.retry = default_retries();
+        let mut base = format!("http://{}", link.address());
+        if restarted == Restarted::Proxy {
+            case.client.proxy = ProxyRules::all(base.parse().unwrap());
+            base = origin.url("");
+        }
+        let urls = (0..contents.len()).map(|n| format!("{base}/{n}.bin"));
+        let down_for = Duration::from_millis(down_ms);
+        let ran = with_restarts(&mut link, times, down_for, Box::pin(case.download(urls))).await;
+        assert_eq!(
+            ran.counts(),
+            (600, 0, 0),
+            "{restarted:?}: {:?}",
+            ran.warnings
+        );
+        for (n, content) in contents.iter().enumerate() {
+            case.assert_file(&format!("{n}.bin"), content);
+        }
+    }
+    tokio::join!(
+        assert_survives(Restarted::Origin, 3, 300),
+        assert_survives(Restarted::Origin, 1, 5000),
+        assert_survives(Restarted::Proxy, 1, 1000),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a34_a_batch_over_http2_goes_on_when_its_origin_is_back() {
+    let file = |path: &str| {
+        let seed = path.bytes().map(u64::from).sum();
+        ResourceContent::random(seed, 9_000)
+    };
+    let authority = CertificateAuthority::new();
+    let certificate = authority.issue(&["127.0.0.1", "localhost"]);
+    let tls = alpn_server_config(&certificate, None, &["h2", "http/1.1"]);
+    let origin = Http2Origin::start(tls, Http2Settings::default(), move |request| {
+        StreamAction::Respond(Bytes::from(file(&request.path).to_vec()))
+    })
+    .await;
+    let link = SlowLinkBuilder::new(origin.address());
+    let mut link = link.total_rate(RATE).start().await;
+    let mut case = BatchCase::new();
+    case.get.retry = default_retries();
+    case.client.http_version = HttpVersionChoice::Http2;
+    case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
+    let base = format!("https://{}", link.address());
+    let urls = (0..500).map(|n| format!("{base}/{n}.bin"));
+    let down_for = Duration::from_millis(300);
+    let ran = with_restarts(&mut link, 3, down_for, Box::pin(case.download(urls))).await;
+    assert_eq!(ran.counts(), (500, 0, 0), "{:?}", ran.warnings);
+    for n in 0..500 {
+        case.assert_file(&format!("{n}.bin"), &file(&format!("/{n}.bin")));
+    }
+}
+
+/// Every response is cut to a third of its body, but one byte comes always.
+fn cut_to_a_third(content: ResourceContent) -> OriginResource {
+    OriginResource::new(content).rule(RequestMatcher::always(), |_, response| {
+        let after = response.body.length().div_ceil(3);
+        response.cut = Some(StreamCut::Close { after });
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a33_an_origin_that_cuts_every_response_to_a_third_brings_the_file_within_seconds() {
+    for connections in [1, 4] {
+        let mut case = JobCase::new();
+        case.options.connections = ConnectionCount::Fixed(connections);
+        case.options.retry = default_retries();
+        let (ran, _origin) = case.run(cut_to_a_third(content())).await;
+        case.assert_file(&content());
+        let taken = ran.outcome().elapsed;
+        assert!(taken < Duration::from_secs(8), "{connections}: {taken:?}");
+    }
+    let file = ResourceContent::random(3, 200_000);
+    let origin = serve(cut_to_a_third(file.clone())).await;
+    let mut case = BatchCase::new();
+    case.get.retry = default_retries();
+    let ran = case.download([origin.url("/f.bin")]).await;
+    assert_eq!(ran.counts(), (1, 0, 0), "{:?}", ran.warnings);
+    case.assert_file("f.bin", &file);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once_with_a_message_that_says_so() {
+    let busy = || haul_lab::faults::status_with_header(503, "Retry-After", "3600".into());
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), busy());
+    let case = JobCase::new();
+    let (ran, origin) = case.run(resource).await;
+    assert!(matches!(ran.error(), GetError::Status { .. }));
+    let text = ran.error().to_string();
+    assert!(
+        text.ends_with("503 Service Unavailable, and asks to wait for 60 min"),
+        "{text}"
+    );
+    assert_eq!(origin.requests().len(), 1);
+}
