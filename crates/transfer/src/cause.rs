@@ -14,8 +14,8 @@ impl GetError {
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
                 return status.to_string();
             }
-            Self::HostUnreachable { proxy: true, .. } => "its proxy was given up",
-            Self::HostUnreachable { .. } => "its host was given up",
+            Self::HostUnreachable { proxy: true, .. } => "proxy unreachable",
+            Self::HostUnreachable { .. } => "host unreachable",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::WrongFile { .. } => "another file than the one meant",
             Self::PieceDigest { .. } => "a piece with a wrong digest",
@@ -44,6 +44,28 @@ impl GetError {
             Self::Interrupted { .. } => "interrupted",
         };
         words.to_owned()
+    }
+
+    /// What the error says beyond its cause and its URL. `None` where only the whole message says it.
+    #[must_use]
+    pub fn cause_detail(&self) -> Option<String> {
+        match self {
+            Self::Status { .. } => Some(String::new()),
+            Self::HostUnreachable {
+                attempts, reason, ..
+            } => {
+                let tries = match attempts {
+                    1 => "1 try".to_owned(),
+                    attempts => format!("{attempts} tries"),
+                };
+                let reason = reason.as_deref().map_or_else(String::new, |reason| {
+                    let reason = reason.strip_prefix("cannot connect to ").unwrap_or(reason);
+                    format!(": {reason}")
+                });
+                Some(format!(" ({tries}){reason}"))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -91,7 +91,7 @@ async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
         .assert_stderr_has("/21 answered 404 Not Found\n")
         .assert_stderr_has("line 24 of list")
         .assert_stderr_has("\n20 of 24 files, 4 failed, ")
-        .assert_stderr_has("haul: error: 4 of 24 files failed\n  3  404 Not Found: such as http://")
+        .assert_stderr_has("haul: error: 4 of 24 files failed\n  3  404 Not Found, e.g. http://")
         .assert_stderr_has(
             "hint: the same command retries them: existing files are not downloaded again",
         );

@@ -65,7 +65,7 @@ async fn failures_by_the_thousand_do_not_flood_the_screen() {
     haul.write("list", list_of(&origin, 2000));
     let ran = haul.run(&["get", "-i", "list", "-j", "16"]).await;
     ran.assert_code(1)
-        .assert_stderr_has("  2000  404 Not Found: such as ");
+        .assert_stderr_has("  2000  404 Not Found, e.g. ");
     let lines = ran.stderr.matches(" answered 404 ").count();
     // Twenty a second, and a run takes some seconds even on a machine that does much else.
     assert!((20..1000).contains(&lines), "{lines} lines");

@@ -207,9 +207,15 @@ pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String
             count,
             cause: what,
             example,
+            example_url,
             ..
         } = cause;
         let (what, example) = (sanitize(what), sanitize(example));
+        if let Some((url, detail)) = example_url {
+            let (url, detail) = (sanitize(url), sanitize(detail));
+            let _ = write!(text, "\n  {count:>digits$}  {what}{detail}, e.g. {url}");
+            continue;
+        }
         let such = if *count == 1 { "" } else { "such as " };
         // Writing into a String cannot fail.
         let _ = write!(text, "\n  {count:>digits$}  {what}: {such}{example}");
@@ -334,6 +340,9 @@ mod tests {
             cause: text.into(),
             count,
             example: example.into(),
+            example_url: text
+                .starts_with("404")
+                .then(|| ("http://h.test/a".to_owned(), String::new())),
         };
         let mut causes = vec![
             cause(

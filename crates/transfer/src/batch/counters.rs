@@ -31,7 +31,7 @@ struct OutcomeCounts {
     skipped: u64,
     failed: u64,
     halted: Option<BatchHalt>,
-    groups: HashMap<(ErrorClass, String), (u64, String)>,
+    groups: HashMap<(ErrorClass, String), FailureGroup>,
 }
 
 impl BatchCounters {
@@ -80,16 +80,7 @@ impl BatchCounters {
     /// The groups of failures, the most frequent first.
     pub(super) fn failure_groups(&self) -> Vec<FailureGroup> {
         let counts = self.lock();
-        let group =
-            |((class, cause), (count, example)): (&(ErrorClass, String), &(u64, String))| {
-                FailureGroup {
-                    class: *class,
-                    cause: cause.clone(),
-                    count: *count,
-                    example: example.clone(),
-                }
-            };
-        let mut groups: Vec<_> = counts.groups.iter().map(group).collect();
+        let mut groups: Vec<_> = counts.groups.values().cloned().collect();
         groups.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.cause.cmp(&b.cause)));
         groups
     }
@@ -109,8 +100,18 @@ impl BatchCounters {
         if full && !counts.groups.contains_key(&key) {
             key.1 = "other causes".into();
         }
-        let group = counts.groups.entry(key);
-        group.or_insert_with(|| (0, row_error.text.clone())).0 += 1;
+        let (class, cause) = key.clone();
+        let group = counts.groups.entry(key).or_insert_with(|| FailureGroup {
+            class,
+            count: 0,
+            example: row_error.text.clone(),
+            example_url: error
+                .filter(|error| error.cause() == cause)
+                .and_then(GetError::cause_detail)
+                .map(|detail| (row.url.clone(), detail)),
+            cause,
+        });
+        group.count += 1;
     }
 
     /// Why the batch ends, if more jobs failed than may. Outcomes that are not counted yet are added.

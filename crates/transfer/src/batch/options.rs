@@ -129,6 +129,8 @@ pub struct FailureGroup {
     pub count: u64,
     /// The error of the first of them.
     pub example: String,
+    /// The URL of the first of them, and what its error says beyond the cause, where URL and cause say everything else.
+    pub example_url: Option<(String, String)>,
 }
 
 /// A snapshot of a running batch.
