@@ -77,7 +77,8 @@ impl HaulDirectory {
             .args(args)
             .current_dir(self.dir.path())
             .env_clear()
-            .env("HOME", self.dir.path());
+            .env("HOME", self.dir.path())
+            .env("TMPDIR", self.dir.path());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         // Coverage of the binary is written where the caller says.
         command

@@ -79,13 +79,11 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     sources.extend(log.clone().map(|log| log as Arc<dyn MetricSource>));
     let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.status_page());
     let endpoint = endpoint.serve(admin())?;
-    let status_task = status_socket::open(admin()).unwrap_or_else(|error| {
-        if !running.quiet {
-            let warning = format!("haul tunnel status cannot find this tunnel: {error}");
-            print_line(&warning_text(&sanitize(&warning)));
-        }
-        None
-    });
+    let status_task = status_socket::open(admin());
+    if let (Err(error), false) = (&status_task, running.quiet) {
+        let warning = format!("haul tunnel status cannot find this tunnel: {error}");
+        print_line(&warning_text(&sanitize(&warning)));
+    }
     let notifier = service_manager_notifier();
     drop(entered);
     let exit = runtime.block_on(async {
@@ -101,7 +99,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
         let exit = shutdown::shut_down((&engine, log.as_deref()), &running, &mut signals).await;
         drop(listeners);
         endpoint.end().await;
-        if let Some(status_task) = status_task {
+        if let Ok(status_task) = status_task {
             status_task.end().await;
         }
         exit

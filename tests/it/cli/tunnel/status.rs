@@ -147,6 +147,8 @@ async fn the_hint_about_a_hanging_process_needs_its_identity() {
     let told = async |named: u32| {
         let haul = with_runtime_folder();
         std::fs::create_dir(haul.path("run/haul")).unwrap();
+        let private = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(haul.path("run/haul"), private).unwrap();
         let place = haul.path(&format!("run/haul/tunnel-{named}.sock"));
         let _silent = UnixListener::bind(place).unwrap();
         let ran = haul.run(&["tunnel", "status"]).await;
@@ -204,7 +206,7 @@ async fn an_unusable_runtime_folder_is_warned_of() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_runtime_folder_status_asks_the_admin_endpoint() {
+async fn the_admin_endpoint_has_the_status_too() {
     let haul = HaulDirectory::new();
     let args = [
         "-p",
@@ -217,11 +219,6 @@ async fn without_a_runtime_folder_status_asks_the_admin_endpoint() {
     let line = tunnel.running.wait_for_line("metrics at ").await;
     let admin = line.split("//").nth(1).unwrap();
     let admin = admin.strip_suffix("/metrics").unwrap();
-    haul.run(&["tunnel", "status"])
-        .await
-        .assert_code(1)
-        .assert_stderr_has("XDG_RUNTIME_DIR")
-        .assert_stderr_has("hint: it is usually /run/user/");
     let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
         ran.assert_code(0).stdout.contains(" -> echo.test:7"),
@@ -243,4 +240,31 @@ async fn without_a_runtime_folder_status_asks_the_admin_endpoint() {
         .await;
     ran.assert_code(5)
         .assert_stderr_has("--admin 127.0.0.1:1: ");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_runtime_folder_status_finds_tunnels_in_the_temporary_one() {
+    let haul = HaulDirectory::new();
+    let args = ["-p", "127.0.0.1:1", "0:echo.test:7"];
+    let tunnel = start_tunnel(&haul, &args, 1).await;
+    // A session that has a folder of its own finds a tunnel that was started without one.
+    let with_session = ["", "XDG_RUNTIME_DIR=/nowhere "];
+    for variable in with_session {
+        let line = format!(
+            "{variable}TMPDIR=. exec {} tunnel status",
+            env!("CARGO_BIN_EXE_haul")
+        );
+        let ran = haul.shell(&line).await;
+        let listen = format!("{} -> echo.test:7\n", tunnel.addresses[0]);
+        assert!(ran.assert_code(0).stdout.contains(&listen), "{ran:#?}");
+    }
+    // Somebody else could have made this folder.
+    let folder = format!("haul-{}", rustix::process::geteuid().as_raw());
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(haul.path(&folder), open).unwrap();
+    haul.run(&["tunnel", "status"])
+        .await
+        .assert_code(1)
+        .assert_stderr_has("no haul tunnel of this user is running");
+    tunnel.stop().await.assert_code(0);
 }

@@ -10,7 +10,7 @@ use haul_service::listen::ListenAddress;
 use haul_tunnel::TunnelStatus;
 
 use super::status_query::{self, QUERY_TIMEOUT, StatusQueryError, StatusQueryOutcome};
-use super::status_socket::{socket_folder, status_sockets};
+use super::status_socket::{socket_folders, status_sockets};
 use super::status_table;
 use crate::args::StatusArgs;
 use crate::commands::service::command_error::CommandError;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<ExitReason, CommandError> {
             ],
             ..OwnTunnelsStatus::default()
         },
-        None => query_own_tunnels(&socket_folder().ok_or_else(no_socket_folder_error)?)?,
+        None => query_own_tunnels(&socket_folders())?,
     };
     let printed = match args.json {
         true => output::write_stdout_lines(tunnels.statuses.iter().map(json)),
@@ -73,20 +73,10 @@ fn query_error(address: &ListenAddress, error: &StatusQueryError) -> CommandErro
     })
 }
 
-fn no_socket_folder_error() -> CommandError {
-    let uid = rustix::process::getuid().as_raw();
-    CommandError::failed(
-        "cannot find running tunnels: XDG_RUNTIME_DIR, the folder of their sockets, is not set to an absolute path",
-    )
-    .with_hint(format!(
-        "it is usually /run/user/{uid}, and tunnels must be started with it, too; --admin ADDRESS queries a tunnel with an --admin"
-    ))
-}
-
-/// Queries the tunnels with sockets in the folder, and warns of those that do not respond.
-fn query_own_tunnels(folder: &Path) -> Result<OwnTunnelsStatus, CommandError> {
+/// Queries the tunnels with sockets in the folders, and warns of those that do not respond.
+fn query_own_tunnels(folders: &[PathBuf]) -> Result<OwnTunnelsStatus, CommandError> {
     let mut tunnels = OwnTunnelsStatus::default();
-    for sockets in status_sockets(folder).chunks(QUERIES_AT_ONCE) {
+    for sockets in status_sockets(folders).chunks(QUERIES_AT_ONCE) {
         let outcomes = std::thread::scope(|scope| {
             let ask = |(_, path): &'_ (u32, PathBuf)| {
                 let path = path.clone();
@@ -104,11 +94,18 @@ fn query_own_tunnels(folder: &Path) -> Result<OwnTunnelsStatus, CommandError> {
         }
     }
     match (&tunnels.statuses[..], tunnels.is_incomplete) {
-        ([], false) => Err(CommandError::failed(format!(
-            "no haul tunnel of this user is running: none responds in {}",
-            sanitize(&folder.display().to_string())
-        ))
-        .with_hint("query a tunnel of another user, or one started without XDG_RUNTIME_DIR, with --admin ADDRESS, if it has an --admin")),
+        ([], false) => {
+            let folders: Vec<_> = folders
+                .iter()
+                .map(|folder| folder.display().to_string())
+                .collect();
+            let folders = sanitize(&folders.join(" or "));
+            let text =
+                format!("no haul tunnel of this user is running: none responds in {folders}");
+            Err(CommandError::failed(text).with_hint(
+                "--admin ADDRESS queries a tunnel of another user, if it has an --admin",
+            ))
+        }
         ([], true) => {
             let error = CommandError::failed("none of this user's haul tunnels responds");
             Err(match tunnels.unresponsive {
