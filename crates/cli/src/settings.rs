@@ -36,6 +36,7 @@ pub(crate) use sourced::{OptionSource, Sourced};
 use tls::tls_options;
 pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, PromptedPasswords, StdioSettings, TunnelSettings,
+    TunnelUpstream,
 };
 
 /// The resolved settings of `haul get`.

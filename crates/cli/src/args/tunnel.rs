@@ -42,19 +42,25 @@ pub(crate) struct TunnelArgs {
     /// Without BIND it is this machine's alone; `*:PORT` is every interface, and then everybody who can reach it can connect.
     #[arg(value_name = "SPEC")]
     pub(crate) specs: Vec<String>,
+    /// The same as SPEC, as ssh has it. Repeatable.
+    #[arg(short = 'L', value_name = "SPEC")]
+    pub(crate) forwards: Vec<String>,
     /// Join standard input and output to a target, as ssh's ProxyCommand wants it.
     #[arg(long, value_name = "HOST:PORT", value_parser = target, conflicts_with_all = [
-        "specs", "socks", "http", "admin", "log", "log_format", "warm", "warm_idle", "max_connections", "grace", "threads",
+        "specs", "forwards", "socks", "http", "admin", "log", "log_format", "warm", "warm_idle", "max_connections", "grace", "threads",
     ])]
     pub(crate) stdio: Option<Target>,
-    /// Listen as a SOCKS5 proxy, whose clients name their targets. Repeatable.
+    /// Listen as a SOCKS5 proxy, whose clients name their targets, as ssh -D does. Repeatable.
     ///
     /// ADDRESS is PORT (this machine's alone), HOST:PORT, :PORT for every interface, unix:PATH, systemd.
-    #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
+    #[arg(short = 'D', long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) socks: Vec<ListenAddress>,
     /// Listen as an HTTP proxy. Repeatable.
     #[arg(long, value_name = "ADDRESS", value_parser = listen_address)]
     pub(crate) http: Vec<ListenAddress>,
+    /// Only try to connect to the target of each tunnel through its proxy, and say whether that works.
+    #[arg(long, conflicts_with = "stdio")]
+    pub(crate) check: bool,
     /// Read settings and tunnels from FILE (TOML); flags go before what it says.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,

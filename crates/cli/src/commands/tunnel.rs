@@ -7,6 +7,7 @@
 mod banner;
 mod listener_changes;
 mod listeners;
+mod proxy_check;
 mod shutdown;
 mod status;
 mod status_query;
@@ -44,9 +45,19 @@ pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
     let result = match (&args.also, &args.stdio) {
         (Some(TunnelCommand::Status(status_args)), _) => status::run(status_args),
         (None, Some(target)) => stdio::run(args, target),
+        (None, None) if args.check => check(args),
         (None, None) => serve(args),
     };
     result.unwrap_or_else(|error| error.report()).into()
+}
+
+/// Tries the tunnels without listening.
+fn check(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
+    let settings = TunnelSettings::resolve(args, &PromptedPasswords::default())?;
+    let runtime = runtime(1)?;
+    let exit = runtime.block_on(proxy_check::check(&settings));
+    runtime.shutdown_background();
+    exit
 }
 
 fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
@@ -94,7 +105,10 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
             log.clone(),
             &notifier,
         );
-        let listeners = supervisor.run(&settings.running, &mut signals).await;
+        let listeners = tokio::select! {
+            listeners = supervisor.run(&settings.running, &mut signals) => listeners,
+            never = try_proxies(&settings) => never,
+        };
         warn_if_not_notified(notifier.stopping());
         let exit = shutdown::shut_down((&engine, log.as_deref()), &running, &mut signals).await;
         drop(listeners);
@@ -107,6 +121,14 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     // A name lookup or a reload in progress is not waited for.
     runtime.shutdown_background();
     Ok(exit)
+}
+
+/// Tries the proxies once, unless -q is given. Never returns: what it found out concerns only its messages.
+async fn try_proxies<T>(settings: &TunnelSettings) -> T {
+    if !settings.running.quiet {
+        proxy_check::warn_of_failing_proxies(&settings.tunnels).await;
+    }
+    std::future::pending().await
 }
 
 /// Opens the connection log, if there is one.

@@ -82,12 +82,15 @@ async fn a_reload_changes_targets_and_keeps_connections() {
     assert_echo(&mut tunnel.connect().await, "after").await;
     assert_echo(&mut old, "still").await;
     assert_eq!(finish(old).await, b"");
-    let targets: Vec<String> = proxy
-        .requests()
-        .iter()
-        .map(|asked| asked.target.clone())
-        .collect();
-    assert_eq!(targets, ["echo.test:7", "echo.test:7", "other.test:7"]);
+    let requests = proxy.requests();
+    // Two clients, and the try at the start.
+    let count = |target: &str| {
+        requests
+            .iter()
+            .filter(|request| request.target == target)
+            .count()
+    };
+    assert_eq!((count("echo.test:7"), count("other.test:7")), (3, 1));
     tunnel.stop().await.assert_code(0);
     let log = std::fs::read_to_string(haul.path("l.log")).unwrap();
     assert!(log.contains(" > other.test:7 "), "{log}");

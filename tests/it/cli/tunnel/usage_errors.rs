@@ -130,7 +130,7 @@ async fn e14_other_machines_get_in_only_when_requested_and_a_warning_says_so() {
             .all(|address| address.starts_with("127.0.0.1:"))
     );
     let ran = private.stop().await;
-    assert!(!ran.assert_code(0).stderr.contains("warning"), "{ran:#?}");
+    assert!(!ran.assert_code(0).stderr.contains("everybody"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -69,18 +69,23 @@ fn includes(all: &ListenHost, one: &ListenHost) -> bool {
 
 /// What flags listen on; nothing is wished of those that is not wished of all.
 pub(super) fn flagged(args: &TunnelArgs) -> Result<Vec<RequestedListener>, SettingError> {
-    let specs = args.specs.iter().zip(1..).map(|(text, number)| {
-        if text == "status" {
-            return Err(SettingError::new("status stands among the SPECs")
-                .with_hint("haul tunnel status takes --admin and --json alone"));
-        }
-        let spec: TunnelSpec = text.parse().map_err(|error| wrong_spec(number, &error))?;
-        Ok(RequestedListener::flag(
-            "SPEC",
-            spec.listen,
-            ListenerKind::Forward(spec.target),
-        ))
-    });
+    let specs = args
+        .specs
+        .iter()
+        .chain(&args.forwards)
+        .zip(1..)
+        .map(|(text, number)| {
+            if text == "status" {
+                return Err(SettingError::new("status stands among the SPECs")
+                    .with_hint("haul tunnel status takes --admin and --json alone"));
+            }
+            let spec: TunnelSpec = text.parse().map_err(|error| wrong_spec(number, &error))?;
+            Ok(RequestedListener::flag(
+                "SPEC",
+                spec.listen,
+                ListenerKind::Forward(spec.target),
+            ))
+        });
     let mut wanted: Vec<_> = specs.collect::<Result<_, SettingError>>()?;
     let of = |name, addresses: &[ListenAddress], local: ListenerKind| -> Vec<RequestedListener> {
         let each = addresses.iter().cloned();

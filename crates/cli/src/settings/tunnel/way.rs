@@ -50,6 +50,11 @@ pub(super) struct TunnelUpstreamKey {
 }
 
 impl TunnelUpstream {
+    /// Whether a target is reached through a proxy.
+    pub(crate) fn uses_proxy(&self, target: &Target) -> bool {
+        !self.proxies.is_empty() && !self.no_proxy.matches(&target.host, target.port)
+    }
+
     /// By which way a target is reached, for people.
     pub(crate) fn to(&self, target: Option<&Target>) -> String {
         let is_straight =
