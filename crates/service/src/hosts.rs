@@ -65,10 +65,14 @@ impl ServerNames {
             return false;
         };
         if let Some(rest) = host.strip_prefix('[') {
-            let address = rest.split(']').next().unwrap_or_default();
-            return address.parse::<Ipv6Addr>().is_ok();
+            return rest.split_once(']').is_some_and(|(address, port)| {
+                address.parse::<Ipv6Addr>().is_ok() && is_port_suffix(port)
+            });
         }
-        let name = host.split_once(':').map_or(host, |(name, _)| name);
+        let (name, port) = host.split_at(host.find(':').unwrap_or(host.len()));
+        if !is_port_suffix(port) {
+            return false;
+        }
         let name = name.strip_suffix('.').unwrap_or(name);
         let is_dotless = !name.contains('.') && (self.allows_dotless || name.is_empty());
         name.parse::<Ipv4Addr>().is_ok() || is_dotless || self.is_own_name(name)
@@ -80,6 +84,12 @@ impl ServerNames {
         ending.is_some_and(|ending| ending.eq_ignore_ascii_case(".localhost"))
             || self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whether a text is empty, or a colon and a port.
+fn is_port_suffix(text: &str) -> bool {
+    let digits = text.strip_prefix(':').unwrap_or(text);
+    digits.bytes().all(|byte| byte.is_ascii_digit()) && (text.is_empty() || text.starts_with(':'))
 }
 
 #[cfg(test)]
@@ -134,6 +144,9 @@ mod tests {
             "a.files.test",
             "machine.example.evil",
             "127.0.0.1@evil.example",
+            "localhost:80@evil.example",
+            "[::1].evil.example",
+            "[::1]evil.example",
             "[evil.example]",
             "1.2.3",
             "b\u{fc}.example",

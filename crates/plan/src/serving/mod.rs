@@ -26,6 +26,6 @@ pub use cache_control::private_cache_control;
 pub use conditions::{ConditionOutcome, CurrentRepresentation, RequestConditions};
 pub use flush::FlushMethod;
 pub use request_digests::{DigestFieldError, digest_field_value, request_digests};
-pub use request_head::{AmbiguousHead, RequestBodyFraming};
+pub use request_head::{AmbiguousHead, RequestBodyFraming, is_host};
 pub use smuggling_guard::SmugglingGuard;
 pub use timeouts::{TimeoutKind, TimeoutOptions, Timeouts};

@@ -89,31 +89,63 @@ fn number(value: &[u8]) -> Option<u64> {
         .ok()
 }
 
-/// Whether the value of a Host field is a host with an optional port (RFC 3986 3.2.2), or empty, which is
-/// allowed.
-fn is_host(value: &[u8]) -> bool {
-    let (host, rest) = match value.strip_prefix(b"[") {
+/// Whether the value of a Host field, or the authority of a target, is a host with an optional port (RFC 3986 3.2.2), or
+/// empty, which is allowed. User information is not: others may take it for the host.
+#[must_use]
+pub fn is_host(value: &[u8]) -> bool {
+    let (is_host, rest) = match value.strip_prefix(b"[") {
         Some(inner) => match inner.iter().position(|byte| *byte == b']') {
-            Some(end) => (&inner[..end], &inner[end + 1..]),
+            Some(end) => (is_ip_literal(&inner[..end]), &inner[end + 1..]),
             None => return false,
         },
         None => {
             let end = value.iter().position(|byte| *byte == b':');
-            value.split_at(end.unwrap_or(value.len()))
+            let (name, rest) = value.split_at(end.unwrap_or(value.len()));
+            (is_registered_name(name), rest)
         }
-    };
-    let is_literal = value.starts_with(b"[");
-    let is_allowed = |byte: &u8| {
-        byte.is_ascii_alphanumeric()
-            || b"-._~%!$&'()*+,;=".contains(byte)
-            || (is_literal && *byte == b':')
     };
     let is_port = match rest {
         [] => true,
         [b':', port @ ..] => port.iter().all(u8::is_ascii_digit),
         _ => false,
     };
-    host.iter().all(is_allowed) && is_port
+    is_host && is_port
+}
+
+/// Whether the text between brackets is an IPv6 address or of a later version of IP.
+fn is_ip_literal(text: &[u8]) -> bool {
+    if let [b'v' | b'V', rest @ ..] = text {
+        let Some(dot) = rest.iter().position(|byte| *byte == b'.') else {
+            return false;
+        };
+        let (version, address) = (&rest[..dot], &rest[dot + 1..]);
+        let is_allowed = |byte: &u8| is_name_byte(*byte) || *byte == b':';
+        return !version.is_empty()
+            && version.iter().all(u8::is_ascii_hexdigit)
+            && !address.is_empty()
+            && address.iter().all(is_allowed);
+    }
+    std::str::from_utf8(text).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
+}
+
+/// Whether a text is a name, in which `%` stands before two hexadecimal digits.
+fn is_registered_name(text: &[u8]) -> bool {
+    let mut rest = text;
+    loop {
+        rest = match rest {
+            [] => return true,
+            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                rest
+            }
+            [byte, rest @ ..] if is_name_byte(*byte) => rest,
+            _ => return false,
+        }
+    }
+}
+
+/// Unreserved characters and sub-delimiters.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }
 
 /// The value of a field, if this line is the field.
@@ -205,12 +237,36 @@ mod tests {
             "a_b",
             "x:",
             "%41",
+            "[::ffff:192.0.2.1]:80",
+            "[v1.fe80::a+en1]",
         ] {
             assert!(is_host(host.as_bytes()), "{host}");
         }
         for host in [
-            "a b", "a/b", "u@h", "x:y", "x:1:2", "[::1", "[::1]x", "::1", "a\0", "\u{e4}", "a?b",
+            "a b",
+            "a/b",
+            "u@h",
+            "x:y",
+            "x:1:2",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "a\0",
+            "\u{e4}",
+            "a?b",
             "a, b",
+            "[]",
+            "[zz]",
+            "[ab..cd::1]",
+            "[::1].evil",
+            "[::1]evil",
+            "a[::1]:98",
+            "localhost:80@evil",
+            "local%zz",
+            "%4",
+            "[v.a]",
+            "[v1.]",
+            "[fe80::1%eth0]",
         ] {
             assert!(!is_host(host.as_bytes()), "{host}");
         }

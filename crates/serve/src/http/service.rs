@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
-use haul_plan::serving::RequestBodyFraming;
-use http::header::ORIGIN;
+use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, is_host};
+use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
 
@@ -121,6 +122,11 @@ impl ConnectionService {
         body: &RequestBody,
     ) -> Result<RequestPath, ErrorResponse> {
         self.check_framing(head, body)?;
+        if !has_valid_authority(head) {
+            self.connection.requests.close_after_response();
+            let text = AmbiguousHead::InvalidHost.to_string();
+            return Err(text_response(StatusCode::BAD_REQUEST, text).into());
+        }
         if !self.is_host_allowed(head) {
             return Err(misdirected_response().into());
         }
@@ -284,4 +290,13 @@ impl Future for ResponseFutureState {
             Self::Later(response) => response.as_mut().poll(cx).map(Ok),
         }
     }
+}
+
+/// Whether the authority of an absolute target or of HTTP/2, and HTTP/2's Host, are hosts: the guard of the connection has checked the Host
+/// of HTTP/1 alone.
+fn has_valid_authority(head: &request::Parts) -> bool {
+    let is_valid = |authority: &Authority| is_host(authority.as_str().as_bytes());
+    let hosts = || head.headers.get_all(HOST).iter();
+    head.uri.authority().is_none_or(is_valid)
+        && (head.version < Version::HTTP_2 || hosts().all(|host| is_host(host.as_bytes())))
 }

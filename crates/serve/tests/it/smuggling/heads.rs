@@ -282,3 +282,29 @@ fn d10_upgrades_are_declined() {
         ),
     ]);
 }
+
+#[test]
+fn d10_the_host_of_a_target_is_checked_as_the_field_is() {
+    for host in [
+        "[::1].evil.example",
+        "[::1]evil.example",
+        "localhost:80@evil.example",
+        "127.0.0.1:1@evil.example:2",
+        "[ab..cd::1]",
+        "extra[::1]:98",
+        "example.com.:1.2",
+    ] {
+        check_all(&[(
+            host,
+            format!("GET http://{host}/there HTTP/1.1\r\nHost: x\r\n\r\n"),
+            Refused(400),
+        )]);
+    }
+    for host in ["[]", "[zz]", "local%zz"] {
+        check_all(&[(
+            host,
+            format!("GET /there HTTP/1.1\r\nHost: {host}\r\n\r\n"),
+            Refused(400),
+        )]);
+    }
+}

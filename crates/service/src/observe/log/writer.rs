@@ -78,7 +78,10 @@ impl LogState {
     /// Waits until there is a line or another request, whose thread unparks this one.
     fn sleep(&self) {
         self.is_asleep.store(true, Ordering::Relaxed);
-        if self.buffers.iter().all(LogBuffer::is_empty) {
+        // A sink that blocks may have used up the wake-up of a request, so the requests themselves are checked.
+        let is_requested = self.is_closing.load(Ordering::Acquire)
+            || self.is_reopen_requested.load(Ordering::Acquire);
+        if !is_requested && self.buffers.iter().all(LogBuffer::is_empty) {
             std::thread::park();
         }
         self.is_asleep.store(false, Ordering::Relaxed);
