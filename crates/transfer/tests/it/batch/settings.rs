@@ -158,7 +158,7 @@ async fn c3_jobs_of_a_dead_host_are_rejected() {
         .summary
         .failure_groups
         .iter()
-        .find(|cause| cause.cause.contains("given up"));
+        .find(|cause| cause.cause == "host unreachable");
     assert!(
         given_up.is_some_and(|cause| cause.count > 40),
         "{:?}",
