@@ -7,6 +7,9 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 /// Names longer than this are cut: they only go into a message.
 const MAX_SHOWN: usize = 40;
 
+/// More codings on one body are refused, as in curl: each costs a decoder, and no server needs them.
+const MAX_CODINGS: usize = 5;
+
 /// A Content-Encoding other than identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContentCoding {
@@ -14,7 +17,13 @@ pub enum ContentCoding {
     Gzip,
     /// deflate, which is RFC 1950 despite its name.
     Deflate,
-    /// Any other coding, or several in a row; for the message, cut to a sane length.
+    /// br, RFC 7932.
+    Brotli,
+    /// zstd, RFC 8878.
+    Zstd,
+    /// Several of these, in the order in which they were applied.
+    Several(Vec<Self>),
+    /// Any other coding, or too many in a row; for the message, cut to a sane length.
     Other(String),
 }
 
@@ -24,15 +33,36 @@ impl ContentCoding {
         let mut names: Vec<String> = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {
             let list = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-            let is_coded = |name: &&str| !name.is_empty() && *name != "identity";
+            // `none` is no coding of the RFC, and yet servers send it.
+            let is_coded = |name: &&str| !matches!(*name, "" | "identity" | "none");
             let coded = list.split(',').map(str::trim).filter(is_coded);
             names.extend(coded.map(str::to_owned));
         }
-        match names.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => None,
-            ["gzip" | "x-gzip"] => Some(Self::Gzip),
-            ["deflate"] => Some(Self::Deflate),
-            _ => Some(Self::Other(printable(&names.join(", "), MAX_SHOWN))),
+        let other = || Self::Other(printable(&names.join(", "), MAX_SHOWN));
+        let known: Option<Vec<Self>> = names.iter().map(|name| Self::from_name(name)).collect();
+        match known {
+            Some(mut known) if known.len() < 2 => known.pop(),
+            Some(known) if known.len() <= MAX_CODINGS => Some(Self::Several(known)),
+            _ => Some(other()),
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "gzip" | "x-gzip" => Self::Gzip,
+            "deflate" => Self::Deflate,
+            "br" => Self::Brotli,
+            "zstd" => Self::Zstd,
+            _ => return None,
+        })
+    }
+
+    /// The single codings, in the order in which they were applied.
+    #[must_use]
+    pub fn steps(&self) -> &[Self] {
+        match self {
+            Self::Several(steps) => steps,
+            single => std::slice::from_ref(single),
         }
     }
 }
@@ -42,6 +72,12 @@ impl fmt::Display for ContentCoding {
         f.write_str(match self {
             Self::Gzip => "gzip",
             Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+            Self::Several(steps) => {
+                let names: Vec<String> = steps.iter().map(Self::to_string).collect();
+                return f.write_str(&names.join(", "));
+            }
             Self::Other(name) => name,
         })
     }

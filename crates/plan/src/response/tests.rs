@@ -256,10 +256,19 @@ fn a13_a_coding_makes_a_part_unusable_and_is_reported_for_a_whole_file() {
     assert_eq!(whole("identity"), None);
     assert_eq!(whole("X-GZIP"), Some(ContentCoding::Gzip));
     assert_eq!(whole("deflate"), Some(ContentCoding::Deflate));
+    assert_eq!(whole("none"), None);
+    assert_eq!(whole("none, br"), Some(ContentCoding::Brotli));
     assert_eq!(
-        whole("gzip, br"),
-        Some(ContentCoding::Other("gzip, br".into()))
+        whole("deflate, identity, gzip"),
+        Some(ContentCoding::Several(vec![
+            ContentCoding::Deflate,
+            ContentCoding::Gzip
+        ]))
     );
+    let other = |names: &str| Some(ContentCoding::Other(names.into()));
+    assert_eq!(whole("gzip, compress"), other("gzip, compress"));
+    let six = "br, br, br, br, br, br";
+    assert_eq!(whole(six), other(six));
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use haul_plan::ContentCoding;
 
+use super::content_decoder::{ContentDecoder, DecoderStage};
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{PartialStorage, StreamSink, blocking};
 
@@ -32,13 +32,10 @@ pub(super) struct DecodePipe {
     received: u64,
 }
 
-/// The decoder's place. Decoders write through as they go, so a small body that swells to gigabytes swells on the disk and
-/// not in memory.
 #[derive(Debug)]
 enum BodyDecoder {
     Plain(HashingWriter),
-    Gzip(Box<MultiGzDecoder<HashingWriter>>),
-    Deflate(Box<ZlibDecoder<HashingWriter>>),
+    Decoding(ContentDecoder<HashingWriter>),
 }
 
 /// Counts and hashes what reaches the end.
@@ -47,11 +44,28 @@ struct HashingWriter {
     output: PipeOutput,
     digests: DigestSet,
     written: u64,
+    /// Whether the output failed: other errors of a decoder are about the body.
+    has_failed: bool,
 }
 
 impl HashingWriter {
+    fn new(output: PipeOutput, digests: DigestSet) -> Self {
+        Self {
+            output,
+            digests,
+            written: 0,
+            has_failed: false,
+        }
+    }
+
     /// Takes a piece as it came.
     fn write_chunk(&mut self, piece: Bytes) -> io::Result<()> {
+        let done = self.write_to_output(piece);
+        self.has_failed |= done.is_err();
+        done
+    }
+
+    fn write_to_output(&mut self, piece: Bytes) -> io::Result<()> {
         match &mut self.output {
             PipeOutput::File(storage) => {
                 storage.write_at(self.written, std::slice::from_ref(&piece))?
@@ -73,10 +87,26 @@ impl Write for HashingWriter {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.output {
+        let done = match &mut self.output {
             PipeOutput::File(_) | PipeOutput::Detached => Ok(()),
             PipeOutput::Stream(sink) => sink.flush(),
-        }
+        };
+        self.has_failed |= done.is_err();
+        done
+    }
+}
+
+impl DecoderStage<Self> for HashingWriter {
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+
+    fn output(&self) -> &Self {
+        self
+    }
+
+    fn output_mut(&mut self) -> &mut Self {
+        self
     }
 }
 
@@ -90,11 +120,7 @@ impl DecodePipe {
         coding: Option<&ContentCoding>,
         hashers: DigestSet,
     ) -> io::Result<Self> {
-        let tap = HashingWriter {
-            output: end,
-            digests: hashers,
-            written: 0,
-        };
+        let tap = HashingWriter::new(end, hashers);
         Ok(Self {
             decoder: BodyDecoder::new(tap, coding)?,
             coding: coding.cloned(),
@@ -115,13 +141,15 @@ impl DecodePipe {
     /// Takes the next bytes of a body, without stalling the reactor.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] or `InvalidInput` when they are not what the coding says; else what the system says.
+    /// [`io::ErrorKind::InvalidData`] when they are not what the coding says; else what the system says.
     pub(super) fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
         blocking(|| match &mut self.decoder {
             BodyDecoder::Plain(tap) => tap.write_chunk(bytes),
-            BodyDecoder::Gzip(decoder) => decoder.write_all(&bytes).map_err(as_invalid_data),
-            BodyDecoder::Deflate(decoder) => decoder.write_all(&bytes).map_err(as_invalid_data),
+            BodyDecoder::Decoding(decoder) => {
+                let done = decoder.write_all(&bytes);
+                done.map_err(|error| body_error(decoder, error))
+            }
         })?;
         self.received += count;
         Ok(())
@@ -134,14 +162,10 @@ impl DecodePipe {
     pub(super) fn flush_all(&mut self) -> io::Result<()> {
         blocking(|| match &mut self.decoder {
             BodyDecoder::Plain(tap) => tap.flush(),
-            BodyDecoder::Gzip(decoder) => decoder
-                .try_finish()
-                .map_err(as_invalid_data)
-                .and_then(|()| decoder.get_mut().flush()),
-            BodyDecoder::Deflate(decoder) => decoder
-                .try_finish()
-                .map_err(as_invalid_data)
-                .and_then(|()| decoder.get_mut().flush()),
+            BodyDecoder::Decoding(decoder) => {
+                let done = decoder.finish();
+                done.map_err(|error| body_error(decoder, error))
+            }
         })
     }
 
@@ -159,11 +183,8 @@ impl DecodePipe {
         }
         // A decoder holds state that cannot be wound back, and hands on the rest of it when it is dropped: it is cut off
         // from the file before a fresh one takes its place.
-        let fresh = HashingWriter {
-            output: std::mem::replace(&mut tap.output, PipeOutput::Detached),
-            digests: DigestSet::new(tap.digests.algorithms()),
-            written: 0,
-        };
+        let output = std::mem::replace(&mut tap.output, PipeOutput::Detached);
+        let fresh = HashingWriter::new(output, DigestSet::new(tap.digests.algorithms()));
         let Ok(stage) = BodyDecoder::new(fresh, self.coding.as_ref()) else {
             return false;
         };
@@ -173,20 +194,15 @@ impl DecodePipe {
     }
 
     /// The digests of what reached the end.
-    pub(super) fn into_digests(self) -> Vec<ComputedDigest> {
-        let tap = match self.decoder {
-            BodyDecoder::Plain(tap) => Some(tap),
-            BodyDecoder::Gzip(decoder) => decoder.finish().ok(),
-            BodyDecoder::Deflate(decoder) => decoder.finish().ok(),
-        };
-        tap.map_or_else(Vec::new, |tap| tap.digests.finish())
+    pub(super) fn into_digests(mut self) -> Vec<ComputedDigest> {
+        let tap = self.decoder.writer_mut();
+        std::mem::replace(&mut tap.digests, DigestSet::new([])).finish()
     }
 
     fn writer(&self) -> &HashingWriter {
         match &self.decoder {
             BodyDecoder::Plain(tap) => tap,
-            BodyDecoder::Gzip(decoder) => decoder.get_ref(),
-            BodyDecoder::Deflate(decoder) => decoder.get_ref(),
+            BodyDecoder::Decoding(decoder) => decoder.output(),
         }
     }
 }
@@ -195,33 +211,23 @@ impl BodyDecoder {
     fn new(tap: HashingWriter, coding: Option<&ContentCoding>) -> io::Result<Self> {
         Ok(match coding {
             None => Self::Plain(tap),
-            Some(ContentCoding::Gzip) => Self::Gzip(Box::new(MultiGzDecoder::new(tap))),
-            Some(ContentCoding::Deflate) => Self::Deflate(Box::new(ZlibDecoder::new(tap))),
-            Some(other) => {
-                return Err(io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("{other} is not known here"),
-                ));
-            }
+            Some(coding) => Self::Decoding(ContentDecoder::new(coding, tap)?),
         })
     }
 
     fn writer_mut(&mut self) -> &mut HashingWriter {
         match self {
             Self::Plain(tap) => tap,
-            Self::Gzip(decoder) => decoder.get_mut(),
-            Self::Deflate(decoder) => decoder.get_mut(),
+            Self::Decoding(decoder) => decoder.output_mut(),
         }
     }
 }
 
-/// The decoders say `InvalidInput` for what a peer sent; here that is bad data, not a bad call.
-fn as_invalid_data(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
-            io::Error::new(io::ErrorKind::InvalidData, error)
-        }
-        _ => error,
+/// The error of a decoder as one about the body, unless the output failed. Decoders use several kinds for a wrong body.
+fn body_error(decoder: &ContentDecoder<HashingWriter>, error: io::Error) -> io::Error {
+    match decoder.output().has_failed {
+        true => error,
+        false => io::Error::new(io::ErrorKind::InvalidData, error),
     }
 }
 
@@ -233,27 +239,125 @@ mod tests {
     use flate2::write::{GzEncoder, ZlibEncoder};
 
     fn encoded(coding: &ContentCoding, text: &[u8]) -> Vec<u8> {
-        if *coding == ContentCoding::Gzip {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            encoder.write_all(text).unwrap();
-            return encoder.finish().unwrap();
+        coding.steps().iter().fold(text.to_vec(), encoded_once)
+    }
+
+    fn encoded_once(text: Vec<u8>, coding: &ContentCoding) -> Vec<u8> {
+        match coding {
+            ContentCoding::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(&text).unwrap();
+                encoder.finish().unwrap()
+            }
+            ContentCoding::Deflate => {
+                let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+                encoder.write_all(&text).unwrap();
+                encoder.finish().unwrap()
+            }
+            ContentCoding::Zstd => zstd::encode_all(&text[..], 1).unwrap(),
+            ContentCoding::Brotli => brotli_stored(&text),
+            other => panic!("{other}"),
         }
-        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
-        encoder.write_all(text).unwrap();
-        encoder.finish().unwrap()
+    }
+
+    /// A brotli stream of stored blocks (RFC 7932 9.2): there is no encoder here.
+    fn brotli_stored(text: &[u8]) -> Vec<u8> {
+        // A window of 22 bits is four bits, and the header of a stored block of up to 64 KiB is 20 bits: together three bytes, and
+        // from the second block on four bits fewer.
+        let mut stream = Vec::new();
+        for (index, block) in text.chunks(1 << 16).enumerate() {
+            let length = u32::try_from(block.len() - 1).unwrap();
+            let header = length << 3 | 1 << 19;
+            let header = match index {
+                0 => header << 4 | 0b1011,
+                _ => header,
+            };
+            stream.extend_from_slice(&header.to_le_bytes()[..3]);
+            stream.extend_from_slice(block);
+        }
+        stream.push(0b11);
+        stream
+    }
+
+    const CODINGS: [ContentCoding; 4] = [
+        ContentCoding::Gzip,
+        ContentCoding::Deflate,
+        ContentCoding::Zstd,
+        ContentCoding::Brotli,
+    ];
+
+    /// What a pipe makes of a body that arrives in chunks of `chunk_length`.
+    fn decoded(coding: &ContentCoding, body: &[u8], chunk_length: usize) -> io::Result<Vec<u8>> {
+        let dir = tempfile::tempdir().unwrap();
+        let file = Arc::new(PartialFile::open(&dir.path().join("f")).unwrap());
+        let mut pipe = DecodePipe::new(PipeOutput::File(file), Some(coding), DigestSet::new([]))?;
+        for chunk in body.chunks(chunk_length) {
+            pipe.push(Bytes::copy_from_slice(chunk))?;
+        }
+        pipe.flush_all()?;
+        Ok(std::fs::read(dir.path().join("f")).unwrap())
+    }
+
+    #[test]
+    fn a13_every_coding_is_decoded_in_any_pieces_and_in_rows() {
+        let text = b"the same line again and again\n".repeat(10_000);
+        let rows = [
+            vec![ContentCoding::Deflate, ContentCoding::Gzip],
+            vec![ContentCoding::Brotli, ContentCoding::Zstd],
+            CODINGS.to_vec(),
+        ];
+        let rows = rows.map(ContentCoding::Several);
+        for coding in CODINGS.iter().chain(&rows) {
+            let body = encoded(coding, &text);
+            for chunk_length in [1, 1_000, body.len()] {
+                let found = decoded(coding, &body, chunk_length).unwrap();
+                assert!(found == text, "{coding} in chunks of {chunk_length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a13_deflate_without_the_zlib_format_is_decoded() {
+        let text = b"the same line again and again\n".repeat(10_000);
+        for level in [
+            Compression::none(),
+            Compression::fast(),
+            Compression::best(),
+        ] {
+            let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
+            encoder.write_all(&text).unwrap();
+            let body = encoder.finish().unwrap();
+            for chunk_length in [1, body.len()] {
+                let found = decoded(&ContentCoding::Deflate, &body, chunk_length).unwrap();
+                assert!(found == text);
+            }
+        }
+    }
+
+    #[test]
+    fn a13_a_coding_that_ends_early_or_is_garbage_is_an_error_about_the_data() {
+        let text = b"the same line again and again\n".repeat(10_000);
+        for coding in &CODINGS {
+            let body = encoded(coding, &text);
+            let garbage = vec![0xff; body.len()];
+            for wrong in [&body[..body.len() - 1], &body[..body.len() / 2], &garbage] {
+                let error = decoded(coding, wrong, 1_000).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{coding}");
+            }
+        }
     }
 
     /// A decoder that is discarded has some of its output yet to write: none of it reaches the file that is begun again.
     #[test]
     fn a13_a_pipe_that_was_rewound_holds_only_what_came_since() {
         let text = b"the same line again and again\n".repeat(20_000);
-        for coding in [ContentCoding::Gzip, ContentCoding::Deflate] {
+        for coding in CODINGS {
             let dir = tempfile::tempdir().unwrap();
             let file = Arc::new(PartialFile::open(&dir.path().join("f")).unwrap());
             let end = PipeOutput::File(Arc::<PartialFile>::clone(&file));
             let mut pipe = DecodePipe::new(end, Some(&coding), DigestSet::new([])).unwrap();
             let mut long = encoded(&coding, &text);
-            long.truncate(long.len() / 2);
+            long.pop();
             pipe.push(long.into()).unwrap();
             assert!(pipe.written() > 0);
             assert!(pipe.rewind());

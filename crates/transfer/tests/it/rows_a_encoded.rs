@@ -135,7 +135,7 @@ async fn a13_a_coding_that_is_not_known_is_the_origins_fault_and_leaves_nothing(
     let mut case = JobCase::new();
     case.options.decode_content = true;
     let resource = OriginResource::new(content())
-        .header("Content-Encoding", "br")
+        .header("Content-Encoding", "compress")
         .rule(RequestMatcher::always(), faults::ignore_range);
     let (ran, _origin) = case.run(resource).await;
     assert!(matches!(ran.error(), GetError::Decode { .. }));
