@@ -5,6 +5,7 @@ mod checksums;
 mod credentials;
 mod error;
 mod proxies;
+mod proxy_login;
 mod secrets;
 mod serve;
 mod single_downloads;
@@ -29,14 +30,14 @@ pub(crate) use batch::{BatchWorkload, archive_destination};
 use credentials::user_credentials;
 pub(crate) use error::SettingError;
 pub(crate) use proxies::no_proxy_warnings;
+pub(crate) use proxy_login::PromptedPasswords;
 pub(crate) use secrets::{read_signing_key, world_readable_warning};
 pub(crate) use serve::{AccessSummary, ServeSettings, TlsSettings};
 pub(crate) use single_downloads::SingleDownloads;
 pub(crate) use sourced::{OptionSource, Sourced};
 use tls::tls_options;
 pub(crate) use tunnel::{
-    PlannedTunnel, ProcessSettings, PromptedPasswords, StdioSettings, TunnelSettings,
-    TunnelUpstream,
+    PlannedTunnel, ProcessSettings, StdioSettings, TunnelSettings, TunnelUpstream,
 };
 
 /// The resolved settings of `haul get`.

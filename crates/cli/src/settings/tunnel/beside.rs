@@ -1,10 +1,9 @@
-//! A place in a row of proxies, and what stands beside it: who we are to them, and certificates.
+//! A place in a row of proxies, and the certificates for them.
 
 use std::path::PathBuf;
 
 use haul_net::Secret;
 
-use crate::args::UserArg;
 use crate::settings::tls::TlsFileOptions;
 use crate::settings::{OptionSource, Sourced};
 
@@ -15,15 +14,6 @@ pub(crate) struct ProxyChainStep {
     pub(crate) proxies: Vec<Secret>,
     /// Who has named them.
     pub(crate) by: OptionSource,
-}
-
-/// Who we are to a proxy.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ProxyLoginOptions {
-    /// The user, perhaps with the password.
-    pub(crate) user: Option<Sourced<UserArg>>,
-    /// The file that holds the password, or both.
-    pub(crate) file: Option<Sourced<PathBuf>>,
 }
 
 /// Files of TLS.
@@ -62,16 +52,6 @@ impl PartialEq for ProxyChainStep {
 }
 
 impl Eq for ProxyChainStep {}
-
-impl ProxyLoginOptions {
-    /// A user and the file of a password belong together.
-    pub(super) fn over(&self, below: Self) -> Self {
-        match *self == Self::default() {
-            true => below,
-            false => self.clone(),
-        }
-    }
-}
 
 impl ProxyTlsOptions {
     /// Who has wished the first thing of it.

@@ -17,13 +17,14 @@ use haul_service::observe::LogTarget;
 use haul_tunnel::ListenerKind;
 use toml::de::DeTable;
 
-use super::beside::{ProxyLoginOptions, ProxyTlsOptions};
+use super::beside::ProxyTlsOptions;
 use super::running::{NetrcOption, ProcessOptions};
 use super::table::{TomlTable, TomlText, TomlValue};
 use super::wishes::TunnelOptionsLayer;
 use crate::args::{
     HeaderArg, ProxyUrl, ValueError, listen_address, positive_number, target, thread_count,
 };
+use crate::settings::proxy_login::ProxyLoginOptions;
 use crate::settings::{SettingError, Sourced, world_readable_warning};
 
 /// Bytes that a file has at most: some thousand tunnels.

@@ -5,13 +5,12 @@ use haul_net::Netrc;
 use super::EnvironmentReader;
 use super::beside::ProxyTlsOptions;
 use super::file::{ConfiguredTunnel, TunnelConfigFile};
-use super::login::{self, ProxyLogins, of_variable};
-use super::passwords::PromptedPasswords;
 use super::running::{NetrcOption, ProcessOptions};
 use super::way::TunnelUpstreams;
 use super::wishes::TunnelOptionsLayer;
 use crate::args::TunnelArgs;
 use crate::settings::credentials::{home_netrc_path, read_netrc};
+use crate::settings::proxy_login::{self, PromptedPasswords, ProxyLogins, of_variable};
 use crate::settings::{OptionSource, SettingError, world_readable_warning};
 
 /// What flags and the file say.
@@ -50,7 +49,7 @@ impl TunnelLayers {
         Ok(TunnelUpstreams {
             named: &self.config.proxies,
             logins: ProxyLogins {
-                variable: of_variable(environment(login::VARIABLE))?,
+                variable: of_variable(environment(proxy_login::VARIABLE))?,
                 netrc: self.netrc()?,
                 passwords,
             },

@@ -9,8 +9,8 @@ use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 
 use super::EnvironmentReader;
 use super::file::NamedProxies;
-use super::login::ProxyLogins;
 use super::wishes::TunnelOptionsLayer;
+use crate::settings::proxy_login::ProxyLogins;
 use crate::settings::tls::tls_options_from;
 use crate::settings::{OptionSource, SettingError, no_proxy_warnings, pinned_address};
 

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use haul_net::{AddressFamily, NoProxy};
 
-use super::beside::{ProxyChainStep, ProxyLoginOptions, ProxyTlsOptions};
+use super::beside::{ProxyChainStep, ProxyTlsOptions};
 use crate::args::{
     HeaderArg, OptionalTimeArg, ResolveArg, SecretText, TargetArgs, TunnelConnectionArgs,
     TunnelProxyArgs,
 };
+use crate::settings::proxy_login::ProxyLoginOptions;
 use crate::settings::{OptionSource, Sourced, address_family};
 
 /// What is wished. All that is `None` or empty is left to others.

@@ -7,7 +7,8 @@ use crate::args::{
     DurationArg, HeaderArg, OptionalTimeArg, ResolveArg, UserArg, ValueError, keepalive, no_proxy,
     warm_connections,
 };
-use crate::settings::tunnel::beside::{ProxyChainStep, ProxyLoginOptions, ProxyTlsOptions};
+use crate::settings::proxy_login::ProxyLoginOptions;
+use crate::settings::tunnel::beside::{ProxyChainStep, ProxyTlsOptions};
 use crate::settings::tunnel::chain;
 use crate::settings::tunnel::table::{TomlTable, TomlValue};
 use crate::settings::tunnel::wishes::TunnelOptionsLayer;

@@ -146,7 +146,7 @@ fn what_flags_say_of_a_proxy_is_not_for_one_that_a_tunnel_names() {
         };
         let told = TunnelLayers::by(&args).unwrap();
         let ways = told.ways(&passwords, |name| {
-            (name == login::VARIABLE).then(|| "var:v".to_owned())
+            (name == crate::settings::proxy_login::VARIABLE).then(|| "var:v".to_owned())
         });
         let places = ways.unwrap().proxies(&wishes, None).unwrap();
         places[0][0].login.as_ref().map(|login| login.user.clone())

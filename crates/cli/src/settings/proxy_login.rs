@@ -1,42 +1,60 @@
-//! Who we are to a proxy: by its URL, a flag or a file, the variable, a netrc, or the terminal. In that order.
+//! The login for a proxy: from its URL, a flag or a file, the variable, a netrc, or a prompt, in this order. `haul get` and `haul tunnel` share it.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_net::{Login, Netrc, Proxy, Secret};
 
-use super::beside::ProxyLoginOptions;
-use super::passwords::PromptedPasswords;
+use super::credentials::{ask_password, read_text};
+use super::{SettingError, Sourced};
 use crate::args::UserArg;
-use crate::settings::credentials::read_text;
-use crate::settings::{SettingError, Sourced};
+use crate::password_prompt;
 
 /// A login that lists of processes do not show.
 pub(super) const VARIABLE: &str = "HAUL_PROXY_USER";
 
-/// Where logins come from that do not stand beside a proxy.
+/// The login that flags or a file give for a proxy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ProxyLoginOptions {
+    /// The user, with or without the password.
+    pub(crate) user: Option<Sourced<UserArg>>,
+    /// The file with the password, or with user and password.
+    pub(crate) file: Option<Sourced<PathBuf>>,
+}
+
+impl ProxyLoginOptions {
+    /// A user and the file of a password belong together.
+    pub(super) fn over(&self, below: Self) -> Self {
+        match *self == Self::default() {
+            true => below,
+            false => self.clone(),
+        }
+    }
+}
+
+/// Logins from elsewhere than the options of a proxy.
 #[derive(Debug)]
 pub(super) struct ProxyLogins<'a> {
-    /// What the variable says.
     pub(super) variable: Option<UserArg>,
-    /// The netrc, if it may be looked at.
     pub(super) netrc: Option<Netrc>,
-    /// What was asked for.
     pub(super) passwords: &'a PromptedPasswords,
 }
 
-/// What the variable says.
+/// The login in the variable.
 pub(super) fn of_variable(value: Option<String>) -> Result<Option<UserArg>, SettingError> {
     let user = value.map(|text| text.parse::<UserArg>()).transpose();
-    // A variable that is set and says nothing is an error: a secret was not filled in.
+    // A variable that is set but empty is an error: a secret was not filled in.
     user.map_err(|error| {
         SettingError::new(format!("the variable {VARIABLE} cannot be used"))
             .caused_by(error)
-            .with_hint("it is written as USER:PASSWORD")
+            .with_hint("write it as USER:PASSWORD")
     })
 }
 
 impl ProxyLogins<'_> {
-    /// The login for a proxy. `wished` is what stands beside it, `is_first` whether the variable is for it.
+    /// The login for a proxy. `wished` is that of its options; `is_first` says whether the variable applies to it.
     pub(super) fn of(
         &self,
         proxy: &Proxy,
@@ -187,6 +205,61 @@ fn both(file: &Sourced<PathBuf>) -> Result<Login, SettingError> {
             };
             Err(told.with_hint(user))
         }
+    }
+}
+
+/// Passwords from prompts. haul asks for each once, and for none when a running tunnel reads its settings again.
+#[derive(Debug, Default)]
+pub(crate) struct PromptedPasswords {
+    /// By user and proxy.
+    known: Mutex<HashMap<String, Secret>>,
+    is_silent: AtomicBool,
+}
+
+impl PromptedPasswords {
+    /// Asks no more from here on: a running tunnel cannot wait for the user.
+    pub(crate) fn silence(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether haul may ask, and there is a terminal.
+    fn may_ask(&self) -> bool {
+        !self.is_silent() && password_prompt::can_prompt()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.is_silent.load(Ordering::Relaxed)
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Secret>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn knows(&self, user_at_proxy: &str) -> bool {
+        self.known().contains_key(user_at_proxy)
+    }
+
+    /// The password: the one that is known, or from a prompt.
+    ///
+    /// # Errors
+    /// There is no terminal, or the user gives no password.
+    fn ask(&self, user_at_proxy: &str) -> Result<Secret, SettingError> {
+        if let Some(known) = self.known().get(user_at_proxy).cloned() {
+            return Ok(known);
+        }
+        if self.is_silent() {
+            return Err(SettingError::new(format!(
+                "the password of {user_at_proxy} is not known, and nobody is asked while this runs"
+            ))
+            .with_hint("--proxy-password-file FILE, or password-file beside the proxy in the file of --config, says where it is"));
+        }
+        let password = ask_password(
+            user_at_proxy,
+            "-U USER:PASSWORD, --proxy-password-file FILE, or the variable HAUL_PROXY_USER",
+        )?;
+        self.known()
+            .insert(user_at_proxy.to_owned(), password.clone());
+        Ok(password)
     }
 }
 
