@@ -83,7 +83,15 @@ impl GetSettings {
             );
         }
         let mut named = job_sources(args)?;
-        let mut client = client_config(args)?;
+        let urls: Option<Vec<Url>> = named
+            .iter()
+            .map(|source| match source {
+                JobSource::Url(url) => Some(url.clone()),
+                _ => None,
+            })
+            .collect();
+        let urls = urls.filter(|_| args.batch.input.is_empty());
+        let mut client = client_config(args, urls.as_deref())?;
         let options = GetOptions {
             expected_content: batch::content_expectation(&args.batch)?,
             mirror_links: args.batch.mirror,
@@ -183,7 +191,8 @@ fn retry_options(retries: Option<u32>) -> RetryOptions {
     }
 }
 
-fn client_config(args: &GetArgs) -> Result<ClientConfig, SettingError> {
+/// `urls` are those of the command, `None` if a list or a pattern may name any others.
+fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, SettingError> {
     let defaults = ClientConfig::default();
     let (given, removed): (Vec<&HeaderArg>, Vec<_>) = args
         .request
@@ -196,7 +205,7 @@ fn client_config(args: &GetArgs) -> Result<ClientConfig, SettingError> {
             ..connector_config(&args.connection)
         },
         stall_timeout: args.connection.stall_timeout.0,
-        proxy: proxy_rules(&args.connection)?,
+        proxy: proxies::with_logins(&args.connection, urls, proxy_rules(&args.connection)?)?,
         tls: tls_options(&args.connection.tls)?,
         http_version: match (args.connection.http1, args.connection.http2) {
             (true, _) => HttpVersionChoice::Http1,

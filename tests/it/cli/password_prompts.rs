@@ -164,6 +164,39 @@ async fn the_password_of_a_tunnels_proxy_is_prompted_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn get_prompts_once_for_the_password_of_its_proxy() {
+    let origin = start_origin(OriginResource::new(content())).await;
+    let required = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
+    let proxy = haul_lab::HttpProxy::builder().require_login(required);
+    let proxy = proxy.start().await;
+    let (haul, at) = (env!("CARGO_BIN_EXE_haul"), proxy.address());
+    let urls = format!("{} {}", origin.url("/f.bin"), origin.url("/f.bin?2"));
+    for flags in [format!("-p {at} -U me"), format!("-p http://me@{at}")] {
+        let directory = HaulDirectory::new();
+        let line = format!(
+            "{haul} get {flags} -o a {}; echo code $?",
+            origin.url("/f.bin")
+        );
+        let mut terminal = Terminal::start(&directory, &line);
+        terminal
+            .wait_for_prompt(&format!("Password for me at {at}: "))
+            .await;
+        terminal.type_text("s3cret\n").await;
+        let shown = terminal.end().await;
+        assert!(shown.contains("code 0"), "{shown}");
+        assert_eq!(shown.matches("Password for").count(), 1, "{shown}");
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+    // A proxy of the environment that no URL uses asks nothing.
+    let directory = HaulDirectory::new();
+    let line = format!(
+        "http_proxy=http://me@{at} no_proxy=127.0.0.1 {haul} get -d d {urls}; echo code $?"
+    );
+    let shown = Terminal::start(&directory, &line).end().await;
+    assert!(!shown.contains("Password for"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn signals_at_a_prompt_restore_the_terminal_and_end_with_130() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();

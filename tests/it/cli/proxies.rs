@@ -208,3 +208,83 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     .await
     .assert_code(2);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a21_get_logs_in_to_a_proxy_as_tunnel_does() {
+    let required = faults::RequiredLogin::basic("me", "s3cret");
+    let origin = start_origin(OriginResource::new(content())).await;
+    let proxy = HttpProxy::builder().require_login(required).start().await;
+    let address = proxy.address().to_string();
+    let url = origin.url("/f.bin");
+    let haul = || {
+        let haul = HaulDirectory::new();
+        haul.write("password", "s3cret\n");
+        haul.write("both", "me:s3cret\n");
+        haul
+    };
+    let at_me = format!("http://me@{address}");
+    for flags in [
+        &["-p", &address, "-U", "me:s3cret"][..],
+        &["--proxy", &address, "--proxy-user", "me:s3cret"],
+        &[
+            "-p",
+            &address,
+            "-U",
+            "me",
+            "--proxy-password-file",
+            "password",
+        ],
+        &["-p", &address, "--proxy-password-file", "both"],
+        &["-p", &at_me, "--proxy-password-file", "password"],
+    ] {
+        let ran = haul().get(&url, flags).await;
+        ran.assert_code(0);
+        assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
+    }
+    let variable = || haul().with_variable("HAUL_PROXY_USER", "me:s3cret");
+    variable().get(&url, &["-p", &address]).await.assert_code(0);
+    // The variables of proxies have logins in the same ways.
+    variable()
+        .with_variable("http_proxy", &address)
+        .get(&url, &[])
+        .await
+        .assert_code(0);
+    // A flag goes before the variable.
+    let wrong = ["-p", &address, "-U", "me:wrong", "--retries", "0"];
+    variable()
+        .get(&url, &wrong)
+        .await
+        .assert_code(5)
+        .assert_stderr_has("refused the credentials given");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a21_a_proxy_refuses_no_credentials_that_nobody_gave() {
+    let required = faults::RequiredLogin::basic("me", "s3cret");
+    let origin = start_origin(OriginResource::new(content())).await;
+    let proxy = HttpProxy::builder().require_login(required).start().await;
+    let url = origin.url("/f.bin");
+    let haul = HaulDirectory::new();
+    let at_me = format!("http://me@{}", proxy.address());
+    let ran = haul.get(&url, &["-p", &at_me, "--retries", "0"]).await;
+    ran.assert_code(5)
+        .assert_stderr_has("wants credentials")
+        .assert_stderr_has("log in with -U USER");
+    assert!(!ran.stderr.contains("refused"), "{ran:#?}");
+    // -U asks, and there is no terminal here.
+    haul.get(&url, &["-p", &at_me.replace("me@", ""), "-U", "me"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("there is no terminal")
+        .assert_stderr_has("--proxy-password-file FILE");
+    haul.get(&url, &["-p", "", "-U", "me:s3cret"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("there is no proxy to log in to");
+    // The variable is for proxies; without one it is not even read.
+    HaulDirectory::new()
+        .with_variable("HAUL_PROXY_USER", "")
+        .get(&url, &["-p", ""])
+        .await
+        .assert_code(0);
+}

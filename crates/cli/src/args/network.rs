@@ -48,8 +48,17 @@ pub(crate) struct ConnectionArgs {
     /// host:port, which is http, or scheme://host:port, with user:password@ before the host for a login. Without this flag the variables
     /// http_proxy, https_proxy and all_proxy apply. TLS with the proxy uses the same flags as TLS with origins, except --cert, unless one
     /// of the --proxy-... flags is given.
-    #[arg(long, value_name = "URL")]
+    #[arg(short, long, value_name = "URL")]
     pub(crate) proxy: Option<ProxyUrl>,
+    /// Log in to the proxy with Basic, Digest or SOCKS; haul asks for a missing password.
+    ///
+    /// Other users of this machine can see arguments; the variable HAUL_PROXY_USER (USER:PASSWORD) and --proxy-password-file hide
+    /// passwords from them. A login in the proxy's URL is used before this one.
+    #[arg(short = 'U', long, value_name = "USER[:PASSWORD]")]
+    pub(crate) proxy_user: Option<UserArg>,
+    /// Read the proxy's password from FILE, or USER:PASSWORD if -U names no user.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) proxy_password_file: Option<PathBuf>,
     /// Add a header field to the CONNECT request to the proxy. Repeatable.
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
     pub(crate) proxy_headers: Vec<HeaderArg>,

@@ -13,7 +13,7 @@ use crate::args::{ChecksumArg, GetArgs};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
 use crate::progress::{ProgressOptions, ProgressScope, new_renderer};
-use crate::settings::{GetSettings, GetTask, no_proxy_warnings};
+use crate::settings::{GetSettings, GetTask, no_proxy_warnings, world_readable_warning};
 use crate::{message, output};
 
 /// Downloads what the arguments name, and reports results.
@@ -147,5 +147,7 @@ fn warnings(args: &GetArgs, client: &ClientConfig) -> Vec<String> {
     if proxies.http.is_some() || proxies.https.is_some() {
         warnings.extend(no_proxy_warnings(proxies));
     }
+    let password_file = args.connection.proxy_password_file.as_deref();
+    warnings.extend(password_file.and_then(world_readable_warning));
     warnings
 }

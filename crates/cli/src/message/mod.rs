@@ -143,7 +143,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 }
 
 /// How to give a proxy its login.
-const PROXY_LOGIN: &str = "put the login before the host, as user:password@host:port, in --proxy or, less visible, in http_proxy, https_proxy or all_proxy";
+const PROXY_LOGIN: &str = "log in with -U USER; see haul get --help for other ways";
 
 /// Hints for errors at a proxy.
 fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {

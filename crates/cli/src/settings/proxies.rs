@@ -1,10 +1,12 @@
 //! Options of a proxy that several commands share: TLS, and header fields of CONNECT.
 
-use haul_net::{Proxy, ProxyRules, ProxyScheme, ProxyTls};
+use haul_net::{Login, Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
+use url::Url;
 
+use super::proxy_login::{self, PromptedPasswords, ProxyLoginOptions, ProxyLogins, of_variable};
 use super::tls::{TlsFileOptions, by_flag, tls_options_from};
-use super::{OptionSource, SettingError};
+use super::{OptionSource, SettingError, Sourced};
 use crate::args::{ConnectionArgs, HeaderArg, ProxyTlsArgs};
 
 /// The prefix of flags about TLS with a proxy.
@@ -80,6 +82,59 @@ pub(super) fn with_tls_and_headers(
     for proxy in &mut proxies {
         proxy.tls = tls.clone().filter(|_| is_secure(proxy));
         proxy.headers.clone_from(&fields);
+    }
+    Ok(rules)
+}
+
+/// Gives the proxies of `haul get` their logins: that of the proxy's URL, the flags or the variable. `urls` are those of the command,
+/// `None` if a list or a pattern may name any others.
+pub(super) fn with_logins(
+    args: &ConnectionArgs,
+    urls: Option<&[Url]>,
+    mut rules: ProxyRules,
+) -> Result<ProxyRules, SettingError> {
+    let options = ProxyLoginOptions {
+        user: args
+            .proxy_user
+            .clone()
+            .map(|user| Sourced::flag("-U", user)),
+        file: args
+            .proxy_password_file
+            .clone()
+            .map(|file| Sourced::flag("--proxy-password-file", file)),
+    };
+    let named = [&rules.http, &rules.https];
+    if named.iter().all(|named| named.is_none()) {
+        return match options == ProxyLoginOptions::default() {
+            true => Ok(rules),
+            false => Err(SettingError::new("there is no proxy to log in to")
+                .with_hint("name one with -p URL; -u is for the origin")),
+        };
+    }
+    // A question about a proxy that no request uses would only keep the user waiting.
+    let is_used = |proxy: &Proxy| {
+        urls.is_none_or(|urls| urls.iter().any(|url| rules.for_url(url) == Ok(Some(proxy))))
+    };
+    let passwords = PromptedPasswords::default();
+    let logins = ProxyLogins {
+        variable: of_variable(std::env::var(proxy_login::VARIABLE).ok())?,
+        netrc: None,
+        passwords: &passwords,
+    };
+    let mut found: Vec<(Proxy, Option<Login>)> = Vec::new();
+    for proxy in named.into_iter().flatten().flatten() {
+        let is_completed = proxy.login.is_none() || is_used(proxy);
+        // http and https mostly have one proxy; a password file that is a pipe can be read only once.
+        if is_completed && found.iter().all(|(known, _)| known != proxy) {
+            let login = logins.of(proxy, &options, true)?;
+            found.push((proxy.clone(), login));
+        }
+    }
+    let proxies = [&mut rules.http, &mut rules.https].into_iter().flatten();
+    for proxy in proxies.flatten() {
+        if let Some((_, login)) = found.iter().find(|(known, _)| known == proxy) {
+            proxy.login.clone_from(login);
+        }
     }
     Ok(rules)
 }

@@ -33,7 +33,7 @@ pub struct ProxyName {
     pub address: String,
     /// What named the proxy.
     pub source: ProxySource,
-    /// Whether haul has a login for it.
+    /// Whether haul has a login with a password for it.
     pub has_login: bool,
     /// The next proxy of the chain, if the connection to that one failed and not the one to the target.
     pub next_hop: Option<String>,

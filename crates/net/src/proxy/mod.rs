@@ -72,7 +72,11 @@ impl Proxy {
         ProxyName {
             address: self.address(),
             source: self.source,
-            has_login: self.login.is_some(),
+            // A user without a password is no login that the proxy could have refused.
+            has_login: self
+                .login
+                .as_ref()
+                .is_some_and(|login| !login.password.expose().is_empty()),
             next_hop: None,
         }
     }
