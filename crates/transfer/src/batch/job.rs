@@ -10,7 +10,7 @@ use haul_plan::{
 };
 use http::StatusCode;
 use tokio::time::Instant;
-use url::Url;
+use url::{Position, Url};
 
 use crate::disk::{DownloadPaths, StoredValidators};
 use crate::get::ResponseInfo;
@@ -220,7 +220,12 @@ impl BatchJob {
 
     /// The origin of the current URL. Jobs of one origin share its connection limit.
     pub(super) fn host(&self) -> String {
-        self.url().origin().ascii_serialization()
+        let url = self.url();
+        match url.has_authority() && url.username().is_empty() && url.password().is_none() {
+            // The same text in one allocation instead of four.
+            true => url[..Position::BeforePath].to_owned(),
+            false => url.origin().ascii_serialization(),
+        }
     }
 
     /// A row about this job, as far as it is known without a response.

@@ -51,14 +51,20 @@ impl JobQueue {
         }
     }
 
-    /// Adds a job if there is room for it and for its host.
-    pub(super) fn try_add(&self, host: &str, job: Box<BatchJob>) -> Result<(), WindowFull> {
+    /// Adds a job if there is room for it and for its host. If jobs of its host are spilled, it must follow them: then it
+    /// is not added, but may be spilled, too.
+    pub(super) fn try_add(
+        &self,
+        host: &str,
+        job: Box<BatchJob>,
+        follows_spilled: bool,
+    ) -> Result<(), WindowFull> {
         let now = self.now();
         let mut dispatcher = self.lock();
         if !dispatcher.has_room() {
             return Err(WindowFull::Window(job));
         }
-        if dispatcher.is_crowding(host) {
+        if follows_spilled || dispatcher.is_crowding(host) {
             return Err(match dispatcher.may_spill(now) {
                 true => WindowFull::Host(job),
                 false => WindowFull::Window(job),

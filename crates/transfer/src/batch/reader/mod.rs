@@ -146,10 +146,8 @@ impl JobReader {
         let host = job.host();
         while !self.stop.is_cancelled() {
             self.enqueue_spilled(workers);
-            if self.spill.holds_jobs_of(&host) && self.spill.push(&host, &job) {
-                return;
-            }
-            job = match self.queue.try_add(&host, job) {
+            let follows_spilled = self.spill.holds_jobs_of(&host);
+            job = match self.queue.try_add(&host, job, follows_spilled) {
                 Ok(()) => return workers.start_jobs(),
                 Err(WindowFull::Host(job)) if self.spill.push(&host, &job) => return,
                 Err(WindowFull::Host(job) | WindowFull::Window(job)) => job,

@@ -4,6 +4,9 @@
 //! file. Each record points to the next one of the same host, so memory holds only the first and the last offset of
 //! each host. Jobs come back in their order when the host has room again. An empty file starts again from the
 //! beginning, and its size is bounded.
+//!
+//! The file is written and read in blocks of many records: the newest records are in memory until they fill a block, and
+//! a read takes the records behind the wanted one along. Jobs that come back soon never reach the file.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,6 +24,9 @@ use crate::list::ListEntry;
 /// The largest size of the file, in bytes: some five million jobs.
 const MAX_BYTES: u64 = 1 << 30;
 
+/// Bytes that are written and read at once: some 200 jobs.
+const BLOCK: usize = 64 << 10;
+
 /// Length of the header of a record: the offset of the host's next record (0 for none), and the length of this one.
 const RECORD_HEADER: usize = 12;
 
@@ -32,8 +38,12 @@ const FIRST_RECORD: u64 = 8;
 pub(super) struct SpillFile {
     /// `None` where the file system has no unnamed files.
     file: Option<UnnamedFile>,
-    /// Offset for the next record.
-    end: u64,
+    /// Bytes in the file, and the offset of the first of the newest records.
+    written: u64,
+    /// The newest records, which are not in the file yet.
+    newest: Vec<u8>,
+    /// A copy of a part of the file, for the next reads.
+    read_block: ReadBlock,
     /// The records of each host.
     chains: HashMap<String, SpillChain>,
     /// The hosts in the order of their turns.
@@ -47,6 +57,34 @@ struct SpillChain {
     last: u64,
 }
 
+/// A copy of a part of the file.
+#[derive(Debug, Default)]
+struct ReadBlock {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl ReadBlock {
+    /// The bytes at this offset of the file, if all of them are here.
+    fn get(&self, at: u64, length: usize) -> Option<&[u8]> {
+        let start = usize::try_from(at.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// Reads at least `length` bytes at this offset, and up to a block if the file goes to `end`.
+    fn load(&mut self, file: &UnnamedFile, at: u64, length: usize, end: u64) -> io::Result<()> {
+        let rest = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+        self.bytes.clear();
+        self.bytes.resize(rest.min(BLOCK).max(length), 0);
+        self.offset = at;
+        let read = read_exact_at(file, at, &mut self.bytes);
+        if read.is_err() {
+            self.bytes.clear();
+        }
+        read
+    }
+}
+
 impl SpillFile {
     /// A spill file in the file system of this directory.
     pub(super) fn new(directory: &Path) -> Self {
@@ -54,7 +92,9 @@ impl SpillFile {
         let directory = if here { Path::new(".") } else { directory };
         Self {
             file: UnnamedFile::create_in(directory).ok(),
-            end: FIRST_RECORD,
+            written: FIRST_RECORD,
+            newest: Vec::new(),
+            read_block: ReadBlock::default(),
             chains: HashMap::new(),
             turns: VecDeque::new(),
         }
@@ -94,34 +134,85 @@ impl SpillFile {
     }
 
     fn has_room(&self) -> bool {
-        self.file.is_some() && self.end < MAX_BYTES
+        self.file.is_some() && self.end() < MAX_BYTES
     }
 
+    /// The offset for the next record.
+    fn end(&self) -> u64 {
+        self.written + self.newest.len() as u64
+    }
+
+    /// Appends a record. After an error it is not there, and the others still are.
     fn push_record(&mut self, host: &str, record: &[u8]) -> io::Result<()> {
-        let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let length = u32::try_from(record.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let mut bytes = Vec::with_capacity(RECORD_HEADER + record.len());
-        bytes.extend_from_slice(&0u64.to_le_bytes());
-        bytes.extend_from_slice(&length.to_le_bytes());
-        bytes.extend_from_slice(record);
-        let (at, next) = (self.end, self.end + bytes.len() as u64);
-        file.write_at(at, &[Bytes::from(bytes)])?;
+        if self.newest.len() + RECORD_HEADER + record.len() > BLOCK {
+            self.write_newest()?;
+        }
+        let at = self.end();
+        match self.chains.get(host).map(|chain| chain.last) {
+            Some(last) => self.set_next(last, at)?,
+            None => self.turns.push_back(host.to_owned()),
+        }
+        self.newest.extend_from_slice(&0u64.to_le_bytes());
+        self.newest.extend_from_slice(&length.to_le_bytes());
+        self.newest.extend_from_slice(record);
         match self.chains.get_mut(host) {
-            Some(chain) => {
-                file.write_at(chain.last, &[Bytes::copy_from_slice(&at.to_le_bytes())])?;
-                chain.last = at;
-            }
+            Some(chain) => chain.last = at,
             None => {
                 let chain = SpillChain {
                     first: at,
                     last: at,
                 };
                 self.chains.insert(host.to_owned(), chain);
-                self.turns.push_back(host.to_owned());
             }
         }
-        self.end = next;
         Ok(())
+    }
+
+    /// Writes the newest records to the file.
+    fn write_newest(&mut self) -> io::Result<()> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        file.write_at(self.written, &[Bytes::copy_from_slice(&self.newest)])?;
+        self.written += self.newest.len() as u64;
+        self.newest.clear();
+        Ok(())
+    }
+
+    /// Makes the record at `at` point to the one at `next`.
+    fn set_next(&mut self, at: u64, next: u64) -> io::Result<()> {
+        let next = next.to_le_bytes();
+        let Some(start) = at.checked_sub(self.written) else {
+            // It may be in this copy.
+            self.read_block.bytes.clear();
+            let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            return file.write_at(at, &[Bytes::copy_from_slice(&next)]);
+        };
+        let start = usize::try_from(start).unwrap_or(usize::MAX);
+        if let Some(field) = self
+            .newest
+            .get_mut(start..)
+            .and_then(|rest| rest.get_mut(..8))
+        {
+            field.copy_from_slice(&next);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a record, from memory or from the file.
+    fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
+        if let Some(start) = at.checked_sub(self.written) {
+            let start = usize::try_from(start).unwrap_or(usize::MAX);
+            let rest = self.newest.get(start..).unwrap_or_default();
+            return rest
+                .get(..length)
+                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+        }
+        if self.read_block.get(at, length).is_none() {
+            let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            self.read_block.load(file, at, length, self.written)?;
+        }
+        let bytes = self.read_block.get(at, length);
+        bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     fn pop_record(&mut self, mut may_run: impl FnMut(&str) -> bool) -> io::Result<Option<Vec<u8>>> {
@@ -131,24 +222,28 @@ impl SpillFile {
         let Some(host) = self.turns.remove(position) else {
             return Ok(None);
         };
-        let (Some(file), Some(chain)) = (&self.file, self.chains.get_mut(&host)) else {
+        let Some(chain) = self.chains.get(&host).copied() else {
             return Ok(None);
         };
-        let mut head = [0; RECORD_HEADER];
-        read_exact_at(file, chain.first, &mut head)?;
-        let (next, length) = head.split_at(8);
+        let (next, length) = self.read(chain.first, RECORD_HEADER)?.split_at(8);
         let next = u64::from_le_bytes(next.try_into().unwrap_or_default());
         let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
-        let mut record = vec![0; length as usize];
-        read_exact_at(file, chain.first + RECORD_HEADER as u64, &mut record)?;
+        let start = chain.first + RECORD_HEADER as u64;
+        let record = self.read(start, length as usize)?.to_vec();
         if chain.first == chain.last {
             self.chains.remove(&host);
         } else {
-            chain.first = next;
+            let rest = SpillChain {
+                first: next,
+                ..chain
+            };
+            self.chains.insert(host.clone(), rest);
             self.turns.push_back(host);
         }
         if self.chains.is_empty() {
-            self.end = FIRST_RECORD;
+            self.written = FIRST_RECORD;
+            self.newest.clear();
+            self.read_block.bytes.clear();
         }
         Ok(Some(record))
     }
@@ -269,7 +364,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_host_gets_its_jobs_back_in_their_order(steps in prop::collection::vec((any::<bool>(), 0u8..4, 0usize..300), 0..120)) {
+        fn each_host_gets_its_jobs_back_in_their_order(steps in prop::collection::vec((any::<bool>(), 0u8..4, prop_oneof![0usize..300, 0usize..BLOCK * 2]), 0..120)) {
             let dir = tempfile::tempdir().unwrap();
             let mut spill = SpillFile::new(dir.path());
             prop_assume!(spill.has_room());
@@ -288,6 +383,35 @@ mod tests {
                 prop_assert_eq!(spill.is_empty(), model.values().all(VecDeque::is_empty));
             }
         }
+    }
+
+    #[test]
+    fn many_jobs_share_a_write_and_a_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spill = SpillFile::new(dir.path());
+        if !spill.has_room() {
+            return;
+        }
+        let records: Vec<Vec<u8>> = (0..2_000u32)
+            .map(|number| number.to_le_bytes().repeat(50))
+            .collect();
+        let mut writes = 0;
+        for record in &records {
+            let written = spill.written;
+            spill.push_record("a", record).unwrap();
+            writes += u32::from(spill.written != written);
+            assert!(spill.newest.len() <= BLOCK);
+        }
+        let mut reads = 0;
+        for record in &records {
+            let block = spill.read_block.offset;
+            let popped = spill.pop_record(|_| true).unwrap();
+            assert_eq!(popped.as_ref(), Some(record));
+            reads += u32::from(spill.read_block.offset != block);
+            assert!(spill.read_block.bytes.len() <= BLOCK);
+        }
+        assert!(writes <= 7 && reads <= 8, "{writes} writes, {reads} reads");
+        assert!(spill.is_empty() && spill.end() == FIRST_RECORD);
     }
 
     #[test]
