@@ -19,6 +19,7 @@
 mod body_framing;
 mod checkpoint;
 mod checksum;
+mod chunk_lines;
 mod connection_control;
 mod content_coding;
 mod content_expectation;
@@ -51,6 +52,7 @@ mod validator;
 pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
+pub use chunk_lines::ChunkLineScanner;
 pub use connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };
@@ -69,7 +71,7 @@ pub use low_water::low_water_mark;
 pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
-pub use redirect::{RedirectError, RedirectOptions, follow_redirect};
+pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
 pub use response::{RequestedContent, ResponseContent, classify_response};
 pub use response_digests::{ExpectedDigest, expected_digests};

@@ -1,6 +1,6 @@
 //! Where a redirect leads, and whether to follow it (RFC 9110 15.4, 10.2.2).
 
-use http::header::{HeaderMap, LOCATION};
+use http::header::{HeaderMap, HeaderValue, LOCATION};
 use url::Url;
 
 /// The longest Location that is followed, in bytes: signed URLs have up to two thousand.
@@ -45,7 +45,7 @@ pub enum RedirectError {
     #[error("a redirect without a Location")]
     MissingLocation,
     /// Several Location fields that differ: each reader would take another one.
-    #[error("a redirect with several Location fields that differ")]
+    #[error("several Location fields that differ")]
     AmbiguousLocation,
     /// The Location is longer than any URL in use.
     #[error(
@@ -76,11 +76,7 @@ pub fn follow_redirect(
     if hops >= options.max_redirects {
         return Err(RedirectError::TooMany(options.max_redirects));
     }
-    let mut locations = headers.get_all(LOCATION).iter();
-    let location = locations.next().ok_or(RedirectError::MissingLocation)?;
-    if locations.any(|other| other != location) {
-        return Err(RedirectError::AmbiguousLocation);
-    }
+    let location = checked_location(headers)?.ok_or(RedirectError::MissingLocation)?;
     if location.len() > MAX_LOCATION_BYTES {
         return Err(RedirectError::LocationTooLong(location.len()));
     }
@@ -105,6 +101,20 @@ pub fn follow_redirect(
         url.set_fragment(from.fragment());
     }
     Ok(url)
+}
+
+/// The Location of a response with any status. Fields that differ are refused even where none is followed: such a response was put
+/// together by somebody who did not check what they put in.
+///
+/// # Errors
+/// [`RedirectError::AmbiguousLocation`].
+pub fn checked_location(headers: &HeaderMap) -> Result<Option<&HeaderValue>, RedirectError> {
+    let mut locations = headers.get_all(LOCATION).iter();
+    let location = locations.next();
+    if locations.any(|other| Some(other) != location) {
+        return Err(RedirectError::AmbiguousLocation);
+    }
+    Ok(location)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod http2;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use haul_plan::{AlpnOffer, RedirectOptions, follow_redirect};
+use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect};
 use http::StatusCode;
 use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
@@ -103,7 +103,9 @@ impl Client {
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
             let response = self.fetch_with_auth(&request?).await?;
+            let redirect_error = |error| Error::new(Kind::Redirect(error), &url);
             if !is_redirect(response.status) {
+                checked_location(&response.headers).map_err(redirect_error)?;
                 return Ok(FetchResponse {
                     redirected: hops > 0,
                     ..response
@@ -111,7 +113,7 @@ impl Client {
             }
             let redirects = self.state.config.redirects;
             let next = follow_redirect(&url, &response.headers, hops, redirects);
-            let next = next.map_err(|error| Error::new(Kind::Redirect(error), &url))?;
+            let next = next.map_err(redirect_error)?;
             response.discard().await;
             url = Cow::Owned(next);
         }

@@ -15,6 +15,7 @@ use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 
+use super::stream::{Http1Stream, ResponseStart};
 use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
 use crate::transport::{SocketState, TransportStream};
@@ -25,7 +26,7 @@ const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 128;
 
-type ConnectionDriver = http1::Connection<TokioIo<TransportStream>, Empty<Bytes>>;
+type ConnectionDriver = http1::Connection<TokioIo<Http1Stream>, Empty<Bytes>>;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Http1Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
     /// hyper's future that does the work; `None` once the connection has ended.
     driver: Option<Pin<Box<ConnectionDriver>>>,
+    response_start: ResponseStart,
     pub(crate) socket_state: SocketState,
     pub(crate) read_timeout: ReadTimeout,
 }
@@ -44,6 +46,8 @@ impl Http1Connection {
         read_timeout: ReadTimeout,
     ) -> Result<Self, hyper::Error> {
         let socket_state = stream.socket_state();
+        let response_start = ResponseStart::default();
+        let stream = Http1Stream::new(stream, response_start.clone());
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
             .allow_obsolete_multiline_headers_in_responses(true)
@@ -54,6 +58,7 @@ impl Http1Connection {
         Ok(Self {
             sender,
             driver: Some(Box::pin(driver)),
+            response_start,
             socket_state,
             read_timeout,
         })
@@ -65,6 +70,7 @@ impl Http1Connection {
         &mut self,
         request: Request<Empty<Bytes>>,
     ) -> Result<Response<Incoming>, ExchangeError> {
+        self.response_start.expect();
         let mut response = pin!(self.sender.send_request(request));
         let (driver, read_timeout) = (&mut self.driver, &mut self.read_timeout);
         poll_fn(|cx| {

@@ -3,6 +3,7 @@
 mod body;
 mod connection;
 mod pool;
+mod stream;
 
 pub(crate) use body::Http1Body;
 pub(crate) use connection::Http1Connection;

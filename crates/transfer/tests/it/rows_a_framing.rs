@@ -95,6 +95,32 @@ async fn a31_chunks_that_contradict_content_length_are_refused_at_once() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chunk_sizes_and_trailers_may_end_with_lf_alone() {
+    for chunks in [
+        "5\nhello\n0\n\n",
+        "5;a=b\nhello\r\n0\r\n\n",
+        "2\nhe\n3\r\nllo\n0\nName: value\n\n",
+    ] {
+        let case = JobCase::new();
+        let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
+        let (ran, requests) = get_raw(&case, response).await;
+        ran.outcome();
+        assert_eq!(requests, 1, "{chunks:?}");
+        case.assert_file(&ResourceContent::fixed(HELLO));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_chunk_that_is_longer_than_its_size_is_no_file() {
+    let case = JobCase::new();
+    let response =
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\nhello\n0\n\n".to_owned();
+    let (ran, _) = get_raw(&case, response).await;
+    assert_eq!(ran.error().class(), ErrorClass::Network);
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
+}
+
 /// An origin that sends this to its one connection, and leaves the connection open.
 fn serve_and_stay_open(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -178,4 +204,18 @@ async fn a32_several_locations_are_followed_if_equal_and_refused_if_not() {
             assert!(case.listing().is_empty());
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a32_locations_that_differ_are_refused_with_any_status() {
+    let case = JobCase::new();
+    let response =
+        "HTTP/1.1 200 OK\r\nLocation: /a\r\nLocation: /b\r\nContent-Length: 5\r\n\r\nhello";
+    let (ran, requests) = get_raw(&case, response.to_owned()).await;
+    let GetError::Transport { source, .. } = ran.error() else {
+        panic!("{:?}", ran.error())
+    };
+    assert!(matches!(source.kind(), Kind::Redirect(_)), "{source}");
+    assert_eq!(requests, 1);
+    assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
