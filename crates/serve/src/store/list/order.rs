@@ -1,8 +1,10 @@
 //! The order of a listing, and where in it a page begins.
 //!
-//! Folders come first in every order. Then the sort key decides; equal entries are sorted by name,
-//! byte by byte. So no two entries of a folder have the same position, and a page can begin after
-//! any of them, even after one that has been deleted meanwhile.
+//! Folders come first in every order. Then the sort key decides; equal entries are sorted by name.
+//! Names are compared as people sort them: `img 2` before `img 10`, and `a` before `B`. Names that
+//! are equal in that sense (`01` and `1`) are compared byte by byte. So no two entries of a folder
+//! have the same position, and a page can begin after any of them, even after one that has been
+//! deleted meanwhile.
 //!
 //! # Cursors
 //!
@@ -26,7 +28,7 @@ use super::EntryKind;
 /// What a listing is sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SortKey {
-    /// The name, byte by byte.
+    /// The name, with numbers by their value and ASCII letters regardless of case.
     #[default]
     Name,
     /// The length. Only files have one.
@@ -108,7 +110,7 @@ impl SortDirection {
             true => order.reverse(),
             false => order,
         };
-        let names = a.name.cmp(&b.name);
+        let names = compare_names(&a.name, &b.name);
         let within = match self.sort {
             SortKey::Name => directed(names),
             // Equal entries are sorted by ascending name in either direction.
@@ -122,6 +124,44 @@ impl SortRank {
     fn is_folder(&self) -> bool {
         self.kind == EntryKind::Folder
     }
+}
+
+/// The order of names: [`compare_naturally`], and the bytes of names that are equal in that order.
+pub(super) fn compare_names(a: &[u8], b: &[u8]) -> Ordering {
+    compare_naturally(a, b).then_with(|| a.cmp(b))
+}
+
+/// Compares numbers by their value, however long they are, ASCII letters regardless of case, and
+/// all other bytes as they are. It is a lexicographic order of bytes and numbers, in which a number
+/// stands where its first digit would: so it is transitive.
+fn compare_naturally(mut a: &[u8], mut b: &[u8]) -> Ordering {
+    while let (Some(&first_a), Some(&first_b)) = (a.first(), b.first()) {
+        let order = if first_a.is_ascii_digit() && first_b.is_ascii_digit() {
+            let (number_a, number_b);
+            (number_a, a) = split_number(a);
+            (number_b, b) = split_number(b);
+            // Without leading zeros, the number with more digits is greater.
+            let lengths = number_a.len().cmp(&number_b.len());
+            lengths.then_with(|| number_a.cmp(number_b))
+        } else {
+            (a, b) = (&a[1..], &b[1..]);
+            first_a
+                .to_ascii_lowercase()
+                .cmp(&first_b.to_ascii_lowercase())
+        };
+        if order.is_ne() {
+            return order;
+        }
+    }
+    a.len().cmp(&b.len())
+}
+
+/// The digits at the beginning of a name, without leading zeros, and the rest of the name.
+fn split_number(name: &[u8]) -> (&[u8], &[u8]) {
+    let is_digit = |byte: &&u8| byte.is_ascii_digit();
+    let digits = name.iter().take_while(is_digit).count();
+    let zeros = name[..digits].iter().take_while(|byte| **byte == b'0');
+    (&name[zeros.count()..digits], &name[digits..])
 }
 
 /// Nanoseconds since the epoch; negative before it.
@@ -256,6 +296,55 @@ mod tests {
                 prop_assert_eq!(cursor.to_string(), text);
             }
         }
+    }
+
+    /// Short names in which numbers, zeros and letters of either case meet often.
+    fn arb_name() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(b"0012 9aAbB.-\xff".to_vec()), 0..8)
+    }
+
+    proptest! {
+        #[test]
+        fn names_have_a_total_order(a in arb_name(), b in arb_name(), c in arb_name()) {
+            prop_assert_eq!(compare_names(&a, &b), compare_names(&b, &a).reverse());
+            prop_assert_eq!(compare_names(&a, &b).is_eq(), a == b);
+            if compare_names(&a, &b).is_le() && compare_names(&b, &c).is_le() {
+                prop_assert!(compare_names(&a, &c).is_le());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_sorted_as_people_sort_them() {
+        let sorted: [&[u8]; 19] = [
+            b"",
+            b"-1",
+            b".hidden",
+            b"007",
+            b"07",
+            b"7",
+            b"8 a",
+            b"10",
+            b"99999999999999999999999999999999999999998",
+            b"99999999999999999999999999999999999999999",
+            b"_",
+            b"a",
+            b"B",
+            b"b",
+            b"IMG 2.jpg",
+            b"img 2.jpg",
+            b"img 10 b.jpg",
+            b"img 10.jpg",
+            b"\xff",
+        ];
+        let mut names = sorted.to_vec();
+        names.sort_by(|a, b| compare_names(b, a));
+        names.sort_by(|a, b| compare_names(a, b));
+        let shown = |names: &[&[u8]]| -> Vec<String> {
+            let name = |name: &&[u8]| name.escape_ascii().to_string();
+            names.iter().map(name).collect()
+        };
+        assert_eq!(shown(&names), shown(&sorted));
     }
 
     #[test]
