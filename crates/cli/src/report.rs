@@ -30,12 +30,17 @@ pub(crate) fn download_line(outcome: &DownloadOutcome, width: Option<usize>) -> 
         0 => String::new(),
         bytes => format!(", {} of it from an earlier run", bytes_text(bytes)),
     };
+    let one_connection = match outcome.path {
+        Some(_) => "",
+        None => ", as standard output takes bytes in order",
+    };
     let plural = if outcome.connections == 1 { "" } else { "s" };
     let facts = [
         format!("  {}", bytes_text(outcome.bytes)),
         format!(" in {:.2} s", outcome.elapsed.as_secs_f64()),
         format!(", {}", rate_text(received_bytes(outcome), outcome.elapsed)),
         format!(", {} connection{plural}", outcome.connections),
+        one_connection.to_owned(),
         resumed,
     ];
     fit_line(&name, &facts, width)

@@ -106,6 +106,21 @@ impl FetchResponse {
         self.body.recycle();
     }
 
+    /// The beginning of the body, as far as it arrives soon. Takes a tenth of a second at most.
+    pub async fn first_bytes(&mut self, limit: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = async {
+            while bytes.len() < limit
+                && let Ok(Some(chunk)) = self.chunk().await
+            {
+                bytes.extend_from_slice(&chunk[..chunk.len().min(limit - bytes.len())]);
+            }
+        };
+        // What came in time is enough.
+        let _ = timeout(DISCARD_TIMEOUT, read).await;
+        bytes
+    }
+
     /// Drops the body, and keeps the connection if little is left of the body and arrives soon. Takes a tenth of a second at
     /// most.
     pub async fn discard(mut self) {

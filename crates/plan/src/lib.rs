@@ -40,6 +40,7 @@ mod redirect;
 mod request_failure;
 mod response;
 mod response_digests;
+mod response_text;
 mod retry;
 mod segment;
 pub mod serving;
@@ -75,6 +76,7 @@ pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redi
 pub use request_failure::{RequestFailure, UnusableResponse};
 pub use response::{RequestedContent, ResponseContent, classify_response};
 pub use response_digests::{ExpectedDigest, expected_digests};
+pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RetryNumber, RetryOptions, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};

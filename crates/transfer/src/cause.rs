@@ -84,6 +84,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::Tls(TlsProblem::Expired) => "certificate expired",
         Kind::Tls(TlsProblem::WrongHost) => "certificate for another host",
         Kind::Tls(TlsProblem::UnknownIssuer) => "certificate of an unknown issuer",
+        Kind::Tls(TlsProblem::SelfSigned) => "self-signed certificate",
         Kind::Tls(TlsProblem::Revoked) => "certificate revoked",
         Kind::Tls(TlsProblem::NotTls) => "no TLS spoken",
         Kind::Tls(_) => "TLS failed",

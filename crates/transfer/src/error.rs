@@ -57,6 +57,8 @@ pub enum GetError {
         credentials_sent: bool,
         /// The time before which the origin wants no further request.
         retry_after: Option<Duration>,
+        /// The first line of the response's text.
+        response_text: Option<Box<str>>,
     },
     /// Its host was given up after others could not reach it.
     #[error("cannot fetch {}: its {} was given up after {attempts} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.reason.as_deref()))]
@@ -97,6 +99,8 @@ pub enum GetError {
         credentials_sent: bool,
         /// Whom the peer says the credentials are for.
         realm: Option<String>,
+        /// The first line of the response's text.
+        response_text: Option<Box<str>>,
     },
     /// Answers that cannot be trusted, on every road that was tried.
     #[error("{} gives answers that cannot be used: {reason}", redacted_url(.url))]
@@ -287,6 +291,18 @@ impl GetError {
             *resumable = kept;
         }
         self
+    }
+
+    /// The first line of the text of a response that refused the file.
+    #[must_use]
+    pub fn response_text(&self) -> Option<&str> {
+        match self {
+            Self::Status { response_text, .. } | Self::Unauthorized { response_text, .. } => {
+                response_text.as_deref()
+            }
+            Self::AllSourcesFailed { last, .. } => last.response_text(),
+            _ => None,
+        }
     }
 
     /// Whether it is one source's, so that another may do better.

@@ -107,6 +107,7 @@ const CAN_BE_RESUMED: &str = "the same command goes on where this one stopped";
 fn stream_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::BrokenPipe => "whoever read it is gone",
+        io::ErrorKind::Unsupported => "-o FILE writes it to a file; | cat shows it anyway",
         io::ErrorKind::StorageFull => "where it leads to there is no room",
         _ => "-o FILE writes to a file",
     }

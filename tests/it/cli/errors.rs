@@ -177,6 +177,43 @@ async fn exit_5_for_the_network_and_the_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn verbose_shows_the_first_line_of_a_refusals_text() {
+    let response = "HTTP/1.1 403 Forbidden\r\nContent-Length: 49\r\n\r\n<html><title>Your quota is used up</title>\n</html>";
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
+        reply.raw_bytes = Some(response.into());
+    });
+    let origin = start_origin(resource).await;
+    let haul = HaulDirectory::new();
+    let url = origin.url("/f.bin");
+    let ran = haul.get(&url, &["-v"]).await;
+    ran.assert_code(5)
+        .assert_stderr_has("answered 403 Forbidden")
+        .assert_stderr_has("the response says: Your quota is used up");
+    let ran = haul.get(&url, &[]).await;
+    assert!(!ran.stderr.contains("quota"), "{ran:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn http_to_a_port_that_speaks_tls_gets_a_hint() {
+    // nginx and Go respond, OpenSSL closes the connection, rustls sends a TLS alert.
+    for response in [
+        &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+        b"",
+        b"\x15\x03\x03\x00\x02\x02\x46",
+    ] {
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
+                reply.raw_bytes = Some(response.into());
+            });
+        let origin = start_origin(resource).await;
+        let ran = HaulDirectory::new()
+            .get(&origin.url("/f.bin"), &["--retries", "0"])
+            .await;
+        ran.assert_code(5).assert_stderr_has("https://");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_5_for_hosts_that_do_not_exist() {
     let haul = HaulDirectory::new();
     // Nobody listens on port 1.
@@ -206,6 +243,11 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
             CertificateAuthority::self_signed(&["127.0.0.1"]),
             "not signed by anyone trusted",
             "--insecure",
+        ),
+        (
+            CertificateAuthority::self_signed_ca(&["127.0.0.1"], false),
+            "the server's certificate is self-signed, or is a CA certificate",
+            "--cacert FILE",
         ),
     ];
     for (issued, problem, flag) in certificates {

@@ -1,8 +1,8 @@
 //! What lies where afterwards: names, resumption, replacement, segments, checksums.
 
-use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
+use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 
-use crate::cli::harness::{HaulDirectory, content, start_origin};
+use crate::cli::harness::{HaulDirectory, LIMIT, content, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_goes_to_the_given_path() {
@@ -53,8 +53,57 @@ async fn standard_output_is_the_file_and_nothing_else() {
     ran.assert_code(0);
     assert_eq!(ran.stdout, "a file\n");
     ran.assert_stderr_has("b3e656f8b0828a31f3ed396a1c868786  -")
-        .assert_stderr_has("-  7 B in");
+        .assert_stderr_has("-  7 B in")
+        .assert_stderr_has("1 connection, as standard output takes bytes in order");
     assert!(haul.listing().is_empty());
+    let ran = haul
+        .get(&origin.url("/f.bin"), &["-o", "-", "-x", "4"])
+        .await;
+    ran.assert_code(0)
+        .assert_stderr_has("warning: -x 4 has no effect");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_gets_text_and_no_binary_data() {
+    let builder = Origin::builder()
+        .resource(
+            "/text",
+            OriginResource::new(ResourceContent::fixed("a file\n")),
+        )
+        .resource(
+            "/binary",
+            OriginResource::new(ResourceContent::fixed("\x7fELF\0")),
+        );
+    let origin = builder.start().await;
+    let haul = HaulDirectory::new();
+    for (path, after, shown) in [
+        ("/text", "", "a file"),
+        ("/text", "", "code 0"),
+        (
+            "/binary",
+            "",
+            "the file is binary and standard output is a terminal",
+        ),
+        (
+            "/binary",
+            "",
+            "hint: -o FILE writes it to a file; | cat shows it anyway",
+        ),
+        ("/binary", "", "code 4"),
+        ("/binary", "| cat", "ELF"),
+        ("/binary", "| cat", "code 0"),
+    ] {
+        let url = origin.url(path);
+        let command = env!("CARGO_BIN_EXE_haul");
+        let line = format!("{command} get -o - {url} {after}; echo code $?");
+        let output = haul.terminal_command(&line).output();
+        let output = within(LIMIT, output).await.unwrap();
+        let screen = String::from_utf8_lossy(&output.stdout).into_owned();
+        // Colours are between the words.
+        let screen = anstream::adapter::strip_str(&screen).to_string();
+        assert!(screen.contains(shown), "{path} {after}: {screen}");
+        assert_eq!(screen.contains("ELF"), after == "| cat", "{screen}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -143,6 +143,13 @@ fn warnings(args: &GetArgs, client: &ClientConfig) -> Vec<String> {
     if args.connection.tls.insecure {
         warnings.push("--insecure: certificates are not verified".to_owned());
     }
+    if args.output.is_stdout()
+        && let Some(connections @ 2..) = args.speed.max_connections
+    {
+        warnings.push(format!(
+            "-x {connections} has no effect: standard output takes bytes in order, from one connection"
+        ));
+    }
     let proxies = &client.proxy;
     if proxies.http.is_some() || proxies.https.is_some() {
         warnings.extend(no_proxy_warnings(proxies));

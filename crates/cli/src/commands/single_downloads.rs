@@ -161,7 +161,14 @@ impl<'a> ResultWriter<'a> {
             Err(error) if job.output == JobOutput::Stdout && is_broken_pipe(error) => {
                 exit = ExitReason::ReaderGone
             }
-            Err(error) => renderer.job_failed(now, job.id, error),
+            Err(error) => {
+                renderer.job_failed(now, job.id, error);
+                if self.args.verbose
+                    && let Some(text) = error.response_text()
+                {
+                    renderer.print(&format!("the response says: {}", message::sanitize(text)));
+                }
+            }
         }
         self.tally.add(exit);
     }

@@ -16,6 +16,7 @@ use std::io::Write as _;
 use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
+use url::Url;
 
 pub(crate) use json_outputs::JsonOutputs;
 pub(crate) use tunnel_hints::tunnel_hint;
@@ -73,9 +74,20 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin has a problem: try again later, or retry more often with --retries N")
         }
+        GetError::Status { url, status, .. } if status.as_u16() == 400 && is_plain_http(url) => {
+            Some(EXPECTS_TLS)
+        }
         _ => None,
     };
     hint.map(str::to_owned).or_else(|| error.hint())
+}
+
+/// For what servers that speak TLS do with a request that does not.
+const EXPECTS_TLS: &str = "if the server speaks TLS on this port, use https:// instead of http://";
+
+/// Whether a URL is of a server that might speak TLS instead.
+fn is_plain_http(url: &Url) -> bool {
+    url.scheme() == "http" && url.port().is_some()
 }
 
 /// Whether there were no descriptors left for a connection or a file.
@@ -122,7 +134,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         },
         Kind::NotSocks => "write an HTTP proxy with http:// or https://",
         Kind::Tls(TlsProblem::NotTls) => "try http:// instead of https://, or another port",
-        Kind::Tls(TlsProblem::UnknownIssuer) => {
+        Kind::Tls(TlsProblem::UnknownIssuer | TlsProblem::SelfSigned) => {
             "trust your own authority or a self-signed certificate with --cacert FILE, or any with --insecure"
         }
         Kind::Tls(TlsProblem::Expired | TlsProblem::WrongHost) => {
@@ -136,6 +148,9 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
         Kind::Redirect(_) => "the origin sent a wrong redirect; check the URL",
         Kind::Framing(_) => {
             "the server, or a proxy on the way, does not send the body as HTTP wants it; try another mirror"
+        }
+        Kind::Closed if is_plain_http(error.url()) && error.is_closed_without_response() => {
+            EXPECTS_TLS
         }
         Kind::Protocol => "the server does not speak HTTP: check the port, or try https://",
         _ => return None,
@@ -157,7 +172,7 @@ fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
             }
         }
         Kind::Tls(TlsProblem::NotTls) => "try http:// for this proxy",
-        Kind::Tls(TlsProblem::UnknownIssuer) => {
+        Kind::Tls(TlsProblem::UnknownIssuer | TlsProblem::SelfSigned) => {
             "trust your own authority with --proxy-cacert FILE, or any certificate with --proxy-insecure"
         }
         Kind::ProxyAuth(_) if proxy.has_login => "check the user name and password of the proxy",

@@ -63,10 +63,10 @@ fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
         (TlsProblem::NotTls, false) => {
             "the target does not speak TLS on this port: leave out --target-tls"
         }
-        (TlsProblem::UnknownIssuer, true) => {
+        (TlsProblem::UnknownIssuer | TlsProblem::SelfSigned, true) => {
             "trust your own authority with --proxy-cacert FILE, or any certificate with --proxy-insecure"
         }
-        (TlsProblem::UnknownIssuer, false) => {
+        (TlsProblem::UnknownIssuer | TlsProblem::SelfSigned, false) => {
             "trust your own authority or a self-signed certificate with --cacert FILE, or any with --insecure"
         }
         (TlsProblem::WrongHost, true) => {

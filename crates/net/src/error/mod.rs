@@ -95,8 +95,10 @@ pub enum TlsProblem {
     Expired,
     /// The certificate is for another name.
     WrongHost,
-    /// The certificate is signed by no trusted authority: by a private one, or by itself.
+    /// The certificate is signed by no trusted authority: by a private one, say.
     UnknownIssuer,
+    /// The certificate is a CA's own, as self-signed ones usually are, and is used as a server's.
+    SelfSigned,
     /// The certificate was revoked.
     Revoked,
     /// The trusted certificates cannot be loaded.
@@ -191,6 +193,14 @@ impl Error {
             self.kind,
             Kind::Stall | Kind::Closed | Kind::Protocol | Kind::Framing(_)
         )
+    }
+
+    /// Whether an HTTP/1.1 peer closed the connection without a response, as some servers do that expect TLS.
+    #[must_use]
+    pub fn is_closed_without_response(&self) -> bool {
+        self.source()
+            .and_then(|source| source.downcast_ref::<hyper::Error>())
+            .is_some_and(hyper::Error::is_incomplete_message)
     }
 
     /// Whether the process or the system has no free descriptors, and that is why there was no connection or no address.
@@ -372,6 +382,7 @@ impl fmt::Display for TlsProblem {
             Self::Expired => "the certificate has expired or is not valid yet",
             Self::WrongHost => "the certificate is for another host",
             Self::UnknownIssuer => "the certificate is not signed by anyone trusted",
+            Self::SelfSigned => "the server's certificate is self-signed, or is a CA certificate",
             Self::Revoked => "the certificate was revoked",
             Self::RootsUnavailable => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",

@@ -343,8 +343,7 @@ fn certificate_problem(error: &CertificateError) -> TlsProblem {
         // An authority of the same name with another key looks like a bad signature.
         E::UnknownIssuer | E::BadSignature => TlsProblem::UnknownIssuer,
         E::Revoked => TlsProblem::Revoked,
-        // Self-signed certificates are usually an authority's own, used as a server's.
-        other if is_ca_used_as_server(other) => TlsProblem::UnknownIssuer,
+        other if is_ca_used_as_server(other) => TlsProblem::SelfSigned,
         _ => TlsProblem::Other,
     }
 }

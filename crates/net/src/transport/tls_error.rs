@@ -159,9 +159,7 @@ fn certificate_message(error: &CertificateError) -> Option<String> {
             "it is signed by an algorithm that is not taken, as SHA-1 is none".into()
         }
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => "it is not for servers".into(),
-        authority if is_ca_used_as_server(authority) => {
-            "it is an authority's own, or signed by itself, and is used as a server's".into()
-        }
+        other if is_ca_used_as_server(other) => return None,
         E::Other(other) => format!("it breaks a rule for certificates ({other})"),
         _ => return None,
     })

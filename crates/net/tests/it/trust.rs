@@ -67,7 +67,7 @@ async fn a27_and_never_otherwise() {
     // Of the same name, with another key.
     assert_eq!(
         trusting(&other.certificate_pem, &server).await,
-        refused(TlsProblem::UnknownIssuer)
+        refused(TlsProblem::SelfSigned)
     );
     let elsewhere = CertificateAuthority::self_signed_ca(&["other.test"], false);
     assert_eq!(

@@ -1,21 +1,33 @@
 //! Outputs that take bytes in order and can never be taken back: standard output, a FIFO, a device.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 
 use super::blocking;
+
+/// Told by a NUL, as curl does.
+const BINARY_TO_TERMINAL: &str = "the file is binary and standard output is a terminal";
 
 /// An output written front to back.
 #[derive(Debug)]
 pub(crate) enum StreamSink {
     /// Standard output.
-    Stdout,
+    Stdout {
+        /// Binary data would change the terminal's state.
+        is_terminal: bool,
+    },
     /// A FIFO, a device, anything that is not a regular file; and its name.
     File(File, PathBuf),
 }
 
 impl StreamSink {
+    pub(crate) fn stdout() -> Self {
+        Self::Stdout {
+            is_terminal: io::stdout().is_terminal(),
+        }
+    }
+
     /// Opens a FIFO or device for writing. Blocks until a FIFO has a reader, as every Unix tool does.
     ///
     /// # Errors
@@ -29,7 +41,7 @@ impl StreamSink {
     /// Its name; standard output has none.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
-            Self::Stdout => None,
+            Self::Stdout { .. } => None,
             Self::File(_, path) => Some(path),
         }
     }
@@ -37,10 +49,15 @@ impl StreamSink {
     /// Writes all of it without stalling the reactor; the reader's pace is the sockets' pace.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] when the reader is gone; else what the system says.
+    /// [`io::ErrorKind::BrokenPipe`] when the reader is gone, [`io::ErrorKind::Unsupported`] for binary data to a terminal; else what the
+    /// system says.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         blocking(|| match self {
-            Self::Stdout => io::stdout().write_all(bytes),
+            Self::Stdout { is_terminal: true } if bytes.contains(&0) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                BINARY_TO_TERMINAL,
+            )),
+            Self::Stdout { .. } => io::stdout().write_all(bytes),
             Self::File(file, _) => file.write_all(bytes),
         })
     }
@@ -51,7 +68,7 @@ impl StreamSink {
     /// As [`StreamSink::write`].
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         blocking(|| match self {
-            Self::Stdout => io::stdout().flush(),
+            Self::Stdout { .. } => io::stdout().flush(),
             Self::File(file, _) => file.flush(),
         })
     }

@@ -83,18 +83,21 @@ impl AttemptError {
                 status: *status,
                 credentials_sent,
                 retry_after: *retry_after,
+                response_text: None,
             },
             RequestFailure::Denied { status } => GetError::Status {
                 url,
                 status: *status,
                 credentials_sent,
                 retry_after: None,
+                response_text: None,
             },
             RequestFailure::Unauthorized { status, realm } => GetError::Unauthorized {
                 url,
                 status: *status,
                 credentials_sent,
                 realm: realm.clone(),
+                response_text: None,
             },
             RequestFailure::Changed => GetError::ResourceChanged { url },
             unusable => GetError::UnusableResponse {
@@ -112,6 +115,16 @@ impl AttemptError {
             redirect,
             lost_bytes: 0,
         })
+    }
+
+    /// The same, with the first line of the response's text, where the status refuses the file.
+    pub(crate) fn with_response_text(mut self: Box<Self>, text: Option<String>) -> Box<Self> {
+        if let GetError::Status { response_text, .. }
+        | GetError::Unauthorized { response_text, .. } = &mut self.error
+        {
+            *response_text = text.map(Into::into);
+        }
+        self
     }
 
     /// A source has another file than the job wants, or nothing shows that it has the same.

@@ -48,7 +48,7 @@ impl ResolvedOutput {
         existing: ExistingFilePolicy,
     ) -> Result<Self, GetError> {
         let path = match output {
-            JobOutput::Stdout => return Ok(Self::Stream(StreamSink::Stdout)),
+            JobOutput::Stdout => return Ok(Self::Stream(StreamSink::stdout())),
             JobOutput::Directory(directory) => {
                 return Ok(Self::File(DownloadDestination::Directory {
                     directory: directory.clone(),
@@ -58,7 +58,7 @@ impl ResolvedOutput {
             JobOutput::File(path) => path,
         };
         if is_stdout(path) {
-            return Ok(Self::Stream(StreamSink::Stdout));
+            return Ok(Self::Stream(StreamSink::stdout()));
         }
         if path.is_dir() {
             return Err(GetError::IsDirectory { path: path.clone() });

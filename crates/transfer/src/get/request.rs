@@ -3,7 +3,10 @@
 use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
-use haul_plan::{RequestedContent, ResourceVersion, ResponseContent, classify_response};
+use haul_plan::{
+    MAX_RESPONSE_TEXT, RequestedContent, ResourceVersion, ResponseContent, classify_response,
+    first_line_of_text,
+};
 use http::StatusCode;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
 
@@ -34,7 +37,7 @@ pub(super) async fn send(
         conditional,
     };
     let url = request.url;
-    let response = client.fetch(request).await.map_err(|error| {
+    let mut response = client.fetch(request).await.map_err(|error| {
         // The first request's range is the whole file as far as anybody knows: only others are worth naming.
         let range = requested.range.clone();
         let range = range.filter(|range| range.start > 0 || expected_version.is_some());
@@ -45,6 +48,8 @@ pub(super) async fn send(
         Ok(content) => Ok((response, content)),
         Err(failure) => {
             let error = AttemptError::response(failure, &response, url);
+            let body = response.first_bytes(MAX_RESPONSE_TEXT).await;
+            let error = error.with_response_text(first_line_of_text(&body));
             // A host may send a 403 to the connection and not to the file (row A18): on that connection it would send another.
             if response.status != StatusCode::FORBIDDEN {
                 response.discard().await;
