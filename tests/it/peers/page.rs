@@ -136,7 +136,7 @@ async fn column_heads_sort() {
         (1, "ascending"),
         (1, "descending"),
     ] {
-        tab.click(&format!("th:nth-child({column}) a")).await;
+        tab.click(&format!("th:nth-child({column}) button")).await;
         let head = format!("th:nth-child({column})[aria-sort={direction}]");
         tab.wait_until(&format!(
             "document.readyState === 'complete' && document.querySelector('{head}')"
@@ -261,8 +261,11 @@ async fn a_read_only_user_sees_no_controls_for_writing() {
     tab.screenshot("read-only").await;
     assert_eq!(tab.eval_each(NAMES, "it.textContent").await.len(), 4);
     assert_eq!(
-        tab.eval_each("form, button, input[type=file]", "it.outerHTML")
-            .await,
+        tab.eval_each(
+            "form.upload, button.delete, input[type=file]",
+            "it.outerHTML"
+        )
+        .await,
         [""; 0]
     );
     assert_eq!(tab.console_errors().await, [""; 0]);

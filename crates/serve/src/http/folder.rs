@@ -6,7 +6,7 @@ use std::sync::Arc;
 use haul_net::is_descriptor_limit;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    HeaderName, HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Response, StatusCode};
 
@@ -110,6 +110,11 @@ fn insert_headers(key: &ObjectKey, format: ListingFormat, headers: &mut HeaderMa
             }
         }
         ListingFormat::Json | ListingFormat::JsonLines => {}
+    }
+    // The page alone is for readers of a search engine.
+    if format != ListingFormat::Html {
+        let name = HeaderName::from_static("x-robots-tag");
+        headers.insert(name, HeaderValue::from_static("noindex"));
     }
 }
 

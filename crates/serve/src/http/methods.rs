@@ -126,6 +126,7 @@ impl ConnectionService {
         match result {
             Ok(object) => get::respond(self.server(), self.mappings(&request.head), file, &object),
             Err(StoreError::IsFolder) => redirect_to_folder(&request.head, key),
+            Err(StoreError::NotFound) if key.as_bytes() == b"robots.txt" => robots_response(),
             // A parent in the path is a file, so there is nothing at this path.
             Err(StoreError::Conflict) => {
                 store_error_response(self.server(), &StoreError::NotFound, key)
@@ -264,6 +265,13 @@ fn delete_response(
         }
         Err(error) => store_error_response(server, &error, &path.key),
     }
+}
+
+/// The rules for crawlers, if the store has none: they may fetch files and pages, but no archive,
+/// and no order of a listing but the first.
+fn robots_response() -> ServeResponse {
+    let rules = "User-agent: *\nDisallow: /*?*format=\nDisallow: /*?*sort=";
+    text_response(StatusCode::OK, rules)
 }
 
 /// Redirects to the folder's path, which ends in a slash: links in its page are relative to that.

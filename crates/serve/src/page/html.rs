@@ -6,6 +6,10 @@
 //! their hashes and allows nothing else, so that even a mistake in escaping would run no script.
 //! All links are relative, for the same proxies.
 //!
+//! A crawler follows all links, and some (`wget -r`) respect neither `rel=nofollow` nor wildcards in
+//! robots.txt. So only entries, folders and pages have links; the archive and the sort orders have
+//! the buttons of forms, which crawlers do not submit.
+//!
 //! Names are hostile: everything that is not from this file goes through `HtmlEscaped`.
 
 use std::fmt::Write as _;
@@ -260,7 +264,7 @@ impl HtmlPage<'_> {
         );
         if self.options.has_tar_link {
             out.push_str(
-                "<a class=\"button tar\" href=\"?format=tar\" download>Download as tar</a>",
+                "<form><button class=\"tar\" name=\"format\" value=\"tar\">Download as tar</button></form>",
             );
         }
         out.push_str("</div>\n");
@@ -288,22 +292,27 @@ impl HtmlPage<'_> {
                 };
                 write!(out, " aria-sort=\"{direction}\"")?;
             }
-            let turned = PageRequest {
-                sort,
-                // Another click reverses the order. Users look for the largest and the latest
-                // first.
-                descending: if is_current {
-                    !request.descending
-                } else {
-                    sort != SortKey::Name
-                },
-                start: PageStart::First,
-                limit: request.limit,
+            // Another click reverses the order. Users look for the largest and the latest first.
+            let descending = match is_current {
+                true => !request.descending,
+                false => sort != SortKey::Name,
             };
             write!(
                 out,
-                "><a href=\"{}\">{name}</a></th>",
-                HtmlEscaped(page_query(&turned))
+                "><form><input type=\"hidden\" name=\"sort\" value=\"{}\">",
+                sort_value(sort)
+            )?;
+            if request.limit != HTML_LIMIT {
+                let limit = request.limit;
+                write!(
+                    out,
+                    "<input type=\"hidden\" name=\"limit\" value=\"{limit}\">"
+                )?;
+            }
+            write!(
+                out,
+                "<button name=\"order\" value=\"{}\">{name}</button></form></th>",
+                order_value(descending)
             )?;
         }
         if self.options.may_write {
@@ -412,23 +421,35 @@ const UPLOAD_FORM: &str = "<form class=\"upload\" method=\"post\" enctype=\"mult
     <button type=\"submit\" class=\"plain\" formaction=\"./?replace=yes\">Upload and replace</button>\
     <p class=\"script\">or drop files and folders anywhere on this page</p></form>\n<ul id=\"uploads\" aria-label=\"Uploads\" hidden></ul>\n";
 
-/// The query of the link to a page.
-fn page_query(request: &PageRequest) -> String {
-    let sort = match request.sort {
+/// The value of `sort` in a query.
+fn sort_value(sort: SortKey) -> &'static str {
+    match sort {
         SortKey::Name => "name",
         SortKey::Size => "size",
         SortKey::Modified => "modified",
+    }
+}
+
+/// The value of `order` in a query.
+fn order_value(descending: bool) -> &'static str {
+    if descending { "desc" } else { "asc" }
+}
+
+/// The query of the link to a page. It has no order if that is the usual one, as robots.txt keeps
+/// crawlers from the others.
+fn page_query(request: &PageRequest) -> String {
+    let mut query = match &request.start {
+        PageStart::First => "?".to_owned(),
+        PageStart::After(cursor) => format!("?after={cursor}"),
+        PageStart::Before(cursor) => format!("?before={cursor}"),
     };
-    let order = if request.descending { "desc" } else { "asc" };
-    let mut query = format!("?sort={sort}&order={order}");
+    if request.sort != SortKey::Name || request.descending {
+        let (sort, order) = (sort_value(request.sort), order_value(request.descending));
+        let _ = write!(query, "&sort={sort}&order={order}");
+    }
     if request.limit != HTML_LIMIT {
         let _ = write!(query, "&limit={}", request.limit);
     }
-    let _ = match &request.start {
-        PageStart::First => Ok(()),
-        PageStart::After(cursor) => write!(query, "&after={cursor}"),
-        PageStart::Before(cursor) => write!(query, "&before={cursor}"),
-    };
     query
 }
 

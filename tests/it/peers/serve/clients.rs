@@ -27,6 +27,40 @@ fn wget_resumes_revalidates_and_mirrors() {
     assert!(serve.test_directory("tree/a b").is_dir());
 }
 
+/// wget follows every link of a page: it respects neither `rel=nofollow` nor queries in robots.txt.
+#[test]
+fn wget_fetches_all_files_but_neither_archives_nor_sort_orders() {
+    let serve = ServedFolder::start_read_only(&[]);
+    let folder = serve.folder.path().join("inner");
+    std::fs::create_dir(&folder).unwrap();
+    // More than a page shows.
+    for number in 0..=2000 {
+        std::fs::write(folder.join(number.to_string()), "").unwrap();
+    }
+    serve.run("wget", &["-nv", "-r", "-nH", &serve.url("")]);
+    serve.assert_download("small", SMALL);
+    assert!(serve.test_directory("inner/2000").is_file());
+    let fetched = serve.run("ls", &["-R"]).stdout;
+    let queries: Vec<&str> = fetched.lines().filter(|name| name.contains('?')).collect();
+    assert!(
+        matches!(&queries[..], [second, first]
+            if second.contains("html?after=") && first.contains("html?before=")),
+        "{queries:?}"
+    );
+}
+
+#[test]
+fn robots_txt_excludes_archives_unless_the_folder_has_its_own() {
+    let serve = ServedFolder::start(&[]);
+    let robots = serve.url("robots.txt");
+    assert!(serve.curl(&[&robots]).contains("Disallow: /*?*format="));
+    let head = serve.curl(&["-I", &serve.url("?format=tar")]);
+    assert!(head.contains("x-robots-tag: noindex\r\n"), "{head}");
+    serve.curl(&["-T", "small", &robots]);
+    serve.run("curl", &["-sS", "-o", "robots", &robots]);
+    serve.assert_download("robots", SMALL);
+}
+
 /// One connection for everything, with bodies of both framings.
 const PYTHON: &str = r#"
 import http.client, sys, urllib.request

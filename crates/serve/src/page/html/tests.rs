@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ObjectKey;
-use crate::page::ListQuery;
+use crate::page::{ListQuery, ListingFormat};
 use crate::store::FolderPage;
 
 fn listing(path: &str, entries: Vec<FolderEntry>) -> FolderListing {
@@ -142,14 +142,20 @@ fn forbidden_actions_are_not_on_the_page() {
         ..ListingPageOptions::default()
     };
     let page = without_assets(&html(listing("/a/", entries()), read_only));
-    for absent in ["<form", "delete", "Actions", "format=tar", "Signed in"] {
+    for absent in [
+        "type=\"file\"",
+        "delete",
+        "Actions",
+        "value=\"tar\"",
+        "Signed in",
+    ] {
         assert!(!page.contains(absent), "{absent}");
     }
     let page = without_assets(&html(listing("/a/", entries()), writable()));
     for expected in [
-        "<form",
+        "type=\"file\"",
         "aria-label=\"Delete f\"",
-        "format=tar",
+        "name=\"format\" value=\"tar\"",
         "Signed in",
     ] {
         assert!(page.contains(expected), "{expected}");
@@ -211,8 +217,25 @@ fn sizes_and_times_are_exact_beneath_what_is_shown() {
     assert!(page.contains("<time datetime=\"2023-11-14T22:13:20Z\">2023-11-14 22:13</time>"));
 }
 
+/// The queries that the forms of a page submit by GET, one for each of their buttons.
+fn form_queries(html: &str) -> Vec<String> {
+    let attribute = |tag: &str, name: &str| {
+        let (_, value) = tag.split_once(&format!(" {name}=\""))?;
+        Some(value.split('"').next().unwrap_or_default().to_owned())
+    };
+    let forms = html.split("<form>").skip(1);
+    let query = |form: &str| {
+        let (form, _) = form.split_once("</form>").expect("an end of the form");
+        let pair = |tag: &str| Some((attribute(tag, "name")?, attribute(tag, "value")?));
+        url::form_urlencoded::Serializer::new(String::new())
+            .extend_pairs(form.split('<').filter_map(pair))
+            .finish()
+    };
+    forms.map(query).collect()
+}
+
 #[test]
-fn the_links_of_a_page_are_valid_queries() {
+fn the_forms_and_links_of_a_page_have_valid_queries() {
     let place = "AAEAAAAAAAAAAAAAAAAAAAAAYQ";
     let mut part = listing("/", vec![entry(b"f", EntryKind::File)]);
     part.request.limit = 7;
@@ -222,31 +245,38 @@ fn the_links_of_a_page_are_valid_queries() {
     part.page.previous = place.parse().ok();
     let page = without_assets(&html(part, ListingPageOptions::default()));
     assert!(page.contains("2 to 2 of 3") && page.contains("on this page"));
-    let (_, hrefs) = tags_and_hrefs(&page);
-    let queries = hrefs.iter().filter_map(|href| href.strip_prefix('?'));
-    let read: Vec<ListQuery> = queries
-        .map(|query| ListQuery::parse(query).expect(query))
-        .collect();
-    assert_eq!(read.len(), 6);
-    let sorts: Vec<_> = read
+    let parse = |query: &str| ListQuery::parse(query).expect(query);
+
+    let forms: Vec<ListQuery> = form_queries(&page)
         .iter()
-        .map(|query| (query.sort, query.descending))
+        .map(|query| parse(query))
         .collect();
-    // The tar, the three columns, the two pages.
+    assert_eq!(forms[0].format, Some(ListingFormat::Tar));
+    let sorts: Vec<_> = forms[1..]
+        .iter()
+        .map(|query| (query.sort, query.descending, query.limit))
+        .collect();
     let expected = [
-        (SortKey::Name, false),
-        (SortKey::Name, true),
-        (SortKey::Size, true),
-        (SortKey::Modified, true),
-        (SortKey::Name, false),
-        (SortKey::Name, false),
+        (SortKey::Name, true, Some(7)),
+        (SortKey::Size, true, Some(7)),
+        (SortKey::Modified, true, Some(7)),
     ];
     assert_eq!(sorts, expected);
+
+    let (_, hrefs) = tags_and_hrefs(&page);
+    let queries = hrefs.iter().filter_map(|href| href.strip_prefix('?'));
+    let links: Vec<ListQuery> = queries.map(parse).collect();
     assert!(matches!(
-        (&read[4].start, &read[5].start),
+        (&links[0].start, &links[1].start),
         (PageStart::Before(_), PageStart::After(_))
     ));
-    assert!(read[1..].iter().all(|query| query.limit == Some(7)));
+    let same_order = |query: &ListQuery| (query.sort, query.descending) == (SortKey::Name, false);
+    assert!(
+        links
+            .iter()
+            .all(|query| same_order(query) && query.limit == Some(7))
+    );
+    assert_eq!(links.len(), 2);
     assert_eq!(page.matches("aria-sort=\"ascending\"").count(), 1);
 }
 
