@@ -3,6 +3,7 @@
 //! - [`listen`]: addresses become listening sockets, among them those that a service manager hands over; the manager is notified of the state.
 //! - [`accept`]: connections are accepted, with one answer to each error of accept(2).
 //! - [`observe`]: metrics, a log that a thread of its own writes, and the admin endpoint.
+//! - [`reachable_addresses`]: the addresses of this machine that other machines can connect to.
 //! - [`ServerNames`]: the host names that a server accepts, against DNS rebinding.
 //!
 //! Nothing here knows what the connections carry, or reads certificates: `haul serve` and `haul tunnel` do.
@@ -10,6 +11,8 @@
 pub mod accept;
 mod hosts;
 pub mod listen;
+mod local_addresses;
 pub mod observe;
 
 pub use hosts::ServerNames;
+pub use local_addresses::reachable_addresses;

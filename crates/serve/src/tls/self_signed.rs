@@ -4,10 +4,11 @@
 //! time would protect nothing, and a certificate that expires under a running server would be one
 //! more fingerprint to compare. Some clients refuse a longer time (Apple's: 825 days).
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_service::listen::BoundAddress;
+use haul_service::reachable_addresses;
 use rcgen::{
     CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, date_time_ymd,
@@ -44,7 +45,7 @@ pub fn local_names(listening: &[BoundAddress]) -> Vec<String> {
     for local in listening {
         match local {
             BoundAddress::Tcp(address) if address.ip().is_unspecified() => {
-                addresses.extend(outbound_addresses())
+                addresses.extend(reachable_addresses())
             }
             BoundAddress::Tcp(address) => addresses.push(address.ip().to_canonical()),
             BoundAddress::Unix(_) => {}
@@ -58,25 +59,6 @@ pub fn local_names(listening: &[BoundAddress]) -> Vec<String> {
 
 fn is_name(name: &str) -> bool {
     !name.ends_with('.') && DnsName::try_from(name).is_ok()
-}
-
-/// The addresses from which this machine would connect to others: a datagram socket has one as soon
-/// as it has a peer, and nothing is sent. The peers belong to no network (RFC 5737, RFC 3849).
-fn outbound_addresses() -> impl Iterator<Item = IpAddr> {
-    let peers: [IpAddr; 2] = [
-        Ipv4Addr::new(192, 0, 2, 1).into(),
-        Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
-    ];
-    peers.into_iter().filter_map(|peer| {
-        let any: IpAddr = match peer {
-            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let socket = UdpSocket::bind((any, 0)).ok()?;
-        socket.connect((peer, 9)).ok()?;
-        let leaf = socket.local_addr().ok()?.ip();
-        (!leaf.is_unspecified()).then_some(leaf)
-    })
 }
 
 /// Makes a certificate for these names, on P-256: every client supports it, and a handshake signs

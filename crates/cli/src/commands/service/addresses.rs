@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use haul_serve::tls::local_names;
 use haul_service::listen::{BoundAddress, BoundListener, SocketFile};
+use haul_service::reachable_addresses;
 
 /// The socket files of listeners. They are removed when this is dropped.
 pub(crate) type SocketFiles = Vec<Option<SocketFile>>;
@@ -35,9 +35,8 @@ pub(crate) fn urls(address: &BoundAddress, is_secure: bool) -> Vec<String> {
         return vec![url(ip)];
     }
     // Browsers do not accept 0.0.0.0: the loopback address, and the addresses that others may use.
-    let others = local_names(std::slice::from_ref(address)).into_iter();
-    let others = others.filter_map(|name| name.parse::<IpAddr>().ok());
-    let others = others.filter(|other| !other.is_loopback() && (ip.is_ipv6() || other.is_ipv4()));
+    let others = reachable_addresses().into_iter();
+    let others = others.filter(|other| ip.is_ipv6() || other.is_ipv4());
     let own = IpAddr::from(Ipv4Addr::LOCALHOST);
     std::iter::once(own).chain(others).map(url).collect()
 }
