@@ -246,6 +246,23 @@ impl Chromium {
         }
     }
 
+    /// Clicks an element whose request is challenged for a login, and enters that login.
+    pub(crate) async fn click_and_log_in(&mut self, selector: &str, user: &str, password: &str) {
+        self.call("Fetch.enable", json!({ "handleAuthRequests": true }))
+            .await;
+        self.click(selector).await;
+        let request = self.event("Fetch.requestPaused").await;
+        let request = json!({ "requestId": request["requestId"] });
+        self.call("Fetch.continueRequest", request).await;
+        let challenged = self.event("Fetch.authRequired").await;
+        let response =
+            json!({ "response": "ProvideCredentials", "username": user, "password": password });
+        let params =
+            json!({ "requestId": challenged["requestId"], "authChallengeResponse": response });
+        self.call("Fetch.continueWithAuth", params).await;
+        self.call("Fetch.disable", json!({})).await;
+    }
+
     /// Presses a key: a character, or one by its name.
     pub(crate) async fn press(&mut self, key: &str) {
         let mut params = json!({ "type": "keyDown", "key": key });

@@ -291,3 +291,36 @@ async fn logins_decide_what_is_on_the_page() {
     assert_same(&store.path("b"), b"b");
     assert_eq!(tab.console_errors().await, [""; 0]);
 }
+
+#[tokio::test]
+async fn a_reader_without_a_login_logs_in_and_uploads() {
+    let flags = [
+        "--writable",
+        "--anonymous",
+        "ro:/pub",
+        "--auth",
+        "writer:secret:rw:/pub/in box",
+    ];
+    let store = FileOrigin::start(&flags, |folder| {
+        std::fs::create_dir_all(folder.join("pub/in box")).unwrap();
+    })
+    .await;
+    let file = store.with_owner("b", b"b");
+    let mut tab = Chromium::start().await;
+    tab.open(&store.url("pub/")).await;
+    let text = "document.body.innerText";
+    assert!(tab.text(text).await.contains("Log in"));
+    tab.screenshot("log-in").await;
+    tab.click_and_log_in("[name=login]", "writer", "secret")
+        .await;
+    tab.wait_until("document.readyState === 'complete' && location.pathname === '/pub/'")
+        .await;
+    tab.wait_until(&format!("{text}.includes('Logged in as writer')"))
+        .await;
+    tab.click("td a[href='in%20box/']").await;
+    tab.wait_until("document.readyState === 'complete' && document.querySelector('form.upload')")
+        .await;
+    upload(&mut tab, &[&file]).await;
+    until_listed(&mut tab, 1).await;
+    assert_same(&store.path("pub/in box/b"), b"b");
+}

@@ -128,6 +128,17 @@ impl AccessControl {
         rules.is_none_or(|rules| !rules.anonymous.is_empty())
     }
 
+    /// The refusal that asks for a user name and a password, for a client that wants to log in where
+    /// it needs no login. `None` if there are no users.
+    #[must_use]
+    pub fn login_challenge(&self) -> Option<AccessRefusal> {
+        let rules = self.rules.as_ref()?;
+        (!rules.accounts.users.is_empty()).then(|| AccessRefusal {
+            reason: AccessRefusalReason::LoginRequired,
+            challenges: Arc::clone(&rules.challenges),
+        })
+    }
+
     /// Decides what is to be done with a request.
     #[must_use]
     pub fn authorize(&self, request: &AccessRequest<'_>) -> AccessDecision {

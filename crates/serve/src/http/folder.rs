@@ -38,6 +38,8 @@ pub(crate) struct FolderRequest {
     pub(crate) may_write: bool,
     /// The user's name.
     pub(crate) user: Option<String>,
+    /// Whether the page has a login button.
+    pub(crate) may_log_in: bool,
 }
 
 /// The format that a request asks for.
@@ -189,6 +191,7 @@ fn folder_producer(folder: OpenFolder, request: &FolderRequest) -> io::Result<Bo
             let options = html::ListingPageOptions {
                 may_write: request.may_write,
                 user: request.user.clone(),
+                may_log_in: request.may_log_in,
                 ..html::ListingPageOptions::default()
             };
             Box::new(html::render(listing(HTML_LIMIT)?, options).map(Ok))

@@ -12,8 +12,8 @@ use super::error_response::{
 };
 use super::request_body::RequestBody;
 use super::service::{ConnectionService, ParsedRequest, ResponseFuture};
-use super::{FileServer, folder, form, get, put};
-use crate::access::{AccessRight, CrossSiteWrite, Permissions, is_cross_site};
+use super::{FileServer, folder, form, get, login, put};
+use crate::access::{AccessRight, CrossSiteWrite, PermissionSource, Permissions, is_cross_site};
 use crate::page::ListQuery;
 use crate::store::{CachedLookup, FileMetadata, OpenObject, StoreError};
 use crate::{ObjectKey, RequestPath};
@@ -28,6 +28,11 @@ impl ConnectionService {
     ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
         let method = &request.head.method;
+        if request.is_login {
+            let access = &self.server().options.access;
+            let response = login::respond(access, &request.path, &permissions);
+            return ResponseFuture::Now(response);
+        }
         match *method {
             Method::GET | Method::HEAD => self.get(request, &permissions),
             Method::OPTIONS => ResponseFuture::Now(self.options(&request)),
@@ -77,7 +82,7 @@ impl ConnectionService {
         body: RequestBody,
         permissions: Permissions,
     ) -> ResponseFuture {
-        let ParsedRequest { head, path } = request;
+        let ParsedRequest { head, path, .. } = request;
         match head.method {
             Method::PUT => self.put(&head, path, body),
             Method::DELETE => self.delete(&head, path),
@@ -163,6 +168,8 @@ impl ConnectionService {
                 query,
                 may_write: is_writable && permissions.allows(AccessRight::Write, key),
                 user: permissions.user.as_deref().map(str::to_owned),
+                may_log_in: permissions.source == PermissionSource::Anonymous
+                    && self.server().options.access.login_challenge().is_some(),
             },
         ))
     }

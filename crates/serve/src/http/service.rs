@@ -21,6 +21,7 @@ use super::error_response::{
     ErrorResponse, ServeResponse, access_refused_response, bad_path_response, empty_response,
     misdirected_response, text_response,
 };
+use super::login;
 use super::request_body::RequestBody;
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
@@ -38,6 +39,8 @@ pub(crate) struct ConnectionService {
 pub(super) struct ParsedRequest {
     pub(super) head: request::Parts,
     pub(super) path: RequestPath,
+    /// Whether the page's login button sent the request. Then `path` is the folder of that page.
+    pub(super) is_login: bool,
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
@@ -65,7 +68,12 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
                 ));
             }
         };
-        let request = ParsedRequest { head, path };
+        let login_folder = login::requested_folder(&head, &path);
+        let request = ParsedRequest {
+            head,
+            is_login: login_folder.is_some(),
+            path: login_folder.unwrap_or(path),
+        };
         let permissions = match self.authorize(&request) {
             AccessDecision::Granted(permissions) => permissions,
             AccessDecision::Refused(refusal) => {

@@ -47,6 +47,8 @@ pub struct ListingPageOptions {
     pub has_tar_link: bool,
     /// The user's name, if known.
     pub user: Option<String>,
+    /// Whether the page has a login button, as the user has not logged in but could.
+    pub may_log_in: bool,
 }
 
 impl Default for ListingPageOptions {
@@ -56,6 +58,7 @@ impl Default for ListingPageOptions {
             may_write: false,
             has_tar_link: true,
             user: None,
+            may_log_in: false,
         }
     }
 }
@@ -173,9 +176,11 @@ impl HtmlPage<'_> {
         if let Some(user) = &self.options.user {
             write!(
                 out,
-                "<p>Signed in as <bdi>{}</bdi></p>",
+                "<p>Logged in as <bdi>{}</bdi></p>",
                 HtmlEscaped(DisplayName(user.as_bytes()))
             )?;
+        } else if self.options.may_log_in {
+            self.write_login_form(out, depth)?;
         }
         out.push_str("</div>\n<h1><bdi>");
         match own {
@@ -227,6 +232,20 @@ impl HtmlPage<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// The login button. Its request is for the root, and names this folder.
+    fn write_login_form(&self, out: &mut String, depth: usize) -> std::fmt::Result {
+        let root = match depth {
+            0 => "./".to_owned(),
+            depth => "../".repeat(depth),
+        };
+        let folder = self.listing.key.escaped();
+        write!(
+            out,
+            "<form action=\"{root}\"><button name=\"login\" value=\"{}\">Log in</button></form>",
+            HtmlEscaped(&folder)
+        )
     }
 
     /// The summary, the filter and the tar link.

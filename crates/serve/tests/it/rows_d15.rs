@@ -49,6 +49,54 @@ fn start_server() -> TestServer {
     server
 }
 
+/// Of a page that can be read without a login. `bob` may not read the root, to which the button's
+/// request goes.
+#[test]
+fn the_login_button_challenges_and_returns_to_its_folder() {
+    let server = start_server();
+    let [bob, wrong] = ["bob:pass", "bob:wrong"].map(basic);
+    for transport in TestTransport::ALL {
+        let get = |path: &str, login: Option<&str>| {
+            let fields = login.map(|login| ("Authorization", login));
+            server.request(transport, "GET", path, fields.as_slice())
+        };
+        let page = get("/open/", None).text();
+        let button = "<form action=\"../\"><button name=\"login\" value=\"/open\">Log in</button>";
+        assert!(page.contains(button), "{page}");
+        let page = get("/open/", Some(&bob)).text();
+        assert!(page.contains("Logged in as <bdi>bob</bdi>") && !page.contains("Log in<"));
+
+        for (login, status) in [(None, 401), (Some(&wrong), 401), (Some(&bob), 303)] {
+            let response = get("/?login=%2Fopen", login.map(String::as_str));
+            assert_eq!(response.status, status, "{transport:?} {login:?}");
+            let is_challenge = |(name, _): &&(String, String)| name == "www-authenticate";
+            let challenges = response.fields.iter().filter(is_challenge);
+            assert_eq!(challenges.count() > 0, status == 401);
+            let location = (status == 303).then_some("./open/");
+            assert_eq!(response.field("location"), location);
+            if login != Some(&wrong) {
+                assert_eq!(response.field("cache-control"), Some("no-store"));
+            }
+        }
+        // No value leads to another server, or to a folder that the user may not read.
+        let ann = basic("ann:secret");
+        for (value, location) in [
+            ("/", "./"),
+            ("/a%2520b/", "./a%20b/"),
+            ("//evil.test/", "./"),
+            ("https://evil.test/", "./"),
+            ("/%5Cevil.test/", "./%5Cevil.test/"),
+            ("/../", "./"),
+            ("%0d%0aX:y", "./"),
+        ] {
+            let response = get(&format!("/?login={value}"), Some(&ann));
+            assert_eq!(response.status, 303, "{value}");
+            assert_eq!(response.field("location"), Some(location), "{value}");
+        }
+        assert_eq!(get("/?login=/ann/", Some(&bob)).status, 403);
+    }
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn d15_users_may_do_exactly_what_their_scopes_permit() {

@@ -65,7 +65,7 @@
 
   // Texts for statuses that are not successful.
   const statusTexts = {
-    0: "the connection failed", 401: "sign in first", 403: "not allowed", 404: "it no longer exists", 405: "not allowed here",
+    0: "the connection failed", 401: "log in first", 403: "not allowed", 404: "it no longer exists", 405: "not allowed here",
     409: "the name is in use", 412: "it exists already", 413: "too large for this server",
     414: "the name is too long", 429: "too many requests, try later", 507: "no space is left on the server",
   };

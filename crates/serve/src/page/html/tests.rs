@@ -147,7 +147,7 @@ fn forbidden_actions_are_not_on_the_page() {
         "delete",
         "Actions",
         "value=\"tar\"",
-        "Signed in",
+        "Logged in",
     ] {
         assert!(!page.contains(absent), "{absent}");
     }
@@ -156,7 +156,7 @@ fn forbidden_actions_are_not_on_the_page() {
         "type=\"file\"",
         "aria-label=\"Delete f\"",
         "name=\"format\" value=\"tar\"",
-        "Signed in",
+        "Logged in",
     ] {
         assert!(page.contains(expected), "{expected}");
     }
