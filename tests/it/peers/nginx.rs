@@ -12,7 +12,8 @@ pub(crate) struct Nginx {
     dir: TempDir,
     plain: u16,
     tls: u16,
-    _program: ServerProcess,
+    /// `None` while it is stopped.
+    program: Option<ServerProcess>,
 }
 
 impl Nginx {
@@ -31,15 +32,27 @@ impl Nginx {
         write("users", "me:{PLAIN}secret\n");
         std::fs::create_dir(dir.path().join("files")).unwrap();
         write("nginx.conf", &configuration(root, plain, tls));
-        let path = dir.path().join("nginx.conf");
-        let args = ["-p", root, "-c", path.to_str().unwrap()];
-        let program = start("nginx", &args, plain, dir.path()).await;
-        Self {
+        let mut nginx = Self {
             dir,
             plain,
             tls,
-            _program: program,
-        }
+            program: None,
+        };
+        nginx.start_again().await;
+        nginx
+    }
+
+    /// Ends it at once, with all its connections.
+    pub(crate) fn stop(&mut self) {
+        self.program = None;
+    }
+
+    /// Starts it on the same ports.
+    pub(crate) async fn start_again(&mut self) {
+        let (dir, root) = (self.dir.path(), self.dir.path().to_str().unwrap());
+        let path = dir.join("nginx.conf");
+        let args = ["-p", root, "-c", path.to_str().unwrap()];
+        self.program = Some(start("nginx", &args, self.plain, dir).await);
     }
 
     /// Serves a file.

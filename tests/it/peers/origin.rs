@@ -73,6 +73,39 @@ async fn b1_a_killed_download_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a34_a_download_survives_restarts_of_nginx_and_has_all_its_connections_again() {
+    let (mut nginx, haul, content) = (
+        Nginx::start().await,
+        HaulDirectory::new(),
+        ResourceContent::random(10, 64 << 20),
+    );
+    nginx.serve("f", &content);
+    let url = nginx.url("slow/f");
+    let args = [
+        "get",
+        &url,
+        "-o",
+        "f",
+        "-x",
+        "4",
+        "--progress",
+        "json",
+        "--json",
+    ];
+    let mut running = haul.start(&args);
+    for _ in 0..3 {
+        running.wait_for_line("\"connections\":4").await;
+        nginx.stop();
+        running.wait_for_line("\"event\":\"retry\"").await;
+        nginx.start_again().await;
+    }
+    running.wait_for_line("\"connections\":4").await;
+    let output = running.wait().await;
+    output.assert_code(0);
+    haul.assert_file("f", &content);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a14_empty_and_tiny_files() {
     let (nginx, haul) = (Nginx::start().await, HaulDirectory::new());
     for length in [0, 1, 100] {

@@ -31,7 +31,7 @@ pub struct ConnectionRefusal {
 }
 
 /// The limit on connections, learned from refusals.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionCeiling {
     /// The limit of the options.
     max: usize,

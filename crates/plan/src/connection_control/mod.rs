@@ -59,6 +59,10 @@ const MAX_DRAIN_TIME: Duration = Duration::from_secs(30);
 /// little.
 const SETTLE_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Refusals that follow each other within this time, and the outage that they begin, are one event: the bytes that had arrived before
+/// the origin went down are read within it.
+const OUTAGE_WINDOW: Duration = Duration::from_secs(1);
+
 /// Options of a [`ConnectionControl`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionControlOptions {
@@ -110,6 +114,14 @@ enum ControlPhase {
     Probe { base: RateSamples },
 }
 
+/// What refusals would change.
+#[derive(Debug)]
+struct BeforeBurst {
+    ceiling: ConnectionCeiling,
+    target: usize,
+    last_refusal: Duration,
+}
+
 /// Decides the number of connections of one job.
 #[derive(Debug)]
 pub struct ConnectionControl {
@@ -122,6 +134,8 @@ pub struct ConnectionControl {
     ceiling: ConnectionCeiling,
     /// The number before a refusal that may be an accident.
     before_refusal: Option<usize>,
+    /// The state before the last refusals, in case they turn out to be the beginning of an outage.
+    before_burst: Option<BeforeBurst>,
     /// When to probe another number.
     schedule: ProbeSchedule,
     /// The latency of the last sample.
@@ -149,6 +163,7 @@ impl ConnectionControl {
             samples: RateSamples::new(target),
             ceiling: ConnectionCeiling::new(max),
             before_refusal: None,
+            before_burst: None,
             schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
             hold_window: MAX_HOLD_WINDOW,
@@ -185,6 +200,18 @@ impl ConnectionControl {
     /// A connection, or a request on one, was refused: allows no more than the open ones, or fewer where the
     /// origin is overloaded.
     pub fn on_refused(&mut self, refusal: ConnectionRefusal) {
+        match &mut self.before_burst {
+            Some(before) if refusal.now < before.last_refusal + OUTAGE_WINDOW => {
+                before.last_refusal = refusal.now;
+            }
+            before => {
+                *before = Some(BeforeBurst {
+                    ceiling: self.ceiling,
+                    target: self.target,
+                    last_refusal: refusal.now,
+                });
+            }
+        }
         self.ceiling.on_refusal(refusal);
         if !self.ceiling.is_doubted() {
             self.before_refusal = None;
@@ -194,6 +221,18 @@ impl ConnectionControl {
                 self.before_refusal.get_or_insert(self.target);
             }
             self.hold_at(self.ceiling.current(), refusal.now);
+        }
+    }
+
+    /// No connection delivers any more: the origin is down. What it refused in the moments before, beside connections whose last bytes
+    /// were still being read, was no limit (row A34).
+    pub fn on_outage(&mut self, now: Duration) {
+        if let Some(before) = self.before_burst.take()
+            && now < before.last_refusal + OUTAGE_WINDOW
+        {
+            self.ceiling = before.ceiling;
+            self.before_refusal = None;
+            self.hold_at(before.target, now);
         }
     }
 

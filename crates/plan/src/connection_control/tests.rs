@@ -138,6 +138,45 @@ fn a17_refusals_of_one_moment_lower_the_limit_to_the_connections_not_refused() {
 }
 
 #[test]
+fn a34_refusals_at_the_beginning_of_an_outage_are_no_limit() {
+    for fixed in [true, false] {
+        let mut control = ConnectionControl::new(ConnectionControlOptions {
+            fixed,
+            ..ConnectionControlOptions::default()
+        });
+        let second = Duration::from_secs(1);
+        drive(&mut control, Duration::ZERO, second, |n| n as u64 * 4 * MIB);
+        assert_eq!(control.target(), 16);
+        // The origin is killed twice within the time of a limit.
+        for killed_at in [2 * second, 5 * second] {
+            for open in (1..16).rev() {
+                let now = killed_at + Duration::from_millis(16 - open as u64);
+                control.on_refused(refused(now, open, false));
+            }
+            assert_eq!(control.target(), 1);
+            control.on_outage(killed_at + Duration::from_millis(50));
+            assert_eq!(control.target(), 16);
+            drive(
+                &mut control,
+                killed_at + second,
+                killed_at + 2 * second,
+                |n| n as u64 * 4 * MIB,
+            );
+            assert_eq!(control.target(), 16);
+        }
+    }
+}
+
+#[test]
+fn a18_refusals_some_time_before_an_outage_stay_a_limit() {
+    let mut control = control_of_eight();
+    let second = Duration::from_secs(1);
+    control.on_refused(refused(second, 5, false));
+    control.on_outage(3 * second);
+    assert_eq!(control.target(), 5);
+}
+
+#[test]
 fn a17_a_number_refused_by_accident_is_restored_soon() {
     let mut control = control_of_eight();
     control.on_refused(refused(Duration::from_secs(1), 5, true));

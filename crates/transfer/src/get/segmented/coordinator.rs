@@ -340,7 +340,12 @@ impl SegmentCoordinator<'_> {
                     _ => self.report_fewer_connections(wait, reason).await,
                 }
             }
-            RecoveryAction::Retry(wait) => self.report_retry(&failed, wait, reason).await,
+            RecoveryAction::Retry(wait) => {
+                if delivering == 0 {
+                    self.control.on_outage(self.shared.now());
+                }
+                self.report_retry(&failed, wait, reason).await;
+            }
             RecoveryAction::UseOtherSources(wait) => {
                 let url = haul_net::redacted_url(&failed.source.url);
                 let reason = format!("{url}: {reason}");
