@@ -1,8 +1,8 @@
 //! What a finished file remembers of the origin: its time, and where the file system has attributes, whose it is and its entity tag.
 //!
 //! The time is Last-Modified, as wget and `curl -R` set it. The attribute `user.haul.from` begins with a digest of the URL: under a
-//! name that another list gives another URL, the file still is that of this one. Behind it stands the tag, if there was one, with
-//! the size and time that the file had then: a file that was edited since no longer has that tag. The attribute costs 3 µs, a sixteenth
+//! name that another list gives another URL, the file still is that of this one. The size and time that the file had then follow, and the
+//! tag, if there was one: a file that was edited since no longer has that tag. The attribute costs 3 µs, a sixteenth
 //! of the time for a small file.
 
 use std::fs::{File, FileTimes};
@@ -21,6 +21,8 @@ pub(crate) struct StoredValidators {
     pub(crate) etag: Option<String>,
     /// When the file was last modified.
     pub(crate) modified: SystemTime,
+    /// Whether size and time are those that haul left.
+    pub(crate) is_unedited: bool,
 }
 
 /// Marks a finished file of this many bytes, which `from` brought. A file system that cannot hold the marks costs `--update` a download, nothing else: no
@@ -40,13 +42,15 @@ pub(crate) fn store_validators(
         file.set_times(times).is_ok()
     });
     let mut value = from.to_string();
-    if let Some(etag) = &version.etag
-        && let Some(state) = set.map_or_else(
-            || size_and_time(file),
-            |set| Some(format_size_and_time(length, set)),
-        )
-    {
-        value = format!("{value} {state} {etag}");
+    let state = match set {
+        Some(set) => Some(format_size_and_time(length, set)),
+        None => version.etag.as_ref().and_then(|_| size_and_time(file)),
+    };
+    if let Some(state) = state {
+        value = format!("{value} {state}");
+        if let Some(etag) = &version.etag {
+            value = format!("{value} {etag}");
+        }
     }
     write_attribute(file, &value);
 }
@@ -62,11 +66,13 @@ pub(crate) fn load_validators(path: &Path, from: ResourceId) -> Option<StoredVal
     if whose.is_some_and(|whose| whose != from) {
         return None;
     }
-    let tag = words.next().zip(words.next());
-    let etag = tag.filter(|(then, _)| size_and_time(&file).as_deref() == Some(then));
+    let state = words.next();
+    let is_unedited = state.is_some_and(|then| size_and_time(&file).as_deref() == Some(then));
+    let etag = words.next().filter(|_| is_unedited);
     Some(StoredValidators {
-        etag: etag.map(|(_, etag)| etag.to_owned()),
+        etag: etag.map(str::to_owned),
         modified,
+        is_unedited,
     })
 }
 
@@ -160,8 +166,10 @@ mod tests {
         );
         // Attributes are the file system's gift; where there are none, none is remembered.
         assert!(found.etag.is_none() || found.etag.as_deref() == Some("\"v1\""));
+        assert_eq!(found.is_unedited, found.etag.is_some());
         file.write_all(b"d").unwrap();
-        assert_eq!(load_validators(&path, here).unwrap().etag, None);
+        let edited = load_validators(&path, here).unwrap();
+        assert_eq!((edited.etag, edited.is_unedited), (None, false));
         assert_eq!(load_validators(&dir.path().join("none"), here), None);
         if file_owner(&path) != FileOwner::Unknown {
             assert_eq!(load_validators(&path, there), None);

@@ -103,11 +103,11 @@ async fn is_unchanged(
 /// Whether a response shows that the origin has the version that is on the disk.
 fn shows_same(first: &FirstResponse, stored: &StoredValidators, length: u64) -> bool {
     let (version, total) = match &first.content {
-        // With a date alone, a file that was edited since is newer, too.
+        // To an origin with a date alone, a file that was edited since is newer than its own, too.
         ResponseContent::NotModified => {
             let date = first.response.headers.get(LAST_MODIFIED);
             let date = date.and_then(|date| date.to_str().ok());
-            return stored.etag.is_some() || is_date(date, stored.modified);
+            return stored.is_unedited || is_date(date, stored.modified);
         }
         ResponseContent::Part { version, total, .. } => (version, Some(*total)),
         ResponseContent::Whole {

@@ -35,6 +35,25 @@ async fn b6_a_complete_file_that_is_unchanged_needs_one_request_and_no_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_a_304_need_not_repeat_the_date_unless_the_file_was_edited() {
+    let resource =
+        OriginResource::without_validator(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
+    let Some((case, origin)) = downloaded(resource).await else {
+        return;
+    };
+    let unchanged = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
+        reply.raw_bytes = Some(b"HTTP/1.1 304 Not Modified\r\n\r\n".into());
+    });
+    origin.replace("/f.bin", unchanged);
+    let again = case.get(&origin.url("/f.bin")).await;
+    assert!(again.outcome().not_modified);
+    let file = std::fs::OpenOptions::new().write(true).open(case.path());
+    file.unwrap().set_len(5).unwrap();
+    let again = case.get(&origin.url("/f.bin")).await;
+    assert!(matches!(again.error(), GetError::AlreadyExists { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b6_a_kill_between_the_rename_and_the_end_is_no_error_for_the_next_run() {
     let Some((case, origin)) = downloaded(OriginResource::new(content())).await else {
         return;
