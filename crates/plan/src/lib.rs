@@ -27,6 +27,7 @@ mod content_range;
 pub mod dispatch;
 mod error_limit;
 pub mod filename;
+mod folder_listing;
 mod glob;
 mod http_version;
 mod layout;
@@ -61,6 +62,7 @@ pub use content_coding::ContentCoding;
 pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
+pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
 pub use layout::{

@@ -24,6 +24,7 @@ impl GetError {
             }
             Self::AllSourcesFailed { .. } => "no source left",
             Self::UnexpectedContent { .. } => "not the file expected",
+            Self::FolderListing { .. } => "a folder, not a file",
             Self::UnusableResponse { .. } => "answers that cannot be used",
             Self::ResourceChanged { .. } => "changed while it was downloaded",
             Self::BrokenStream { .. } => "broken off",

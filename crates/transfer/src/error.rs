@@ -88,6 +88,12 @@ pub enum GetError {
         /// What is different.
         source: UnexpectedContent,
     },
+    /// The URL is a folder of `haul serve`, and the response is the page that lists it.
+    #[error("{} is a folder: its page lists files, and is not a file", redacted_url(.url))]
+    FolderListing {
+        /// The page's URL.
+        url: Box<Url>,
+    },
     /// Credentials are missing or wrong.
     #[error("{} {} {status}{}", redacted_url(.url), if *.credentials_sent { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
@@ -363,6 +369,7 @@ impl GetError {
             | Self::Checksum { .. }
             | Self::Decode { .. }
             | Self::UnexpectedContent { .. }
+            | Self::FolderListing { .. }
             | Self::WrongFile { .. }
             | Self::PieceDigest { .. } => ErrorClass::Verification,
             Self::AllSourcesFailed { last, .. } => last.class(),

@@ -5,6 +5,7 @@
 use std::io;
 
 use http::StatusCode;
+use url::Url;
 
 use crate::error::GetError;
 
@@ -30,6 +31,7 @@ impl GetError {
             Self::UnexpectedContent { .. } => {
                 Some("an error page, perhaps: look at what the URL gives".into())
             }
+            Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
             // What a batch alone says, in a line that has its hint in it.
             Self::NameTaken { .. }
@@ -90,6 +92,14 @@ fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
         (404 | 410, _) => "check the URL",
         _ => return None,
     })
+}
+
+/// How to download the files of a folder.
+fn folder_hint(url: &Url) -> String {
+    let mut list = url.clone();
+    list.set_query(Some("format=jsonl"));
+    let list = haul_net::redacted_url(&list);
+    format!("haul get -o - '{list}' | haul get -i - downloads its files; -o FILE saves the page")
 }
 
 /// Of answers that cannot be used.

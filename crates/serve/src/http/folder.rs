@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use haul_net::is_descriptor_limit;
+use haul_plan::FOLDER_LISTING_LINK;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
-    HeaderName, HeaderValue, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
+    HeaderMap, HeaderName, HeaderValue, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{Method, Response, StatusCode};
+use http::{Method, Response, StatusCode, request};
 
 use super::FileServer;
 use super::error_response::{
@@ -40,6 +41,8 @@ pub(crate) struct FolderRequest {
     pub(crate) user: Option<String>,
     /// Whether the page has a login button.
     pub(crate) may_log_in: bool,
+    /// The scheme and host of absolute URLs, if known.
+    pub(crate) origin: Option<String>,
 }
 
 /// The format that a request asks for.
@@ -51,9 +54,24 @@ pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> Listin
     ListingFormat::negotiate(query.format, accept)
 }
 
+/// The scheme and host of this server as the client knows it. A proxy that ends TLS may say so in
+/// X-Forwarded-Proto. Any client may send that field, too, but its value only changes the URLs that
+/// this client gets.
+pub(crate) fn request_origin(head: &request::Parts, is_tls: bool) -> Option<String> {
+    let host = match head.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => head.headers.get(HOST)?.to_str().ok()?,
+    };
+    let forwarded = head.headers.get("x-forwarded-proto");
+    let is_https = is_tls || forwarded.is_some_and(|scheme| scheme == "https");
+    let scheme = if is_https { "https" } else { "http" };
+    (!host.is_empty()).then(|| format!("{scheme}://{host}"))
+}
+
 /// Responds with a folder.
 pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> ServeResponse {
     let (key, format) = (request.key.clone(), request.format);
+    let is_format_requested = request.query.format.is_some();
     let is_head = request.method == Method::HEAD;
     let store = Arc::clone(&server.store);
     let (disk, metrics) = (&server.disk, Arc::clone(&server.options.metrics));
@@ -83,6 +101,11 @@ pub(crate) async fn respond(server: Arc<FileServer>, request: FolderRequest) -> 
     };
     let mut response = Response::new(body);
     insert_headers(&key, format, response.headers_mut());
+    // So that downloaders can tell the page from a file. A client that requests a page gets one.
+    if format == ListingFormat::Html && !is_format_requested {
+        let link = HeaderValue::from_static(FOLDER_LISTING_LINK);
+        response.headers_mut().insert(LINK, link);
+    }
     response
 }
 
@@ -196,8 +219,13 @@ fn folder_producer(folder: OpenFolder, request: &FolderRequest) -> io::Result<Bo
             };
             Box::new(html::render(listing(HTML_LIMIT)?, options).map(Ok))
         }
-        ListingFormat::Json => Box::new(json::render(listing(JSON_LIMIT)?).map(Ok)),
-        ListingFormat::JsonLines => Box::new(json::JsonLines::new(folder.into_entries()?)),
+        ListingFormat::Json => {
+            Box::new(json::render(listing(JSON_LIMIT)?, request.origin.clone()).map(Ok))
+        }
+        ListingFormat::JsonLines => Box::new(json::JsonLines::new(
+            folder.into_entries()?,
+            request.origin.clone(),
+        )),
         ListingFormat::Tar => {
             Box::new(tar::FolderTar::new(folder)?.map(|chunk| chunk.map_err(io::Error::other)))
         }

@@ -165,6 +165,7 @@ impl ConnectionService {
                 method: head.method.clone(),
                 key: key.clone(),
                 format: folder::requested_format(&query, &head.headers),
+                origin: folder::request_origin(head, self.connection.is_tls),
                 query,
                 may_write: is_writable && permissions.allows(AccessRight::Write, key),
                 user: permissions.user.as_deref().map(str::to_owned),

@@ -1,7 +1,7 @@
 //! A folder for programs: a page as one JSON object, or all entries as one object each on a line.
 //!
 //! `name` is for display if it is not UTF-8; `href` is always exact: the escaped path from the
-//! server's root.
+//! server's root. Files also have a `url`, so that the lines are a list for `haul get -i`.
 
 use std::io;
 
@@ -25,6 +25,8 @@ struct JsonRow<'a> {
     name: &'a str,
     /// The path to request.
     href: String,
+    /// The absolute URL of a file, with the host that the client requested.
+    url: Option<String>,
     #[serde(rename = "type")]
     kind: &'static str,
     /// Bytes; of files only.
@@ -40,8 +42,21 @@ enum JsonPageLine {
     Tail,
 }
 
+/// The folder of the rows.
+#[derive(Debug)]
+struct FolderUrl {
+    /// The path in a URL, with a slash at its end.
+    path: String,
+    /// The scheme and host of absolute URLs, if known.
+    origin: Option<String>,
+}
+
 /// Renders a page as one object: `{"path", "total", "entries": [...], "next", "previous"}`.
-pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
+/// `origin` is the scheme and host of absolute URLs, if known.
+pub fn render(
+    listing: FolderListing,
+    origin: Option<String>,
+) -> impl Iterator<Item = Bytes> + Send {
     let FolderListing { key, mut page, .. } = listing;
     let rows = std::mem::take(&mut page.entries).into_iter().enumerate();
     let rows = rows.map(|(index, entry)| JsonPageLine::Row {
@@ -49,7 +64,10 @@ pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
         is_first: index == 0,
     });
     let lines = std::iter::once(JsonPageLine::Head).chain(rows);
-    let folder = folder_path(&key);
+    let folder = FolderUrl {
+        path: folder_path(&key),
+        origin,
+    };
     text_chunks(
         lines.chain([JsonPageLine::Tail]),
         move |out, line| match line {
@@ -60,7 +78,7 @@ pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
                     !key.is_root(),
                 );
                 *out += ",\"href\":";
-                *out += &json_string(&folder, false);
+                *out += &json_string(&folder.path, false);
                 *out += ",\"total\":";
                 *out += &page.total.to_string();
                 *out += ",\"entries\":[";
@@ -91,17 +109,20 @@ pub fn render(listing: FolderListing) -> impl Iterator<Item = Bytes> + Send {
 #[derive(Debug)]
 pub struct JsonLines {
     entries: FolderEntries,
-    folder: String,
+    folder: FolderUrl,
     /// Set by the end or an error.
     is_finished: bool,
 }
 
 impl JsonLines {
-    /// Renders these entries.
+    /// Renders these entries. `origin` is the scheme and host of absolute URLs, if known.
     #[must_use]
-    pub fn new(entries: FolderEntries) -> Self {
+    pub fn new(entries: FolderEntries, origin: Option<String>) -> Self {
         Self {
-            folder: folder_path(entries.key()),
+            folder: FolderUrl {
+                path: folder_path(entries.key()),
+                origin,
+            },
             entries,
             is_finished: false,
         }
@@ -139,15 +160,19 @@ fn folder_path(key: &ObjectKey) -> String {
     path
 }
 
-fn json_row(folder: &str, entry: &FolderEntry) -> String {
+fn json_row(folder: &FolderUrl, entry: &FolderEntry) -> String {
     let (kind, slash) = match entry.kind {
         EntryKind::Folder => ("folder", "/"),
         EntryKind::File => ("file", ""),
         EntryKind::Other => ("other", ""),
     };
+    let href = format!("{}{}{slash}", folder.path, escaped_name(&entry.name));
+    let origin = folder.origin.as_deref();
+    let origin = origin.filter(|_| entry.kind == EntryKind::File);
     let row = JsonRow {
         name: &String::from_utf8_lossy(&entry.name),
-        href: format!("{folder}{}{slash}", escaped_name(&entry.name)),
+        url: origin.map(|origin| format!("{origin}{href}")),
+        href,
         kind,
         size: (entry.kind == EntryKind::File).then_some(entry.len),
         modified: DisplayUtc(entry.modified).to_string(),
@@ -188,7 +213,7 @@ mod tests {
     }
 
     fn object(listing: FolderListing) -> Value {
-        let bytes: Vec<Bytes> = render(listing).collect();
+        let bytes: Vec<Bytes> = render(listing, Some("http://h".to_owned())).collect();
         serde_json::from_slice(&bytes.concat()).expect("JSON")
     }
 
@@ -214,8 +239,8 @@ mod tests {
             "href": "/a%20b/",
             "total": 2,
             "entries": [
-                {"name": "sub dir", "href": "/a%20b/sub%20dir/", "type": "folder", "size": null, "modified": "1970-01-01T00:00:01Z"},
-                {"name": "f\u{fffd}\"", "href": "/a%20b/f%FF%22", "type": "file", "size": 3, "modified": "1970-01-01T00:00:01Z"},
+                {"name": "sub dir", "href": "/a%20b/sub%20dir/", "url": null, "type": "folder", "size": null, "modified": "1970-01-01T00:00:01Z"},
+                {"name": "f\u{fffd}\"", "href": "/a%20b/f%FF%22", "url": "http://h/a%20b/f%FF%22", "type": "file", "size": 3, "modified": "1970-01-01T00:00:01Z"},
             ],
             "next": "AAEAAAAAAAAAAAAAAAAAAAAAYQ",
             "previous": null,
@@ -239,7 +264,7 @@ mod tests {
         let root = Arc::new(StoreRoot::open(top.path()).expect("a root"));
         let entries = OpenFolder::open(&root, ObjectKey::root())
             .and_then(|folder| Ok(folder.into_entries()?));
-        let chunks: Vec<Bytes> = JsonLines::new(entries.expect("entries"))
+        let chunks: Vec<Bytes> = JsonLines::new(entries.expect("entries"), None)
             .map(|chunk| chunk.expect("a piece"))
             .collect();
         assert!(chunks.len() > 1 && chunks.iter().all(|chunk| chunk.ends_with(b"}\n")));

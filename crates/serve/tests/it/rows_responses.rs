@@ -36,6 +36,28 @@ fn responses_forbid_type_sniffing_and_listings_are_revalidated() {
     }
 }
 
+/// The lines are a list for `haul get -i`.
+#[test]
+fn listings_for_programs_have_absolute_urls_of_files() {
+    let server = TestServer::start();
+    server.write_file("folder/f g", "x");
+    server.write_file("folder/sub/f", "x");
+    for transport in TestTransport::ALL {
+        let is_tls = matches!(transport, TestTransport::Tls | TestTransport::Http2Tls);
+        for (proxy_scheme, is_https) in [("", is_tls), ("http", is_tls), ("https", true)] {
+            let fields = [("X-Forwarded-Proto", proxy_scheme)];
+            let list = server.request(transport, "GET", "/folder/?format=jsonl", &fields);
+            let rows = list.text();
+            let rows = rows.lines().map(serde_json::from_str::<serde_json::Value>);
+            let mut urls: Vec<_> = rows.map(|row| row.unwrap()["url"].clone()).collect();
+            urls.sort_by_key(serde_json::Value::is_null);
+            let scheme = if is_https { "https" } else { "http" };
+            let url = format!("{scheme}://{NAME}/folder/f%20g");
+            assert_eq!(urls, [url.into(), serde_json::Value::Null], "{transport:?}");
+        }
+    }
+}
+
 /// On a writable server, files that a browser would run have no rights.
 #[test]
 fn uploaded_active_content_is_sandboxed() {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use haul_net::FetchResponse;
 use haul_plan::{
     ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
     UnexpectedContent, expected_digests,
@@ -16,7 +17,7 @@ use super::piece_verifier::PieceVerifier;
 use crate::disk::PartialStorage;
 use crate::error::GetError;
 use crate::journal::JournalHeader;
-use crate::options::{ConnectionCount, DownloadJob, GetOptions};
+use crate::options::{ConnectionCount, DownloadJob, GetOptions, JobOutput};
 
 /// The name of a Metalink document, as the expected source of a digest.
 pub(super) const DOCUMENT: &str = "the Metalink document";
@@ -123,6 +124,20 @@ impl<'a> FileExpectations<'a> {
         let media_type = first.response.headers.get(CONTENT_TYPE);
         let checked = self.options.expected_content.check_head(media_type, length);
         checked.map_err(|source| unexpected(url, source))
+    }
+
+    /// Refuses the page of a folder, unless the user chose a name for the file.
+    ///
+    /// # Errors
+    /// [`GetError::FolderListing`].
+    pub(super) fn check_not_folder(&self, response: &FetchResponse) -> Result<(), GetError> {
+        let is_named = !matches!(self.job.output, JobOutput::Directory(_));
+        if is_named || !haul_plan::is_folder_listing(&response.headers) {
+            return Ok(());
+        }
+        Err(GetError::FolderListing {
+            url: Box::new(haul_net::without_credentials(&response.url)),
+        })
     }
 
     /// Checks the size of a whole file.

@@ -185,6 +185,7 @@ impl<'a> DownloadRun<'a> {
         };
         let location = &self.sources.current().location;
         self.expectations.check_head(&first, location)?;
+        self.expectations.check_not_folder(&first.response)?;
         let hosts = &self.context.engine.host_limits;
         self.sources.follow_redirect(&first.response, hosts);
         let Some(permit) = permit_of_responder(&self.sources, permit) else {

@@ -1,10 +1,13 @@
 //! JSON Lines: one object a line, with the names of CSV columns, `mirrors` and `headers`.
+//!
+//! `haul serve` lists a folder in this form. A line for a folder in it has no URL, and is skipped.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use haul_plan::DigestAlgorithm;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::error::Category;
 
 use super::bad_line::{BadLineProblem, LineError};
@@ -39,10 +42,27 @@ struct JsonListEntry<'a> {
     blake3: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     crc32c: Option<Cow<'a, str>>,
+    #[serde(rename = "type", borrow, default)]
+    kind: Option<JsonEntryType<'a>>,
     #[serde(default)]
     mirrors: Option<Vec<String>>,
     #[serde(default)]
     headers: Option<BTreeMap<String, String>>,
+}
+
+/// The kind of an entry in a listing of `haul serve`. Other lists may have other types.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum JsonEntryType<'a> {
+    Name(#[serde(borrow)] Cow<'a, str>),
+    Other(IgnoredAny),
+}
+
+impl JsonEntryType<'_> {
+    /// Whether it is none that can be downloaded.
+    fn is_no_file(&self) -> bool {
+        matches!(self, Self::Name(name) if name == "folder" || name == "other")
+    }
 }
 
 /// A size as a number, or as a string, as in converted CSV.
@@ -59,12 +79,18 @@ impl JsonLinesList {
     }
 
     pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
-        let line = self.lines.next_content()?;
-        Some(line.and_then(|line| entry(line, self.lines.line())))
+        loop {
+            let line = self.lines.next_content()?;
+            let entry = line.and_then(|line| entry(line, self.lines.line()));
+            if let Some(entry) = entry.transpose() {
+                return Some(entry);
+            }
+        }
     }
 }
 
-fn entry(line: u64, text: &[u8]) -> Result<ListEntry, LineError> {
+/// Parses a line; `None` if it lists no file.
+fn entry(line: u64, text: &[u8]) -> Result<Option<ListEntry>, LineError> {
     // serde would accept an array with the values in the right order.
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err(LineError::new(
@@ -78,6 +104,9 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, LineError> {
         serde_json::from_slice(text).map_err(|error| LineError::new(line, "", problem(&error)))?;
     // Mirrors are not enough: the first URL names the file.
     let url = object.url.as_deref().filter(|url| !url.trim().is_empty());
+    if url.is_none() && object.kind.as_ref().is_some_and(JsonEntryType::is_no_file) {
+        return Ok(None);
+    }
     let url = url.ok_or_else(|| LineError::new(line, "", BadLineProblem::NoUrl))?;
     let mirrors = object.mirrors.iter().flatten().map(String::as_str);
     let size = object.size.as_ref().map(|size| match size {
@@ -105,7 +134,7 @@ fn entry(line: u64, text: &[u8]) -> Result<ListEntry, LineError> {
         let added = fields::add_header(&mut entry.headers, name, text);
         added.map_err(|problem| LineError::new(line, name, problem))?;
     }
-    Ok(entry)
+    Ok(Some(entry))
 }
 
 fn problem(error: &serde_json::Error) -> BadLineProblem {

@@ -61,6 +61,49 @@ fn robots_txt_excludes_archives_unless_the_folder_has_its_own() {
     serve.assert_download("robots", SMALL);
 }
 
+#[test]
+fn haul_gets_the_files_of_a_folder_by_its_list() {
+    let serve = ServedFolder::start(&[]);
+    std::fs::create_dir(serve.folder.path().join("sub")).unwrap();
+    std::fs::write(serve.folder.path().join("a b#.txt"), "text").unwrap();
+    let haul = env!("CARGO_BIN_EXE_haul");
+    let list = serve.url("?format=jsonl");
+    let line = format!("curl -sS '{list}' | '{haul}' get -i - -d got -q");
+    serve.run("bash", &["-o", "pipefail", "-c", &line]);
+    serve.assert_download("got/large", LARGE);
+    serve.assert_download("got/small", SMALL);
+    let files = serve.run("ls", &["got"]).stdout;
+    assert_eq!(files, "a b#.txt\nlarge\nsmall\ntext.txt\n");
+}
+
+#[test]
+fn haul_refuses_to_save_the_page_of_a_folder_unless_it_has_a_name() {
+    let serve = ServedFolder::start(&[]);
+    std::fs::create_dir(serve.folder.path().join("sub")).unwrap();
+    let haul = env!("CARGO_BIN_EXE_haul");
+    // The second leads there by a redirect.
+    for path in ["sub/", "sub"] {
+        let (succeeded, output) = serve.run_checked(haul, &["get", &serve.url(path)]);
+        let (page, list) = (serve.url("sub/"), serve.url("sub/?format=jsonl"));
+        assert!(!succeeded);
+        assert_eq!(
+            output.stderr,
+            format!(
+                "haul: error: {page} is a folder: its page lists files, and is not a file\n\
+                 hint: haul get -o - '{list}' | haul get -i - downloads its files; -o FILE saves the page\n"
+            )
+        );
+    }
+    assert!(!serve.test_directory("index.html").exists());
+    for (name, query) in [("page.html", ""), ("index.html", "?format=html")] {
+        let url = serve.url(&format!("sub/{query}"));
+        let flags: &[&str] = if query.is_empty() { &["-o", name] } else { &[] };
+        serve.run(haul, &[&["get", "-q", &url], flags].concat());
+        let page = std::fs::read_to_string(serve.test_directory(name)).unwrap();
+        assert!(page.contains("This folder is empty."), "{page}");
+    }
+}
+
 /// One connection for everything, with bodies of both framings.
 const PYTHON: &str = r#"
 import http.client, sys, urllib.request

@@ -105,6 +105,23 @@ fn c2_an_unclosed_quotation_mark_costs_at_most_a_megabyte() {
 }
 
 #[test]
+fn folders_in_a_listing_of_haul_serve_are_skipped() {
+    let text = r#"{"name": "d", "href": "/d/", "url": null, "type": "folder", "size": null}
+{"name": "pipe", "href": "/pipe", "url": null, "type": "other", "size": null}
+{"name": "f", "href": "/f", "url": "http://h/f", "type": "file", "size": 3}
+{"url": "http://h/g", "type": 5}
+{"name": "h", "href": "/h", "url": null, "type": "file", "size": 3}
+{"url": "http://h/i", "type": "folder"}
+"#;
+    let (good, bad) = read(text, None);
+    assert_eq!(
+        urls(&good),
+        [(3, "http://h/f"), (4, "http://h/g"), (6, "http://h/i")]
+    );
+    assert_problems(&bad, &[problem(5, "", "there is no URL")]);
+}
+
+#[test]
 fn c2_json_lines() {
     let text = r#"
 {"url": "http://h/2", "path": "a b/\u00e4", "size": 7, "sha1": "0123456789012345678901234567890123456789", "caption": {"x": [1]}}
