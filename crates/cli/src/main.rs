@@ -57,9 +57,7 @@ fn default_log_filter(command: &CliCommand) -> Option<&'static str> {
             Some("haul_serve=warn,haul_service=warn,haul_serve::access::auth_files=off")
         }
         CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
-        CliCommand::Tunnel(tunnel) if !tunnel.running.quiet => {
-            Some("haul_tunnel=warn,haul_service=warn")
-        }
+        CliCommand::Tunnel(tunnel) if !tunnel.quiet => Some("haul_tunnel=warn,haul_service=warn"),
         CliCommand::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
         _ => None,
     }

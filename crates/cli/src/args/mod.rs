@@ -2,7 +2,9 @@
 
 mod batch;
 mod get;
+mod given;
 mod network;
+mod parse_problem;
 mod peer;
 mod serve;
 mod sign;
@@ -15,19 +17,21 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
+pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing, value_problem};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
 pub(crate) use sign::SignArgs;
 pub(crate) use tunnel::{
-    StatusArgs, TargetArgs, TunnelArgs, TunnelCommand, TunnelConnectionArgs, TunnelProxyArgs,
+    LayeredOptions, OPTION_GROUPS, ProcessOptions, ProxyOptions, ProxyTable, StatusArgs,
+    TunnelArgs, TunnelCommand, TunnelOptions, TunnelTable,
 };
 pub(crate) use values::{
-    BearerArg, ChecksumArg, DurationArg, HeaderArg, HttpUrl, OptionalTimeArg, ProxyUrl, ResolveArg,
-    SecretText, SizeArg, UrlArg, UserArg, ValueError, keepalive, listen_address, no_proxy,
-    positive_number, target, thread_count, token, warm_connections,
+    BearerArg, ChecksumArg, HeaderArg, HttpUrl, ProxyAlternative, ResolveArg, SecretText, SizeArg,
+    UrlArg, UserArg, ValueError, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.

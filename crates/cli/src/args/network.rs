@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use haul_net::{ClientConfig, ConnectorConfig};
+use haul_plan::RedirectOptions;
 
-use super::peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
+use super::peer::{AddressArgs, NoProxyArgs, PeerTlsArgs, ProxyTlsArgs};
 use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_negative_number};
 
 /// Requests and redirects.
@@ -32,8 +34,8 @@ pub(crate) struct RequestArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
     /// Follow at most N redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = non_negative_number, allow_negative_numbers = true)]
-    pub(crate) max_redirs: u32,
+    #[arg(long, value_name = "N", default_value_t = RedirectOptions::default().max_redirects, value_parser = non_negative_number::<usize>, allow_negative_numbers = true)]
+    pub(crate) max_redirs: usize,
     /// Follow redirects from https to http.
     #[arg(long)]
     pub(crate) allow_downgrade: bool,
@@ -63,7 +65,9 @@ pub(crate) struct ConnectionArgs {
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
     pub(crate) proxy_headers: Vec<HeaderArg>,
     #[command(flatten)]
-    pub(crate) by_proxy: ProxyTlsArgs,
+    pub(crate) proxy_tls: ProxyTlsArgs,
+    #[command(flatten)]
+    pub(crate) no_proxy: NoProxyArgs,
     /// Use HTTP/1.1 only.
     #[arg(long = "http1.1", conflicts_with = "http2")]
     pub(crate) http1: bool,
@@ -82,7 +86,7 @@ pub(crate) struct ConnectionArgs {
         long,
         value_name = "TIME",
         allow_negative_numbers = true,
-        default_value = "15s"
+        default_value_t = ConnectorConfig::default().connect_timeout.into()
     )]
     pub(crate) connect_timeout: DurationArg,
     /// Time limit for a connection that receives nothing.
@@ -90,7 +94,7 @@ pub(crate) struct ConnectionArgs {
         long,
         value_name = "TIME",
         allow_negative_numbers = true,
-        default_value = "30s"
+        default_value_t = ClientConfig::default().stall_timeout.into()
     )]
     pub(crate) stall_timeout: DurationArg,
     /// Retry at most N times without progress in between [default: 10].
@@ -98,6 +102,6 @@ pub(crate) struct ConnectionArgs {
     /// haul retries after connection errors, timeouts, short bodies, 408, 429 and 5xx. It waits 0.2 to 30 seconds, growing, or as long as
     /// the origin asks. After four mebibytes of progress all N retries are available again. Without this flag haul gives up after 3 retries
     /// on a host that never responded.
-    #[arg(long, value_name = "N", value_parser = non_negative_number, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = non_negative_number::<u32>, allow_negative_numbers = true)]
     pub(crate) retries: Option<u32>,
 }

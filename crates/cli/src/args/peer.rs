@@ -27,7 +27,7 @@ pub(crate) struct PeerTlsArgs {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// TLS with a proxy, and hosts without a proxy.
+/// TLS with a proxy.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ProxyTlsArgs {
     /// Trust only the authorities in this PEM file for a proxy over TLS.
@@ -42,11 +42,16 @@ pub(crate) struct ProxyTlsArgs {
     /// Do not verify the proxy's certificate: somebody in between can read its login.
     #[arg(long)]
     pub(crate) proxy_insecure: bool,
+}
+
+/// Hosts without a proxy.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct NoProxyArgs {
     /// Hosts to reach without a proxy, separated by commas; '*' is all.
     ///
     /// A name includes its subdomains; addresses and networks such as 10.0.0.0/8 are possible, too. Replaces the variable no_proxy.
-    #[arg(long, value_name = "HOSTS", value_parser = no_proxy)]
-    pub(crate) no_proxy: Option<NoProxy>,
+    #[arg(long = "no-proxy", value_name = "HOSTS", value_parser = no_proxy)]
+    pub(crate) hosts: Option<NoProxy>,
 }
 
 /// Name resolution.

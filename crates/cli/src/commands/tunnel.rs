@@ -5,7 +5,6 @@
 //! [`status`] reads. What all servers share is in [`service`](super::service).
 
 mod banner;
-mod listener_changes;
 mod listeners;
 mod proxy_check;
 mod shutdown;
@@ -28,11 +27,11 @@ use super::service::admin::{self, AdminAddresses};
 use super::service::command_error::CommandError;
 use super::service::log;
 use super::service::service_manager::{service_manager_notifier, warn_if_not_notified};
-use crate::args::{TunnelArgs, TunnelCommand};
+use crate::args::{Sourced, TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
 use crate::message::{print_line, sanitize, warning_text};
 use crate::open_file_limit;
-use crate::settings::{ProcessSettings, PromptedPasswords, Sourced, TunnelSettings};
+use crate::settings::{ProcessSettings, PromptedPasswords, TunnelSettings};
 use crate::signals::ServerSignals;
 use banner::TunnelBanner;
 use listeners::TunnelListenerSet;
@@ -42,7 +41,7 @@ const LOG_NAME: &str = "connection log";
 
 /// Runs `haul tunnel`, `--stdio` or `status`.
 pub(crate) fn run(args: &TunnelArgs) -> ExitCode {
-    let result = match (&args.also, &args.stdio) {
+    let result = match (&args.command, &args.stdio) {
         (Some(TunnelCommand::Status(status_args)), _) => status::run(status_args),
         (None, Some(target)) => stdio::run(args, target),
         (None, None) if args.check => check(args),
@@ -65,24 +64,24 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let passwords = Arc::new(PromptedPasswords::default());
     let settings = TunnelSettings::resolve(args, &passwords)?;
     passwords.silence();
-    let running = settings.running.clone();
-    if let Some(shortage) = running.max_connections.shortage() {
+    let process = settings.process.clone();
+    if let Some(shortage) = process.max_connections.shortage() {
         return Err(CommandError::local(shortage).with_hint("ulimit -n 1024 allows some hundreds"));
     }
-    let log = open_log(&running)?;
-    let runtime = runtime(running.threads)?;
+    let log = open_log(&process)?;
+    let runtime = runtime(process.options.threads)?;
     let entered = runtime.enter();
     let mut signals = ServerSignals::listen()
         .map_err(|error| CommandError::local(format!("cannot receive signals: {error}")))?;
     let engine = TunnelEngine::new(TunnelEngineOptions {
-        max_connections: running.max_connections.connections(),
-        max_connections_set_by: running.max_connections.by().into(),
-        log: log.clone().map(|log| (log, running.log_format)),
+        max_connections: process.max_connections.connections,
+        max_connections_set_by: process.max_connections.reason_text().into(),
+        log: log.clone().map(|log| (log, process.options.log_format)),
     });
     let mut listeners = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
-    listeners.open(&settings.tunnels)?;
+    listeners.apply(&settings.tunnels)?;
     let others = ("SPEC", &listeners.addresses()[..]);
-    let endpoint = AdminAddresses::open(running.admin.as_ref(), others)?;
+    let endpoint = AdminAddresses::open(process.options.admin.as_ref(), others)?;
     listeners.set_other_addresses(endpoint.addresses());
     TunnelBanner::new(&listeners, endpoint.addresses()).print(&settings);
     let mut sources: Vec<Arc<dyn MetricSource>> =
@@ -91,7 +90,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let admin = || AdminEndpoint::new(sources.clone(), engine.closing()).page(engine.status_page());
     let endpoint = endpoint.serve(admin())?;
     let status_task = status_socket::open(admin());
-    if let (Err(error), false) = (&status_task, running.quiet) {
+    if let (Err(error), false) = (&status_task, process.quiet) {
         let warning = format!("haul tunnel status cannot find this tunnel: {error}");
         print_line(&warning_text(&sanitize(&warning)));
     }
@@ -106,11 +105,11 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
             &notifier,
         );
         let listeners = tokio::select! {
-            listeners = supervisor.run(&settings.running, &mut signals) => listeners,
+            listeners = supervisor.run(&process, &mut signals) => listeners,
             never = try_proxies(&settings) => never,
         };
         warn_if_not_notified(notifier.stopping());
-        let exit = shutdown::shut_down((&engine, log.as_deref()), &running, &mut signals).await;
+        let exit = shutdown::shut_down((&engine, log.as_deref()), &process, &mut signals).await;
         drop(listeners);
         endpoint.end().await;
         if let Ok(status_task) = status_task {
@@ -125,7 +124,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
 
 /// Tries the proxies once, unless -q is given. Never returns: what it found out concerns only its messages.
 async fn try_proxies<T>(settings: &TunnelSettings) -> T {
-    if !settings.running.quiet {
+    if !settings.process.quiet {
         proxy_check::warn_of_failing_proxies(&settings.tunnels).await;
     }
     std::future::pending().await
@@ -133,11 +132,11 @@ async fn try_proxies<T>(settings: &TunnelSettings) -> T {
 
 /// Opens the connection log, if there is one.
 fn open_log(settings: &ProcessSettings) -> Result<Option<Arc<LineLog>>, CommandError> {
-    let Some(Sourced { value, by }) = &settings.log else {
+    let Some(Sourced { value, source }) = &settings.log else {
         return Ok(None);
     };
     let opened = log::open(LOG_NAME, value, settings.quiet);
-    opened.map(Some).map_err(|error| error.at_source(by))
+    opened.map(Some).map_err(|error| error.at_source(source))
 }
 
 fn runtime(threads: usize) -> Result<Runtime, CommandError> {

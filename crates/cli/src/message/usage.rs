@@ -11,7 +11,7 @@ use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{JsonOutputs, foreign_flags};
-use crate::args::{CliArgs, ValueError};
+use crate::args::{CliArgs, argument_name, context_strings, is_value_missing, value_problem};
 use crate::exit::ExitReason;
 use crate::output;
 
@@ -79,17 +79,8 @@ fn explain(error: &Error) -> (String, String) {
             let command = context_strings(error, ContextKind::InvalidSubcommand);
             return explain_command(error, command.first().copied().unwrap_or_default());
         }
-        ErrorKind::InvalidValue
-            if context_strings(error, ContextKind::InvalidValue)
-                .iter()
-                .all(|text| text.is_empty()) =>
-        {
-            format!("{flag} needs a value")
-        }
-        ErrorKind::InvalidValue => {
-            let valid = context_strings(error, ContextKind::ValidValue).join(", ");
-            return (format!("{flag}: unknown value"), format!("one of {valid}"));
-        }
+        ErrorKind::InvalidValue if is_value_missing(error) => format!("{flag} needs a value"),
+        ErrorKind::InvalidValue => return explain_value(error, &flag),
         // The parser's own message could repeat a value.
         kind => format!("{flag} cannot be understood here: {kind}"),
     };
@@ -98,21 +89,13 @@ fn explain(error: &Error) -> (String, String) {
 
 /// A value that its type does not accept.
 fn explain_value(error: &Error, flag: &str) -> (String, String) {
-    let source = std::error::Error::source(error);
-    let why = source.map_or_else(|| "invalid value".to_owned(), ToString::to_string);
-    let advice = source
-        .and_then(|source| source.downcast_ref::<ValueError>())
-        .and_then(ValueError::hint);
+    let (text, hint) = value_problem(error);
     // An argument without a flag needs no name: it is the URL.
-    let text = if flag.starts_with('-') {
-        format!("{flag}: {why}")
-    } else {
-        why
+    let text = match flag.starts_with('-') {
+        true => format!("{flag}: {text}"),
+        false => text,
     };
-    (
-        text,
-        advice.map_or_else(|| suggestion(error), str::to_owned),
-    )
+    (text, hint.unwrap_or_else(|| suggestion(error)))
 }
 
 fn explain_command(error: &Error, command: &str) -> (String, String) {
@@ -210,21 +193,6 @@ fn command_name(error: &Error) -> String {
         .map(str::to_owned)
         .or(typed)
         .unwrap_or_else(|| "get".to_owned())
-}
-
-/// The name of an argument: `--output <FILE>` without its value, `[URL]...` without brackets and dots.
-fn argument_name(argument: &str) -> &str {
-    let name = argument.split([' ', '=']).next().unwrap_or_default();
-    name.trim_end_matches("...")
-        .trim_matches(['<', '>', '[', ']'])
-}
-
-fn context_strings(error: &Error, kind: ContextKind) -> Vec<&str> {
-    match error.get(kind) {
-        Some(ContextValue::String(text)) => vec![text],
-        Some(ContextValue::Strings(texts)) => texts.iter().map(String::as_str).collect(),
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

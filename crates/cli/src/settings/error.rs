@@ -1,7 +1,9 @@
 //! Errors of settings.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
+use crate::args::{GivenOptionError, OptionSource, ValueError};
 use crate::exit::ExitReason;
 
 /// A setting that cannot be used, or a prompt that a signal ended.
@@ -23,6 +25,11 @@ impl SettingError {
             exit: ExitReason::Usage,
             source: None,
         }
+    }
+
+    /// An error about an option, with its source.
+    pub(super) fn at(source: &OptionSource, text: impl Display) -> Self {
+        Self::new(format!("{source}: {text}"))
     }
 
     pub(super) fn caused_by(
@@ -58,5 +65,23 @@ impl SettingError {
     /// What to do about it, if known.
     pub(crate) fn hint(&self) -> Option<&str> {
         self.hint.as_deref()
+    }
+}
+
+impl From<ValueError> for SettingError {
+    fn from(error: ValueError) -> Self {
+        Self {
+            hint: error.hint().map(|hint| hint.to_owned().into()),
+            ..Self::new(error.to_string())
+        }
+    }
+}
+
+impl From<GivenOptionError> for SettingError {
+    fn from(error: GivenOptionError) -> Self {
+        Self {
+            hint: error.hint.map(Cow::Owned),
+            ..Self::at(&error.source, error.text)
+        }
     }
 }

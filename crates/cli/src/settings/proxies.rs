@@ -4,48 +4,56 @@ use haul_net::{Login, Proxy, ProxyRules, ProxyScheme, ProxyTls};
 use http::HeaderMap;
 use url::Url;
 
-use super::proxy_login::{self, PromptedPasswords, ProxyLoginOptions, ProxyLogins, of_variable};
-use super::tls::{TlsFileOptions, by_flag, tls_options_from};
-use super::{OptionSource, SettingError, Sourced};
-use crate::args::{ConnectionArgs, HeaderArg, ProxyTlsArgs};
+use super::proxy_login::{PromptedPasswords, ProxyLoginOptions, ProxyLogins};
+use super::tls::TlsFiles;
+use super::{SettingError, environment};
+use crate::args::{ConnectionArgs, GivenOptions, HeaderArg, OptionSource, Sourced};
 
-/// The prefix of flags about TLS with a proxy.
-pub(super) const FLAGS: &str = "--proxy-";
+/// Options about TLS with a proxy.
+const PROXY_TLS: &[&str] = &["proxy-cacert", "proxy-cert", "proxy-key", "proxy-insecure"];
 
-pub(super) fn proxy_tls(names: TlsFileOptions<'_>) -> Result<ProxyTls, SettingError> {
-    let prefix = names.by().map(OptionSource::prefix).unwrap_or_default();
-    ProxyTls::new(tls_options_from(names)?).map_err(|error| {
-        SettingError::new(format!("{prefix}TLS with the proxy cannot be set up")).caused_by(error)
+/// The TLS of a proxy.
+pub(super) fn proxy_tls(files: TlsFiles<'_>) -> Result<ProxyTls, SettingError> {
+    ProxyTls::new(files.options()?).map_err(|error| {
+        let line = files.line_prefix();
+        SettingError::new(format!("{line}TLS with the proxy cannot be set up")).caused_by(error)
     })
 }
 
-fn tls_files(args: &ProxyTlsArgs) -> TlsFileOptions<'_> {
-    TlsFileOptions {
-        flags: FLAGS,
-        cacert: by_flag("--proxy-cacert", args.proxy_cacert.as_ref()),
-        insecure: args.proxy_insecure,
-        cert: by_flag("--proxy-cert", args.proxy_cert.as_ref()),
-        key: by_flag("--proxy-key", args.proxy_key.as_ref()),
-    }
-}
-
-/// The header fields of a CONNECT that `flag` gives.
+/// The header fields of a CONNECT given there.
 pub(super) fn connect_headers<'a>(
-    flag: &str,
+    source: &OptionSource,
     fields: impl Iterator<Item = &'a HeaderArg>,
 ) -> Result<HeaderMap, SettingError> {
     let mut map = HeaderMap::new();
     for field in fields {
         let Some(value) = field.value.clone() else {
-            return Err(SettingError::new(format!(
-                "{flag}: {} has no value, and a CONNECT request has no field to remove",
-                field.name
-            )));
+            let name = &field.name;
+            let text = format!("{name} has no value, and a CONNECT request has no field to remove");
+            return Err(SettingError::at(source, text));
         };
         // Values were marked as sensitive by the parser.
         map.append(field.name.clone(), value);
     }
     Ok(map)
+}
+
+/// Refuses options that none of these proxies can use.
+pub(super) fn check_use(proxies: &[Proxy], given: &GivenOptions) -> Result<(), SettingError> {
+    let uses_tls = proxies
+        .iter()
+        .any(|proxy| proxy.scheme == ProxyScheme::Https);
+    if let Some(source) = given.first_source(PROXY_TLS).filter(|_| !uses_tls) {
+        let text = "the proxy does not use TLS, so certificate options have no effect";
+        return Err(SettingError::at(&source, text)
+            .with_hint("write a proxy over TLS as https://HOST:PORT"));
+    }
+    let is_http = proxies.iter().any(Proxy::is_http);
+    match given.first_source(&["header"]).filter(|_| !is_http) {
+        Some(source) => Err(SettingError::at(&source, "the proxy is not an HTTP proxy")
+            .with_hint("a SOCKS proxy takes no header fields")),
+        None => Ok(()),
+    }
 }
 
 /// A warning for each entry of the variable that cannot be used. A flag has none: it refuses them.
@@ -60,10 +68,10 @@ pub(super) fn with_tls_and_headers(
     args: &ConnectionArgs,
     mut rules: ProxyRules,
 ) -> Result<ProxyRules, SettingError> {
-    let names = tls_files(&args.by_proxy);
-    let is_given = names.by().is_some() || names.insecure;
-    let tls = is_given.then(|| proxy_tls(names)).transpose()?;
-    let fields = connect_headers("--proxy-header", args.proxy_headers.iter())?;
+    let given = GivenOptions::default();
+    let files = TlsFiles::of_proxy(&args.proxy_tls, &given);
+    let tls = files.is_given().then(|| proxy_tls(files)).transpose()?;
+    let fields = connect_headers(&given.source("proxy-header"), args.proxy_headers.iter())?;
     let named = [&mut rules.http, &mut rules.https].into_iter().flatten();
     let (readable, unreadable): (Vec<_>, Vec<_>) = named.partition(|named| named.is_ok());
     // Nothing is known about a proxy variable that cannot be read; a request that needs it reports it.
@@ -94,18 +102,15 @@ pub(super) fn with_logins(
     mut rules: ProxyRules,
 ) -> Result<ProxyRules, SettingError> {
     let options = ProxyLoginOptions {
-        user: args
-            .proxy_user
-            .clone()
-            .map(|user| Sourced::flag("-U", user)),
-        file: args
-            .proxy_password_file
-            .clone()
-            .map(|file| Sourced::flag("--proxy-password-file", file)),
+        user: args.proxy_user.clone(),
+        password_file: args.proxy_password_file.clone().map(|value| Sourced {
+            value,
+            source: OptionSource::flag("proxy-password-file"),
+        }),
     };
     let named = [&rules.http, &rules.https];
     if named.iter().all(|named| named.is_none()) {
-        return match options == ProxyLoginOptions::default() {
+        return match options.user.is_none() && options.password_file.is_none() {
             true => Ok(rules),
             false => Err(SettingError::new("there is no proxy to log in to")
                 .with_hint("name one with -p URL; -u is for the origin")),
@@ -116,17 +121,13 @@ pub(super) fn with_logins(
         urls.is_none_or(|urls| urls.iter().any(|url| rules.for_url(url) == Ok(Some(proxy))))
     };
     let passwords = PromptedPasswords::default();
-    let logins = ProxyLogins {
-        variable: of_variable(std::env::var(proxy_login::VARIABLE).ok())?,
-        netrc: None,
-        passwords: &passwords,
-    };
+    let logins = ProxyLogins::new(environment, None, &passwords)?;
     let mut found: Vec<(Proxy, Option<Login>)> = Vec::new();
     for proxy in named.into_iter().flatten().flatten() {
         let is_completed = proxy.login.is_none() || is_used(proxy);
         // http and https mostly have one proxy; a password file that is a pipe can be read only once.
         if is_completed && found.iter().all(|(known, _)| known != proxy) {
-            let login = logins.of(proxy, &options, true)?;
+            let login = logins.login(proxy, &options, true)?;
             found.push((proxy.clone(), login));
         }
     }

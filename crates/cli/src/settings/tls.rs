@@ -5,66 +5,137 @@ use std::path::{Path, PathBuf};
 
 use haul_net::{ClientCertificate, TlsOptions, TrustedFiles};
 
+use super::SettingError;
 use super::credentials::read_file;
-use super::{OptionSource, SettingError, Sourced};
-use crate::args::PeerTlsArgs;
+use crate::args::{GivenOptions, OptionSource, PeerTlsArgs, ProxyTlsArgs};
 
-/// The TLS files of flags or keys, with their sources.
-#[derive(Debug)]
-pub(super) struct TlsFileOptions<'a> {
-    /// The prefix of the flags or keys, for errors found later: `--`, or `--proxy-`.
-    pub(super) flags: &'static str,
-    pub(super) cacert: Option<Sourced<&'a Path>>,
-    pub(super) insecure: bool,
-    pub(super) cert: Option<Sourced<&'a Path>>,
-    pub(super) key: Option<Sourced<&'a Path>>,
+/// The files about TLS with one peer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TlsFiles<'a> {
+    cacert: Option<&'a Path>,
+    insecure: bool,
+    cert: Option<&'a Path>,
+    key: Option<&'a Path>,
+    /// What the names of the flags begin with, after the dashes.
+    prefix: &'static str,
+    /// Where the files are given.
+    given: &'a GivenOptions,
 }
 
-/// The TLS options of flags and the environment.
-pub(super) fn tls_options(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
-    tls_options_from(TlsFileOptions {
-        flags: "--",
-        cacert: by_flag("--cacert", args.cacert.as_ref()),
-        insecure: args.insecure,
-        cert: by_flag("--cert", args.cert.as_ref()),
-        key: by_flag("--key", args.key.as_ref()),
-    })
-}
-
-pub(super) fn by_flag<'a>(
-    name: &'static str,
-    path: Option<&'a PathBuf>,
-) -> Option<Sourced<&'a Path>> {
-    path.map(|path| Sourced::flag(name, path.as_path()))
-}
-
-impl TlsFileOptions<'_> {
-    /// The source of the first file.
-    pub(super) fn by(&self) -> Option<&OptionSource> {
-        let files = [&self.cacert, &self.cert, &self.key];
-        files.into_iter().flatten().map(|file| &file.by).next()
+impl<'a> TlsFiles<'a> {
+    /// The files for TLS with a server.
+    pub(super) fn of_peer(args: &'a PeerTlsArgs, given: &'a GivenOptions) -> Self {
+        Self {
+            cacert: args.cacert.as_deref(),
+            insecure: args.insecure,
+            cert: args.cert.as_deref(),
+            key: args.key.as_deref(),
+            prefix: "",
+            given,
+        }
     }
-}
 
-fn read_source(source: &Sourced<&Path>) -> Result<Vec<u8>, SettingError> {
-    read_file(&source.by.to_string(), source.value)
-}
+    /// The files for TLS with a proxy.
+    pub(super) fn of_proxy(args: &'a ProxyTlsArgs, given: &'a GivenOptions) -> Self {
+        Self {
+            cacert: args.proxy_cacert.as_deref(),
+            insecure: args.proxy_insecure,
+            cert: args.proxy_cert.as_deref(),
+            key: args.proxy_key.as_deref(),
+            prefix: "proxy-",
+            given,
+        }
+    }
 
-/// The TLS options of these files and the environment.
-pub(super) fn tls_options_from(names: TlsFileOptions<'_>) -> Result<TlsOptions, SettingError> {
-    let cacert = names.cacert.as_ref().map(read_source).transpose()?;
-    // A flag replaces the variables, which are not read then.
-    let files = match cacert.is_some() || names.insecure {
-        true => None,
-        false => trusted_files(|name| std::env::var_os(name))?,
-    };
-    Ok(TlsOptions {
-        cacert,
-        trusted_files: files,
-        insecure: names.insecure,
-        client_certificate: identity(&names)?,
-        flag_prefix: Some(names.flags).filter(|flags| *flags != "--"),
-    })
+    /// Whether any of them is given.
+    pub(super) fn is_given(&self) -> bool {
+        self.insecure || self.cacert.or(self.cert).or(self.key).is_some()
+    }
+
+    /// The file and the line of the first file, for messages.
+    pub(super) fn line_prefix(&self) -> String {
+        let names = ["cacert", "cert", "key"].map(|name| format!("{}{name}", self.prefix));
+        let source = self
+            .given
+            .first_source(&names.each_ref().map(String::as_str));
+        source.map_or_else(String::new, |source| source.line_prefix())
+    }
+
+    fn source(&self, name: &str) -> OptionSource {
+        self.given.source(&format!("{}{name}", self.prefix))
+    }
+
+    fn read(&self, name: &str, path: &Path) -> Result<Vec<u8>, SettingError> {
+        read_file(&self.source(name).to_string(), path)
+    }
+
+    /// The TLS options of these files and the environment.
+    pub(super) fn options(&self) -> Result<TlsOptions, SettingError> {
+        let cacert = self
+            .cacert
+            .map(|path| self.read("cacert", path))
+            .transpose()?;
+        // A flag replaces the variables, which are not read then.
+        let trusted_files = match cacert.is_some() || self.insecure {
+            true => None,
+            false => trusted_files(|name| std::env::var_os(name))?,
+        };
+        Ok(TlsOptions {
+            cacert,
+            trusted_files,
+            insecure: self.insecure,
+            client_certificate: self.client_certificate()?,
+            flag_prefix: self.flag_prefix(),
+        })
+    }
+
+    /// What the flags or keys begin with, if that is not `--`, for errors that are found later.
+    fn flag_prefix(&self) -> Option<&'static str> {
+        let source = self.source("cacert");
+        let name = source.name();
+        match name.strip_suffix("cacert").unwrap_or(name) {
+            "--proxy-" => Some("--proxy-"),
+            "proxy-" => Some("proxy-"),
+            "" => Some(""),
+            _ => None,
+        }
+    }
+
+    /// The client certificate and its key, which may be in one file.
+    fn client_certificate(&self) -> Result<Option<ClientCertificate>, SettingError> {
+        let Some(cert) = self.cert else {
+            return match self.key {
+                None => Ok(None),
+                Some(_) => Err(self.missing_counterpart("key", "cert", "certificate")),
+            };
+        };
+        let certificates = self.read("cert", cert)?;
+        let (source, path, key) = match self.key {
+            Some(path) => ("key", path, self.read("key", path)?),
+            None if contains(&certificates, "PRIVATE KEY-----") => {
+                ("cert", cert, certificates.clone())
+            }
+            None => return Err(self.missing_counterpart("cert", "key", "private key")),
+        };
+        if contains(&key, "BEGIN ENCRYPTED PRIVATE KEY-----")
+            || contains(&key, "Proc-Type: 4,ENCRYPTED")
+        {
+            let text = format!("the private key in {} is encrypted", path.display());
+            return Err(SettingError::at(&self.source(source), text)
+                .with_hint("remove its passphrase with openssl pkey -in FILE -out PLAIN"));
+        }
+        Ok(Some(ClientCertificate { certificates, key }))
+    }
+
+    /// The error about a certificate without a key, or the other way round.
+    fn missing_counterpart(&self, given: &str, missing: &str, what: &str) -> SettingError {
+        let source = self.source(given);
+        let name = source.name();
+        let missing = format!("{}{missing}", name.strip_suffix(given).unwrap_or(name));
+        SettingError::new(format!("{source} is given without {missing}")).with_hint(format!(
+            "{missing} names the file of its {what}; one PEM file may contain both"
+        ))
+    }
 }
 
 /// The files that variables name instead of the platform's. They are parsed when an https connection needs them, but checked now.
@@ -91,46 +162,6 @@ fn trusted_files(
     Ok((files != TrustedFiles::default()).then_some(files))
 }
 
-/// The client certificate and its key, which may be in one file.
-fn identity(names: &TlsFileOptions<'_>) -> Result<Option<ClientCertificate>, SettingError> {
-    let Some(cert) = &names.cert else {
-        return match &names.key {
-            None => Ok(None),
-            Some(key) => Err(missing_counterpart(&key.by, ("key", "cert"), "certificate")),
-        };
-    };
-    let certificates = read_source(cert)?;
-    let (source, key) = match &names.key {
-        Some(source) => (source, read_source(source)?),
-        None if contains(&certificates, "PRIVATE KEY-----") => (cert, certificates.clone()),
-        None => {
-            return Err(missing_counterpart(
-                &cert.by,
-                ("cert", "key"),
-                "private key",
-            ));
-        }
-    };
-    if contains(&key, "BEGIN ENCRYPTED PRIVATE KEY-----")
-        || contains(&key, "Proc-Type: 4,ENCRYPTED")
-    {
-        let path = source.value.display();
-        let wrong = source
-            .by
-            .wrong(format!("the private key in {path} is encrypted"));
-        return Err(wrong.with_hint("remove its passphrase with openssl pkey -in FILE -out PLAIN"));
-    }
-    Ok(Some(ClientCertificate { certificates, key }))
-}
-
-/// The certificate or the key is missing.
-fn missing_counterpart(by: &OptionSource, (own, other): (&str, &str), what: &str) -> SettingError {
-    let other = by.beside(own, other);
-    SettingError::new(format!("{by} is given without {other}")).with_hint(format!(
-        "{other} names the file of its {what}; one PEM file may contain both"
-    ))
-}
-
 fn contains(file: &[u8], words: &str) -> bool {
     file.windows(words.len())
         .any(|window| window == words.as_bytes())
@@ -140,17 +171,19 @@ fn contains(file: &[u8], words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn identity(
+    fn client_certificate(
         cert: Option<&Path>,
         key: Option<&Path>,
     ) -> Result<Option<ClientCertificate>, SettingError> {
-        super::identity(&TlsFileOptions {
-            flags: "--",
+        let files = TlsFiles {
             cacert: None,
             insecure: false,
-            cert: cert.map(|path| Sourced::flag("--cert", path)),
-            key: key.map(|path| Sourced::flag("--key", path)),
-        })
+            cert,
+            key,
+            prefix: "",
+            given: &GivenOptions::default(),
+        };
+        files.client_certificate()
     }
 
     #[test]
@@ -166,14 +199,20 @@ mod tests {
             "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----\n",
         );
         let cert = write("cert", "-----BEGIN CERTIFICATE-----\n");
-        let found = identity(Some(both.as_path()), None).unwrap().unwrap();
+        let found = client_certificate(Some(both.as_path()), None)
+            .unwrap()
+            .unwrap();
         assert_eq!(found.key, found.certificates);
-        assert!(identity(Some(&cert), None).is_err() && identity(None, Some(&both)).is_err());
+        assert!(
+            client_certificate(Some(&cert), None).is_err()
+                && client_certificate(None, Some(&both)).is_err()
+        );
         for encrypted in [
             "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
             "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n",
         ] {
-            let error = identity(Some(&cert), Some(&write("key", encrypted))).unwrap_err();
+            let error =
+                client_certificate(Some(&cert), Some(&write("key", encrypted))).unwrap_err();
             assert!(error.to_string().ends_with("key is encrypted"), "{error}");
             assert!(error.hint().unwrap().contains("openssl pkey"));
         }

@@ -1,87 +1,80 @@
-//! What `haul tunnel` was told, resolved: flags, the file of `--config`, the environment.
+//! Resolves the arguments of `haul tunnel`, the file of `--config` and the environment.
 //!
-//! What is wished of a tunnel ([`wishes`]) comes in layers, flags above what the file says of one tunnel above what it says of all;
-//! [`way`] makes of it the way to targets. All of it can be resolved again while tunnels run.
+//! The options of a tunnel come in layers: flags go over the tunnel's table in the file, and both over the top of the file. [`layers`] merges
+//! them as [`GivenOptions`], the parser of the command line makes [`TunnelOptions`] of the result, and [`upstream`] builds from these how
+//! targets are reached. Everything can be resolved again while tunnels run.
 
-mod beside;
-mod chain;
-mod file;
-mod listeners;
-mod room;
-mod running;
-mod table;
-mod told;
-mod way;
-mod wishes;
+mod config_file;
+mod connection_limit;
+mod layers;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+use std::time::Duration;
 
 use haul_net::Target;
-use haul_service::listen::ListenAddress;
-use haul_tunnel::{ListenerKind, TunnelSpecError, TunnelTimeouts, WarmPoolOptions};
+use haul_service::listen::{ListenAddress, ListenAddressError};
+use haul_service::observe::{LogOptions, LogTarget};
+use haul_tunnel::{ListenerKind, TunnelSpec, TunnelSpecError, TunnelTimeouts, WarmPoolOptions};
 
-use super::SettingError;
 use super::proxy_login::PromptedPasswords;
-use crate::args::TunnelArgs;
-use crate::open_file_limit;
-use listeners::RequestedListener;
-use room::{ConnectionCap, DescriptorNeeds};
-pub(crate) use running::ProcessSettings;
-use told::TunnelLayers;
-pub(crate) use way::TunnelUpstream;
-use way::TunnelUpstreams;
-use wishes::TunnelOptionsLayer;
+use super::{EnvironmentReader, SettingError, environment};
+use crate::args::{
+    GivenOptions, LayeredOptions, OptionSource, ProcessOptions, Sourced, TunnelArgs, option_names,
+};
+use connection_limit::{ConnectionLimit, DescriptorUse};
+use layers::{MergedOptions, TunnelLayers};
+pub(crate) use upstream::TunnelUpstream;
+use upstream::Upstreams;
 
-/// How long a connection that stands ready may, unless told otherwise: proxies close idle ones after a minute or more.
-const WARM_IDLE: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// What `haul tunnel` was told.
+/// The resolved settings of a tunnel process.
 #[derive(Debug)]
 pub(crate) struct TunnelSettings {
-    /// Its tunnels: those of flags first, then the file's.
+    /// The tunnels of flags, then those of the file.
     pub(crate) tunnels: Vec<PlannedTunnel>,
-    /// What it does besides.
-    pub(crate) running: ProcessSettings,
-    /// What is likely not meant, and no error.
+    pub(crate) process: ProcessSettings,
     pub(crate) warnings: Vec<String>,
 }
 
-/// A tunnel that there is to be.
+/// A tunnel to open.
 #[derive(Debug, Clone)]
 pub(crate) struct PlannedTunnel {
-    /// Where it listens.
-    pub(crate) listen: ListenAddress,
-    /// What its clients say.
-    pub(crate) local: ListenerKind,
-    /// How targets are reached.
-    pub(crate) way: TunnelUpstream,
-    /// Connections that stand ready, if there are to be any.
+    pub(crate) listen: Sourced<ListenAddress>,
+    pub(crate) kind: ListenerKind,
+    pub(crate) upstream: TunnelUpstream,
+    /// For a tunnel with a target of its own.
     pub(crate) warm: Option<WarmPoolOptions>,
-    /// Its limits.
-    pub(crate) options: TunnelTimeouts,
+    pub(crate) timeouts: TunnelTimeouts,
 }
 
-/// What `haul tunnel --stdio` was told.
+/// The settings of the process. A reload does not change them.
+#[derive(Debug, Clone)]
+pub(crate) struct ProcessSettings {
+    pub(crate) options: ProcessOptions,
+    /// As they were given, to compare them after a reload.
+    given: GivenOptions,
+    pub(crate) max_connections: ConnectionLimit,
+    /// The connection log and where it is given, unless there is none.
+    pub(crate) log: Option<Sourced<LogOptions>>,
+    pub(crate) grace: Duration,
+    /// Print errors only.
+    pub(crate) quiet: bool,
+}
+
+/// The resolved settings of `haul tunnel --stdio`.
 #[derive(Debug)]
 pub(crate) struct StdioSettings {
-    /// The way to the target.
-    pub(crate) way: TunnelUpstream,
-    /// A connection on which nothing moves for so long is ended.
-    pub(crate) idle: Option<std::time::Duration>,
-    /// What is likely not meant.
+    pub(crate) upstream: TunnelUpstream,
+    pub(crate) idle_timeout: Option<Duration>,
     pub(crate) warnings: Vec<String>,
-}
-
-/// How variables are read.
-type EnvironmentReader = fn(&str) -> Option<String>;
-
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
 }
 
 impl TunnelSettings {
     /// Resolves the arguments. Reads the files they name; may ask for passwords.
     ///
     /// # Errors
-    /// Flags that contradict each other, files that cannot be read or used.
+    /// Options that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(
         args: &TunnelArgs,
         passwords: &PromptedPasswords,
@@ -89,54 +82,98 @@ impl TunnelSettings {
         Self::resolve_in(args, passwords, environment)
     }
 
-    /// The same in another environment.
     fn resolve_in(
         args: &TunnelArgs,
         passwords: &PromptedPasswords,
         environment: EnvironmentReader,
     ) -> Result<Self, SettingError> {
-        let told = TunnelLayers::by(args)?;
-        let mut wanted = listeners::flagged(args)?;
-        wanted.extend(told.config.tunnels.iter().map(|listed| RequestedListener {
-            listen: listed.listen.clone(),
-            local: listed.local.clone(),
-            wishes: Some(told.flags.over(&listed.wishes).over(&told.config.all)),
-        }));
-        if wanted.is_empty() {
+        let layers = TunnelLayers::read(args)?;
+        let of_flags = layers.merged(None);
+        let mut requested = Vec::new();
+        for (listen, kind) in listeners_of_flags(args)? {
+            requested.push((listen, kind, of_flags.clone()));
+        }
+        for table in &layers.file.tunnels {
+            let merged = layers.merged(Some(&table.given));
+            requested.push((table.listen.clone(), table.kind.clone(), merged));
+        }
+        if requested.is_empty() {
             return Err(SettingError::new("there is nothing to listen on")
                 .with_hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX)));
         }
-        listeners::are_apart(&wanted)?;
-        let all = told.flags.over(&told.config.all);
-        let wished = wanted
-            .iter()
-            .map(|wanted| wanted.wishes.as_ref().unwrap_or(&all));
-        told.certificates_are_used(wished.clone())?;
-        told.flags_have_a_proxy(wished)?;
-        let mut ways = told.ways(passwords, environment)?;
-        let planned = wanted
+        let merged: Vec<&MergedOptions> = requested.iter().map(|(.., merged)| merged).collect();
+        layers.check_proxy_flags(&merged)?;
+        layers.check_target_tls(&merged)?;
+        let mut upstreams = Upstreams::new(&layers, passwords, environment)?;
+        let tunnels = requested
             .into_iter()
-            .map(|wanted| planned(wanted, &all, &mut ways));
-        let tunnels: Vec<PlannedTunnel> = planned.collect::<Result<_, _>>()?;
-        let is_warm = tunnels.iter().any(|planned| planned.warm.is_some());
-        told.warmth_is_used(is_warm)?;
-        let mut warnings = told.warnings();
-        warnings.append(&mut ways.warnings);
-        let allowed = open_file_limit::open_file_limit();
-        let most = ConnectionCap::of(told.running.max_connections, besides(&tunnels), allowed);
+            .map(|(listen, kind, merged)| plan(listen, kind, &merged, &mut upstreams))
+            .collect::<Result<Vec<_>, _>>()?;
+        layers.check_warm_flags(tunnels.iter().any(|tunnel| tunnel.warm.is_some()))?;
+        let mut warnings = layers.warnings();
+        warnings.append(&mut upstreams.warnings);
         Ok(Self {
+            process: ProcessSettings::resolve(&layers, &tunnels, args.quiet)?,
             tunnels,
-            running: told.running.settled(args.running.quiet, most)?,
             warnings,
         })
     }
+
+    /// A warning if there are too few descriptors for these tunnels and the limit of connections of `running`, the process as it started.
+    pub(crate) fn descriptor_warning(&self, running: &ProcessSettings) -> Option<String> {
+        let limit = &running.max_connections;
+        limit.warning(
+            DescriptorUse::of(&self.tunnels),
+            crate::open_file_limit::open_file_limit(),
+        )
+    }
 }
 
-impl TunnelSettings {
-    /// Whether there is room for these tunnels beside as many connections as the engine takes, which is settled at its start.
-    pub(crate) fn room(&self, engine: &ProcessSettings) -> Option<String> {
-        let most = engine.max_connections;
-        most.warning(besides(&self.tunnels), open_file_limit::open_file_limit())
+impl ProcessSettings {
+    fn resolve(
+        layers: &TunnelLayers,
+        tunnels: &[PlannedTunnel],
+        quiet: bool,
+    ) -> Result<Self, SettingError> {
+        let names = option_names::<ProcessOptions>();
+        let given = layers.merged(None).given;
+        let given = given.filtered(|name| names.iter().any(|process| process == name));
+        let options = given.parse::<ProcessOptions>()?;
+        if quiet && options.log.is_none() && given.contains("log-format") {
+            let error = SettingError::at(
+                &given.source("log-format"),
+                "--quiet without --log has no log",
+            );
+            return Err(error.with_hint("write one with --log FILE, or - for standard output"));
+        }
+        let default_log = (!quiet).then_some(LogTarget::Stderr);
+        let log = options.log.clone().or(default_log).map(|target| Sourced {
+            value: LogOptions {
+                target,
+                ..LogOptions::default()
+            },
+            source: given.source("log"),
+        });
+        let allowed = crate::open_file_limit::open_file_limit();
+        Ok(Self {
+            max_connections: ConnectionLimit::new(
+                options.max_connections,
+                DescriptorUse::of(tunnels),
+                allowed,
+            ),
+            log,
+            grace: options.grace.0.unwrap_or_default(),
+            quiet,
+            given,
+            options,
+        })
+    }
+
+    /// The options that differ and need a restart.
+    pub(crate) fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a str> {
+        let mut names = self.given.differences(&other.given);
+        names.retain(|name| !name.starts_with("netrc"));
+        names
     }
 }
 
@@ -144,74 +181,118 @@ impl StdioSettings {
     /// Resolves the arguments for `--stdio` to a target.
     ///
     /// # Errors
-    /// As with tunnels that listen.
+    /// As for tunnels that listen.
     pub(crate) fn resolve(args: &TunnelArgs, target: &Target) -> Result<Self, SettingError> {
-        let told = TunnelLayers::by(args)?;
-        told.listens_nowhere()?;
-        let wishes = told.flags.over(&told.config.all);
-        told.certificates_are_used(std::iter::once(&wishes))?;
+        let layers = TunnelLayers::read(args)?;
+        layers.check_no_listeners()?;
+        let merged = layers.merged(None);
+        layers.check_target_tls(&[&merged])?;
         let passwords = PromptedPasswords::default();
-        let mut ways = told.ways(&passwords, environment)?;
-        let way = ways.of(&wishes, Some(target))?;
-        let mut warnings = told.warnings();
-        warnings.append(&mut ways.warnings);
-        warnings.extend(told.is_for_listeners());
+        let mut upstreams = Upstreams::new(&layers, &passwords, environment)?;
+        let options = merged.given.parse::<LayeredOptions>()?.tunnel;
+        let upstream = upstreams.build(&merged, &options, Some(target))?;
+        let mut warnings = layers.warnings();
+        warnings.append(&mut upstreams.warnings);
+        warnings.extend(layers.listener_options_warning());
         Ok(Self {
-            way,
-            idle: wishes.idle_timeout.and_then(|time| time.0),
+            upstream,
+            idle_timeout: options.connection.idle_timeout.0,
             warnings,
         })
     }
 }
 
-/// What needs descriptors without any client.
-fn besides(tunnels: &[PlannedTunnel]) -> DescriptorNeeds {
-    let ready = tunnels.iter().filter_map(|planned| planned.warm);
-    DescriptorNeeds {
-        listeners: tunnels.len(),
-        ready: ready.map(|warm| warm.size).sum(),
+impl PlannedTunnel {
+    /// The target, unless clients name theirs.
+    pub(crate) fn target(&self) -> Option<&Target> {
+        target_of(&self.kind)
     }
 }
 
-/// A listener that is wanted, of which nothing is wished that is not wished of all unless it says so.
-fn planned(
-    wanted: RequestedListener,
-    all: &TunnelOptionsLayer,
-    ways: &mut TunnelUpstreams<'_>,
-) -> Result<PlannedTunnel, SettingError> {
-    let RequestedListener { listen, local, .. } = wanted;
-    let target = match &local {
+fn target_of(kind: &ListenerKind) -> Option<&Target> {
+    match kind {
         ListenerKind::Forward(target) => Some(target),
         ListenerKind::Socks | ListenerKind::Http => None,
+    }
+}
+
+fn plan(
+    listen: Sourced<ListenAddress>,
+    kind: ListenerKind,
+    merged: &MergedOptions,
+    upstreams: &mut Upstreams<'_>,
+) -> Result<PlannedTunnel, SettingError> {
+    let options = merged.given.parse::<LayeredOptions>()?.tunnel;
+    let connection = &options.connection;
+    let warm = WarmPoolOptions {
+        size: connection.warm,
+        max_idle: connection.warm_idle.0,
     };
-    let wishes = wanted.wishes.as_ref().unwrap_or(all);
-    let ready = wishes.warm.unwrap_or(0);
-    let warm = (ready > 0 && target.is_some()).then(|| WarmPoolOptions {
-        size: ready,
-        max_idle: wishes.warm_idle.unwrap_or(WARM_IDLE),
-    });
-    let keepalive = haul_net::ConnectorConfig::default().keepalive;
+    let target = target_of(&kind);
     Ok(PlannedTunnel {
-        way: ways.of(wishes, target)?,
-        listen: listen.value,
-        local,
-        warm,
-        options: TunnelTimeouts {
-            idle: wishes.idle_timeout.and_then(|time| time.0),
-            keepalive: wishes.keepalive.map_or(keepalive, |time| time.0),
+        upstream: upstreams.build(merged, &options, target)?,
+        warm: (warm.size > 0 && target.is_some()).then_some(warm),
+        timeouts: TunnelTimeouts {
+            idle: connection.idle_timeout.0,
+            keepalive: connection.keepalive.0,
         },
+        listen,
+        kind,
     })
 }
 
-impl PlannedTunnel {
-    /// Its target, if its clients do not name theirs.
-    pub(crate) fn target(&self) -> Option<&Target> {
-        match &self.local {
-            ListenerKind::Forward(target) => Some(target),
-            ListenerKind::Socks | ListenerKind::Http => None,
+/// The listeners of SPECs, --socks and --http.
+fn listeners_of_flags(
+    args: &TunnelArgs,
+) -> Result<Vec<(Sourced<ListenAddress>, ListenerKind)>, SettingError> {
+    let listener = |name: &str, value: ListenAddress, kind: ListenerKind| {
+        let source = OptionSource::Flag(name.into());
+        (Sourced { value, source }, kind)
+    };
+    let mut listeners = Vec::new();
+    for (text, number) in args.specs.iter().chain(&args.forwards).zip(1..) {
+        if text == "status" {
+            let error = SettingError::new("status is not a SPEC");
+            return Err(error.with_hint("haul tunnel status takes only --admin and --json"));
         }
+        let spec: TunnelSpec = text.parse().map_err(|error| spec_error(number, &error))?;
+        listeners.push(listener(
+            "SPEC",
+            spec.listen,
+            ListenerKind::Forward(spec.target),
+        ));
     }
+    for address in &args.socks {
+        listeners.push(listener("--socks", address.clone(), ListenerKind::Socks));
+    }
+    for address in &args.http {
+        listeners.push(listener("--http", address.clone(), ListenerKind::Http));
+    }
+    Ok(listeners)
 }
 
-#[cfg(test)]
-mod tests;
+/// What is wrong with a SPEC. The text is not repeated: if the name of a flag was forgotten it may be a login.
+fn spec_error(number: usize, error: &TunnelSpecError) -> SettingError {
+    use ListenAddressError as Listen;
+    let text = match error {
+        TunnelSpecError::Url => "this is a URL; name a proxy with -p".to_owned(),
+        TunnelSpecError::Listener(Listen::Port(port))
+            if !port.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            "the listener: the port must be a number from 0 to 65535".to_owned()
+        }
+        TunnelSpecError::Listener(
+            Listen::Port(_)
+            | Listen::Path
+            | Listen::Option(_)
+            | Listen::Mode(_)
+            | Listen::SystemdName,
+        ) => error.to_string(),
+        TunnelSpecError::Listener(_) => {
+            "the listener must be PORT or BIND:PORT, with IPv6 addresses in brackets".to_owned()
+        }
+        _ => error.to_string(),
+    };
+    SettingError::new(format!("SPEC {number}: {text}"))
+        .with_hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX))
+}

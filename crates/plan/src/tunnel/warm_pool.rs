@@ -16,6 +16,16 @@ pub struct WarmPoolOptions {
     pub max_idle: Duration,
 }
 
+impl Default for WarmPoolOptions {
+    /// None. If there are any, they are replaced before most proxies close them: these close idle connections after a minute or more.
+    fn default() -> Self {
+        Self {
+            size: 0,
+            max_idle: Duration::from_secs(30),
+        }
+    }
+}
+
 /// The first wait after a failure.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(500);
 

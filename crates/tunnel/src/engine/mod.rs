@@ -36,6 +36,16 @@ pub struct TunnelEngineOptions {
     pub log: Option<(Arc<LineLog>, TunnelLogFormat)>,
 }
 
+impl Default for TunnelEngineOptions {
+    fn default() -> Self {
+        Self {
+            max_connections: 65_536,
+            max_connections_set_by: "the default".into(),
+            log: None,
+        }
+    }
+}
+
 /// All tunnels of a process. Clones share them.
 #[derive(Debug, Clone)]
 pub struct TunnelEngine {

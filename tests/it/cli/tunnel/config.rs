@@ -121,10 +121,7 @@ async fn a_wrong_file_changes_nothing() {
         taken.0
     );
     for (text, says) in [
-        (
-            format!("prosy = 1\n{good}"),
-            "t.toml:1: prosy is no key here",
-        ),
+        (format!("prosy = 1\n{good}"), "t.toml:1: prosy: unknown key"),
         (format!("{good}\n{more}"), "is taken by another server"),
     ] {
         haul.write("t.toml", text);
@@ -204,7 +201,7 @@ async fn stdio_warns_of_options_for_listeners() {
     let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
     let ran = haul.run(&args).await;
     ran.assert_code(5).assert_stderr_has(
-        "warning: t.toml: --stdio has no listeners, and so no use for log, warm",
+        "warning: t.toml: --stdio does not use log, warm, which are for listeners",
     );
     assert!(!haul.path("l.log").exists());
     let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
@@ -244,7 +241,7 @@ async fn options_that_need_a_restart_are_named() {
         ("threads = 3", "warning: threads stays unchanged until "),
         (
             "grace = \"9s\"\nlog = \"l.log\"",
-            "warning: log, grace and threads stay unchanged until ",
+            "warning: grace, log and threads stay unchanged until ",
         ),
         ("threads = 2", "haul: reloaded"),
     ] {

@@ -45,7 +45,7 @@ async fn each_tls_error_has_a_message_and_the_flag_that_helps() {
         &trusting,
     )
     .await
-    .assert_stderr_has("is used as a server's")
+    .assert_stderr_has("the server's certificate is self-signed, or is a CA certificate")
     .assert_stderr_has("hint: trust your own authority with --proxy-cacert FILE");
     hint_for(&authority.issue_expired(&["127.0.0.1"]), None, &trusting)
         .await

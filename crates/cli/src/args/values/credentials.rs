@@ -1,5 +1,6 @@
-//! `USER[:PASSWORD]` and tokens. No `Debug` here shows a secret.
+//! `USER[:PASSWORD]`, tokens and other secrets. No `Debug` here shows one.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -63,6 +64,18 @@ pub(crate) fn token(text: &str) -> Result<Secret, ValueError> {
         ));
     }
     Ok(Secret::new(text.to_owned()))
+}
+
+/// The text as typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SecretText(pub(crate) Secret);
+
+impl FromStr for SecretText {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(Secret::new(text.to_owned())))
+    }
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 use haul_serve::tls::CertificateError;
 use haul_service::listen::{InheritedSocketsError, ListenError};
 
+use crate::args::OptionSource;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
-use crate::settings::{OptionSource, SettingError};
+use crate::settings::SettingError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -58,11 +59,11 @@ impl CommandError {
     }
 
     /// Adds the file and line if a key of a file is the cause.
-    pub(crate) fn at_source(self, by: &OptionSource) -> Self {
-        match by {
+    pub(crate) fn at_source(self, source: &OptionSource) -> Self {
+        match source {
             OptionSource::Flag(_) => self,
             OptionSource::Key { .. } => Self {
-                text: format!("{by}: {}", self.text),
+                text: format!("{source}: {}", self.text),
                 ..self
             },
         }

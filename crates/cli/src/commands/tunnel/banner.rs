@@ -40,14 +40,14 @@ impl TunnelBanner {
     }
 
     pub(super) fn print(&self, settings: &TunnelSettings) {
-        if settings.running.quiet {
+        if settings.process.quiet {
             return;
         }
         for line in &self.lines {
             print_line(&format!("haul: {}", sanitize(line)));
         }
-        let room = settings.room(&settings.running);
-        let settings = settings.warnings.iter().chain(&room);
+        let descriptors = settings.descriptor_warning(&settings.process);
+        let settings = settings.warnings.iter().chain(&descriptors);
         for warning in settings.chain(&self.warnings) {
             print_line(&warning_text(&sanitize(warning)));
         }

@@ -1,6 +1,4 @@
-//! The listeners of a process and their tunnels: opened at the start, and changed by [`reload`].
-
-mod reload;
+//! The listeners of a process and their tunnels. [`TunnelListenerSet::apply`] opens them at the start and changes them on a reload.
 
 use std::sync::Arc;
 
@@ -10,11 +8,11 @@ use haul_service::listen::{
 };
 use haul_tunnel::{TunnelConfig, TunnelEngine, TunnelListener, WarmPool};
 
+use crate::args::Sourced;
 use crate::commands::service::address_conflicts::{is_taken_by_this_process, used_twice_error};
 use crate::commands::service::addresses::bound_addresses;
 use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
-pub(super) use reload::{ReloadError, ReloadOutcome};
 
 /// All listeners.
 #[derive(Debug)]
@@ -36,7 +34,7 @@ pub(super) struct OpenTunnelListener {
     pub(super) description: TunnelDescription,
     listener: Arc<TunnelListener>,
     /// Removed with the listener.
-    files: Vec<Option<SocketFile>>,
+    _files: Vec<Option<SocketFile>>,
 }
 
 /// A tunnel as people read it.
@@ -48,6 +46,14 @@ pub(super) struct TunnelDescription {
     pub(super) route: String,
     /// Whether clients name their targets.
     pub(super) is_proxy: bool,
+}
+
+/// The changes of a reload.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct ListenerChanges {
+    /// New listeners with their targets and routes.
+    pub(super) opened: Vec<String>,
+    pub(super) closed: Vec<String>,
 }
 
 impl TunnelListenerSet {
@@ -66,12 +72,46 @@ impl TunnelListenerSet {
         self.other_addresses = addresses;
     }
 
-    /// Opens all listeners, or none.
-    pub(super) fn open(&mut self, planned: &[PlannedTunnel]) -> Result<(), CommandError> {
-        let each: Vec<&PlannedTunnel> = planned.iter().collect();
-        self.check_inherited_sockets(&each)?;
-        self.open = self.open_listeners(&each, &[])?;
-        Ok(())
+    /// Opens the listeners that are not open yet, then closes those that are not planned any more. Listeners that stay get their new
+    /// targets; connections are not touched. On an error nothing has changed.
+    pub(super) fn apply(
+        &mut self,
+        planned: &[PlannedTunnel],
+    ) -> Result<ListenerChanges, CommandError> {
+        let mut is_kept = vec![false; self.open.len()];
+        // Port 0 may be planned several times: each open listener is kept for one of them.
+        let kept: Vec<Option<usize>> = planned
+            .iter()
+            .map(|planned| {
+                let open = self.open.iter().zip(&is_kept);
+                let is_same = |(open, is_kept): (&OpenTunnelListener, &bool)| {
+                    !is_kept && open.planned.listen.value == planned.listen.value
+                };
+                let index = open.into_iter().position(is_same)?;
+                is_kept[index] = true;
+                Some(index)
+            })
+            .collect();
+        let new = planned.iter().zip(&kept).filter(|(_, kept)| kept.is_none());
+        let new: Vec<&PlannedTunnel> = new.map(|(planned, _)| planned).collect();
+        self.check_inherited_sockets(&new)?;
+        let mut opened = self.open_all(&new)?.into_iter();
+        let mut changes = ListenerChanges::default();
+        let mut old: Vec<Option<OpenTunnelListener>> = self.open.drain(..).map(Some).collect();
+        for (planned, kept) in planned.iter().zip(kept) {
+            let listener = match kept.and_then(|index| old[index].take()) {
+                Some(listener) => Some(listener.reconfigured(planned)),
+                None => opened
+                    .next()
+                    .inspect(|new| changes.opened.extend(new.banner_lines())),
+            };
+            self.open.extend(listener);
+        }
+        for old in old.into_iter().flatten() {
+            old.listener.close();
+            changes.closed.push(listener_name(&old.addresses));
+        }
+        Ok(changes)
     }
 
     pub(super) fn all(&self) -> &[OpenTunnelListener] {
@@ -79,8 +119,7 @@ impl TunnelListenerSet {
     }
 
     pub(super) fn addresses(&self) -> Vec<BoundAddress> {
-        let open = self.open.iter().filter(|open| !open.listener.is_closed());
-        let all = open.flat_map(|open| &open.addresses);
+        let all = self.open.iter().flat_map(|open| &open.addresses);
         all.cloned().collect()
     }
 
@@ -91,63 +130,67 @@ impl TunnelListenerSet {
 
     /// Checks that the inherited sockets that these need are there. Call it before any is taken: that cannot be undone.
     fn check_inherited_sockets(&self, planned: &[&PlannedTunnel]) -> Result<(), CommandError> {
-        let wanted = planned.iter().map(|planned| &planned.listen);
+        let wanted = planned.iter().map(|planned| &planned.listen.value);
         missing_socket(wanted, self.inherited.names())
             .map_or(Ok(()), |error| Err(listen_error(error)))
     }
 
-    /// Opens all of these and starts them, or none. `beside` are open already.
-    fn open_listeners(
+    /// Opens all of these, or none.
+    fn open_all(
         &mut self,
         planned: &[&PlannedTunnel],
-        beside: &[OpenTunnelListener],
     ) -> Result<Vec<OpenTunnelListener>, CommandError> {
-        let mut taken = self.addresses();
-        taken.extend(
-            beside
-                .iter()
-                .flat_map(|open| open.addresses.iter().cloned()),
-        );
-        let bound = self.bind(planned, taken)?;
-        let mut begun: Vec<OpenTunnelListener> = Vec::new();
+        let bound = self.bind_all(planned)?;
+        let mut opened: Vec<OpenTunnelListener> = Vec::new();
         for (planned, bound) in planned.iter().zip(bound) {
             match self.start(planned, bound) {
-                Ok(opened) => begun.push(opened),
+                Ok(listener) => opened.push(listener),
                 Err(error) => {
-                    begun.iter().for_each(|opened| opened.listener.close());
+                    opened.iter().for_each(|opened| opened.listener.close());
                     return Err(error);
                 }
             }
         }
-        Ok(begun)
+        Ok(opened)
     }
 
     /// Binds all of these, or none.
-    fn bind(
+    fn bind_all(
         &mut self,
         planned: &[&PlannedTunnel],
-        mut taken: Vec<BoundAddress>,
     ) -> Result<Vec<Vec<BoundListener>>, CommandError> {
+        let used_twice = |address: &ListenAddress, before| {
+            let error =
+                used_twice_error(("", address), before, "every interface includes this one");
+            match self.open.is_empty() {
+                true => error,
+                false => {
+                    error.with_hint("restart haul to replace a listener by one that it overlaps")
+                }
+            }
+        };
+        let mut used = self.addresses();
         let mut all: Vec<Vec<BoundListener>> = planned.iter().map(|_| Vec::new()).collect();
+        let is_inherited =
+            |index: &usize| matches!(planned[*index].listen.value, ListenAddress::Systemd { .. });
         // Inherited sockets come last: one that was taken is lost if another address cannot be bound.
-        let is_handed = |at: &usize| matches!(planned[*at].listen, ListenAddress::Systemd { .. });
         let mut order: Vec<usize> = (0..planned.len()).collect();
-        order.sort_by_key(is_handed);
-        for at in order {
-            let address = &planned[at].listen;
-            let bound = bind(address, &BindOptions::default(), &mut self.inherited);
-            let every = "every interface includes this one";
-            let bound = bound.map_err(|error| match &error {
-                _ if is_taken_by_this_process(&error, &taken) => {
-                    used_twice_error(("", address), "tunnel", every)
-                }
-                _ if is_taken_by_this_process(&error, &self.other_addresses) => {
-                    used_twice_error(("", address), "--admin", every)
-                }
-                _ => listen_error(error),
+        order.sort_by_key(is_inherited);
+        for index in order {
+            let Sourced { value, source } = &planned[index].listen;
+            let bound = bind(value, &BindOptions::default(), &mut self.inherited);
+            let bound = bound.map_err(|error| {
+                let error = match &error {
+                    _ if is_taken_by_this_process(&error, &used) => used_twice(value, "tunnel"),
+                    _ if is_taken_by_this_process(&error, &self.other_addresses) => {
+                        used_twice(value, "--admin")
+                    }
+                    _ => listen_error(error),
+                };
+                error.at_source(source)
             })?;
-            taken.extend(bound_addresses(&bound));
-            all[at] = bound;
+            used.extend(bound_addresses(&bound));
+            all[index] = bound;
         }
         Ok(all)
     }
@@ -158,8 +201,8 @@ impl TunnelListenerSet {
         planned: &PlannedTunnel,
         bound: Vec<BoundListener>,
     ) -> Result<OpenTunnelListener, CommandError> {
-        let locals = bound_addresses(&bound);
-        let tunnel = tunnel_config(planned, &listener_name(&locals));
+        let addresses = bound_addresses(&bound);
+        let tunnel = tunnel_config(planned, &listener_name(&addresses));
         let mut listeners: Vec<Listener> = Vec::new();
         let mut files = Vec::new();
         for bound in bound {
@@ -172,62 +215,72 @@ impl TunnelListenerSet {
             .map_err(|error| CommandError::local(format!("cannot accept connections: {error}")))?;
         Ok(OpenTunnelListener {
             planned: planned.clone(),
-            addresses: locals,
-            description: TunnelDescription::new_description(planned),
+            addresses,
+            description: TunnelDescription::new(planned),
             listener,
-            files,
+            _files: files,
         })
     }
 }
 
 impl OpenTunnelListener {
+    fn reconfigured(self, planned: &PlannedTunnel) -> Self {
+        let name = listener_name(&self.addresses);
+        self.listener.reconfigure(tunnel_config(planned, &name));
+        Self {
+            planned: planned.clone(),
+            description: TunnelDescription::new(planned),
+            ..self
+        }
+    }
+
     /// `127.0.0.1:9993 -> imap.example.com:993 via proxy:3128`, for each address.
     pub(super) fn banner_lines(&self) -> impl Iterator<Item = String> {
         let TunnelDescription { to, route, .. } = &self.description;
         self.addresses
             .iter()
-            .map(move |local| format!("{local}{to} {route}"))
+            .map(move |address| format!("{address}{to} {route}"))
     }
 }
 
 impl TunnelDescription {
-    fn new_description(planned: &PlannedTunnel) -> Self {
+    fn new(planned: &PlannedTunnel) -> Self {
         let target = planned.target();
-        let has_tls = planned.way.upstream.has_target_tls();
+        let has_tls = planned.upstream.upstream.has_target_tls();
         Self {
             to: match (target, has_tls) {
                 (Some(target), false) => format!(" -> {target}"),
                 (Some(target), true) => format!(" -> {target} (TLS)"),
-                (None, false) => format!(" ({})", planned.local),
-                (None, true) => format!(" ({}, TLS with targets)", planned.local),
+                (None, false) => format!(" ({})", planned.kind),
+                (None, true) => format!(" ({}, TLS with targets)", planned.kind),
             },
-            route: planned.way.to(target),
+            route: planned.upstream.route_text(target),
             is_proxy: target.is_none(),
         }
     }
 }
 
 /// A listener's name in logs and tables.
-fn listener_name(locals: &[BoundAddress]) -> String {
-    let names: Vec<String> = locals.iter().map(ToString::to_string).collect();
+fn listener_name(addresses: &[BoundAddress]) -> String {
+    let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     names.join(",")
 }
 
 /// The configuration of the engine's tunnel.
 fn tunnel_config(planned: &PlannedTunnel, name: &str) -> TunnelConfig {
-    let upstream = &planned.way.upstream;
+    let upstream = &planned.upstream.upstream;
     let warm = |options, target: &haul_net::Target| {
         Arc::new(WarmPool::new(Arc::clone(upstream), target.clone(), options))
     };
     TunnelConfig {
         name: name.into(),
-        kind: planned.local.clone(),
+        kind: planned.kind.clone(),
         upstream: Arc::clone(upstream),
         warm_pool: planned
             .warm
             .zip(planned.target())
             .map(|(options, target)| warm(options, target)),
-        timeouts: planned.options,
+        timeouts: planned.timeouts,
     }
 }
 

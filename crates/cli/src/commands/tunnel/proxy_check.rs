@@ -17,16 +17,23 @@ use crate::settings::{PlannedTunnel, TunnelSettings, TunnelUpstream};
 pub(super) async fn warn_of_failing_proxies(tunnels: &[PlannedTunnel]) {
     let mut tried: Vec<&TunnelUpstream> = Vec::new();
     for (tunnel, target) in with_targets(tunnels) {
-        let is_tried = |way: &&TunnelUpstream| Arc::ptr_eq(&way.upstream, &tunnel.way.upstream);
+        let is_tried =
+            |other: &&TunnelUpstream| Arc::ptr_eq(&other.upstream, &tunnel.upstream.upstream);
         // The first connection of a warm pool is such a try, and reports its error.
-        if tunnel.warm.is_some() || !tunnel.way.uses_proxy(target) || tried.iter().any(is_tried) {
+        if tunnel.warm.is_some()
+            || !tunnel.upstream.uses_proxy(target)
+            || tried.iter().any(is_tried)
+        {
             continue;
         }
-        tried.push(&tunnel.way);
+        tried.push(&tunnel.upstream);
         if let Err(error) = connect(tunnel, target).await
             && error.errors().iter().all(is_of_proxy)
         {
-            let text = format!("{} will fail: {error}", tunnel.way.to(Some(target)));
+            let text = format!(
+                "{} will fail: {error}",
+                tunnel.upstream.route_text(Some(target))
+            );
             let warning = warning_text(&sanitize(&text));
             let hint = error.errors().last().and_then(tunnel_hint);
             // Nobody may read standard error; that must not hold up the others.
@@ -47,7 +54,7 @@ pub(super) async fn check(settings: &TunnelSettings) -> Result<ExitReason, Comma
         match connect(tunnel, target).await {
             Ok(()) => print_line(&sanitize(&format!(
                 "haul: {target} can be reached {}",
-                tunnel.way.to(Some(target))
+                tunnel.upstream.route_text(Some(target))
             ))),
             Err(error) => {
                 exit = ExitReason::Network;
@@ -70,7 +77,10 @@ fn with_targets(tunnels: &[PlannedTunnel]) -> impl Iterator<Item = (&PlannedTunn
 }
 
 async fn connect(tunnel: &PlannedTunnel, target: &Target) -> Result<(), UpstreamConnectError> {
-    let connecting = tunnel.way.upstream.connect(target, StreamPurpose::Tunnel);
+    let connecting = tunnel
+        .upstream
+        .upstream
+        .connect(target, StreamPurpose::Tunnel);
     connecting.await.map(drop)
 }
 

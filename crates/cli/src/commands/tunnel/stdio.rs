@@ -31,7 +31,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Relays until both directions have ended.
 pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, CommandError> {
     let settings = StdioSettings::resolve(args, target)?;
-    if !args.running.quiet {
+    if !args.quiet {
         for warning in &settings.warnings {
             print_line(&warning_text(&sanitize(warning)));
         }
@@ -73,7 +73,7 @@ async fn join_streams(settings: &StdioSettings, target: &Target) -> ExitReason {
         tokio::io::stdin(),
         stdout.clone(),
     )));
-    let upstream = &settings.way.upstream;
+    let upstream = &settings.upstream.upstream;
     let terminal_end = async {
         target_closed.cancelled().await;
         if !io::stdin().is_terminal() {
@@ -82,7 +82,7 @@ async fn join_streams(settings: &StdioSettings, target: &Target) -> ExitReason {
     };
     let outcome = tokio::select! {
         biased;
-        outcome = relay_to_target(client, target, upstream, settings.idle) => outcome,
+        outcome = relay_to_target(client, target, upstream, settings.idle_timeout) => outcome,
         () = terminal_end => Ok(RelayOutcome::Closed),
     };
     match outcome {

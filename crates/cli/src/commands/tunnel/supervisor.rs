@@ -14,7 +14,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::banner::public_listener_warnings;
-use super::listeners::{ReloadError, ReloadOutcome, TunnelListenerSet};
+use super::listeners::{ListenerChanges, TunnelListenerSet};
 use crate::args::TunnelArgs;
 use crate::commands::service::command_error::CommandError;
 use crate::commands::service::heap_trim::HeapTrimmer;
@@ -113,7 +113,7 @@ impl<'a> TunnelSupervisor<'a> {
                 _ = calm.tick() => TunnelEvent::TrimHeap,
                 Some(done) = self.chores.join_next() => TunnelEvent::ChoreDone(done),
             };
-            if self.handle(event, running).await.is_break() {
+            if self.handle(event, running).is_break() {
                 // Unfinished chores do no harm.
                 self.chores.detach_all();
                 return self.listeners;
@@ -121,7 +121,7 @@ impl<'a> TunnelSupervisor<'a> {
         }
     }
 
-    async fn handle(&mut self, event: TunnelEvent, running: &ProcessSettings) -> ControlFlow<()> {
+    fn handle(&mut self, event: TunnelEvent, running: &ProcessSettings) -> ControlFlow<()> {
         match event {
             TunnelEvent::Signal(ServerSignal::Stop) => return ControlFlow::Break(()),
             // The settings being read may be older than the signal.
@@ -137,7 +137,7 @@ impl<'a> TunnelSupervisor<'a> {
             }
             TunnelEvent::TrimHeap | TunnelEvent::ChoreDone(Ok(TunnelChore::HeapTrimmed)) => {}
             TunnelEvent::ChoreDone(Ok(TunnelChore::SettingsRead(reloaded))) => {
-                self.finish_reload(*reloaded, running).await
+                self.finish_reload(*reloaded, running)
             }
             TunnelEvent::ChoreDone(Ok(TunnelChore::ReloadPrinted)) => {
                 self.is_reloading = false;
@@ -165,23 +165,31 @@ impl<'a> TunnelSupervisor<'a> {
     }
 
     /// Applies new settings, or reports why not. Messages are printed in order on a blocking thread, since nobody may read them.
-    async fn finish_reload(&mut self, reloaded: ReloadedSettings, running: &ProcessSettings) {
-        match self.apply(reloaded).await {
-            Ok((settings, outcome)) => {
+    fn finish_reload(&mut self, reloaded: ReloadedSettings, running: &ProcessSettings) {
+        let applied = reloaded.map_err(CommandError::from).and_then(|settings| {
+            let changes = self.listeners.apply(&settings.tunnels)?;
+            Ok((settings, changes))
+        });
+        match applied {
+            Ok((settings, changes)) => {
                 let lines = match running.quiet {
                     true => Vec::new(),
-                    false => self.reload_lines(&outcome, &settings, running),
+                    false => self.reload_lines(&changes, &settings, running),
                 };
                 self.print_reload(move || lines.iter().for_each(|line| print_line(line)));
             }
-            Err(why) => self.print_reload(move || print_reload_error(why)),
+            Err(error) => self.print_reload(move || {
+                let text = "nothing has changed: the new settings cannot be used";
+                print_line(&warning_text(text));
+                error.report();
+            }),
         }
         warn_if_not_notified(self.notifier.ready());
     }
 
-    fn print_reload(&mut self, tell: impl FnOnce() + Send + 'static) {
+    fn print_reload(&mut self, print: impl FnOnce() + Send + 'static) {
         self.chores.spawn_blocking(move || {
-            tell();
+            print();
             TunnelChore::ReloadPrinted
         });
     }
@@ -189,13 +197,13 @@ impl<'a> TunnelSupervisor<'a> {
     /// The messages about applied settings.
     fn reload_lines(
         &self,
-        outcome: &ReloadOutcome,
+        changes: &ListenerChanges,
         settings: &TunnelSettings,
         running: &ProcessSettings,
     ) -> Vec<String> {
-        let opened = outcome.opened.iter();
+        let opened = changes.opened.iter();
         let opened = opened.map(|line| format!("haul: listening on {}", sanitize(line)));
-        let closed = outcome.closed.iter();
+        let closed = changes.closed.iter();
         let closed = closed.map(|line| format!("haul: no longer listening on {}", sanitize(line)));
         let warnings = self.warnings(settings, running).into_iter();
         let warnings = warnings.map(|warning| warning_text(&sanitize(&warning)));
@@ -203,70 +211,30 @@ impl<'a> TunnelSupervisor<'a> {
         opened.chain(closed).chain(warnings).chain(last).collect()
     }
 
-    async fn apply(
-        &mut self,
-        reloaded: ReloadedSettings,
-    ) -> Result<(TunnelSettings, ReloadOutcome), ReloadError> {
-        let settings = reloaded.map_err(CommandError::from)?;
-        let outcome = self.listeners.follow(&settings.tunnels).await?;
-        Ok((settings, outcome))
-    }
-
     fn warnings(&self, settings: &TunnelSettings, running: &ProcessSettings) -> Vec<String> {
         let mut warnings = settings.warnings.clone();
-        warnings.extend(settings.room(running));
+        warnings.extend(settings.descriptor_warning(running));
         warnings.extend(
             self.listeners
                 .all()
                 .iter()
                 .flat_map(public_listener_warnings),
         );
-        warnings.extend(unchanged_options_warning(&settings.running, running));
+        warnings.extend(restart_warning(&settings.process.differences(running)));
         warnings
     }
 }
 
-/// Prints why new settings were not applied, and what that has cost.
-fn print_reload_error(ReloadError { why, lost }: ReloadError) {
-    let but = if lost.is_empty() { "" } else { " else" };
-    print_line(&warning_text(&format!(
-        "nothing{but} has changed: the new settings cannot be used"
-    )));
-    why.report();
-    for (place, trouble) in lost {
-        let place = sanitize(&place);
-        print_line(&warning_text(&format!("no longer listening on {place}")));
-        trouble.report();
-    }
-}
-
-/// A warning about options that need a restart and differ from the new settings.
-fn unchanged_options_warning(
-    wanted: &ProcessSettings,
-    running: &ProcessSettings,
-) -> Option<String> {
-    let differ = [
-        (
-            "max-connections",
-            wanted.max_connections != running.max_connections,
-        ),
-        ("log", wanted.log != running.log),
-        ("log-format", wanted.log_format != running.log_format),
-        ("admin", wanted.admin != running.admin),
-        ("grace", wanted.grace != running.grace),
-        ("threads", wanted.threads != running.threads),
-    ];
-    let names = differ.into_iter().filter(|(_, differs)| *differs);
-    let names: Vec<&str> = names.map(|(name, _)| name).collect();
-    let (last, before) = names.split_last()?;
-    let (names, stay) = match before {
-        [] => ((*last).to_owned(), "stays unchanged"),
-        _ => (
-            format!("{} and {last}", before.join(", ")),
-            "stay unchanged",
-        ),
-    };
-    Some(format!("{names} {stay} until haul is restarted"))
+/// A warning about options that differ from the new settings and need a restart.
+fn restart_warning(names: &[&str]) -> Option<String> {
+    let (last, others) = names.split_last()?;
+    Some(match others {
+        [] => format!("{last} stays unchanged until haul is restarted"),
+        _ => {
+            let others = others.join(", ");
+            format!("{others} and {last} stay unchanged until haul is restarted")
+        }
+    })
 }
 
 impl ConnectionTurnover {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Parser as _;
+use haul_net::AddressFamily;
 use haul_transfer::DownloadJob;
 
 use super::*;

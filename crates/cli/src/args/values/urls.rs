@@ -1,4 +1,4 @@
-//! http and https URLs.
+//! http and https URLs, and patterns of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -59,6 +59,34 @@ fn has_no_scheme(text: &str) -> bool {
             || name.contains('.')
             || name == "localhost"
             || name.starts_with("localhost:"))
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum UrlArg {
+    Url(HttpUrl),
+    /// A text with brackets or braces.
+    Glob(String),
+}
+
+impl fmt::Debug for UrlArg {
+    /// The text may contain a password or a signature.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url) => url.fmt(f),
+            Self::Glob(text) => write!(f, "Glob({})", redacted_text(text)),
+        }
+    }
+}
+
+impl FromStr for UrlArg {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        if text.contains(['[', ']', '{', '}']) {
+            return Ok(Self::Glob(text.trim().to_owned()));
+        }
+        text.parse().map(Self::Url)
+    }
 }
 
 #[cfg(test)]

@@ -1,31 +1,38 @@
-//! What is wrong with a file, told with its line and its key.
+//! Errors of files name the line and the key.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use super::config_file::ConfigFile;
 use super::*;
 
 #[test]
-fn certificates_of_one_tunnel_want_tls_there() {
-    let place = SettingsFixture::new();
-    let of = |top: &str, tls: &str| {
+fn certificates_of_one_tunnel_need_its_own_tls() {
+    let fixture = SettingsFixture::new();
+    let file = |top: &str, tls: &str| {
         format!(
             "proxy = \"a:1\"\n{top}\n[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\ninsecure = true\n{tls}\n"
         )
     };
-    for (top, tls) in [("", ""), ("", "target-tls = false")] {
-        let told = place.wrong(&of(top, tls));
-        assert!(told.starts_with("[DIR]/t.toml:6: insecure: there is no TLS"));
+    for (top, tls) in [
+        ("", ""),
+        ("", "target-tls = false"),
+        ("target-tls = true", "target-tls = false"),
+    ] {
+        let error = fixture.error(&file(top, tls));
+        assert!(error.starts_with("[DIR]/t.toml:6: insecure: there is no TLS"));
     }
-    let told = place.wrong(&of("target-tls = true", "target-tls = false"));
-    assert!(told.starts_with("[DIR]/t.toml:6: insecure: there is no TLS"));
-    // Another tunnel's TLS is none of its own.
+    // The TLS of another tunnel is not its own.
     let other = "[[tunnel]]\nlisten = \"2\"\ntarget = \"t:1\"\ntarget-tls = true";
-    assert!(place.resolve("", &of("", other)).is_err());
-    assert!(place.resolve("", &of("", "target-tls = true")).is_ok());
-    assert!(place.resolve("", &of("target-tls = true", "")).is_ok());
-    assert!(place.resolve("--target-tls", &of("", "")).is_ok());
+    assert!(fixture.resolve("", &file("", other)).is_err());
+    let own = file("", "target-tls = true");
+    assert!(fixture.resolve("", &own).is_ok());
+    assert!(fixture.resolve("", &file("target-tls = true", "")).is_ok());
+    assert!(fixture.resolve("--target-tls", &file("", "")).is_ok());
 }
 
-/// Files that cannot be read as they stand.
-const MISTAKES: &[&str] = &[
+/// Files that are wrong in themselves.
+const WRONG_FILES: &[&str] = &[
     "proxy = \n",
     "proxy \"a:1\"",
     "proxy = \"s3cret",
@@ -74,11 +81,15 @@ const MISTAKES: &[&str] = &[
     "[proxies.a]\nurl = \"ftp://x\"",
     "[proxies.a]\nurl = \"x:1\"\nurll = \"y\"",
     "proxies = \"x\"",
+    "[proxies.a]\nurl = \"\"",
+    "cacert = \"x\"\ninsecure = true",
+    "[[tunnel]]\nlisten = \"1\"\nkind = \"http\"\nproxy = \"corp\"",
+    "threads = 1.5",
     "",
 ];
 
-/// Files from which there is no way, beside a tunnel.
-const WAYS: &[&str] = &[
+/// Options with which a tunnel cannot be planned.
+const WRONG_WITH_A_TUNNEL: &[&str] = &[
     "",
     "proxy = \"a:1\"\ncacert = \"nowhere.pem\"",
     "proxy = \"a:1\"\nproxy-insecure = true",
@@ -94,73 +105,61 @@ const WAYS: &[&str] = &[
     "proxy = \"a:1\"\n\nnetrc-file = \"nowhere\"",
     "proxy = \"b\"\n[proxies.b]\nurl = \"https://b\"\ncert = \"t.toml\"",
     "proxy = \"https://b\"\nproxy-cacert = \"t.toml\"",
-    "proxy = \"a:1\"\n[[tunnel]]\nlisten = \"127.0.0.1:1\"\nkind = \"http\"",
-    "proxy = \"a:1\"\n[[tunnel]]\nlisten = \"*:1\"\nkind = \"http\"",
-    "proxy = \"a:1,b:1,c:1,d:1,e:1\"\n",
     "proxy = [\"a:1,b:1,c:1,d:1,e:1\", \"f:1,g:1,h:1,i:1\"]\n",
 ];
 
 #[test]
-fn every_mistake_in_a_file_is_told_with_its_line() {
-    let place = SettingsFixture::new();
+fn every_error_of_a_file_names_its_line() {
+    let fixture = SettingsFixture::new();
     let tunnel = "[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\n";
-    let of = |text: &str| place.wrong(text);
-    let mut told = Vec::new();
-    for text in MISTAKES {
-        told.push(format!("{text}\n--> {}", of(text)));
+    let mut errors = Vec::new();
+    for text in WRONG_FILES {
+        errors.push(format!("{text}\n--> {}", fixture.error(text)));
     }
-    for text in WAYS {
-        match place.resolve("", &format!("{text}\n{tunnel}")) {
-            Ok(_) => told.push(format!("{text}\n--> it is taken")),
-            Err(_) => told.push(format!("{text}\n--> {}", of(&format!("{text}\n{tunnel}")))),
-        }
+    for text in WRONG_WITH_A_TUNNEL {
+        let error = fixture.error(&format!("{text}\n{tunnel}"));
+        errors.push(format!("{text}\n--> {error}"));
     }
-    let told = told.join("\n\n");
-    for answer in told
-        .lines()
-        .filter(|line| line.starts_with("-->") || line.starts_with("hint"))
-    {
-        assert!(!answer.contains("s3cret"), "{answer}");
+    let errors = errors.join("\n\n");
+    let is_message = |line: &&str| line.starts_with("-->") || line.starts_with("hint");
+    for line in errors.lines().filter(is_message) {
+        assert!(!line.contains("s3cret"), "{line}");
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(errors);
 }
 
 #[test]
-fn a_file_has_a_limit_and_must_be_there() {
-    let place = SettingsFixture::new();
+fn a_file_must_exist_have_a_limited_size_and_be_utf_8() {
+    let fixture = SettingsFixture::new();
     let large = format!("# {}", "x".repeat(1 << 20));
     assert_eq!(
-        place.wrong(&large),
+        fixture.error(&large),
         "--config: [DIR]/t.toml is larger than 1024 KiB"
     );
-    let missing = TunnelConfigFile::read(Path::new("/nowhere/t.toml")).unwrap_err();
+    let missing = ConfigFile::read(Path::new("/nowhere/t.toml")).unwrap_err();
     assert_eq!(missing.to_string(), "--config: cannot read /nowhere/t.toml");
-    std::fs::write(place.0.path().join("b"), b"proxy = \"\xff\"").unwrap();
-    let binary = TunnelConfigFile::read(&place.0.path().join("b")).unwrap_err();
+    let path = fixture.0.path().join("b");
+    std::fs::write(&path, b"proxy = \"\xff\"").unwrap();
+    let binary = ConfigFile::read(&path).unwrap_err();
     assert!(binary.to_string().ends_with("is not UTF-8"));
 }
 
 #[test]
-fn a_file_with_a_password_that_all_can_read_is_told_of() {
-    use std::os::unix::fs::PermissionsExt;
-    let place = SettingsFixture::new();
+fn a_world_readable_file_with_a_password_is_a_warning() {
+    let fixture = SettingsFixture::new();
     let tunnel = "[[tunnel]]\nlisten = \"1\"\ntarget = \"t:1\"\n";
-    let warned = |text: &str, mode: u32| {
-        let path = place.write("t.toml", "");
+    let warns = |text: &str, mode: u32| {
+        let path = fixture.write("t.toml", "");
         std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
-        let settings = place.resolve("", &format!("{text}\n{tunnel}")).unwrap();
-        settings
-            .warnings
-            .iter()
-            .any(|warning| warning.contains("can be read by every user"))
+        let settings = fixture.resolve("", &format!("{text}\n{tunnel}")).unwrap();
+        let mut warnings = settings.warnings.iter();
+        warnings.any(|warning| warning.contains("can be read by every user"))
     };
-    assert!(!warned("proxy = \"a:1\"", 0o644));
-    assert!(warned("proxy = \"http://me:pw@a:1\"", 0o644));
-    assert!(!warned("proxy = \"http://me:pw@a:1\"", 0o640));
-    assert!(warned("proxy = \"a:1\"\nuser = \"me:pw\"", 0o604));
-    assert!(warned(
-        "proxy = \"b\"\n[proxies.b]\nurl = \"a:1\"\nuser = \"me:pw\"",
-        0o644
-    ));
-    assert!(warned("proxy = \"a:1\"\nheaders = \"X-Token: t\"", 0o644));
+    assert!(!warns("proxy = \"a:1\"", 0o644));
+    assert!(warns("proxy = \"http://me:pw@a:1\"", 0o644));
+    assert!(!warns("proxy = \"http://me:pw@a:1\"", 0o640));
+    assert!(warns("proxy = \"a:1\"\nuser = \"me:pw\"", 0o604));
+    let named = "proxy = \"b\"\n[proxies.b]\nurl = \"a:1\"\nuser = \"me:pw\"";
+    assert!(warns(named, 0o644));
+    assert!(warns("proxy = \"a:1\"\nheaders = \"X-Token: t\"", 0o644));
 }

@@ -1,0 +1,252 @@
+//! How many connections a process may have at one time: the given number, or as many as there are descriptors for.
+//!
+//! Descriptors are counted at their most: both ends of each connection, the pipes of those that move much, listeners, and warm connections. A
+//! low limit is a warning at the start, not first when a client is refused.
+
+use haul_tunnel::TunnelEngineOptions;
+use haul_tunnel::relay::MAX_PIPE_DESCRIPTORS;
+
+use super::PlannedTunnel;
+
+/// A lower limit is worth a warning: a browser alone may need as many.
+const FEW: usize = 256;
+
+/// Descriptors of the process: standard streams, the runtime's, logs, the admin endpoint, name lookups.
+const OF_PROCESS: u64 = 32;
+
+/// Descriptors of a listener: `localhost` and every interface may be two sockets.
+const OF_LISTENER: u64 = 2;
+
+/// Descriptors of a connection.
+const OF_CONNECTION: u64 = 2;
+
+/// Descriptors of the pipes that a connection may have: two for each direction.
+const OF_PIPES: u64 = 4;
+
+const REMEDY: &str = "ulimit -n N, or LimitNOFILE=N of a systemd unit, allows more";
+
+/// What needs descriptors besides clients.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DescriptorUse {
+    listeners: usize,
+    warm_connections: usize,
+}
+
+/// The limit of connections at one time.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionLimit {
+    pub(crate) connections: usize,
+    reason: LimitReason,
+}
+
+/// Why there are not more.
+#[derive(Debug, Clone, Copy)]
+enum LimitReason {
+    Flag,
+    Default,
+    /// The limit of open files.
+    OpenFiles(u64),
+}
+
+impl ConnectionLimit {
+    /// The given limit, else the default, or less if that is more than `allowed` descriptors permit.
+    pub(super) fn new(given: Option<usize>, used: DescriptorUse, allowed: Option<u64>) -> Self {
+        let default = TunnelEngineOptions::default().max_connections;
+        let (connections, reason) = match (given, allowed) {
+            (Some(given), _) => (given, LimitReason::Flag),
+            (None, Some(files)) if used.needed(default) > files => (
+                used.connections_within(files),
+                LimitReason::OpenFiles(files),
+            ),
+            (None, _) => (default, LimitReason::Default),
+        };
+        Self {
+            connections,
+            reason,
+        }
+    }
+
+    /// The error if no connection is possible.
+    pub(crate) fn shortage(&self) -> Option<String> {
+        match (self.connections, self.reason) {
+            (0, LimitReason::OpenFiles(files)) => Some(format!(
+                "no connection is possible: the system allows {files} open files (ulimit -n)"
+            )),
+            _ => None,
+        }
+    }
+
+    /// The reason of the limit, for the log.
+    pub(crate) fn reason_text(&self) -> String {
+        match self.reason {
+            LimitReason::Flag => "--max-connections".to_owned(),
+            LimitReason::Default => "the default of --max-connections".to_owned(),
+            LimitReason::OpenFiles(files) => format!("ulimit -n ({files} open files)"),
+        }
+    }
+
+    /// A warning if the limit is low, or if there are not enough descriptors for it: because too much was requested, or because other use of
+    /// descriptors has grown since.
+    pub(super) fn warning(&self, used: DescriptorUse, allowed: Option<u64>) -> Option<String> {
+        let connections = self.connections;
+        let needed = used.needed(connections);
+        match (self.reason, allowed) {
+            (_, Some(files)) if needed > files => Some(format!(
+                "{connections} connections at one time may need {needed} open files, and the system allows {files}: {REMEDY}"
+            )),
+            (LimitReason::OpenFiles(files), _) if connections < FEW => {
+                let plural = if connections == 1 { "" } else { "s" };
+                Some(format!(
+                    "only {connections} connection{plural} at one time: the system allows {files} open files; {REMEDY}"
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl DescriptorUse {
+    pub(super) fn of(tunnels: &[PlannedTunnel]) -> Self {
+        let warm = tunnels.iter().filter_map(|tunnel| tunnel.warm);
+        Self {
+            listeners: tunnels.len(),
+            warm_connections: warm.map(|warm| warm.size).sum(),
+        }
+    }
+
+    /// Descriptors without clients.
+    fn without_clients(self) -> u64 {
+        let listeners = (self.listeners as u64).saturating_mul(OF_LISTENER);
+        OF_PROCESS
+            .saturating_add(listeners)
+            .saturating_add(self.warm_connections as u64)
+    }
+
+    /// Descriptors with so many connections.
+    fn needed(self, connections: usize) -> u64 {
+        let connections = connections as u64;
+        let pipes = connections
+            .saturating_mul(OF_PIPES)
+            .min(MAX_PIPE_DESCRIPTORS);
+        let ends = connections.saturating_mul(OF_CONNECTION);
+        self.without_clients()
+            .saturating_add(ends)
+            .saturating_add(pipes)
+    }
+
+    /// The most connections that need no more than `allowed` descriptors.
+    fn connections_within(self, allowed: u64) -> usize {
+        let left = allowed.saturating_sub(self.without_clients());
+        let with_all_pipes = left.saturating_sub(MAX_PIPE_DESCRIPTORS) / OF_CONNECTION;
+        let with_own_pipes = left / (OF_CONNECTION + OF_PIPES);
+        usize::try_from(with_all_pipes.max(with_own_pipes)).unwrap_or(usize::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE_LISTENER: DescriptorUse = DescriptorUse {
+        listeners: 1,
+        warm_connections: 0,
+    };
+
+    fn default_limit(allowed: Option<u64>) -> ConnectionLimit {
+        ConnectionLimit::new(None, ONE_LISTENER, allowed)
+    }
+
+    #[test]
+    fn the_default_leaves_descriptors_for_everything_else() {
+        let default = TunnelEngineOptions::default().max_connections;
+        assert_eq!(default_limit(None).connections, default);
+        assert_eq!(default_limit(Some(1 << 30)).connections, default);
+        assert_eq!(default_limit(Some(20)).connections, 0);
+        // Of 1024, the process and its listener need 34, and pipes 256; of 64 they need 34.
+        assert_eq!(default_limit(Some(1024)).connections, 367);
+        assert_eq!(default_limit(Some(64)).connections, 5);
+        let warm = DescriptorUse {
+            warm_connections: 100,
+            ..ONE_LISTENER
+        };
+        let limit = ConnectionLimit::new(None, warm, Some(1024));
+        assert_eq!(limit.connections, default_limit(Some(924)).connections);
+    }
+
+    #[test]
+    fn the_most_connections_within_a_limit_need_no_more_than_it() {
+        let with_warm = DescriptorUse {
+            warm_connections: 33,
+            ..ONE_LISTENER
+        };
+        for used in [DescriptorUse::default(), ONE_LISTENER, with_warm] {
+            for allowed in 100..2000 {
+                let connections = used.connections_within(allowed);
+                assert!(used.needed(connections) <= allowed, "{allowed}");
+                assert!(used.needed(connections + 1) > allowed, "{allowed}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_low_limit_is_a_warning_with_a_remedy() {
+        let warning = |allowed| default_limit(Some(allowed)).warning(ONE_LISTENER, Some(allowed));
+        let low = warning(64).unwrap();
+        for words in ["64 open files", "ulimit -n", "LimitNOFILE="] {
+            assert!(low.contains(words), "{low}");
+        }
+        assert_eq!(warning(4096), None);
+        assert_eq!(default_limit(None).warning(ONE_LISTENER, None), None);
+    }
+
+    #[test]
+    fn a_given_limit_above_the_descriptors_is_a_warning() {
+        let limit_and_warning = |given, allowed| {
+            let limit = ConnectionLimit::new(Some(given), ONE_LISTENER, allowed);
+            let warning = limit.warning(ONE_LISTENER, allowed);
+            (limit.connections, warning)
+        };
+        let possible = ONE_LISTENER.connections_within(1024);
+        assert_eq!(limit_and_warning(possible, Some(1024)), (possible, None));
+        assert_eq!(limit_and_warning(possible, None), (possible, None));
+        let (limit, warning) = limit_and_warning(possible + 1, Some(1024));
+        assert_eq!(limit, possible + 1);
+        let warning = warning.unwrap();
+        assert!(
+            warning.contains("1026") || warning.contains("1025"),
+            "{warning}"
+        );
+        assert!(warning.contains("1024"), "{warning}");
+        // A low limit that was given is wanted.
+        assert_eq!(limit_and_warning(1, Some(64)), (1, None));
+    }
+
+    #[test]
+    fn more_warm_connections_after_a_reload_are_a_warning() {
+        let grown = DescriptorUse {
+            warm_connections: 100,
+            ..ONE_LISTENER
+        };
+        for limit in [default_limit(Some(1024)), default_limit(Some(140_000))] {
+            let allowed = ONE_LISTENER.needed(limit.connections);
+            assert_eq!(limit.warning(ONE_LISTENER, Some(allowed)), None);
+            let warning = limit.warning(grown, Some(allowed)).unwrap();
+            let start = format!("{} connections at one time may", limit.connections);
+            assert!(warning.starts_with(&start), "{warning}");
+        }
+    }
+
+    #[test]
+    fn the_log_has_the_reason_of_a_limit() {
+        let given = ConnectionLimit::new(Some(7), ONE_LISTENER, None);
+        assert_eq!(given.reason_text(), "--max-connections");
+        assert_eq!(
+            default_limit(None).reason_text(),
+            "the default of --max-connections"
+        );
+        assert_eq!(
+            default_limit(Some(64)).reason_text(),
+            "ulimit -n (64 open files)"
+        );
+    }
+}
