@@ -48,6 +48,7 @@ impl ExitReason {
         match summary.halted.as_ref().map(|halted| halted.kind) {
             Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
             Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
+            Some(BatchHaltKind::UnusableList) => return Self::Usage,
             Some(BatchHaltKind::TooManyFailures) | None => {}
         }
         match summary.failed {

@@ -208,6 +208,30 @@ async fn lists_that_cannot_be_read_or_are_empty() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c2_a_file_that_is_no_list_ends_the_batch_at_once() {
+    let haul = HaulDirectory::new();
+    for (content, reason) in [
+        (vec![0; 100_000], "this is no list of URLs: it is binary"),
+        (
+            b"some text\n".repeat(2000),
+            "this is no list of URLs: none of its first 1000 lines can be used",
+        ),
+        (
+            b"name,link\na,http://h.test/a\n".to_vec(),
+            "the first line has no column 'url'",
+        ),
+    ] {
+        haul.write("file", content);
+        let ran = haul.run(&["get", "-i", "file", "-d", "d"]).await;
+        ran.assert_code(2)
+            .assert_stderr_has("haul: error: line 1 of file")
+            .assert_stderr_has(reason)
+            .assert_stderr_has("hint: a list has a URL a line");
+        assert_eq!(ran.stderr.lines().count(), 3, "{ran:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_http_version_is_the_requested_one() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);

@@ -134,6 +134,9 @@ fn continue_hint(args: &GetArgs, does: &str) -> String {
     format!("the same command {does}: {existing}")
 }
 
+/// The hint for a file that is no list.
+const LIST_FORMATS: &str = "a list has a URL a line, or is in aria2's format, CSV or TSV with a column 'url', JSON lines or Metalink";
+
 /// The messages at the end, for people.
 fn end_lines(
     args: &GetArgs,
@@ -150,13 +153,14 @@ fn end_lines(
         }
         lines.push(report::summary_line(summary, elapsed, width));
     }
-    if let Some(reason) = &summary.halted {
-        let reason = message::sanitize(&reason.reason);
-        let text = match have_all_ended(summary) {
+    if let Some(halt) = &summary.halted {
+        let reason = message::sanitize(&halt.reason);
+        let text = match have_all_ended(summary) || summary.listed == 0 {
             true => reason,
             false => format!("stopped early: {reason}"),
         };
-        lines.push(message::error_text(&text, None));
+        let hint = (halt.kind == BatchHaltKind::UnusableList).then_some(LIST_FORMATS);
+        lines.push(message::error_text(&text, hint));
     }
     let hint = match summary.done {
         _ if are_failures_permanent(summary) => {

@@ -116,6 +116,8 @@ pub enum BatchHaltKind {
     LocalIo,
     /// The reader of the archive has closed it.
     ReaderGone,
+    /// A list is something else than a list.
+    UnusableList,
 }
 
 /// Jobs that failed for the same cause.

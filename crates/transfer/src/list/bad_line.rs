@@ -97,6 +97,12 @@ pub enum BadLineProblem {
     /// The first line of a table has no column for URLs. This ends the list.
     #[error("the first line has no column 'url'")]
     NoUrlColumn,
+    /// The file is something else than a list. This ends the list.
+    #[error("this is no list of URLs: {reason}")]
+    NotAList {
+        /// How that was found out.
+        reason: &'static str,
+    },
     /// A record has more columns than the header. Most likely a URL contains a comma and is not quoted.
     #[error("the line has {found} columns and the header names {named}")]
     TooManyColumns {
@@ -144,12 +150,20 @@ impl BadLineProblem {
     #[must_use]
     pub fn ends_list(&self) -> bool {
         match self {
-            Self::Read(_) | Self::DamagedCompression { .. } | Self::Utf16 | Self::NoUrlColumn => {
-                true
-            }
+            Self::Read(_) | Self::DamagedCompression { .. } => true,
+            problem if problem.is_wrong_file() => true,
             Self::Metalink(wrong) => !wrong.affects_one_file(),
             _ => false,
         }
+    }
+
+    /// Whether the user most likely meant another file: it can be read, and is no list.
+    #[must_use]
+    pub fn is_wrong_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Utf16 | Self::NoUrlColumn | Self::NotAList { .. }
+        )
     }
 }
 

@@ -88,13 +88,23 @@ pub(super) fn detect(front: &[u8]) -> ListFormat {
             bare.unwrap_or(name).eq_ignore_ascii_case(b"url")
         })
     };
+    // A first line of several plain words is a header, too: of a table that has no column of URLs.
+    let is_header = |delimiter: u8| {
+        let is_word = |name: &[u8]| {
+            let is_plain = |byte: &u8| {
+                byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ' | b'"')
+            };
+            name.iter().any(u8::is_ascii_alphabetic) && name.iter().all(is_plain)
+        };
+        line.contains(&delimiter) && line.split(|&byte| byte == delimiter).all(is_word)
+    };
     if metalink::is_metalink(front) {
         ListFormat::Metalink
     } else if line.starts_with(b"{") {
         ListFormat::JsonLines
-    } else if has_url_column(b'\t') && line.contains(&b'\t') {
+    } else if (has_url_column(b'\t') && line.contains(&b'\t')) || is_header(b'\t') {
         ListFormat::Tsv
-    } else if has_url_column(b',') {
+    } else if has_url_column(b',') || is_header(b',') {
         ListFormat::Csv
     } else {
         ListFormat::Aria2
@@ -121,7 +131,12 @@ mod tests {
             ("sha256\turl\n", ListFormat::Tsv),
             ("\"url\"\tsha256", ListFormat::Tsv),
             ("#url,path\nhttp://h/", ListFormat::Aria2),
-            ("curl,path", ListFormat::Aria2),
+            ("curl,path", ListFormat::Csv),
+            ("name,web link,\"size\"\n", ListFormat::Csv),
+            ("name\tlink", ListFormat::Tsv),
+            ("h.test/a,b", ListFormat::Aria2),
+            ("http://h/a,x", ListFormat::Aria2),
+            ("1,2", ListFormat::Aria2),
             ("<metalink xmlns=\"x\">", ListFormat::Metalink),
             (
                 "\u{feff}<?xml version='1.0'?>\n<!-- url,x -->\n<m:metalink>",

@@ -19,7 +19,7 @@ mod metalink;
 mod source;
 mod url_list;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io::Read;
 use std::sync::Arc;
@@ -36,17 +36,25 @@ use metalink::MetalinkList;
 use source::PeekedReader;
 use url_list::UrlList;
 
+/// So many unusable lines at the beginning of a file show that it is no list.
+const MAX_BAD_LINES_BEFORE_ENTRY: usize = 1000;
+
 /// The entries of a list, read on demand. Reading blocks, so a list needs a thread of its own.
 ///
 /// In the format of aria2, an entry is returned when the first byte behind it has come, because options may follow;
 /// [`ListFormat::Plain`] returns each entry when its line is complete. A [`ListFormat::Metalink`] list is read to its
-/// end for the first entry.
+/// end for the first entry. Errors in lines before the first entry come with it: if there is none in a thousand lines, the only error is that
+/// this is no list.
 pub struct DownloadList {
     /// The name of the list for messages.
     name: Arc<str>,
     reader: ListReader,
     /// Whether the list has ended. The source is then not read again.
     ended: bool,
+    /// Whether there was an entry.
+    has_entries: bool,
+    /// The items that come next: errors in lines before the first entry, and that.
+    held: VecDeque<Result<ListEntry, BadLine>>,
     format: ListFormat,
     /// The compression, for the message when it is damaged.
     compression: Option<&'static str>,
@@ -70,8 +78,13 @@ impl DownloadList {
         let (source, compression) = source::decompressed(source);
         let source = PeekedReader::peek_list(source, format.is_none());
         let format = format.unwrap_or_else(|| format::detect(source.peeked()));
+        let unreadable = |problem| ListReader::Unreadable(Some(LineError::new(1, "", problem)));
         let reader = if source.is_utf16() {
-            ListReader::Unreadable(Some(LineError::new(1, "", BadLineProblem::Utf16)))
+            unreadable(BadLineProblem::Utf16)
+        } else if source.is_binary() {
+            unreadable(BadLineProblem::NotAList {
+                reason: "it is binary",
+            })
         } else {
             ListReader::new(format, source)
         };
@@ -79,6 +92,8 @@ impl DownloadList {
             name: name.into(),
             reader,
             ended: false,
+            has_entries: false,
+            held: VecDeque::new(),
             format,
             compression,
         }
@@ -141,6 +156,37 @@ impl Iterator for DownloadList {
     type Item = Result<ListEntry, BadLine>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(held) = self.held.pop_front() {
+            return Some(held);
+        }
+        while !self.has_entries
+            && let Some(item) = self.read()
+        {
+            self.has_entries = item.is_ok();
+            let is_end = matches!(&item, Err(bad) if bad.problem.ends_list());
+            self.held.push_back(item);
+            if is_end {
+                break;
+            }
+            if self.held.len() == MAX_BAD_LINES_BEFORE_ENTRY && !self.has_entries {
+                self.ended = true;
+                self.held.clear();
+                let problem = BadLineProblem::NotAList {
+                    reason: "none of its first 1000 lines can be used",
+                };
+                return Some(Err(self.bad_line(LineError::new(1, "", problem))));
+            }
+        }
+        match self.held.pop_front() {
+            Some(held) => Some(held),
+            None => self.read(),
+        }
+    }
+}
+
+impl DownloadList {
+    /// The next item of the reader.
+    fn read(&mut self) -> Option<Result<ListEntry, BadLine>> {
         if self.ended {
             return None;
         }

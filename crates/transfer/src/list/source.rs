@@ -81,6 +81,12 @@ impl PeekedReader {
         self.bytes.get_ref()
     }
 
+    /// Whether the bytes that were read are those of a binary file: they have a NUL, and no URL.
+    pub(super) fn is_binary(&self) -> bool {
+        let bytes = self.peeked();
+        bytes.contains(&0) && !bytes.windows(3).any(|window| window == b"://")
+    }
+
     /// Whether the source begins with a byte order mark of UTF-16 or UTF-32.
     pub(super) fn is_utf16(&self) -> bool {
         let bytes = self.peeked();

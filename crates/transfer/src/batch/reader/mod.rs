@@ -114,7 +114,7 @@ impl JobReader {
             workers: Weak::clone(&self.workers),
         };
         if let Err(error) = self.check_writable() {
-            return self.halt(&error);
+            return self.halt_for(&error);
         }
         for item in entries {
             let Some(workers) = self.workers.upgrade() else {
@@ -122,7 +122,10 @@ impl JobReader {
             };
             let job = match item {
                 Ok(entry) => self.job_for(entry),
-                Err(bad_line) => Err(SkippedEntry::from(bad_line_outcome(&bad_line))),
+                Err(bad) if bad.problem.is_wrong_file() => {
+                    return self.halt(BatchHaltKind::UnusableList, bad_line_text(&bad));
+                }
+                Err(bad) => Err(SkippedEntry::from(bad_line_outcome(&bad))),
             };
             self.counters.count_listed();
             match job {
@@ -170,16 +173,19 @@ impl JobReader {
                 Err(error) => {
                     let path = self.settings.options.directory.clone();
                     let error = GetError::local("read the spilled jobs in", path, error);
-                    return self.halt(&error);
+                    return self.halt_for(&error);
                 }
             }
         }
     }
 
-    /// Ends the batch, because jobs would be lost.
-    fn halt(&self, error: &GetError) {
-        let reason = error_chain(error);
-        self.counters.halt(BatchHaltKind::LocalIo, reason);
+    /// Ends the batch for a local error, because jobs would be lost.
+    fn halt_for(&self, error: &GetError) {
+        self.halt(BatchHaltKind::LocalIo, error_chain(error));
+    }
+
+    fn halt(&self, kind: BatchHaltKind, reason: String) {
+        self.counters.halt(kind, reason);
         self.stop.cancel();
     }
 
@@ -398,10 +404,14 @@ fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
         line: manifest_line(bad.line),
         error: Some(RowError {
             class: ErrorClass::Usage,
-            text: format!("{bad}: {}", bad.problem),
+            text: bad_line_text(bad),
         }),
         ..empty_row()
     })
+}
+
+fn bad_line_text(bad: &BadLine) -> String {
+    format!("{bad}: {}", bad.problem)
 }
 
 /// A row of a job that was never begun.

@@ -218,3 +218,26 @@ fn c2_a_bad_option_makes_its_entry_an_error() {
     assert_eq!(urls(&good), [(60_002, "http://a/2")]);
     assert!(bad.len() == 1 && matches!(bad[0].problem, BadLineProblem::LineTooLong { .. }));
 }
+
+#[test]
+fn c2_a_file_that_is_no_list_has_one_error() {
+    let words = "a line of some text\n".repeat(1000);
+    let zeros = "\0".repeat(40_000);
+    let with_entry_later = format!("{}http://h/f\n", "text\n".repeat(999));
+    for (text, reason) in [
+        (&words, "none of its first 1000 lines can be used"),
+        (&zeros, "it is binary"),
+    ] {
+        let (entries, bad) = read(text, None);
+        assert!(entries.is_empty());
+        let expected = format!("this is no list of URLs: {reason}");
+        assert_problems(&bad, &[problem(1, "", &expected)]);
+    }
+    let mut items = open(with_entry_later, None);
+    assert!(items.by_ref().take(999).all(|item| item.is_err()));
+    assert_eq!(items.next().unwrap().unwrap().url.as_str(), "http://h/f");
+    assert!(items.next().is_none());
+    // A short list is not judged as a whole, nor one that had an entry.
+    assert_eq!(read("text\ntext\n", None).1.len(), 2);
+    assert_eq!(read(&format!("http://h/f\n{words}"), None).1.len(), 1000);
+}
