@@ -204,6 +204,13 @@ impl ContentExpectation {
         self.exact_length.into_iter().chain(self.max_length).min()
     }
 
+    /// Whether an HTML page may be the file.
+    #[must_use]
+    pub fn accepts_html(&self) -> bool {
+        let html = HeaderValue::from_static("text/html");
+        self.check_type(Some(&html)).is_ok()
+    }
+
     fn check_type(&self, content_type: Option<&HeaderValue>) -> Result<(), UnexpectedContent> {
         if self.media_types.is_empty() || self.media_types.iter().any(MediaRange::is_any) {
             return Ok(());
@@ -229,6 +236,19 @@ impl ContentExpectation {
             expected: wanted,
         })
     }
+}
+
+/// Whether a file that begins with these bytes is an HTML page.
+#[must_use]
+pub fn begins_html(bytes: &[u8]) -> bool {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = bytes.trim_ascii_start();
+    [&b"<!doctype html"[..], b"<html", b"<head"]
+        .iter()
+        .any(|tag| {
+            let beginning = text.get(..tag.len());
+            beginning.is_some_and(|beginning| beginning.eq_ignore_ascii_case(tag))
+        })
 }
 
 #[cfg(test)]

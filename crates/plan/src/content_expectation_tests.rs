@@ -173,3 +173,30 @@ proptest! {
         let _ = expectation.check_head(value.as_ref(), length);
     }
 }
+
+#[test]
+fn html_pages_are_recognised_by_their_beginning() {
+    for page in [
+        "<!DOCTYPE html>",
+        "\u{feff}\r\n <html lang=en>",
+        "<head><title>",
+    ] {
+        assert!(begins_html(page.as_bytes()), "{page}");
+    }
+    for other in [
+        "",
+        "<h",
+        "<?xml version='1.0'?>",
+        "a <html>",
+        "\x7fELF",
+        "<svg>",
+    ] {
+        assert!(!begins_html(other.as_bytes()), "{other}");
+    }
+    let images = ContentExpectation {
+        media_types: MediaRange::parse_list("image/*").unwrap(),
+        ..ContentExpectation::default()
+    };
+    assert!(!images.accepts_html());
+    assert!(ContentExpectation::default().accepts_html());
+}

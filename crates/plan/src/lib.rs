@@ -59,7 +59,9 @@ pub use connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };
 pub use content_coding::ContentCoding;
-pub use content_expectation::{ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent};
+pub use content_expectation::{
+    ContentExpectation, MediaRange, MediaRangeError, UnexpectedContent, begins_html,
+};
 pub use content_range::{ContentRange, ContentRangeError};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};

@@ -85,6 +85,8 @@ pub enum GetError {
     UnexpectedContent {
         /// What was asked for.
         url: Box<Url>,
+        /// The status of the response, if it is known.
+        status: Option<http::StatusCode>,
         /// What is different.
         source: UnexpectedContent,
     },

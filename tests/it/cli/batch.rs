@@ -158,6 +158,69 @@ async fn an_error_page_is_not_taken_for_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b6_existing_files_must_have_the_expected_type_and_size() {
+    let page = || OriginResource::new(ResourceContent::fixed("<html>not here</html>"));
+    let image = OriginResource::new(file_content(9)).header("Content-Type", "image/png");
+    let origin = Origin::builder()
+        .resource("/page", page())
+        .resource("/image", image);
+    let origin = origin.start().await;
+    let haul = HaulDirectory::new();
+    haul.write("list", origin.url("/page\n") + &origin.url("/image\n"));
+    let get = |flags: &'static str| {
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let args = [
+            &["get", "-i", "list", "--manifest", "m.jsonl", "--json"],
+            &flags[..],
+        ]
+        .concat();
+        let haul = &haul;
+        async move { haul.run(&args).await }
+    };
+    get("").await.assert_code(0);
+    // A flag that is added later finds the error page of the first run, and says of every job of the list what it is.
+    for (flags, problem) in [
+        (
+            "--expect-type image/*",
+            "page is in the way: it is an HTML page",
+        ),
+        (
+            "--min-size 100",
+            "page is in the way: its size is not the expected one",
+        ),
+    ] {
+        let ran = get(flags).await;
+        let rows: Vec<serde_json::Value> = ran
+            .assert_code(1)
+            .stdout
+            .lines()
+            .map(|row| serde_json::from_str(row).unwrap())
+            .collect();
+        let row = |path: &str| rows.iter().find(|row| row["path"] == *path).unwrap();
+        assert_eq!(row("image")["state"], "skipped", "{ran:#?}");
+        assert_eq!(row("image")["bytes"], file_content(9).to_vec().len());
+        assert_eq!(row("page")["state"], "failed", "{ran:#?}");
+        // Nothing was requested.
+        assert!(row("page").get("ms").is_none() && row("image").get("ms").is_none());
+        let error = row("page")["error"].as_str().unwrap();
+        assert!(error.contains(problem), "{error}");
+    }
+    // It is requested again with --overwrite or --update, and refused with its status.
+    for flag in [
+        "--overwrite --expect-type image/*",
+        "--update --expect-type image/*",
+    ] {
+        let ran = get(flag).await;
+        let refused = ran
+            .stdout
+            .lines()
+            .find(|row| row.contains("image/* is expected"));
+        let refused: serde_json::Value = serde_json::from_str(refused.unwrap()).unwrap();
+        assert_eq!(refused["status"], 206, "{ran:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_many_failures_end_the_batch() {
     let origin = start_origin_with_files(1).await;
     let haul = HaulDirectory::new();

@@ -277,8 +277,8 @@ impl ResultBuffer {
         Self {
             out: BufWriter::with_capacity(RESULT_BUFFER, io::stdout()),
             json: args.messages.json,
-            // Not where the archive itself goes; the manifest has them.
-            digests: match args.batch.is_tar_to_stdout() {
+            // Standard output may be the archive; a manifest has the digests.
+            digests: match args.batch.is_tar_to_stdout() || args.batch.manifest.is_some() {
                 true => Vec::new(),
                 false => digests.to_vec(),
             },

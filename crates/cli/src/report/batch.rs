@@ -28,9 +28,6 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         "url": row.url,
         "bytes": row.bytes,
         "attempts": row.attempts,
-        "ms": {
-            "dns": ms.dns, "connect": ms.connect, "tls": ms.tls, "first_byte": ms.first_byte, "total": ms.total,
-        },
     });
     // Unknown values are left out, as in a manifest.
     let mut set = |key: &str, value: Option<Value>| {
@@ -38,6 +35,10 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
             object[key] = value;
         }
     };
+    let timings = json!({
+        "dns": ms.dns, "connect": ms.connect, "tls": ms.tls, "first_byte": ms.first_byte, "total": ms.total,
+    });
+    set("ms", (row.attempts > 0).then_some(timings));
     set("path", row.path.as_deref().map(Value::from));
     set("status", row.status.map(Value::from));
     set("checksum", checksums.next().map(Value::from));

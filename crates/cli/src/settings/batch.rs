@@ -202,7 +202,7 @@ fn batch_options(
         check_stdout_is_free(args)?;
     }
     check_shards(&args.batch)?;
-    let each = args.messages.json || args.messages.verbose || !checksums.is_empty();
+    let prints_digests = !checksums.is_empty() && args.batch.manifest.is_none();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
         dispatch: dispatcher_options(&args.batch, connections),
@@ -213,7 +213,7 @@ fn batch_options(
             (None, Some(OnErrorArg::Continue) | None) => None,
         },
         checksums,
-        report_every_row: each,
+        report_every_row: args.messages.json || args.messages.verbose || prints_digests,
         commit_group: commit_group_options(),
         ..BatchOptions::default()
     })

@@ -92,6 +92,7 @@ impl BatchCoordinator {
             &workers,
             Arc::clone(&queue),
             Arc::clone(&counters),
+            &batch.events,
             stop.clone(),
         );
         Self {

@@ -1,8 +1,10 @@
 //! Files that exist already under the name of a job: whether the job is done with that, and whether the file is right.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read};
+use std::path::Path;
 
+use haul_plan::{ContentExpectation, begins_html};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{BatchJob, BatchJobStrategy};
@@ -14,15 +16,20 @@ use crate::get::ExpectedDigests;
 use crate::manifest::{ManifestRow, RowState};
 use crate::options::ExistingFilePolicy;
 
+/// The beginning of a file that tells whether it is an HTML page, in bytes.
+const HTML_BEGINNING: u64 = 512;
+
 /// Bytes that are read at once.
 const READ_CHUNK: usize = 256 << 10;
 
 /// Checks the file under the final name. Returns the outcome if nothing is to be done; otherwise the job may get another
-/// strategy, or validators for a conditional request. `row` is the manifest's row about the file.
+/// strategy, or validators for a conditional request. `row` is the manifest's row about the file, `unexpected` says how its content
+/// differs from what the user expects.
 pub(super) fn check_existing(
     job: &mut BatchJob,
     policy: ExistingFilePolicy,
     row: Option<ManifestRow>,
+    unexpected: Option<&'static str>,
 ) -> Option<JobOutcome> {
     let path = job.path.clone();
     let found = match path.metadata() {
@@ -51,6 +58,9 @@ pub(super) fn check_existing(
             let reason = "its size is not the one in the list, and only --overwrite replaces it";
             Some(JobOutcome::failed(job, occupied(reason)))
         }
+        ExistingFilePolicy::Keep if let Some(reason) = unexpected => {
+            Some(JobOutcome::failed(job, occupied(reason)))
+        }
         ExistingFilePolicy::Keep if job.has_digest() => {
             job.strategy = BatchJobStrategy::VerifyExisting;
             None
@@ -61,6 +71,8 @@ pub(super) fn check_existing(
             ..job.row(RowState::Skipped)
         })),
         ExistingFilePolicy::Overwrite => None,
+        // Whether the origin has a newer one does not matter.
+        ExistingFilePolicy::Update if unexpected.is_some() => None,
         ExistingFilePolicy::Update => {
             // The row tells of the file that was written then.
             let row = row.filter(|row| row.bytes == found.len());
@@ -73,6 +85,30 @@ pub(super) fn check_existing(
             None
         }
     }
+}
+
+/// How a file differs from what the user expects of all files: it may be the error page of an earlier run. `None` also where there
+/// is no file.
+pub(super) fn unexpected_content(
+    path: &Path,
+    expected: &ContentExpectation,
+) -> Option<&'static str> {
+    if *expected == ContentExpectation::default() {
+        return None;
+    }
+    let length = path.metadata().ok().filter(Metadata::is_file)?.len();
+    if expected.check_length(length).is_err() {
+        return Some("its size is not the expected one, and only --overwrite replaces it");
+    }
+    if expected.accepts_html() {
+        return None;
+    }
+    let mut beginning = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(HTML_BEGINNING).read_to_end(&mut beginning).ok()?;
+    begins_html(&beginning).then_some(
+        "it is an HTML page, which is not the expected type, and only --overwrite replaces it",
+    )
 }
 
 /// Reads the file, which may take long, and checks its digest. `None` when the batch was stopped.

@@ -31,7 +31,13 @@ impl JobOutcome {
             class: error.class(),
             text: error_chain(&error),
         });
-        if let GetError::Status { status, .. } | GetError::Unauthorized { status, .. } = &error {
+        if let GetError::Status { status, .. }
+        | GetError::Unauthorized { status, .. }
+        | GetError::UnexpectedContent {
+            status: Some(status),
+            ..
+        } = &error
+        {
             row.status = Some(status.as_u16());
         }
         let error = Some(error);

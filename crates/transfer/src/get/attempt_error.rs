@@ -139,11 +139,18 @@ impl AttemptError {
     }
 
     /// The file is not the one that the user expects, though the response is fine.
-    pub(crate) fn unexpected(source: UnexpectedContent, url: &Url) -> Box<Self> {
-        let url = shown_url(url);
+    pub(crate) fn unexpected(
+        source: UnexpectedContent,
+        response: &FetchResponse,
+        url: &Url,
+    ) -> Box<Self> {
         Self::of_source(
             RequestFailure::WrongFile,
-            GetError::UnexpectedContent { url, source },
+            GetError::UnexpectedContent {
+                url: shown_url(url),
+                status: Some(response.status),
+                source,
+            },
         )
     }
 

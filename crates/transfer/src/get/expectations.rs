@@ -7,8 +7,8 @@ use haul_plan::{
     ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
     UnexpectedContent, expected_digests,
 };
-use http::HeaderMap;
 use http::header::CONTENT_TYPE;
+use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::expected_digests::ExpectedDigests;
@@ -123,7 +123,7 @@ impl<'a> FileExpectations<'a> {
         };
         let media_type = first.response.headers.get(CONTENT_TYPE);
         let checked = self.options.expected_content.check_head(media_type, length);
-        checked.map_err(|source| unexpected(url, source))
+        checked.map_err(|source| unexpected(url, Some(first.response.status), source))
     }
 
     /// Refuses the page of a folder, unless the user chose a name for the file.
@@ -146,7 +146,7 @@ impl<'a> FileExpectations<'a> {
     /// [`GetError::UnexpectedContent`], [`GetError::WrongFile`].
     pub(super) fn check_length(&self, url: &Url, length: u64) -> Result<(), GetError> {
         let checked = self.options.expected_content.check_length(length);
-        checked.map_err(|source| unexpected(url, source))?;
+        checked.map_err(|source| unexpected(url, None, source))?;
         self.check_size(url, length)
     }
 
@@ -212,9 +212,10 @@ impl<'a> FileExpectations<'a> {
     }
 }
 
-fn unexpected(url: &Url, source: UnexpectedContent) -> GetError {
+fn unexpected(url: &Url, status: Option<StatusCode>, source: UnexpectedContent) -> GetError {
     GetError::UnexpectedContent {
         url: Box::new(haul_net::without_credentials(url)),
+        status,
         source,
     }
 }

@@ -258,8 +258,9 @@ impl SingleResponseFetch<'_> {
         };
         let media_type = response.headers.get(CONTENT_TYPE);
         if let Err(unexpected) = self.expected_content.check_head(media_type, length) {
+            let error = AttemptError::unexpected(unexpected, &response, self.url);
             response.discard().await;
-            return Err(AttemptError::unexpected(unexpected, self.url));
+            return Err(error);
         }
         let info = response_info(&response, version);
         let body = async {
@@ -277,7 +278,7 @@ impl SingleResponseFetch<'_> {
         let (body, bytes) = read?;
         self.expected_content
             .check_length(bytes)
-            .map_err(|unexpected| AttemptError::unexpected(unexpected, self.url))?;
+            .map_err(|unexpected| AttemptError::unexpected(unexpected, &response, self.url))?;
         match length {
             // Its framing says that the body ended properly, and yet it is shorter than its head said (row A10).
             Some(length) if bytes < length => {
@@ -355,7 +356,9 @@ impl SingleResponseFetch<'_> {
             if bytes > max_bytes {
                 self.expected_content
                     .check_length(bytes)
-                    .map_err(|unexpected| AttemptError::unexpected(unexpected, self.url))?;
+                    .map_err(|unexpected| {
+                        AttemptError::unexpected(unexpected, response, self.url)
+                    })?;
                 return Err(self.surplus(response));
             }
             if !more {

@@ -106,8 +106,9 @@ pub(super) struct SerializedRow<'a> {
     pub(super) etag: Option<Cow<'a, str>>,
     #[serde(default)]
     pub(super) attempts: u32,
-    #[serde(default)]
-    pub(super) ms: RowTimings,
+    /// `None` where nothing was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ms: Option<RowTimings>,
     /// The name from [`class_name`]. A name that only a newer haul knows is ignored.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) error_class: Option<Cow<'a, str>>,
@@ -148,7 +149,7 @@ impl<'a> SerializedRow<'a> {
             checksums: checksums.collect(),
             etag: row.etag.as_deref().map(one_line),
             attempts: row.attempts,
-            ms: row.timings,
+            ms: (row.attempts > 0).then_some(row.timings),
             error_class: row
                 .error
                 .as_ref()
@@ -191,7 +192,7 @@ impl<'a> SerializedRow<'a> {
             checksums: checksums.filter_map(|text| parse_checksum(text)).collect(),
             etag: non_empty(self.etag),
             attempts: self.attempts,
-            timings: self.ms,
+            timings: self.ms.unwrap_or_default(),
             error: error.map(|class| RowError {
                 class,
                 text: self.error.map_or_else(String::new, Cow::into_owned),

@@ -11,12 +11,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
-use haul_plan::{AssignedPaths, PathAssignment, PathCandidate, PathLayoutInput};
+use haul_plan::{
+    AssignedPaths, ContentExpectation, PathAssignment, PathCandidate, PathLayoutInput,
+};
+use tokio::sync::mpsc::WeakSender;
 use tokio_util::sync::CancellationToken;
 
 use super::commit::remove_stale_staged;
 use super::counters::BatchCounters;
-use super::existing_file::check_existing;
+use super::existing_file::{check_existing, unexpected_content};
 use super::job::{BatchJob, BatchJobStrategy, manifest_line};
 use super::job_queue::{JobQueue, WindowFull};
 use super::options::{BatchHaltKind, BatchOptions};
@@ -24,6 +27,7 @@ use super::outcome::{JobOutcome, error_chain};
 use super::workers::WorkerPool;
 use crate::disk::{DownloadPaths, StorageLayer, or_current_directory};
 use crate::error::{ErrorClass, GetError};
+use crate::event::{TransferEvent, TransferEventSender};
 use crate::list::{BadLine, ListEntry};
 use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
 use crate::options::{ExistingFilePolicy, GetOptions};
@@ -40,6 +44,8 @@ pub(super) struct ReaderSettings {
     pub(super) options: BatchOptions,
     /// What to do with existing files.
     pub(super) existing_files: ExistingFilePolicy,
+    /// What files must be like, existing ones too.
+    pub(super) expected_content: ContentExpectation,
     pub(super) storage_layer: StorageLayer,
     pub(super) previous_runs: Option<PreviousRuns>,
     /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
@@ -54,6 +60,8 @@ pub(super) struct JobReader {
     workers: Weak<WorkerPool>,
     queue: Arc<JobQueue>,
     counters: Arc<BatchCounters>,
+    /// Weak for the same reason: the receiver reads until the channel closes.
+    events: WeakSender<TransferEvent>,
     /// Ends the batch.
     stop: CancellationToken,
     /// Whether the batch's file system supports unnamed files.
@@ -72,6 +80,7 @@ impl ReaderSettings {
         Self {
             options,
             existing_files: get_options.existing_file,
+            expected_content: get_options.expected_content.clone(),
             storage_layer: get_options.storage_layer.clone(),
             previous_runs: None,
             staging_directory: None,
@@ -91,12 +100,14 @@ impl JobReader {
         workers: &Arc<WorkerPool>,
         queue: Arc<JobQueue>,
         counters: Arc<BatchCounters>,
+        events: &TransferEventSender,
         stop: CancellationToken,
     ) -> Self {
         Self {
             workers: Arc::downgrade(workers),
             queue,
             counters,
+            events: events.downgrade(),
             stop,
             has_unnamed_files: true,
             assigned_paths: AssignedPaths::new(),
@@ -132,7 +143,13 @@ impl JobReader {
                 // Enqueued at once: nobody knows when the next line comes.
                 Ok(job) => self.enqueue(&workers, job),
                 Err(SkippedEntry::Outcome(outcome)) => workers.report(*outcome),
-                Err(SkippedEntry::DoneEarlier) => self.counters.count_done_earlier(),
+                Err(SkippedEntry::DoneEarlier(row)) => {
+                    self.counters.count_done_earlier();
+                    if let (Some(row), Some(events)) = (row, self.events.upgrade()) {
+                        // A closed channel is no reason to stop.
+                        let _ = events.blocking_send(TransferEvent::BatchRow(row));
+                    }
+                }
             }
         }
         while !self.spill.is_empty() && !self.stop.is_cancelled() {
@@ -232,8 +249,18 @@ impl JobReader {
         let policy = self.settings.existing_files;
         let previous_runs = self.settings.previous_runs.as_ref();
         let recorded = previous_runs.and_then(|runs| DoneJob::find(runs, job));
-        if recorded.is_some() && policy != ExistingFilePolicy::Update && is_still_there(job) {
-            return Some(SkippedEntry::DoneEarlier);
+        let unexpected = match job.staging_path {
+            Some(_) => None,
+            None => unexpected_content(&job.path, &self.settings.expected_content),
+        };
+        if let Some(recorded) = &recorded
+            && unexpected.is_none()
+            && policy != ExistingFilePolicy::Update
+            && is_still_there(job)
+        {
+            let reports_rows = self.settings.options.report_every_row;
+            let row = reports_rows.then(|| Box::new(recorded.skipped_row(job)));
+            return Some(SkippedEntry::DoneEarlier(row));
         }
         if job.staging_path.is_some() {
             let paths = job.paths();
@@ -256,7 +283,7 @@ impl JobReader {
                     return Some(manifest_outcome(job).into());
                 }
                 let row = recorded.and_then(|recorded| recorded.row());
-                if let Some(outcome) = check_existing(job, policy, row) {
+                if let Some(outcome) = check_existing(job, policy, row, unexpected) {
                     return Some(outcome.into());
                 }
             }
@@ -339,6 +366,21 @@ impl<'a> DoneJob<'a> {
     fn row(&self) -> Option<ManifestRow> {
         self.previous_runs.done_row(&self.url, Some(&self.path))
     }
+
+    /// A row of this run about the job.
+    fn skipped_row(&self, job: &BatchJob) -> ManifestRow {
+        let row = job.row(RowState::Skipped);
+        match self.row() {
+            Some(done) => ManifestRow {
+                bytes: done.bytes,
+                checksums: done.checksums,
+                etag: done.etag,
+                shard: done.shard,
+                ..row
+            },
+            None => row,
+        }
+    }
 }
 
 /// Closes the queue when the reader ends, in whatever way.
@@ -360,8 +402,8 @@ impl Drop for ListsEndGuard {
 enum SkippedEntry {
     /// Its outcome.
     Outcome(Box<JobOutcome>),
-    /// An earlier run has done it and has a row for it.
-    DoneEarlier,
+    /// An earlier run has done it and has a row for it. With a row of this run, where all rows are reported.
+    DoneEarlier(Option<Box<ManifestRow>>),
 }
 
 impl From<JobOutcome> for SkippedEntry {

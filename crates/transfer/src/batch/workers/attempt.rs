@@ -38,11 +38,14 @@ impl<'a> Attempt<'a> {
     pub(super) async fn run(mut self) {
         let (pool, job) = (self.pool, &mut self.job);
         job.first_attempt_at.get_or_insert_with(Instant::now);
-        job.attempts += 1;
         let _running = pool
             .running_jobs
             .begin(job.download.id, job.url(), self.ticket);
-        match pool.unnamed_files.strategy_of(job) {
+        let strategy = pool.unnamed_files.strategy_of(job);
+        if !matches!(strategy, BatchJobStrategy::VerifyExisting) {
+            job.attempts += 1;
+        }
+        match strategy {
             BatchJobStrategy::SingleResponse { ranges } => self.fetch_single_response(ranges).await,
             BatchJobStrategy::PartialFile => self.download_partial_file(None).await,
             BatchJobStrategy::VerifyExisting => self.verify_existing().await,

@@ -111,7 +111,7 @@ impl BatchCase {
         for row in &run.rows {
             let name = row.url.rsplit('/').next().unwrap();
             let path = format!("/{name}");
-            if row.state == RowState::Done {
+            if row.state != RowState::Failed {
                 let found = std::fs::read(self.path(name)).unwrap();
                 let versions = (0..=files_of_origin.version(&path, 1))
                     .map(|v| files_of_origin.content(&path, v));
@@ -139,7 +139,7 @@ impl BatchRun {
 
     /// The files whose jobs failed, and the class of the error.
     fn failed(&self) -> Vec<(String, ErrorClass)> {
-        let rows = self.rows.iter().filter(|row| row.state != RowState::Done);
+        let rows = self.rows.iter().filter(|row| row.state == RowState::Failed);
         rows.map(|row| {
             let name = row.url.rsplit('/').next().unwrap();
             (format!("/{name}"), row.error.as_ref().unwrap().class)
