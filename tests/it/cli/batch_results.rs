@@ -56,6 +56,10 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
     let checked = haul.shell("sha256sum -c sums").await;
     checked.assert_code(0);
     assert_eq!(checked.stdout.matches(": OK").count(), 20);
+    let with_manifest = [&args[..5], &["-d", "e", "--manifest", "m.jsonl"]].concat();
+    let ran = haul.run(&with_manifest).await;
+    ran.assert_code(0);
+    assert_eq!(ran.stdout, "", "the manifest has the digests");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -295,6 +295,15 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_jobs_without_a_request_have_no_times() {
+        let skipped = ManifestRow {
+            attempts: 0,
+            ..done()
+        };
+        assert!(row_object(&skipped).get("ms").is_none());
+    }
+
+    #[test]
     fn lines_of_rows() {
         assert_eq!(row_line(&done()), "d/f  12.3 KiB in 34 ms");
         let skipped = |status, error| ManifestRow {

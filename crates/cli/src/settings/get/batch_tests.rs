@@ -437,4 +437,8 @@ fn each_row_is_sent_only_when_needed() {
     };
     assert!(!each(&[]) && !each(&["--progress", "json"]));
     assert!(each(&["--json"]) && each(&["-v"]) && each(&["--checksum", "md5"]));
+    assert!(
+        !each(&["--checksum", "md5", "--manifest", "m.jsonl"]),
+        "the manifest has the digests"
+    );
 }

@@ -126,6 +126,8 @@ async fn b6_an_existing_file_must_have_the_size_and_digest_of_the_list() {
         assert_eq!(std::fs::read(case.path(name)).unwrap(), kept);
     }
     assert!(origin.requests().is_empty());
+    let attempts: Vec<_> = run.rows.iter().map(|row| row.attempts).collect();
+    assert_eq!(attempts, [0, 0, 0], "a comparison makes no request");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -105,7 +105,9 @@ async fn a24_an_error_page_is_not_the_file_expected() {
         run.row("/page").error.as_ref().unwrap().class,
         ErrorClass::Verification
     );
+    assert_eq!(run.row("/page").status, Some(206));
     assert_eq!(run.row("/tiny").state, RowState::Failed);
+    assert!(run.row("/tiny").status.is_some(), "the origin responded");
     assert_eq!(case.listing(), ["image", "unsaid"]);
 }
 
