@@ -16,6 +16,7 @@ impl GetError {
             }
             Self::HostUnreachable { proxy: true, .. } => "proxy unreachable",
             Self::HostUnreachable { .. } => "host unreachable",
+            Self::HostRefuses { .. } => "the host asks to wait",
             Self::Archive { .. } => "cannot be put into the archive",
             Self::WrongFile { .. } => "another file than the one meant",
             Self::PieceDigest { .. } => "a piece with a wrong digest",

@@ -61,7 +61,7 @@ pub enum GetError {
         response_text: Option<Box<str>>,
     },
     /// Its host was given up after others could not reach it.
-    #[error("cannot fetch {}: its {} was given up after {attempts} tries to reach it{}", redacted_url(.url), if *.proxy { "proxy" } else { "host" }, DisplayReason(.reason.as_deref()))]
+    #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, proxy: *.proxy }, DisplayReason(.reason.as_deref()))]
     HostUnreachable {
         /// What was to be fetched.
         url: Box<Url>,
@@ -71,6 +71,14 @@ pub enum GetError {
         proxy: bool,
         /// What the last of these tries ended with, where that was kept.
         reason: Option<Arc<str>>,
+    },
+    /// The host of a batch asked to be left alone for longer than a job waits, in its responses to other requests.
+    #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), DisplayWait(*.wait))]
+    HostRefuses {
+        /// What was to be fetched.
+        url: Box<Url>,
+        /// How long the host asked to be left alone.
+        wait: Duration,
     },
     /// It came, and cannot be put into the archive.
     #[error("cannot put {} into the archive", .path.display())]
@@ -347,7 +355,27 @@ impl GetError {
                 found,
                 expected_by: origin,
                 ..
-            } => format!("its {algorithm} is {found}, where {origin} says {expected}"),
+            } => format!(
+                "its {algorithm} is {}, where {origin} says {}",
+                shortened(found),
+                shortened(expected)
+            ),
+            Self::HostUnreachable {
+                attempts,
+                proxy,
+                reason,
+                ..
+            } => format!(
+                "{}{}",
+                DisplayGivenUp {
+                    attempts: *attempts,
+                    proxy: *proxy
+                },
+                DisplayReason(reason.as_deref())
+            ),
+            Self::HostRefuses { wait, .. } => {
+                format!("its host asks to wait for {}", DisplayWait(*wait))
+            }
             Self::PieceDigest { range, .. } => {
                 let last = range.end.saturating_sub(1);
                 format!(
@@ -417,14 +445,48 @@ impl std::fmt::Display for DisplayRange<'_> {
     }
 }
 
-/// Prints `: URL: why; URL: why`.
+/// The beginning of a digest, which is enough to compare it by eye.
+fn shortened(digest: &str) -> String {
+    const SHOWN: usize = 12;
+    match digest.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", &digest[..end]),
+        None => digest.to_owned(),
+    }
+}
+
+/// Prints `its host was given up after 3 tries to reach it`.
+struct DisplayGivenUp {
+    attempts: u32,
+    proxy: bool,
+}
+
+impl std::fmt::Display for DisplayGivenUp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let host = if self.proxy { "proxy" } else { "host" };
+        let tries = if self.attempts == 1 { "try" } else { "tries" };
+        let attempts = self.attempts;
+        write!(
+            f,
+            "its {host} was given up after {attempts} {tries} to reach it"
+        )
+    }
+}
+
+/// Prints `: URL: why; URL, URL: why`: sources that were dropped for one reason together.
 struct DisplayDroppedSources<'a>(&'a [(Url, String)]);
 
 impl std::fmt::Display for DisplayDroppedSources<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, (url, why)) in self.0.iter().enumerate() {
-            let separator = if at == 0 { ": " } else { "; " };
-            write!(f, "{separator}{}: {why}", redacted_url(url))?;
+        let mut separator = ": ";
+        for sources in self.0.chunk_by(|(_, reason), (_, other)| reason == other) {
+            for (url, _) in sources {
+                write!(f, "{separator}{}", redacted_url(url))?;
+                separator = ", ";
+            }
+            if let Some((_, reason)) = sources.first() {
+                write!(f, ": {reason}")?;
+            }
+            separator = "; ";
         }
         Ok(())
     }
@@ -444,17 +506,26 @@ struct DisplayRetryAfter(Option<Duration>);
 
 impl std::fmt::Display for DisplayRetryAfter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Some(wait) = self.0.filter(|wait| !wait.is_zero()) else {
-            return Ok(());
-        };
-        let seconds = wait.as_secs().max(1);
+        match self.0.filter(|wait| !wait.is_zero()) {
+            Some(wait) => write!(f, ", and asks to wait for {}", DisplayWait(wait)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Prints `1 h`.
+struct DisplayWait(Duration);
+
+impl std::fmt::Display for DisplayWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let seconds = self.0.as_secs().max(1);
         let (number, unit) = match seconds {
             ..=300 => (seconds, "s"),
             301..=18_000 => (seconds.div_ceil(60), "min"),
             18_001..=432_000 => (seconds.div_ceil(3600), "h"),
             _ => (seconds.div_ceil(86_400), "days"),
         };
-        write!(f, ", and asks to wait for {number} {unit}")
+        write!(f, "{number} {unit}")
     }
 }
 
@@ -465,5 +536,54 @@ impl std::fmt::Display for DisplayRealm<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0
             .map_or(Ok(()), |realm| write!(f, " for realm {realm:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_is_in_the_message_once_and_digests_are_shortened() {
+        let url = |host: &str| Url::parse(&format!("http://{host}.test/f")).unwrap();
+        let given_up = GetError::HostUnreachable {
+            url: Box::new(url("a")),
+            attempts: 1,
+            proxy: false,
+            reason: Some("cannot connect to a.test:80".into()),
+        };
+        let reason = given_up.reason();
+        assert_eq!(
+            reason,
+            "its host was given up after 1 try to reach it: cannot connect to a.test:80"
+        );
+        assert_eq!(
+            given_up.to_string(),
+            format!("cannot fetch http://a.test/f: {reason}")
+        );
+        let wrong = GetError::Checksum {
+            url: Box::new(url("c")),
+            algorithm: DigestAlgorithm::Sha256,
+            expected: "0123456789abcdef".repeat(4),
+            found: "f".repeat(64),
+            expected_by: "the given checksum",
+            moved_to: None,
+        };
+        let dropped = vec![
+            (url("a"), reason.clone()),
+            (url("b"), reason.clone()),
+            (url("c"), wrong.reason()),
+        ];
+        let all = GetError::AllSourcesFailed {
+            dropped,
+            last: Box::new(wrong),
+        };
+        assert_eq!(
+            all.to_string(),
+            format!(
+                "none of 3 sources gave the file: http://a.test/f, http://b.test/f: {reason}; \
+                 http://c.test/f: its sha256 is ffffffffffff..., where the given checksum says 0123456789ab..."
+            )
+        );
     }
 }

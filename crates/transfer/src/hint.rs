@@ -33,6 +33,7 @@ impl GetError {
             }
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
+            Self::HostRefuses { .. } => Some("run the same command again after that time".into()),
             // What a batch alone says, in a line that has its hint in it.
             Self::NameTaken { .. }
             | Self::Transport { .. }
@@ -64,9 +65,7 @@ impl GetError {
             }
             Self::NameTooLong { .. } => Some("choose a shorter one with -o".into()),
             Self::Locked { .. } => Some("wait for it, or choose another name with -o".into()),
-            Self::DuplicateName { .. } => {
-                Some("download it by a command of its own, with -o FILE".into())
-            }
+            Self::DuplicateName { .. } => Some("download it alone, with -o FILE".into()),
             Self::OutputStream { source, .. } => Some(stream_hint(source).into()),
             Self::NoSpace { .. } => Some("make room and run the same command again".into()),
             Self::LocalIo {

@@ -156,7 +156,7 @@ async fn message_about_two_urls_with_one_file_name() {
         let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;
         ran.assert_code(1)
             .assert_stderr_has("comes to the name f.bin, which another URL of this command has")
-            .assert_stderr_has("hint: download it by a command of its own");
+            .assert_stderr_has("hint: download it alone, with -o FILE");
         assert!(!ran.stderr.contains("another haul"), "{ran:#?}");
         haul.assert_file("f.bin", &content());
         std::fs::remove_file(haul.path("f.bin")).unwrap();

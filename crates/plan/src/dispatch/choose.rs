@@ -56,6 +56,9 @@ impl<T> JobDispatcher<T> {
         let unreachable = UnreachableHost {
             failures: health.failures(),
             retry_at: health.open_until(),
+            requested_wait: health
+                .refuses_jobs()
+                .then(|| health.open_until().saturating_sub(now)),
         };
         let job = self.pop_job(host)?;
         self.update_list(host, false, now);

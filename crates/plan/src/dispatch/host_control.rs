@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::host_refusals::HostRefusals;
+use super::host_refusals::{HostRefusals, RefusalEffect};
 use super::rate_window::{RateWindow, WindowLength};
 
 /// The requests of every host before anything is measured: no more than a browser makes.
@@ -235,13 +235,13 @@ impl HostControl {
         }
     }
 
-    /// How long the host should get no request, after a refusal.
-    pub(super) fn pause_after_refusal(
+    /// What follows a refusal while `open` other requests are under way.
+    pub(super) fn effect_of_refusal(
         &self,
         open: usize,
         retry_after: Option<Duration>,
-    ) -> Option<Duration> {
-        self.refusals.pause_after_refusal(open, retry_after)
+    ) -> RefusalEffect {
+        self.refusals.effect_of_refusal(open, retry_after)
     }
 
     /// The length of the next window: short in a climb, where a mistake costs little, and in a trial, which may be a loss;

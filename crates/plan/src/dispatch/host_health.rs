@@ -34,6 +34,8 @@ pub(super) struct HostHealth {
     /// When the last failure was counted; while the breaker is open, until when.
     last_failure_or_open_until: Duration,
     is_open: bool,
+    /// Whether the host asked to be left alone, and that is why the breaker is open.
+    refuses_jobs: bool,
 }
 
 /// What a failed connection leads to.
@@ -69,6 +71,22 @@ impl HostHealth {
     /// Until when an open breaker stays open.
     pub(super) fn open_until(&self) -> Duration {
         self.last_failure_or_open_until
+    }
+
+    /// Whether the host asked to be left alone, and that is why the breaker is open.
+    pub(super) fn refuses_jobs(&self) -> bool {
+        self.refuses_jobs
+    }
+
+    /// Opens the breaker for as long as the host asks to be left alone.
+    pub(super) fn open_for(&mut self, wait: Duration, now: Duration) {
+        *self = Self {
+            failures: 1,
+            times_opened: 0,
+            last_failure_or_open_until: now.saturating_add(wait),
+            is_open: true,
+            refuses_jobs: true,
+        };
     }
 
     pub(super) fn on_reached(&mut self) {
@@ -110,6 +128,7 @@ impl HostHealth {
             return false;
         }
         self.is_open = false;
+        self.refuses_jobs = false;
         // Every attempt from now on counts by itself.
         self.last_failure_or_open_until = Duration::ZERO;
         true

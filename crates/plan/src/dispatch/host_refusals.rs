@@ -21,12 +21,22 @@ const FORGIVEN_PER_RESPONSE: f32 = 0.10;
 /// How long a limit holds: at first, and at most.
 const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// The longest Retry-After that is obeyed: longer than the windows of most rate limits, as for a single download.
+/// The longest Retry-After that jobs wait for: longer than the windows of most rate limits, as for a single download.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
 
 /// The pause after the second refusal in a row without another request under way, doubled with each further one: at first, and
 /// at most.
 const REFUSAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// What follows a refusal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusalEffect {
+    None,
+    /// The host gets no request for this long.
+    Pause(Duration),
+    /// The same, and its jobs are rejected meanwhile: nobody wants to wait that long.
+    RejectJobs(Duration),
+}
 
 /// The refusals of one host.
 #[derive(Debug, Clone)]
@@ -103,20 +113,23 @@ impl HostRefusals {
         true
     }
 
-    /// How long the host should get no request at all, after a refusal while `open` others are under way.
-    pub(super) fn pause_after_refusal(
+    /// What follows a refusal while `open` other requests are under way.
+    pub(super) fn effect_of_refusal(
         &self,
         open: usize,
         retry_after: Option<Duration>,
-    ) -> Option<Duration> {
-        if open > 0 || self.in_a_row < 2 {
-            return None;
+    ) -> RefusalEffect {
+        match retry_after {
+            _ if self.in_a_row < 2 => return RefusalEffect::None,
+            Some(wait) if wait > MAX_RETRY_AFTER => return RefusalEffect::RejectJobs(wait),
+            _ if open > 0 => return RefusalEffect::None,
+            _ => {}
         }
         let pause = REFUSAL_PAUSE
             .0
             .saturating_mul(1 << (self.in_a_row - 2).min(20))
             .min(REFUSAL_PAUSE.1);
-        Some(retry_after.map_or(pause, |wait| wait.min(MAX_RETRY_AFTER)))
+        RefusalEffect::Pause(retry_after.unwrap_or(pause))
     }
 
     /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
@@ -207,22 +220,50 @@ mod tests {
     fn a_host_that_refuses_everything_gets_longer_and_longer_pauses() {
         let mut refusals = HostRefusals::new();
         refusals.on_refused(ms(0), ms(0), 0, 1);
-        assert_eq!(refusals.pause_after_refusal(0, Some(ms(5000))), None);
-        refusals.on_refused(ms(1), ms(1), 0, 1);
-        assert_eq!(refusals.pause_after_refusal(1, None), None);
-        assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(200)));
         assert_eq!(
-            refusals.pause_after_refusal(0, Some(ms(5000))),
-            Some(ms(5000))
+            refusals.effect_of_refusal(0, Some(ms(5000))),
+            RefusalEffect::None
+        );
+        refusals.on_refused(ms(1), ms(1), 0, 1);
+        assert_eq!(refusals.effect_of_refusal(1, None), RefusalEffect::None);
+        assert_eq!(
+            refusals.effect_of_refusal(0, None),
+            RefusalEffect::Pause(ms(200))
         );
         assert_eq!(
-            refusals.pause_after_refusal(0, Some(ms(5_000_000))),
-            Some(ms(120_000))
+            refusals.effect_of_refusal(0, Some(ms(5000))),
+            RefusalEffect::Pause(ms(5000))
+        );
+        assert_eq!(
+            refusals.effect_of_refusal(0, Some(ms(120_000))),
+            RefusalEffect::Pause(ms(120_000))
         );
         refusals.on_refused(ms(2), ms(2), 0, 1);
-        assert_eq!(refusals.pause_after_refusal(0, None), Some(ms(400)));
+        assert_eq!(
+            refusals.effect_of_refusal(0, None),
+            RefusalEffect::Pause(ms(400))
+        );
         refusals.on_response();
         refusals.on_refused(ms(3), ms(3), 0, 1);
-        assert_eq!(refusals.pause_after_refusal(0, None), None);
+        assert_eq!(refusals.effect_of_refusal(0, None), RefusalEffect::None);
+    }
+    #[test]
+    fn a_host_that_asks_for_an_hour_twice_gets_no_jobs_whatever_else_is_under_way() {
+        let mut refusals = HostRefusals::new();
+        let hour = Duration::from_secs(3600);
+        refusals.on_refused(ms(0), ms(0), 5, 6);
+        assert_eq!(
+            refusals.effect_of_refusal(5, Some(hour)),
+            RefusalEffect::None
+        );
+        refusals.on_refused(ms(0), ms(1), 4, 6);
+        let rejects = RefusalEffect::RejectJobs(hour);
+        assert_eq!(refusals.effect_of_refusal(4, Some(hour)), rejects);
+        refusals.on_response();
+        refusals.on_refused(ms(2), ms(3), 4, 6);
+        assert_eq!(
+            refusals.effect_of_refusal(4, Some(hour)),
+            RefusalEffect::None
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::JobDispatcher;
 use super::host_health::HostFailureEffect;
+use super::host_refusals::RefusalEffect;
 use super::job_entry::JobStage;
 use super::options::{JobRunReport, JobRunResult, JobTicket};
 use super::slab_list::SlabKey;
@@ -184,8 +185,14 @@ impl<T> JobDispatcher<T> {
         let open = host.running_jobs as usize;
         let control = host.get_or_create_control(&options, now);
         control.on_refused(run.started_at, now, open);
-        if let Some(pause) = control.pause_after_refusal(open, retry_after) {
-            self.pause_host(run.host, now.saturating_add(pause));
+        match control.effect_of_refusal(open, retry_after) {
+            RefusalEffect::None => {}
+            RefusalEffect::Pause(pause) => self.pause_host(run.host, now.saturating_add(pause)),
+            RefusalEffect::RejectJobs(wait) => {
+                self.hosts[run.host].health.open_for(wait, now);
+                self.pause_host(run.host, Duration::ZERO);
+                self.make_retries_due(run.host);
+            }
         }
     }
 

@@ -144,13 +144,15 @@ pub struct JobRunReport {
     pub result: JobRunResult,
 }
 
-/// Why a job is rejected: its host cannot be connected to.
+/// Why a job is rejected: its host cannot be connected to, or asked to be left alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreachableHost {
     /// Failed connections in a row, those of one moment counted once.
     pub failures: u32,
     /// When the host will be tried again.
     pub retry_at: Duration,
+    /// How long the host still wants to be left alone, if it asked for that.
+    pub requested_wait: Option<Duration>,
 }
 
 /// The next thing that the driver does.

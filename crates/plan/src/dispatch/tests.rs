@@ -212,7 +212,7 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
     for _ in 0..2 {
         assert!(matches!(
             dispatcher.next(opened_at),
-            DispatchDecision::Reject(_, UnreachableHost { failures: 3, retry_at: then }) if then == until
+            DispatchDecision::Reject(_, UnreachableHost { failures: 3, retry_at: then, requested_wait: None }) if then == until
         ));
     }
     assert_eq!((dispatcher.held_jobs(), dispatcher.host_count()), (0, 0));
@@ -232,6 +232,43 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
         dispatcher.next(until),
         DispatchDecision::Reject(5, UnreachableHost { retry_at: then, .. }) if then == until + ms(60_000)
     ));
+}
+
+#[test]
+fn a17_jobs_of_a_host_that_asks_for_an_hour_are_rejected_with_that_until_it_is_over() {
+    let hour = Duration::from_secs(3600);
+    let refused = JobRunReport {
+        bytes: 0,
+        result: JobRunResult::Refused {
+            overloaded: true,
+            retry_after: Some(hour),
+        },
+    };
+    let jobs: Vec<(&str, u32)> = (1..=6).map(|job| ("a", job)).collect();
+    let mut dispatcher = dispatcher_with(slots(4), &jobs);
+    let first = start_all(&mut dispatcher, ms(0));
+    assert_eq!(numbers(&first), [1, 2, 3, 4]);
+    for (_, ticket) in &first[..2] {
+        dispatcher.on_finished(*ticket, refused, ms(10));
+    }
+    for job in [5, 6] {
+        let decision = dispatcher.next(ms(20));
+        let DispatchDecision::Reject(rejected, host) = decision else {
+            panic!("{decision:?}")
+        };
+        assert_eq!((rejected, host.requested_wait), (job, Some(hour - ms(10))));
+        assert_eq!(host.retry_at, ms(10) + hour);
+    }
+    dispatcher.add("a", 7, ms(10) + hour);
+    for (_, ticket) in &first[2..] {
+        dispatcher.on_finished(*ticket, refused, ms(30));
+    }
+    assert!(matches!(
+        dispatcher.next(hour),
+        DispatchDecision::Reject(7, _)
+    ));
+    dispatcher.add("a", 8, ms(30) + hour);
+    assert_eq!(numbers(&start_all(&mut dispatcher, ms(30) + hour)), [8]);
 }
 
 #[test]

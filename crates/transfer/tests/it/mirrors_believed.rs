@@ -126,7 +126,7 @@ async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
     let text = error.to_string();
     for seed in [8, 9] {
         let found = ResourceContent::random(seed, content().length()).sha256();
-        assert!(text.contains(&found), "{text}");
+        assert!(text.contains(&found[..12]), "{text}");
     }
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
 }

@@ -179,18 +179,23 @@ impl WorkerPool {
 
     /// A job whose host was given up goes to a mirror, or has failed.
     fn reject(&self, mut job: Box<BatchJob>, host: UnreachableHost) -> Option<JobOutcome> {
-        let reason = "its host was given up";
-        if job.fail_over(reason, self.retry(), self.queue.now()) {
+        let url = Box::new(haul_net::without_credentials(job.url()));
+        let error = match host.requested_wait {
+            Some(wait) => GetError::HostRefuses { url, wait },
+            None => {
+                let reason = self.host_failures.unreachable_reason(&job.host());
+                GetError::HostUnreachable {
+                    url,
+                    attempts: host.failures,
+                    proxy: reason.as_ref().is_some_and(|reason| reason.is_proxy),
+                    reason: reason.map(|reason| reason.text),
+                }
+            }
+        };
+        if job.fail_over(&error.reason(), self.retry(), self.queue.now()) {
             self.queue.add_again(job);
             return None;
         }
-        let reason = self.host_failures.unreachable_reason(&job.host());
-        let error = GetError::HostUnreachable {
-            url: Box::new(haul_net::without_credentials(job.url())),
-            attempts: host.failures,
-            proxy: reason.as_ref().is_some_and(|reason| reason.is_proxy),
-            reason: reason.map(|reason| reason.text),
-        };
         Some(JobOutcome::failed(&job, error))
     }
 

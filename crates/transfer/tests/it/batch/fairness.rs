@@ -14,7 +14,7 @@ use haul_net::ProxyRules;
 use haul_transfer::ConnectionCount;
 
 use super::strategies::free_port;
-use super::{BatchCase, BatchRun};
+use super::{BatchCase, BatchRun, small_content};
 use crate::harness::LIMIT;
 
 /// Longer than any test.
@@ -221,4 +221,35 @@ async fn c3_a_list_that_begins_with_a_slow_host_does_not_delay_the_others() {
     let others = (0..40).map(|number| fast.url(&format!("/fast{number}")));
     let run = case.download_until(40, first.chain(others)).await;
     assert_eq!(run.summary.done, 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a17_jobs_of_a_host_that_asks_for_an_hour_fail_at_once_and_are_not_requested() {
+    const FILES: u64 = 300;
+    let busy = || {
+        OriginResource::new(small_content(1)).rule(
+            RequestMatcher::always(),
+            faults::status_with_header(503, "Retry-After", "3600".into()),
+        )
+    };
+    let origin = (0..FILES).fold(Origin::builder(), |origin, n| {
+        origin.resource(&format!("/{n}"), busy())
+    });
+    let origin = origin.start().await;
+    let case = BatchCase::new();
+    let run = case
+        .download((0..FILES).map(|n| origin.url(&format!("/{n}"))))
+        .await;
+    assert_eq!(run.counts(), (0, 0, FILES));
+    let requests = origin.requests().len();
+    assert!(requests < 100, "{requests} requests");
+    let rejected = run.rows.iter().filter(|row| row.attempts == 0);
+    for row in rejected.clone() {
+        let error = &row.error.as_ref().unwrap().text;
+        assert!(
+            error.contains("its host asks to wait for 60 min"),
+            "{error}"
+        );
+    }
+    assert_eq!((rejected.count() + requests) as u64, FILES);
 }
