@@ -147,8 +147,7 @@ impl OutcomeRecorder {
         let Some(manifest) = self.manifest.as_mut().filter(|_| !self.manifest_failed) else {
             return Ok(());
         };
-        let rows: Vec<ManifestRow> = outcomes.iter().map(|outcome| outcome.row.clone()).collect();
-        manifest.append(&rows)?;
+        manifest.append(outcomes.iter().map(|outcome| &outcome.row))?;
         manifest.sync()
     }
 

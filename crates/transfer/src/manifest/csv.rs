@@ -74,7 +74,7 @@ impl ManifestColumns {
     }
 
     /// Appends rows to a buffer, quoted as in RFC 4180.
-    pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
+    pub(super) fn encode(&self, rows: &[&ManifestRow], buffer: &mut Vec<u8>) {
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(buffer);
         for row in rows {
             let row = SerializedRow::new(row);

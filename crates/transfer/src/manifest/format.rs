@@ -52,7 +52,7 @@ impl ManifestFormat {
     }
 
     /// Appends rows to a buffer.
-    pub(super) fn encode(&self, rows: &[ManifestRow], buffer: &mut Vec<u8>) {
+    pub(super) fn encode(&self, rows: &[&ManifestRow], buffer: &mut Vec<u8>) {
         match self {
             Self::JsonLines => rows.iter().for_each(|row| {
                 // Neither serializing a row nor writing to memory can fail.

@@ -195,9 +195,13 @@ impl Manifest {
     /// [`ManifestError::Local`] when the disk takes no more. The file then ends with its last complete row, and the
     /// rows that were not written stay in this value for the next call. It is unknown which of `rows` those are;
     /// appending them all again is safe, because a repeated row changes nothing.
-    pub fn append(&mut self, rows: &[ManifestRow]) -> Result<(), ManifestError> {
+    pub fn append<'a>(
+        &mut self,
+        rows: impl IntoIterator<Item = &'a ManifestRow>,
+    ) -> Result<(), ManifestError> {
         // Rows of a failed write come first; otherwise the buffer could grow without bound.
         self.write_if_full()?;
+        let rows: Vec<&ManifestRow> = rows.into_iter().collect();
         for rows in rows.chunks(64) {
             self.format.encode(rows, &mut self.buffer);
             self.write_if_full()?;
