@@ -5,7 +5,7 @@ use haul_net::{Kind, TlsProblem};
 use crate::error::GetError;
 
 impl GetError {
-    /// What happened, in words that are the same for every job that it happened to.
+    /// The cause in a few words, the same for every job with this cause.
     #[must_use]
     pub fn cause(&self) -> String {
         let words = match self {
@@ -26,7 +26,7 @@ impl GetError {
             Self::AllSourcesFailed { .. } => "no source left",
             Self::UnexpectedContent { .. } => "not the file expected",
             Self::FolderListing { .. } => "a folder, not a file",
-            Self::UnusableResponse { .. } => "answers that cannot be used",
+            Self::UnusableResponse { .. } => "unusable responses",
             Self::ResourceChanged { .. } => "changed while it was downloaded",
             Self::BrokenStream { .. } => "broken off",
             Self::Checksum { .. } => "wrong checksum",
@@ -48,7 +48,7 @@ impl GetError {
         words.to_owned()
     }
 
-    /// What the error says beyond its cause and its URL. `None` where only the whole message says it.
+    /// The rest of the error, without its cause and URL. `None` if only the whole message says it.
     #[must_use]
     pub fn cause_detail(&self) -> Option<String> {
         match self {
@@ -96,7 +96,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::Protocol => "not HTTP",
         Kind::Framing(_) => "unusable Transfer-Encoding or Content-Length",
         Kind::Redirect(_) => "a redirect that is not followed",
-        Kind::InvalidRequest => "cannot be asked for",
+        Kind::InvalidRequest => "the request cannot be sent",
         _ => "the request failed",
     };
     words.to_owned()

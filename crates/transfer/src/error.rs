@@ -15,10 +15,10 @@ use url::Url;
 
 use crate::archive::ArchiveError;
 
-/// What kind of end it was: one exit code each.
+/// The classes of errors, each with an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The bytes are not the file that was meant.
+    /// The bytes are not those of the file.
     Verification,
     /// This machine: disk, permission, a name that is taken.
     LocalIo,
@@ -26,7 +26,7 @@ pub enum ErrorClass {
     Network,
     /// Stopped by the caller; what can be resumed was kept.
     Interrupted,
-    /// What was asked for cannot be asked for: a line of a list that names nothing.
+    /// An entry of a list that cannot be requested.
     Usage,
 }
 
@@ -37,21 +37,21 @@ pub enum GetError {
     /// The transport failed for good, or more often than the budget allows.
     #[error("cannot fetch {}{}", redacted_url(.url), DisplayRange(.range.as_ref().filter(|_| .source.is_after_connect())))]
     Transport {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// Which bytes, where a range was asked for.
+        /// The requested range, if there was one.
         range: Option<Range<u64>>,
-        /// What the transport said.
+        /// The error of the transport.
         source: Box<haul_net::Error>,
-        /// Whether the same command goes on where this one stopped.
+        /// Whether the same command resumes the download.
         resumable: bool,
     },
-    /// The origin answered with a status that ends the job.
+    /// The response has a status that ends the job.
     #[error("{} answered {status}{}", redacted_url(.url), DisplayRetryAfter(*.retry_after))]
     Status {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// The answer.
+        /// The status.
         status: http::StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,
@@ -63,7 +63,7 @@ pub enum GetError {
     /// Its host was given up after others could not reach it.
     #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, proxy: *.proxy }, DisplayReason(.reason.as_deref()))]
     HostUnreachable {
-        /// What was to be fetched.
+        /// The URL of the download.
         url: Box<Url>,
         /// How often in a row that had failed, at different moments.
         attempts: u32,
@@ -75,27 +75,27 @@ pub enum GetError {
     /// The host of a batch asked to be left alone for longer than a job waits, in its responses to other requests.
     #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), DisplayWait(*.wait))]
     HostRefuses {
-        /// What was to be fetched.
+        /// The URL of the download.
         url: Box<Url>,
         /// How long the host asked to be left alone.
         wait: Duration,
     },
-    /// It came, and cannot be put into the archive.
+    /// The file cannot be put into the archive.
     #[error("cannot put {} into the archive", .path.display())]
     Archive {
-        /// Its name there.
+        /// The name of its entry.
         path: PathBuf,
         /// Why.
         source: Box<ArchiveError>,
     },
-    /// What came is not what was expected: of another type or size.
+    /// The file has another type or size than the user expects.
     #[error("{} is not the file expected", redacted_url(.url))]
     UnexpectedContent {
-        /// What was asked for.
+        /// The URL of the download.
         url: Box<Url>,
         /// The status of the response, if it is known.
         status: Option<http::StatusCode>,
-        /// What is different.
+        /// The difference.
         source: UnexpectedContent,
     },
     /// The URL is a folder of `haul serve`, and the response is the page that lists it.
@@ -107,43 +107,43 @@ pub enum GetError {
     /// Credentials are missing or wrong.
     #[error("{} {} {status}{}", redacted_url(.url), if *.credentials_sent { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
         /// 401; 407 where no proxy is known of.
         status: http::StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,
-        /// Whom the peer says the credentials are for.
+        /// The realm that the credentials are for.
         realm: Option<String>,
         /// The first line of the response's text.
         response_text: Option<Box<str>>,
     },
-    /// Answers that cannot be trusted, on every road that was tried.
-    #[error("{} gives answers that cannot be used: {reason}", redacted_url(.url))]
+    /// No response could be used, whichever request was sent.
+    #[error("{} sends responses that cannot be used: {reason}", redacted_url(.url))]
     UnusableResponse {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// What was wrong with the last one.
+        /// What is wrong with the last response.
         reason: String,
     },
     /// The resource changed at the origin while it was fetched, more than once.
     #[error("{} keeps changing while it is downloaded", redacted_url(.url))]
     ResourceChanged {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
     },
     /// The stream broke where it cannot be continued.
     #[error("{} broke off after {at} bytes and cannot be continued", redacted_url(.url))]
     BrokenStream {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// Bytes handed on before the break.
+        /// Bytes that were written before the break.
         at: u64,
     },
     /// A digest is not the one expected.
     #[error("{algorithm} of {} is {found}, where {expected_by} says {expected}", redacted_url(.url))]
     Checksum {
-        /// What was fetched.
+        /// The URL of the download.
         url: Box<Url>,
         /// Which digest.
         algorithm: DigestAlgorithm,
@@ -151,23 +151,23 @@ pub enum GetError {
         expected: String,
         /// In hexadecimal.
         found: String,
-        /// What expected it: the given checksum, or the header field.
+        /// The source of the expected digest: the user, or a header field.
         expected_by: &'static str,
-        /// Where the bytes were set aside.
+        /// The file that holds the received bytes now.
         moved_to: Option<PathBuf>,
     },
-    /// The origin has something else than what was meant: of another size than was given.
+    /// The origin has another file, of another size than the given one, for example.
     #[error("{} is not the file meant: {reason}", redacted_url(.url))]
     WrongFile {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// What tells.
+        /// How that was found out.
         reason: String,
     },
     /// A piece is not what its digest says, however often it was fetched.
     #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), redacted_url(.url))]
     PieceDigest {
-        /// What was fetched.
+        /// The URL of the download.
         url: Box<Url>,
         /// The piece.
         range: Range<u64>,
@@ -179,7 +179,7 @@ pub enum GetError {
     AllSourcesFailed {
         /// The sources, in the order of preference, and why each was dropped.
         dropped: Vec<(Url, String)>,
-        /// What the last one ended with.
+        /// The error of the last one.
         last: Box<Self>,
     },
     /// The final name is taken.
@@ -188,21 +188,21 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
-    /// The final name was free, and was given to another file while this one came.
+    /// The final name was free, and another file got it during the download.
     #[error("{} was taken meanwhile by what is not known to be this URL's file: run it again", .path.display())]
     NameTaken {
         /// The name.
         path: PathBuf,
     },
-    /// A name that a download needs beside the final one is taken by something that no haul left there.
+    /// A name that the download needs is that of a file which haul must not replace.
     #[error("{} is in the way: {reason}", .path.display())]
     PathOccupied {
         /// The name.
         path: PathBuf,
-        /// Why it is taken for somebody else's.
+        /// Why haul must not replace it.
         reason: &'static str,
     },
-    /// The name asked for is one that haul gives to the companions of a download.
+    /// The requested name is one that haul gives to temporary files.
     #[error("{} would look like a temporary file of haul's own", .path.display())]
     ReservedName {
         /// The name.
@@ -223,37 +223,37 @@ pub enum GetError {
     /// Another process downloads to the same name.
     #[error("another haul is downloading to {}", .path.display())]
     Locked {
-        /// The name that both want.
+        /// The name.
         path: PathBuf,
     },
     /// Another job of the same engine has the name.
     #[error("{} comes to the name {}, which another URL of this command has", redacted_url(.url), .path.display())]
     DuplicateName {
-        /// What was being fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// The name that both come to.
+        /// The name.
         path: PathBuf,
     },
     /// There is not enough room for the file.
     #[error("{} needs {needed} bytes and its disk has {free}", .path.display())]
     NoSpace {
-        /// Where the file should go.
+        /// The path of the file.
         path: PathBuf,
         /// Bytes still to come.
         needed: u64,
         /// Bytes free for this user.
         free: u64,
     },
-    /// This machine's disk said no.
+    /// A system call about a file failed.
     #[error("cannot {action} {}", .path.display())]
     LocalIo {
-        /// What was being done: "write to", "create", "rename to" ...
+        /// What failed: "write to", "create", "rename to" ...
         action: &'static str,
-        /// To which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
-        /// Whether the same command goes on where this one stopped.
+        /// Whether the same command resumes the download.
         resumable: bool,
     },
     /// Standard output, a FIFO or a device took no more.
@@ -261,30 +261,30 @@ pub enum GetError {
     OutputStream {
         /// Its name.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// A Content-Encoding that `--decode` cannot undo, or a body that is not what it says.
     #[error("cannot decode {}", redacted_url(.url))]
     Decode {
-        /// What was fetched.
+        /// The URL of the download.
         url: Box<Url>,
-        /// What is wrong with it.
+        /// The error of the decoder.
         source: io::Error,
     },
     /// Stopped by the caller.
     #[error("interrupted")]
     Interrupted {
-        /// Whether the same command goes on where this one stopped.
+        /// Whether the same command resumes the download.
         resumable: bool,
     },
 }
 
 impl GetError {
-    /// Stopped by the caller. Whether that can be resumed is said at the end of the job, as for every other error.
+    /// Stopped by the caller. The end of the job sets `resumable`, as for every other error.
     pub(crate) const INTERRUPTED: Self = Self::Interrupted { resumable: false };
 
-    /// The disk said no.
+    /// An error about a file.
     pub(crate) fn local(action: &'static str, path: PathBuf, source: io::Error) -> Self {
         Self::LocalIo {
             action,
@@ -294,7 +294,7 @@ impl GetError {
         }
     }
 
-    /// Says whether something was kept that the same command goes on with. Nothing else may promise it.
+    /// Sets whether the same command resumes the download. Nothing else may promise that.
     pub(crate) fn with_resumable(mut self, kept: bool) -> Self {
         if let Self::AllSourcesFailed { last, .. } = &mut self {
             let error = std::mem::replace(&mut **last, Self::INTERRUPTED);
@@ -321,7 +321,7 @@ impl GetError {
         }
     }
 
-    /// Whether it is one source's, so that another may do better.
+    /// Whether another source may have the file.
     pub(crate) fn is_source_failure(&self) -> bool {
         matches!(
             self,
@@ -335,7 +335,7 @@ impl GetError {
         )
     }
 
-    /// What happened, where the URL is named beside it.
+    /// The error without its URL, for messages that name the URL elsewhere.
     pub(crate) fn reason(&self) -> String {
         match self {
             Self::Transport { source, .. } => source.to_string(),
@@ -387,11 +387,11 @@ impl GetError {
         }
     }
 
-    /// The kind of end, for an exit code.
+    /// The class of the error, for an exit code.
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            // Nothing was verified: the origin did what nobody asked for, and in a way that is not known here.
+            // Nothing was verified: the origin applied an unknown coding unasked.
             Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
                 ErrorClass::Network
             }

@@ -1,4 +1,4 @@
-//! What a transfer tells the outside, as one enum over one channel.
+//! The events of a transfer, as one enum over one channel.
 //!
 //! Bars, plain lines, `--progress json`, the bench and later a page read this channel and nothing else. Nothing here
 //! formats: a renderer turns events into text. The engine never waits for a renderer over [`TransferEvent::Progress`]; the
@@ -14,7 +14,7 @@ use url::Url;
 use crate::batch::BatchSnapshot;
 use crate::manifest::ManifestRow;
 
-/// The engine's end of the channel. Bounded: a renderer that stands still slows the rare events, never the memory.
+/// The sending end of the channel. It is bounded: a renderer that blocks delays the rare events and costs no memory.
 pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 
 /// Something happened to a job.
@@ -23,15 +23,15 @@ pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 pub enum TransferEvent {
     /// The job was begun.
     Started {
-        /// Which job.
+        /// The job.
         job: u64,
-        /// What is fetched; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
+        /// The URL of the download; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
         url: Url,
     },
-    /// Where the bytes go and how many there are: known from the first answer, and before that from what an earlier run left,
-    /// of which an answer may bring other news.
+    /// The path and the length: known from the first response, and before that from an earlier run's partial file, which the response may
+    /// contradict.
     DestinationKnown {
-        /// Which job.
+        /// The job.
         job: u64,
         /// The final path; `None` for standard output.
         path: Option<PathBuf>,
@@ -42,7 +42,7 @@ pub enum TransferEvent {
     },
     /// A look at a running job, at most twenty a second.
     Progress {
-        /// Which job.
+        /// The job.
         job: u64,
         /// Bytes of the resource in place, those resumed among them.
         done: u64,
@@ -53,66 +53,66 @@ pub enum TransferEvent {
     },
     /// A segment's request ended (in full, cut short or taken over).
     SegmentEnded {
-        /// Which job.
+        /// The job.
         job: u64,
-        /// Where the request's bytes stand in the resource, as far as they came.
+        /// The received bytes, as a range of the resource.
         range: Range<u64>,
         /// From the request to its last byte.
         elapsed: Duration,
         /// Which of the job's workers fetched it.
         worker: usize,
     },
-    /// Something failed that may heal; the job goes on after `wait`.
+    /// A request failed; the job continues after `wait`.
     Retry {
-        /// Which job.
+        /// The job.
         job: u64,
-        /// How many retries there were since a byte last came; 0 for what costs none, since others still deliver.
+        /// Retries since the last byte; 0 for a failure that costs none because other connections still deliver.
         attempt: u32,
         /// The most retries without a byte.
         limit: u32,
-        /// How long nothing new is asked.
+        /// The time without new requests.
         wait: Duration,
-        /// What failed, in words.
+        /// What failed.
         reason: String,
     },
-    /// Worth knowing, though the job goes on.
+    /// The user should know something; the job continues.
     Warning {
-        /// Which job.
+        /// The job.
         job: u64,
-        /// What, in words.
+        /// The warning.
         text: String,
     },
-    /// Bytes that are there are read back: those that an earlier run left, at the beginning, or all of them, for a checksum.
+    /// Existing bytes are read back: those of an earlier run at the beginning, or all of them for a checksum.
     Verifying {
-        /// Which job.
+        /// The job.
         job: u64,
         /// How many.
         bytes: u64,
     },
-    /// The file stands under its final name.
+    /// The file has its final name.
     Finished {
-        /// Which job.
+        /// The job.
         job: u64,
         /// Bytes in the resource.
         bytes: u64,
         /// From start to rename.
         elapsed: Duration,
     },
-    /// A job of a batch ended; told of those that failed, and of all where somebody wants that.
+    /// A job of a batch ended: sent for those that failed, or for all if the options say so.
     BatchRow(Box<ManifestRow>),
     /// A look at a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
     /// The job ended without its file.
     Failed {
-        /// Which job.
+        /// The job.
         job: u64,
-        /// Why, in words.
+        /// The error in one line.
         error: String,
     },
 }
 
 impl TransferEvent {
-    /// The job an event speaks of; `None` where it speaks of a batch.
+    /// The job of the event; `None` if it is about a batch.
     #[must_use]
     pub fn job(&self) -> Option<u64> {
         Some(match self {

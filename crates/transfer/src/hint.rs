@@ -1,6 +1,6 @@
-//! What a user may do about a download that ended without its file.
+//! Hints: what the user can do about a failed download.
 //!
-//! A promise that the same command goes on is made only where something was kept.
+//! A hint promises that the same command resumes only if there is something to resume.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use url::Url;
 use crate::error::GetError;
 
 impl GetError {
-    /// What the user may do about it.
+    /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -29,12 +29,12 @@ impl GetError {
             }
             | Self::Interrupted { resumable: true } => Some(CAN_BE_RESUMED.into()),
             Self::UnexpectedContent { .. } => {
-                Some("an error page, perhaps: look at what the URL gives".into())
+                Some("it may be an error page: open the URL in a browser".into())
             }
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
             Self::HostRefuses { .. } => Some("run the same command again after that time".into()),
-            // What a batch alone says, in a line that has its hint in it.
+            // Their messages, which only a batch prints, contain the hint.
             Self::NameTaken { .. }
             | Self::Transport { .. }
             | Self::Interrupted { .. }
@@ -42,14 +42,14 @@ impl GetError {
             Self::UnusableResponse { .. } => Some(SERVER_AT_FAULT.into()),
             Self::WrongFile { .. } | Self::PieceDigest { .. } => Some(OTHER_VERSION.into()),
             Self::AllSourcesFailed { last, .. } => last.hint(),
-            Self::ResourceChanged { .. } => Some("try again when the origin is at rest".into()),
+            Self::ResourceChanged { .. } => Some("try again later".into()),
             Self::BrokenStream { .. } => {
-                Some("write to a file with -o FILE: it is begun again when this happens".into())
+                Some("-o FILE writes to a file, which can start again".into())
             }
             Self::Checksum {
                 moved_to: aside, ..
             } => Some(match aside {
-                Some(path) => format!("what came was set aside as {}", path.display()),
+                Some(path) => format!("the received bytes are in {}", path.display()),
                 None => "the bytes must not be used".into(),
             }),
             Self::AlreadyExists { .. } => Some(
@@ -76,7 +76,7 @@ impl GetError {
     }
 }
 
-/// What may be done about a status that ended a job.
+/// Hints for statuses that end a job.
 fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
     Some(match (status.as_u16(), authorized) {
         (407, _) => "give the proxy's credentials in --proxy http://user:password@host:port",
@@ -101,32 +101,31 @@ fn folder_hint(url: &Url) -> String {
     format!("haul get -o - '{list}' | haul get -i - downloads its files; -o FILE saves the page")
 }
 
-/// Of answers that cannot be used.
-const SERVER_AT_FAULT: &str =
-    "the origin, or a proxy before it, is at fault; it may be well again later";
+/// For responses that cannot be used.
+const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: try again later";
 
 /// For a file of the wrong size or with a wrong digest.
 const OTHER_VERSION: &str =
-    "what was given of it may be of another version, or the origin's file is damaged";
+    "the given digest or size may be of another version, or the origin's file is damaged";
 
-/// What is said only where something was kept.
-const CAN_BE_RESUMED: &str = "the same command goes on where this one stopped";
+/// Only for downloads that can be resumed.
+const CAN_BE_RESUMED: &str = "the same command resumes the download";
 
-/// What may be done about an output that takes no more.
+/// Hints for errors of standard output, FIFOs and devices.
 fn stream_hint(source: &io::Error) -> &'static str {
     match source.kind() {
-        io::ErrorKind::BrokenPipe => "whoever read it is gone",
+        io::ErrorKind::BrokenPipe => "its reader has closed it",
         io::ErrorKind::Unsupported => "-o FILE writes it to a file; | cat shows it anyway",
-        io::ErrorKind::StorageFull => "where it leads to there is no room",
+        io::ErrorKind::StorageFull => "there is no space left where it is written",
         _ => "-o FILE writes to a file",
     }
 }
 
-/// Disk errors that a user can mend, by what the system calls them.
+/// Hints for errors of the disk that a user can mend.
 fn local_hint(source: &io::Error, resumable: bool) -> Option<String> {
     let hint = match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded if resumable => {
-            "make room and run the same command again: it goes on where it stopped"
+            "make room and run the same command again: it resumes the download"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "make room and run the same command again"

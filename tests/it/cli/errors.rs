@@ -90,7 +90,7 @@ async fn exit_3_for_wrong_bytes() {
         .await;
     ran.assert_code(3)
         .assert_stderr_has("crc32c of")
-        .assert_stderr_has("hint: what came was set aside as f.bin.haul-bad-checksum");
+        .assert_stderr_has("hint: the received bytes are in f.bin.haul-bad-checksum");
     assert_eq!(haul.listing(), ["f.bin.haul-bad-checksum"]);
 }
 

@@ -172,7 +172,7 @@ async fn the_same_command_resumes_a_failed_download() {
     haul.get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(5)
-        .assert_stderr_has("hint: the same command goes on");
+        .assert_stderr_has("hint: the same command resumes");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
     origin.replace("/f.bin", OriginResource::new(big.clone()));
     let ran = haul.get(&origin.url("/f.bin"), &flags).await;
