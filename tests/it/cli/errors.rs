@@ -198,6 +198,7 @@ async fn http_to_a_port_that_speaks_tls_gets_a_hint() {
     // nginx and Go respond, OpenSSL closes the connection, rustls sends a TLS alert.
     for response in [
         &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
         b"",
         b"\x15\x03\x03\x00\x02\x02\x46",
     ] {
@@ -211,6 +212,12 @@ async fn http_to_a_port_that_speaks_tls_gets_a_hint() {
             .await;
         ran.assert_code(5).assert_stderr_has("https://");
     }
+    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
+        reply.raw_bytes = Some(b"HTTP/1.0 400 Bad Request\r\n\r\nthe path is invalid\n".into());
+    });
+    let origin = start_origin(resource).await;
+    let ran = HaulDirectory::new().get(&origin.url("/f.bin"), &[]).await;
+    assert!(!ran.stderr.contains("https://"), "{ran:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,7 +74,15 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
         GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin has a problem: try again later, or retry more often with --retries N")
         }
-        GetError::Status { url, status, .. } if status.as_u16() == 400 && is_plain_http(url) => {
+        GetError::Status {
+            url,
+            status,
+            response_text,
+            ..
+        } if status.as_u16() == 400
+            && is_plain_http(url)
+            && response_text.as_deref().is_none_or(mentions_tls) =>
+        {
             Some(EXPECTS_TLS)
         }
         _ => None,
@@ -84,6 +92,12 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
 
 /// For what servers that speak TLS do with a request that does not.
 const EXPECTS_TLS: &str = "if the server speaks TLS on this port, use https:// instead of http://";
+
+/// Whether the text of a 400 is that of nginx, Go or another server whose port speaks TLS.
+fn mentions_tls(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("https") || text.contains("ssl")
+}
 
 /// Whether a URL is of a server that might speak TLS instead.
 fn is_plain_http(url: &Url) -> bool {

@@ -83,10 +83,13 @@ impl Connector {
         })
     }
 
-    /// Whether all streams together share a rate limit.
+    /// The rate limit that all streams share, in bytes a second.
     #[must_use]
-    pub fn has_rate_limit(&self) -> bool {
-        self.state.rate_limit.is_some()
+    pub fn rate_limit(&self) -> Option<u64> {
+        self.state
+            .rate_limit
+            .as_ref()
+            .map(RateLimit::bytes_per_second)
     }
 
     pub(crate) fn proxy_auth(&self) -> &AuthCache {

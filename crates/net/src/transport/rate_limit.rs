@@ -22,6 +22,7 @@ const BUFFER_BOUNDS: (usize, usize) = (32 * 1024, 4 * 1024 * 1024);
 #[derive(Debug, Clone)]
 pub(crate) struct RateLimit {
     bucket: Arc<Mutex<TokenBucket>>,
+    bytes_per_second: u64,
     max_read: usize,
     receive_buffer: usize,
     /// The bucket counts time from here.
@@ -37,10 +38,15 @@ impl RateLimit {
         let receive_buffer = usize::try_from(rate / BUFFERS_PER_SECOND);
         Self {
             bucket: Arc::new(Mutex::new(bucket)),
+            bytes_per_second: rate,
             max_read: usize::try_from(max_read).unwrap_or(usize::MAX),
             receive_buffer: receive_buffer.map_or(largest, |size| size.clamp(smallest, largest)),
             epoch: Instant::now(),
         }
+    }
+
+    pub(crate) fn bytes_per_second(&self) -> u64 {
+        self.bytes_per_second
     }
 
     /// How many bytes one read may take.

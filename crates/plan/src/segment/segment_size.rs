@@ -14,6 +14,9 @@ const MAX_CLAIM_SECONDS: f64 = 2.0;
 /// Weight of a new measurement: the last five or so count.
 const AVERAGE_WEIGHT: f64 = 0.2;
 
+/// The share of the rate limit from which on the limit, and no connection, is what slows the download.
+const RATE_LIMIT_SHARE: f64 = 0.8;
+
 /// Limits on the sizes of segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentOptions {
@@ -29,9 +32,9 @@ pub struct SegmentOptions {
     pub fixed_size: Option<u64>,
     /// The highest number of connections: claims leave enough for all of them.
     pub connections: usize,
-    /// All connections together are limited to a rate: then none is slow by itself, and taking from it wins
-    /// nothing.
-    pub rate_limited: bool,
+    /// The rate that all connections together are limited to, in bytes a second. At the limit none is slow by
+    /// itself, and taking from it wins nothing.
+    pub rate_limit: Option<u64>,
     /// The number of connections is the user's: none turns out to be surplus, so no claim has to end soon.
     pub fixed_connections: bool,
 }
@@ -50,17 +53,18 @@ impl Default for SegmentOptions {
             max_size: 64 << 20,
             fixed_size: None,
             connections: 16,
-            rate_limited: false,
+            rate_limit: None,
             fixed_connections: false,
         }
     }
 }
 
 impl SegmentOptions {
-    /// Whether an idle worker may take a part of a slow worker's rest; the rest of a silent one it may always
-    /// take.
-    pub(super) fn allows_splitting(&self) -> bool {
-        self.fixed_size.is_none() && !self.rate_limited
+    /// Whether an idle worker may take a part of a slow worker's rest, while all workers together receive
+    /// `total_rate` bytes a second; the rest of a silent one it may always take.
+    pub(super) fn allows_splitting(&self, total_rate: f64) -> bool {
+        let is_at_limit = |limit: u64| total_rate >= RATE_LIMIT_SHARE * limit as f64;
+        self.fixed_size.is_none() && !self.rate_limit.is_some_and(is_at_limit)
     }
 
     /// The size of the next claim: half of an even share of the unclaimed bytes, within limits. A connection

@@ -47,11 +47,11 @@ pub(super) fn best_takeover(
     now: Duration,
     may_fetch: impl Fn(Range<u64>) -> bool,
 ) -> Option<TakeoverSplit> {
+    let total_rate = held.iter().filter_map(|claim| claim.rate(now)).sum();
+    let may_split = options.allows_splitting(total_rate);
     let takeovers = held.iter().filter_map(|claim| {
         let takeover = take_all_of_silent(claim, pace, now).or_else(|| {
-            let split = options
-                .allows_splitting()
-                .then(|| split_slow(claim, pace, now))?;
+            let split = may_split.then(|| split_slow(claim, pace, now))?;
             split.filter(|takeover| claim.end - takeover.from >= options.min_takeover)
         });
         takeover.filter(|takeover| may_fetch(takeover.from..claim.end))

@@ -14,7 +14,7 @@ fn options(fixed: Option<u64>, connections: usize) -> SegmentOptions {
         max_size: 512,
         fixed_size: fixed,
         connections,
-        rate_limited: false,
+        rate_limit: None,
         fixed_connections: false,
     }
 }

@@ -17,12 +17,19 @@ fn claim_beside_slow_worker(options: SegmentOptions) -> Option<Claim> {
 
 #[test]
 fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it() {
-    let half = claim_beside_slow_worker(SegmentOptions::default()).unwrap();
-    assert!((30 << 20..34 << 20).contains(&half.range.start), "{half:?}");
+    // A rate limit that one connection does not reach is as none.
+    for rate_limit in [None, Some(5 << 20)] {
+        let half = claim_beside_slow_worker(SegmentOptions {
+            rate_limit,
+            ..SegmentOptions::default()
+        });
+        let start = half.unwrap().range.start;
+        assert!((30 << 20..34 << 20).contains(&start), "{start}");
+    }
     let refused = [
         // All connections share a rate limit: the other one is slow because this one would be.
         SegmentOptions {
-            rate_limited: true,
+            rate_limit: Some(1 << 20),
             ..SegmentOptions::default()
         },
         // The user said how large segments are, or how small they may be.

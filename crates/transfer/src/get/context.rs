@@ -78,7 +78,7 @@ impl EngineState {
             max_size: at_least(defaults.max_size),
             fixed_size: options.segment_size,
             connections,
-            rate_limited: self.client.connector().has_rate_limit(),
+            rate_limit: self.client.connector().rate_limit(),
             fixed_connections: matches!(options.connections, ConnectionCount::Fixed(_)),
         }
     }

@@ -184,10 +184,10 @@ impl JobRun {
         self.result.as_ref().expect_err("it should have failed")
     }
 
-    /// Whether the hint says that the same command goes on.
+    /// Whether the hint says that the same command resumes the download.
     pub(crate) fn promises(&self) -> bool {
         let hint = self.error().hint().unwrap_or_default();
-        hint.contains("goes on") || hint.contains("resumed")
+        hint.contains("resumes the download")
     }
 
     /// How many times something was tried again.
