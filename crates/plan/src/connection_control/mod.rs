@@ -201,6 +201,8 @@ impl ConnectionControl {
     /// origin is overloaded.
     pub fn on_refused(&mut self, refusal: ConnectionRefusal) {
         match &mut self.before_burst {
+            // An origin that says that it is overloaded is there.
+            before if refusal.overloaded => *before = None,
             Some(before) if refusal.now < before.last_refusal + OUTAGE_WINDOW => {
                 before.last_refusal = refusal.now;
             }

@@ -120,9 +120,8 @@ impl HostRefusals {
         retry_after: Option<Duration>,
     ) -> RefusalEffect {
         match retry_after {
-            _ if self.in_a_row < 2 => return RefusalEffect::None,
+            _ if open > 0 || self.in_a_row < 2 => return RefusalEffect::None,
             Some(wait) if wait > MAX_RETRY_AFTER => return RefusalEffect::RejectJobs(wait),
-            _ if open > 0 => return RefusalEffect::None,
             _ => {}
         }
         let pause = REFUSAL_PAUSE
@@ -248,7 +247,7 @@ mod tests {
         assert_eq!(refusals.effect_of_refusal(0, None), RefusalEffect::None);
     }
     #[test]
-    fn a_host_that_asks_for_an_hour_twice_gets_no_jobs_whatever_else_is_under_way() {
+    fn a_host_that_asks_for_an_hour_twice_gets_no_jobs_unless_others_are_under_way() {
         let mut refusals = HostRefusals::new();
         let hour = Duration::from_secs(3600);
         refusals.on_refused(ms(0), ms(0), 5, 6);
@@ -258,11 +257,16 @@ mod tests {
         );
         refusals.on_refused(ms(0), ms(1), 4, 6);
         let rejects = RefusalEffect::RejectJobs(hour);
-        assert_eq!(refusals.effect_of_refusal(4, Some(hour)), rejects);
+        assert_eq!(refusals.effect_of_refusal(0, Some(hour)), rejects);
+        // One that is under way may be a file that the host sends.
+        assert_eq!(
+            refusals.effect_of_refusal(1, Some(hour)),
+            RefusalEffect::None
+        );
         refusals.on_response();
         refusals.on_refused(ms(2), ms(3), 4, 6);
         assert_eq!(
-            refusals.effect_of_refusal(4, Some(hour)),
+            refusals.effect_of_refusal(0, Some(hour)),
             RefusalEffect::None
         );
     }

@@ -107,7 +107,10 @@ fn shows_same(first: &FirstResponse, stored: &StoredValidators, length: u64) -> 
         ResponseContent::NotModified => {
             let date = first.response.headers.get(LAST_MODIFIED);
             let date = date.and_then(|date| date.to_str().ok());
-            return stored.is_unedited || is_date(date, stored.modified);
+            return match date {
+                Some(_) if stored.etag.is_none() => is_date(date, stored.modified),
+                _ => stored.is_unedited,
+            };
         }
         ResponseContent::Part { version, total, .. } => (version, Some(*total)),
         ResponseContent::Whole {

@@ -41,12 +41,21 @@ async fn b6_a_304_need_not_repeat_the_date_unless_the_file_was_edited() {
     let Some((case, origin)) = downloaded(resource).await else {
         return;
     };
-    let unchanged = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
-        reply.raw_bytes = Some(b"HTTP/1.1 304 Not Modified\r\n\r\n".into());
-    });
-    origin.replace("/f.bin", unchanged);
+    let not_modified = |fields: &'static str| {
+        OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
+            let response = format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n");
+            reply.raw_bytes = Some(response.into_bytes());
+        })
+    };
+    origin.replace("/f.bin", not_modified(""));
     let again = case.get(&origin.url("/f.bin")).await;
     assert!(again.outcome().not_modified);
+    // The origin went back to an older file.
+    let older = not_modified("Last-Modified: Sat, 05 Nov 1994 08:49:37 GMT\r\n");
+    origin.replace("/f.bin", older);
+    let again = case.get(&origin.url("/f.bin")).await;
+    assert!(matches!(again.error(), GetError::AlreadyExists { .. }));
+    origin.replace("/f.bin", not_modified(""));
     let file = std::fs::OpenOptions::new().write(true).open(case.path());
     file.unwrap().set_len(5).unwrap();
     let again = case.get(&origin.url("/f.bin")).await;

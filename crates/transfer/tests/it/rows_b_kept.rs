@@ -153,7 +153,11 @@ async fn b4_a_full_device_promises_nothing() {
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.error().class(), ErrorClass::LocalIo);
     assert!(ran.error().to_string().contains("/dev/full"));
-    assert!(ran.error().hint().is_some_and(|hint| hint.contains("room")));
+    assert!(
+        ran.error()
+            .hint()
+            .is_some_and(|hint| hint.contains("space"))
+    );
     assert!(!ran.promises(), "{:?}", ran.error().hint());
 }
 
