@@ -1,7 +1,7 @@
 //! Resolves the arguments of `haul tunnel`, the file of `--config` and the environment.
 //!
 //! The options of a tunnel come in layers: flags go over the tunnel's table in the file, and both over the top of the file. [`layers`] merges
-//! them as [`GivenOptions`], the parser of the command line makes [`TunnelOptions`] of the result, and [`upstream`] builds from these how
+//! them as [`GivenOptions`], the parser of the command line makes [`LayeredOptions`] of the result, and [`upstream`] builds from these how
 //! targets are reached. Everything can be resolved again while tunnels run.
 
 mod config_file;
