@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use haul_serve::accept::ShutdownOutcome;
 use haul_service::listen::{ListenAddress, ListenError};
 use haul_transfer::batch::{BatchHaltKind, BatchSummary};
 use haul_transfer::{ErrorClass, GetError};
@@ -71,13 +70,6 @@ impl ExitReason {
                 Self::LocalIo
             }
             _ => Self::Network,
-        }
-    }
-
-    pub(crate) fn from_shutdown(outcome: ShutdownOutcome) -> Self {
-        match outcome {
-            ShutdownOutcome::Clean => Self::Done,
-            ShutdownOutcome::Aborted => Self::SomeFailed,
         }
     }
 

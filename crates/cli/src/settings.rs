@@ -22,7 +22,7 @@ pub(crate) use get::{GetSettings, GetTask};
 pub(crate) use proxies::no_proxy_warnings;
 pub(crate) use proxy_login::PromptedPasswords;
 pub(crate) use secrets::{read_signing_key, world_readable_warning};
-pub(crate) use serve::{AccessSummary, ServeSettings, TlsSettings};
+pub(crate) use serve::{ServeSettings, TlsSettings};
 pub(crate) use single_downloads::SingleDownloads;
 pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, StdioSettings, TunnelSettings, TunnelUpstream,

@@ -52,7 +52,7 @@ async fn d14_requests_longer_than_the_grace_are_cut_off_and_reported() {
     let _upload = half_an_upload(&served).await;
     let ran = served.stop().await;
     ran.assert_code(1)
-        .assert_stderr_has("error: requests that took longer than 0.2 s were cut off")
+        .assert_stderr_has("error: unfinished requests were cut off after 0.2 s")
         .assert_stderr_has("hint: --grace");
     assert!(!haul.path("d/up.txt").exists());
 }

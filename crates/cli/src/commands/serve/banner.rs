@@ -1,136 +1,89 @@
-//! Prints the start message: the folder, the addresses, access, and warnings.
+//! The start message of `haul serve`: the folder, the addresses, access, and warnings.
 
 use std::path::Path;
 use std::time::SystemTime;
 
 use haul_serve::store::FileStore;
-use haul_serve::tls::{CertificateNotValid, ServerTls};
+use haul_serve::tls::ServerTls;
 use haul_service::listen::BoundAddress;
 
 use super::listeners::ServeListeners;
 use crate::commands::service::addresses::{is_public, urls};
-use crate::message::{print_line, sanitize, warning_text};
-use crate::settings::{AccessSummary, ServeSettings};
+use crate::commands::service::banner::Banner;
+use crate::settings::ServeSettings;
 
-/// The contents of the start message.
-#[derive(Debug)]
-pub(super) struct ServeBanner {
-    pub(super) addresses: Vec<BoundAddress>,
-    pub(super) is_secure: bool,
-    /// The fingerprint of a self-signed certificate.
-    pub(super) fingerprint: Option<String>,
-    pub(super) admin: Vec<BoundAddress>,
-    /// Unfinished uploads that were removed.
-    pub(super) removed_uploads: usize,
-    /// Inherited sockets that nothing listens on.
-    pub(super) unused_sockets: Vec<String>,
-    /// Certificates that are expired or not valid yet.
-    pub(super) invalid_certificates: Vec<CertificateNotValid>,
+pub(super) fn banner(
+    settings: &ServeSettings,
+    listeners: &ServeListeners,
+    store: &FileStore,
+    admin: &[BoundAddress],
+) -> Banner {
+    let mut banner = Banner {
+        lines: lines(settings, listeners),
+        warnings: settings.warnings.clone(),
+    };
+    banner.warnings.extend(access_warnings(settings, listeners));
+    banner.add_admin(admin);
+    let removed = store.removed_leftovers();
+    if removed > 0 {
+        let plural = if removed == 1 { "" } else { "s" };
+        let line = format!("removed {removed} unfinished upload{plural} of an earlier run");
+        banner.lines.push(line);
+    }
+    if let Some(tls) = &listeners.tls {
+        let invalid = tls.certificates.not_valid_at(SystemTime::now());
+        banner
+            .warnings
+            .extend(invalid.iter().map(ToString::to_string));
+    }
+    banner.add_unused_sockets(&listeners.unused_sockets, "-l systemd");
+    banner
 }
 
-impl ServeBanner {
-    pub(super) fn new(
-        listeners: &ServeListeners,
-        store: &FileStore,
-        admin: Vec<BoundAddress>,
-    ) -> Self {
-        let is_self_signed = |tls: &&ServerTls| tls.self_signed_pem.is_some();
-        let files = listeners.tls.as_ref().map(|tls| &tls.certificates);
-        let fingerprints = listeners.tls.as_ref().filter(is_self_signed);
-        let fingerprints = fingerprints.map(|tls| tls.certificates.fingerprints());
-        Self {
-            addresses: listeners.addresses(),
-            is_secure: listeners.tls.is_some(),
-            fingerprint: fingerprints.and_then(|all| Some(all.first()?.to_string())),
-            admin,
-            removed_uploads: store.removed_leftovers(),
-            unused_sockets: listeners.unused_sockets.clone(),
-            invalid_certificates: files
-                .map_or_else(Vec::new, |files| files.not_valid_at(SystemTime::now())),
-        }
+fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
+    let folder = absolute(&settings.folder);
+    let mode = match settings.store.writable {
+        true => "writable",
+        false => "read-only",
+    };
+    let mut lines = vec![format!("serving {folder}, {mode}, {}", settings.access)];
+    if settings.store.discard_uploads {
+        lines.push("uploads are discarded (--sink null)".to_owned());
     }
-
-    pub(super) fn print(&self, settings: &ServeSettings) {
-        if settings.quiet {
-            return;
-        }
-        for line in self.lines(settings) {
-            print_line(&format!("haul: {}", sanitize(&line)));
-        }
-        let warnings = self.warnings(&settings.access, settings.store.writable);
-        for warning in settings.warnings.iter().chain(&warnings) {
-            print_line(&warning_text(&sanitize(warning)));
-        }
+    for address in listeners.addresses() {
+        let urls = urls(&address, listeners.tls.is_some()).into_iter();
+        lines.extend(urls.map(|url| format!("listening on {url}")));
     }
-
-    fn lines(&self, settings: &ServeSettings) -> Vec<String> {
-        let folder = absolute(&settings.folder);
-        let mode = match settings.store.writable {
-            true => "writable",
-            false => "read-only",
-        };
-        let mut lines = vec![format!("serving {folder}, {mode}, {}", settings.access)];
-        if settings.store.discard_uploads {
-            lines.push("uploads are discarded (--sink null)".to_owned());
-        }
-        for url in all_urls(&self.addresses, self.is_secure) {
-            lines.push(format!("listening on {url}"));
-        }
-        if let Some(fingerprint) = &self.fingerprint {
-            lines.push(format!("certificate's SHA-256 fingerprint {fingerprint}"));
-        }
-        for url in all_urls(&self.admin, false) {
-            let path = if url.ends_with('/') { "metrics" } else { "" };
-            lines.push(format!("metrics at {url}{path}"));
-        }
-        if self.removed_uploads > 0 {
-            let plural = if self.removed_uploads == 1 { "" } else { "s" };
-            let cleaned = self.removed_uploads;
-            lines.push(format!(
-                "removed {cleaned} unfinished upload{plural} of an earlier run"
-            ));
-        }
-        lines
+    let is_self_signed = |tls: &&ServerTls| tls.self_signed_pem.is_some();
+    if let Some(tls) = listeners.tls.as_ref().filter(is_self_signed)
+        && let Some(fingerprint) = tls.certificates.fingerprints().first()
+    {
+        lines.push(format!("certificate's SHA-256 fingerprint {fingerprint}"));
     }
-
-    /// Warnings about what others on the network could do or see.
-    fn warnings(&self, access: &AccessSummary, is_writable: bool) -> Vec<String> {
-        let mut warnings = Vec::new();
-        let public: Vec<String> = self
-            .addresses
-            .iter()
-            .filter(|local| is_public(local))
-            .map(ToString::to_string)
-            .collect();
-        if !public.is_empty() {
-            let public = public.join(", ");
-            if is_writable && access.allows_anonymous_writes() {
-                warnings.push(format!(
-                    "everybody who can reach {public} can upload and delete files: require a login with --auth USER:PASSWORD:rw"
-                ));
-            }
-            if access.has_secrets() && !self.is_secure {
-                warnings.push(format!(
-                    "passwords and tokens are sent unencrypted to {public}: use TLS with --cert and --key, or --self-signed"
-                ));
-            }
-        }
-        if self.admin.iter().any(is_public) {
-            warnings.push("--admin is reachable from other machines and has no logins".to_owned());
-        }
-        warnings.extend(self.invalid_certificates.iter().map(ToString::to_string));
-        if !self.unused_sockets.is_empty() {
-            warnings.push(format!(
-                "unused inherited sockets ({}): listen on them with -l systemd",
-                self.unused_sockets.join(", ")
-            ));
-        }
-        warnings
-    }
+    lines
 }
 
-fn all_urls(locals: &[BoundAddress], is_secure: bool) -> impl Iterator<Item = String> {
-    locals.iter().flat_map(move |local| urls(local, is_secure))
+/// Warnings about what others on the network could do or see.
+fn access_warnings(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
+    let addresses = listeners.addresses();
+    let public = addresses.iter().filter(|local| is_public(local));
+    let public: Vec<String> = public.map(ToString::to_string).collect();
+    let mut warnings = Vec::new();
+    if public.is_empty() {
+        return warnings;
+    }
+    let public = public.join(", ");
+    if settings.store.writable && settings.access.allows_anonymous_writes() {
+        warnings.push(format!(
+            "everybody who can reach {public} can upload and delete files: require a login with --auth USER:PASSWORD:rw"
+        ));
+    }
+    if settings.access.has_secrets() && listeners.tls.is_none() {
+        warnings.push(format!(
+            "passwords and tokens are sent unencrypted to {public}: use TLS with --cert and --key, or --self-signed"
+        ));
+    }
+    warnings
 }
 
 /// The absolute path.

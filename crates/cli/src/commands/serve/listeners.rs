@@ -10,8 +10,9 @@ use haul_serve::tls::{CertificateError, CertificatePair, ServerTls, local_names}
 use haul_service::ServerNames;
 use haul_service::listen::{BindOptions, BoundAddress, BoundListener, InheritedSockets, bind};
 
-use crate::commands::service::address_conflicts::{is_taken_by_this_process, used_twice_error};
-use crate::commands::service::addresses::{SocketFiles, bound_addresses, is_public};
+use crate::commands::service::addresses::{
+    SocketFiles, bound_addresses, is_public, is_taken_by_this_process, used_twice_error,
+};
 use crate::commands::service::command_error::CommandError;
 use crate::settings::{ServeSettings, TlsSettings};
 

@@ -1,18 +1,16 @@
 //! The admin endpoint: bound with the server, served by the main runtime until the last request has ended.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use haul_service::accept::Acceptor;
 use haul_service::listen::{
     BindOptions, BoundAddress, BoundListener, InheritedSockets, ListenAddress, bind,
 };
-use haul_service::observe::{AdminEndpoint, ProcessMetrics, serve_admin};
+use haul_service::observe::{AdminEndpoint, serve_admin};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::address_conflicts::{is_taken_by_this_process, used_twice_error};
-use super::addresses::{SocketFiles, bound_addresses};
+use super::addresses::{SocketFiles, bound_addresses, is_taken_by_this_process, used_twice_error};
 use super::command_error::CommandError;
 
 /// The sockets of the admin endpoint; none without --admin.
@@ -79,11 +77,6 @@ impl AdminAddresses {
             _files: files,
         })
     }
-}
-
-/// The metrics of this process, which starts now.
-pub(crate) fn process_metrics() -> ProcessMetrics {
-    ProcessMetrics::new(SystemTime::now(), env!("CARGO_PKG_VERSION"))
 }
 
 impl AdminTask {

@@ -5,7 +5,7 @@ use haul_service::listen::{InheritedSocketsError, ListenError};
 
 use crate::args::OptionSource;
 use crate::exit::ExitReason;
-use crate::message::{self, JsonOutputs};
+use crate::message;
 use crate::settings::SettingError;
 
 /// Why a command failed.
@@ -76,7 +76,18 @@ impl CommandError {
 
     /// Prints the error.
     pub(crate) fn report(&self) -> ExitReason {
-        JsonOutputs::default().report_failure(self.exit, &self.text, self.hint.as_deref())
+        message::print_line(&self.printed());
+        self.exit
+    }
+
+    pub(crate) fn exit_reason(&self) -> ExitReason {
+        self.exit
+    }
+
+    /// The error and its hint as printed.
+    pub(crate) fn printed(&self) -> String {
+        let hint = self.hint.as_deref().map(message::sanitize);
+        message::error_text(&message::sanitize(&self.text), hint.as_deref())
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use haul_service::observe::{LineLog, LogNotice, LogOptions, LogTarget};
 
-use super::background_print::print_in_background;
 use super::command_error::CommandError;
+use super::lifecycle::print_in_background;
 use crate::message::{self, print_line, sanitize, warning_text};
 use crate::output;
 

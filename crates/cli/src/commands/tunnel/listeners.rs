@@ -9,8 +9,9 @@ use haul_service::listen::{
 use haul_tunnel::{TunnelConfig, TunnelEngine, TunnelListener, WarmPool};
 
 use crate::args::Sourced;
-use crate::commands::service::address_conflicts::{is_taken_by_this_process, used_twice_error};
-use crate::commands::service::addresses::bound_addresses;
+use crate::commands::service::addresses::{
+    bound_addresses, is_taken_by_this_process, used_twice_error,
+};
 use crate::commands::service::command_error::CommandError;
 use crate::settings::PlannedTunnel;
 

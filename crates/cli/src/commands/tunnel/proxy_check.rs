@@ -6,8 +6,8 @@ use std::sync::Arc;
 use haul_net::{Kind, Target};
 use haul_tunnel::{StreamPurpose, UpstreamConnectError};
 
-use crate::commands::service::background_print::print_in_background;
 use crate::commands::service::command_error::CommandError;
+use crate::commands::service::lifecycle::print_in_background;
 use crate::exit::ExitReason;
 use crate::message::{self, print_line, sanitize, tunnel_hint, warning_text};
 use crate::settings::{PlannedTunnel, TunnelSettings, TunnelUpstream};

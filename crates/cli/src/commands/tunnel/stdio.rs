@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::TunnelArgs;
 use crate::commands::service::command_error::CommandError;
+use crate::commands::service::lifecycle::start_runtime;
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs, print_line, sanitize, warning_text};
 use crate::output;
@@ -59,7 +60,7 @@ pub(super) fn run(args: &TunnelArgs, target: &Target) -> Result<ExitReason, Comm
             return Err(CommandError::local(name).with_hint(hint));
         }
     }
-    let runtime = super::runtime(1)?;
+    let runtime = start_runtime(&mut super::runtime(1))?;
     let exit = runtime.block_on(join_streams(&settings, target));
     // A thread may be waiting for standard input.
     runtime.shutdown_background();

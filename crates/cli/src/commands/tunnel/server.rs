@@ -1,0 +1,120 @@
+//! The running tunnel: what a reload does, and how it stops.
+//!
+//! A reload reads the files again on a thread that may block; listeners are changed by the one loop of the process, where nothing else
+//! touches them. Connections may live for days, so haul waits for them only with --grace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use haul_tunnel::TunnelEngine;
+
+use super::banner::public_listener_warnings;
+use super::listeners::{ListenerChanges, TunnelListenerSet};
+use crate::args::TunnelArgs;
+use crate::commands::service::chores::Chore;
+use crate::commands::service::command_error::CommandError;
+use crate::commands::service::lifecycle::Server;
+use crate::message::{sanitize, warning_text};
+use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
+
+/// A tunnel whose listeners accept connections.
+#[derive(Debug)]
+pub(super) struct RunningTunnel {
+    /// Socket files stay until connections have ended.
+    pub(super) listeners: TunnelListenerSet,
+    pub(super) engine: TunnelEngine,
+    /// Resolved again on a reload, with the known passwords.
+    pub(super) args: Arc<TunnelArgs>,
+    pub(super) passwords: Arc<PromptedPasswords>,
+    /// The settings of the start, which a reload does not change.
+    pub(super) process: ProcessSettings,
+}
+
+impl Server for RunningTunnel {
+    type ReloadedFiles = Result<TunnelSettings, SettingError>;
+
+    fn prepare_reload(&self) -> impl FnOnce() -> Self::ReloadedFiles + Send + 'static {
+        let (args, passwords) = (Arc::clone(&self.args), Arc::clone(&self.passwords));
+        move || TunnelSettings::resolve(&args, &passwords)
+    }
+
+    fn apply_reload(&mut self, settings: Self::ReloadedFiles) -> Vec<String> {
+        let applied = settings.map_err(CommandError::from).and_then(|settings| {
+            let changes = self.listeners.apply(&settings.tunnels)?;
+            Ok((settings, changes))
+        });
+        match applied {
+            Ok(_) if self.process.quiet => Vec::new(),
+            Ok((settings, changes)) => self.reload_lines(&changes, &settings),
+            Err(error) => {
+                let text = "nothing has changed: the new settings cannot be used";
+                vec![warning_text(text), error.printed()]
+            }
+        }
+    }
+
+    fn chores(&self) -> Vec<Chore> {
+        let engine = self.engine.clone();
+        let (mut last_count, mut changes) = (0, 0);
+        // Starts and ends both leave memory behind: what making a connection has needed, and what it had.
+        vec![Chore::trim_heap(move || {
+            let count = engine.connection_count();
+            changes += count.abs_diff(last_count) as u64;
+            last_count = count;
+            changes
+        })]
+    }
+
+    fn unfinished(&self) -> Option<String> {
+        match self.engine.connection_count() {
+            0 => None,
+            1 => Some("1 connection has".to_owned()),
+            count => Some(format!("{count} connections have")),
+        }
+    }
+
+    async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError> {
+        Ok(match self.engine.shut_down(grace).await {
+            0 => None,
+            1 => Some("1 connection was".to_owned()),
+            count => Some(format!("{count} connections were")),
+        })
+    }
+}
+
+impl RunningTunnel {
+    /// The messages about applied settings.
+    fn reload_lines(&self, changes: &ListenerChanges, settings: &TunnelSettings) -> Vec<String> {
+        let opened = changes.opened.iter();
+        let opened = opened.map(|line| format!("haul: listening on {}", sanitize(line)));
+        let closed = changes.closed.iter();
+        let closed = closed.map(|line| format!("haul: no longer listening on {}", sanitize(line)));
+        let warnings = self.warnings(settings).into_iter();
+        let warnings = warnings.map(|warning| warning_text(&sanitize(&warning)));
+        let last = std::iter::once("haul: reloaded".to_owned());
+        opened.chain(closed).chain(warnings).chain(last).collect()
+    }
+
+    fn warnings(&self, settings: &TunnelSettings) -> Vec<String> {
+        let mut warnings = settings.warnings.clone();
+        warnings.extend(settings.descriptor_warning(&self.process));
+        let listeners = self.listeners.all().iter();
+        warnings.extend(listeners.flat_map(public_listener_warnings));
+        warnings.extend(restart_warning(
+            &settings.process.differences(&self.process),
+        ));
+        warnings
+    }
+}
+
+/// A warning about options that differ from the new settings and need a restart.
+fn restart_warning(names: &[&str]) -> Option<String> {
+    let (last, others) = names.split_last()?;
+    Some(match others {
+        [] => format!("{last} stays unchanged until haul is restarted"),
+        _ => {
+            let others = others.join(", ");
+            format!("{others} and {last} stay unchanged until haul is restarted")
+        }
+    })
+}
