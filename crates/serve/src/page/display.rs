@@ -5,7 +5,9 @@
 //! [`HtmlEscaped`] escapes everything that is written through it.
 
 use std::fmt::{self, Write};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
+
+use haul_service::observe::UtcTimestamp;
 
 /// A name as text: invalid UTF-8, control characters and direction changes are written as escapes.
 #[derive(Debug, Clone, Copy)]
@@ -120,33 +122,9 @@ impl fmt::Display for GroupedDigits {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DisplayUtc(pub(super) SystemTime);
 
-/// The first and the last second of the years that RFC 3339 can write.
-const SECONDS_OF_YEARS: (i64, i64) = (-62_167_219_200, 253_402_300_799);
-
 impl fmt::Display for DisplayUtc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let signed = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
-        let seconds = match self.0.duration_since(SystemTime::UNIX_EPOCH) {
-            Ok(since) => signed(since),
-            // A second that began before the epoch is the one before.
-            Err(before) => -signed(before.duration() + Duration::from_nanos(999_999_999)),
-        };
-        let seconds = seconds.clamp(SECONDS_OF_YEARS.0, SECONDS_OF_YEARS.1);
-        let (year, month, day) = civil_date(seconds.div_euclid(86_400));
-        let second = seconds.rem_euclid(86_400);
-        // Formatted by hand, as a page may have two hundred thousand of them.
-        let mut text = *b"0000-00-00T00:00:00Z";
-        let mut put = |at: usize, value: i64| {
-            let two = u8::try_from(value % 100).unwrap_or(0);
-            (text[at], text[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
-        };
-        put(0, year / 100);
-        put(2, year);
-        put(5, month);
-        put(8, day);
-        put(11, second / 3600);
-        put(14, second / 60 % 60);
-        put(17, second % 60);
+        let text = UtcTimestamp::from(self.0).rfc3339();
         let text = std::str::from_utf8(&text).unwrap_or_default();
         if f.alternate() {
             f.write_str(&text[..10])?;
@@ -158,21 +136,10 @@ impl fmt::Display for DisplayUtc {
     }
 }
 
-/// The Gregorian date of a day counted from the epoch (Howard Hinnant, "chrono-compatible low-level
-/// date algorithms"). Years begin in March there, so that the leap day is the last one.
-fn civil_date(day: i64) -> (i64, i64, i64) {
-    let day = day + 719_468;
-    let (era, day_of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
-    let year = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let date = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (year + era * 400 + i64::from(month <= 2), month, date)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -1,97 +1,68 @@
-//! Timestamps of logs, in UTC. By hand, since a log line must not allocate and needs only two formats.
+//! Timestamps of logs and folder pages, in UTC. Formatted by hand: a log line must not allocate, and a page may have two hundred thousand
+//! of them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use time::ext::SystemTimeExt as _;
+use time::{OffsetDateTime, SignedDuration};
 
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// A time of the calendar, to the millisecond.
+/// The first and the last second of the years that RFC 3339 can write.
+const FIRST_SECOND: SignedDuration = SignedDuration::seconds(-62_167_219_200);
+const LAST_SECOND: SignedDuration = SignedDuration::seconds(253_402_300_799);
+
+/// A time of the calendar, in the years from 0 to 9999. Times before and after them become the first and the last second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UtcTimestamp {
-    year: u64,
-    /// From 1.
-    month: u64,
-    /// From 1.
-    day: u64,
-    hour: u64,
-    minute: u64,
-    second: u64,
-    millisecond: u64,
-}
+pub struct UtcTimestamp(OffsetDateTime);
 
 impl From<SystemTime> for UtcTimestamp {
-    /// Times before 1970, from clocks that were never set, become the epoch.
     fn from(time: SystemTime) -> Self {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (year, month, day) = date_of_day(since.as_secs() / 86_400);
-        let second = since.as_secs() % 86_400;
-        Self {
-            year,
-            month,
-            day,
-            hour: second / 3_600,
-            minute: second / 60 % 60,
-            second: second % 60,
-            millisecond: u64::from(since.subsec_millis()),
-        }
+        let since = time.signed_duration_since(SystemTime::UNIX_EPOCH);
+        let since = since.clamp(FIRST_SECOND, LAST_SECOND);
+        Self(OffsetDateTime::UNIX_EPOCH.saturating_add(since))
     }
 }
 
 impl UtcTimestamp {
+    /// Formats it as `2000-10-10T13:55:36Z` (RFC 3339).
+    #[must_use]
+    pub fn rfc3339(self) -> [u8; 20] {
+        let (year, month, day) = self.0.to_calendar_date();
+        let (hour, minute, second) = self.0.to_hms();
+        let mut text = *b"0000-00-00T00:00:00Z";
+        let mut put = |at: usize, two: u8| {
+            (text[at], text[at + 1]) = (b'0' + two / 10, b'0' + two % 10);
+        };
+        put(0, u8::try_from(year / 100).unwrap_or(0));
+        put(2, u8::try_from(year % 100).unwrap_or(0));
+        put(5, month.into());
+        put(8, day);
+        put(11, hour);
+        put(14, minute);
+        put(17, second);
+        text
+    }
+
     /// Appends `10/Oct/2000:13:55:36 +0000`.
     pub fn write_common(self, out: &mut Vec<u8>) {
-        write_number(out, self.day, 2);
-        out.push(b'/');
-        let month = usize::try_from(self.month - 1).unwrap_or_default();
-        out.extend_from_slice(MONTHS[month].as_bytes());
-        out.push(b'/');
-        write_number(out, self.year, 4);
-        out.push(b':');
-        self.write_time(out);
-        out.extend_from_slice(b" +0000");
+        let text = self.rfc3339();
+        let month = MONTHS[usize::from(u8::from(self.0.month())) - 1].as_bytes();
+        let (year, day, time) = (&text[..4], &text[8..10], &text[11..19]);
+        for part in [day, b"/", month, b"/", year, b":", time, b" +0000"] {
+            out.extend_from_slice(part);
+        }
     }
 
     /// Appends `2000-10-10T13:55:36.000Z` (RFC 3339).
     pub fn write_rfc3339(self, out: &mut Vec<u8>) {
-        write_number(out, self.year, 4);
-        out.push(b'-');
-        write_number(out, self.month, 2);
-        out.push(b'-');
-        write_number(out, self.day, 2);
-        out.push(b'T');
-        self.write_time(out);
+        out.extend_from_slice(&self.rfc3339()[..19]);
         out.push(b'.');
-        write_number(out, self.millisecond, 3);
+        write_number(out, self.0.millisecond().into(), 3);
         out.push(b'Z');
     }
-
-    fn write_time(self, out: &mut Vec<u8>) {
-        write_number(out, self.hour, 2);
-        out.push(b':');
-        write_number(out, self.minute, 2);
-        out.push(b':');
-        write_number(out, self.second, 2);
-    }
-}
-
-/// The year, month and day of a day since the epoch: Howard Hinnant's `civil_from_days`, whose years begin in March, so that the
-/// leap day is the last.
-fn date_of_day(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let of_era = days % 146_097;
-    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 {
-        shifted + 3
-    } else {
-        shifted - 9
-    };
-    let year = year + era * 400 + u64::from(month <= 2);
-    (year, month, day)
 }
 
 /// Appends a decimal number, padded with zeros to `width`.
@@ -113,7 +84,7 @@ pub fn write_number(out: &mut Vec<u8>, number: u64, width: usize) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
+    use std::time::{Duration, UNIX_EPOCH};
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(seconds)
@@ -163,7 +134,10 @@ mod tests {
         let late = at(971_186_136) + Duration::from_micros(7_999);
         assert_eq!(written(late).1, "2000-10-10T13:55:36.007Z");
         let early = UNIX_EPOCH - Duration::from_secs(1);
-        assert_eq!(written(early).0, "01/Jan/1970:00:00:00 +0000");
+        assert_eq!(written(early).0, "31/Dec/1969:23:59:59 +0000");
+        let first = UNIX_EPOCH - Duration::from_secs(1 << 40);
+        assert_eq!(written(first).1, "0000-01-01T00:00:00.000Z");
+        assert_eq!(written(at(1 << 40)).1, "9999-12-31T23:59:59.000Z");
     }
 
     #[test]
