@@ -19,7 +19,7 @@ use tokio::runtime::Builder;
 
 use super::service::admin::AdminAddresses;
 use super::service::command_error::CommandError;
-use super::service::lifecycle::{ServerProcess, ServerProcessOptions};
+use super::service::lifecycle::{ServerRuntime, ServerRuntimeOptions};
 use super::service::log;
 use crate::args::ServeArgs;
 use crate::exit::ExitReason;
@@ -37,7 +37,7 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let store = store::open(&settings.folder, &settings.store)?;
     let open_log = |options| log::open(AccessLog::NAME, options, settings.quiet);
     let log = settings.log.as_ref().map(open_log).transpose()?;
-    let options = ServerProcessOptions {
+    let options = ServerRuntimeOptions {
         log: log.clone(),
         grace: settings.grace,
         is_quiet: settings.quiet,
@@ -47,7 +47,7 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let runtime = runtime
         .worker_threads(1)
         .max_blocking_threads(DiskThreads::THREADS);
-    let process = ServerProcess::start(runtime, options)?;
+    let process = ServerRuntime::start(runtime, options)?;
     let entered = process.enter();
     let listeners = ServeListeners::open(&settings)?;
     let server = FileServerOptions {

@@ -24,14 +24,14 @@ use tokio::runtime::Builder;
 
 use super::service::admin::AdminAddresses;
 use super::service::command_error::CommandError;
-use super::service::lifecycle::{ServerProcess, ServerProcessOptions, start_runtime};
+use super::service::lifecycle::{ServerRuntime, ServerRuntimeOptions, start_runtime};
 use super::service::log;
 use crate::args::{Sourced, TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
 use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, TunnelSettings};
 use listeners::TunnelListenerSet;
-use server::RunningTunnel;
+use server::TunnelServer;
 
 const LOG_NAME: &str = "connection log";
 
@@ -65,12 +65,12 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
         return Err(CommandError::local(shortage).with_hint("ulimit -n 1024 allows some hundreds"));
     }
     let log = open_log(process)?;
-    let options = ServerProcessOptions {
+    let options = ServerRuntimeOptions {
         log: log.clone(),
         grace: process.grace,
         is_quiet: process.quiet,
     };
-    let server = ServerProcess::start(&mut runtime(process.options.threads), options)?;
+    let server = ServerRuntime::start(&mut runtime(process.options.threads), options)?;
     let entered = server.enter();
     let engine = TunnelEngine::new(TunnelEngineOptions {
         max_connections: process.max_connections.connections,
@@ -97,7 +97,7 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
         Err(_) => {}
     }
     drop(entered);
-    let running = RunningTunnel {
+    let running = TunnelServer {
         listeners,
         engine,
         args: Arc::new(args.clone()),

@@ -16,6 +16,7 @@ use std::io::Write as _;
 use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
+use tokio::task::{JoinHandle, spawn_blocking};
 use url::Url;
 
 pub(crate) use json_outputs::JsonOutputs;
@@ -62,6 +63,11 @@ pub(crate) fn warning_text(text: &str) -> String {
 /// Prints a line to standard error, without colours where they are not wanted.
 pub(crate) fn print_line(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+/// Starts to print a line on a thread that may block. Await the handle to have it printed first; a dropped handle prints it if possible.
+pub(crate) fn print_in_background(line: String) -> JoinHandle<()> {
+    spawn_blocking(move || print_line(&line))
 }
 
 /// What the user can do about an error: hints about flags come from here, others from the engine.

@@ -11,14 +11,14 @@ use std::time::{Duration, SystemTime};
 use haul_service::listen::ServiceManagerNotifier;
 use haul_service::observe::{LineLog, MetricSource, ProcessMetrics};
 use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
-use tokio::task::{JoinError, JoinHandle, JoinSet, spawn_blocking};
+use tokio::task::{JoinError, JoinSet};
 
 use super::admin::AdminTask;
 use super::chores::Chore;
 use super::command_error::CommandError;
 use super::log;
 use crate::exit::ExitReason;
-use crate::message::{self, print_line, warning_text};
+use crate::message::{self, print_in_background, print_line, warning_text};
 use crate::open_file_limit;
 use crate::signals::{ServerSignal, ServerSignals, exit_at_once};
 
@@ -50,17 +50,17 @@ pub(crate) trait Server {
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError>;
 }
 
-/// The process of a server.
+/// The runtime of a server process, and its signals.
 #[derive(Debug)]
-pub(crate) struct ServerProcess {
+pub(crate) struct ServerRuntime {
     runtime: Runtime,
     signals: ServerSignals,
-    options: ServerProcessOptions,
+    options: ServerRuntimeOptions,
 }
 
 /// What every server can be told to do.
 #[derive(Debug)]
-pub(crate) struct ServerProcessOptions {
+pub(crate) struct ServerRuntimeOptions {
     pub(crate) log: Option<Arc<LineLog>>,
     /// How long requests or connections may take to finish.
     pub(crate) grace: Duration,
@@ -83,11 +83,11 @@ struct Stopped {
     is_immediate: bool,
 }
 
-impl ServerProcess {
+impl ServerRuntime {
     /// Starts the runtime, and receives signals from now on.
     pub(crate) fn start(
         runtime: &mut Builder,
-        options: ServerProcessOptions,
+        options: ServerRuntimeOptions,
     ) -> Result<Self, CommandError> {
         let runtime = start_runtime(runtime)?;
         let entered = runtime.enter();
@@ -165,7 +165,7 @@ fn completed<T>(result: Result<T, JoinError>) -> T {
     result.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-impl ServerProcessOptions {
+impl ServerRuntimeOptions {
     /// Does chores and reloads until a signal stops the server.
     async fn supervise<S: Server>(
         &self,
@@ -294,11 +294,6 @@ async fn unless_stopped<T>(
             signal = next_signal() => if signal == ServerSignal::Stop { return None },
         }
     }
-}
-
-/// Starts to print a line on a thread that may block. Await the handle to have it printed first; a dropped handle prints it if possible.
-pub(crate) fn print_in_background(line: String) -> JoinHandle<()> {
-    spawn_blocking(move || print_line(&line))
 }
 
 /// The service manager that started this process, such as systemd, if it wants to be notified.

@@ -7,8 +7,7 @@ use std::time::Duration;
 use haul_service::observe::{LineLog, LogNotice, LogOptions, LogTarget};
 
 use super::command_error::CommandError;
-use super::lifecycle::print_in_background;
-use crate::message::{self, print_line, sanitize, warning_text};
+use crate::message::{self, print_in_background, print_line, sanitize, warning_text};
 use crate::output;
 
 /// The time limit for the last lines.

@@ -7,9 +7,8 @@ use haul_net::{Kind, Target};
 use haul_tunnel::{StreamPurpose, UpstreamConnectError};
 
 use crate::commands::service::command_error::CommandError;
-use crate::commands::service::lifecycle::print_in_background;
 use crate::exit::ExitReason;
-use crate::message::{self, print_line, sanitize, tunnel_hint, warning_text};
+use crate::message::{self, print_in_background, print_line, sanitize, tunnel_hint, warning_text};
 use crate::settings::{PlannedTunnel, TunnelSettings, TunnelUpstream};
 
 /// Prints a warning for each proxy that cannot be reached or refuses the login. Each is tried with the target of the first tunnel that

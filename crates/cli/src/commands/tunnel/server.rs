@@ -19,7 +19,7 @@ use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSe
 
 /// A tunnel whose listeners accept connections.
 #[derive(Debug)]
-pub(super) struct RunningTunnel {
+pub(super) struct TunnelServer {
     /// Socket files stay until connections have ended.
     pub(super) listeners: TunnelListenerSet,
     pub(super) engine: TunnelEngine,
@@ -30,7 +30,7 @@ pub(super) struct RunningTunnel {
     pub(super) process: ProcessSettings,
 }
 
-impl Server for RunningTunnel {
+impl Server for TunnelServer {
     type ReloadedFiles = Result<TunnelSettings, SettingError>;
 
     fn prepare_reload(&self) -> impl FnOnce() -> Self::ReloadedFiles + Send + 'static {
@@ -82,7 +82,7 @@ impl Server for RunningTunnel {
     }
 }
 
-impl RunningTunnel {
+impl TunnelServer {
     /// The messages about applied settings.
     fn reload_lines(&self, changes: &ListenerChanges, settings: &TunnelSettings) -> Vec<String> {
         let opened = changes.opened.iter();
