@@ -226,10 +226,11 @@ impl ConnectionControl {
         }
     }
 
-    /// No connection delivers any more: the origin is down. What it refused in the moments before, beside connections whose last bytes
-    /// were still being read, was no limit (row A34).
-    pub fn on_outage(&mut self, now: Duration) {
-        if let Some(before) = self.before_burst.take()
+    /// A request failed for a reason that is no refusal and will be repeated. If no connection is `delivering`, the origin is down: what
+    /// it refused in the moments before, beside connections whose last bytes were still being read, was no limit (row A34).
+    pub fn on_failed(&mut self, now: Duration, delivering: usize) {
+        if delivering == 0
+            && let Some(before) = self.before_burst.take()
             && now < before.last_refusal + OUTAGE_WINDOW
         {
             self.ceiling = before.ceiling;

@@ -154,7 +154,9 @@ fn a34_refusals_at_the_beginning_of_an_outage_are_no_limit() {
                 control.on_refused(refused(now, open, false));
             }
             assert_eq!(control.target(), 1);
-            control.on_outage(killed_at + Duration::from_millis(50));
+            control.on_failed(killed_at + Duration::from_millis(40), 1);
+            assert_eq!(control.target(), 1, "the origin is still there");
+            control.on_failed(killed_at + Duration::from_millis(50), 0);
             assert_eq!(control.target(), 16);
             drive(
                 &mut control,
@@ -172,7 +174,7 @@ fn a18_refusals_some_time_before_an_outage_stay_a_limit() {
     let mut control = control_of_eight();
     let second = Duration::from_secs(1);
     control.on_refused(refused(second, 5, false));
-    control.on_outage(3 * second);
+    control.on_failed(3 * second, 0);
     assert_eq!(control.target(), 5);
 }
 

@@ -341,9 +341,7 @@ impl SegmentCoordinator<'_> {
                 }
             }
             RecoveryAction::Retry(wait) => {
-                if delivering == 0 {
-                    self.control.on_outage(self.shared.now());
-                }
+                self.control.on_failed(self.shared.now(), delivering);
                 self.report_retry(&failed, wait, reason).await;
             }
             RecoveryAction::UseOtherSources(wait) => {
