@@ -64,16 +64,16 @@ const MAX_HOST_LENGTH: usize = 253;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// No port after the host.
-    #[error("there is no port behind the host: write HOST:PORT, IPv6 addresses in brackets")]
+    #[error("the port is missing: write HOST:PORT, IPv6 addresses in brackets")]
     NoPort,
     /// No host before the port.
-    #[error("there is no host before the port")]
+    #[error("the host before the port is missing")]
     NoHost,
     /// Not a port.
-    #[error("the port is a number from 1 to 65535")]
+    #[error("the port must be a number from 1 to 65535")]
     Port,
     /// Not a host.
-    #[error("this is no host: a name, an IPv4 address, or an IPv6 address in brackets")]
+    #[error("not a valid host: write a name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
 }
 

@@ -81,7 +81,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::UnusableProxyVariable(variable) => return format!("{variable} cannot be used"),
         Kind::ProxyRefused(Some(status)) => return format!("the proxy answered {status}"),
         Kind::ProxyRefused(None) => "the proxy refused",
-        Kind::ProxyAuth(_) => "the proxy wants credentials",
+        Kind::ProxyAuth(_) => "the proxy requires credentials",
         Kind::NotSocks => "the proxy speaks no SOCKS5",
         Kind::Tls(TlsProblem::Expired) => "certificate expired",
         Kind::Tls(TlsProblem::WrongHost) => "certificate for another host",

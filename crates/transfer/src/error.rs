@@ -105,7 +105,7 @@ pub enum GetError {
         url: Box<Url>,
     },
     /// Credentials are missing or wrong.
-    #[error("{} {} {status}{}", redacted_url(.url), if *.credentials_sent { "refused the credentials given:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
+    #[error("{} {} {status}{}", redacted_url(.url), if *.credentials_sent { "refused the credentials:" } else { "answered" }, DisplayRealm(.realm.as_deref()))]
     Unauthorized {
         /// The URL of the download.
         url: Box<Url>,

@@ -243,12 +243,12 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
     let certificates = [
         (
             authority.issue(&["127.0.0.1"]),
-            "not signed by anyone trusted",
+            "issuer of the certificate is not trusted",
             "--cacert FILE",
         ),
         (
             CertificateAuthority::self_signed(&["127.0.0.1"]),
-            "not signed by anyone trusted",
+            "issuer of the certificate is not trusted",
             "--insecure",
         ),
         (

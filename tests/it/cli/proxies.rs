@@ -110,7 +110,7 @@ async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {
         let wrong = corp().get(&url, flags).await;
         wrong
             .assert_code(2)
-            .assert_stderr_has("the variable all_proxy cannot be used: there is no port");
+            .assert_stderr_has("the variable all_proxy cannot be used: the port is missing");
     }
     // A redirect leads to it as well.
     let away = faults::status_with_header(302, "Location", "https://files.test/f".into());
@@ -132,7 +132,7 @@ async fn a_wrong_host_in_no_proxy_is_warned_of() {
     let warned = dead().with_variable("no_proxy", list).get(&url, &[]).await;
     warned
         .assert_code(0)
-        .assert_stderr_has("warning: the variable no_proxy: \"10.0.0.0/99\" is no network");
+        .assert_stderr_has("warning: the variable no_proxy: \"10.0.0.0/99\" is not a network");
     let upper = dead().with_variable("NO_PROXY", list).get(&url, &[]).await;
     upper.assert_stderr_has("warning: the variable NO_PROXY: ");
     // What other programs take costs no warning.
@@ -147,7 +147,7 @@ async fn a_wrong_host_in_no_proxy_is_warned_of() {
     let refused = dead().get(&url, &["--no-proxy", list]).await;
     refused
         .assert_code(2)
-        .assert_stderr_has("--no-proxy: \"10.0.0.0/99\" is no network");
+        .assert_stderr_has("--no-proxy: \"10.0.0.0/99\" is not a network");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -255,7 +255,7 @@ async fn a21_get_logs_in_to_a_proxy_as_tunnel_does() {
         .get(&url, &wrong)
         .await
         .assert_code(5)
-        .assert_stderr_has("refused the credentials given");
+        .assert_stderr_has("refused the credentials");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -268,7 +268,7 @@ async fn a21_a_proxy_refuses_no_credentials_that_nobody_gave() {
     let at_me = format!("http://me@{}", proxy.address());
     let ran = haul.get(&url, &["-p", &at_me, "--retries", "0"]).await;
     ran.assert_code(5)
-        .assert_stderr_has("wants credentials")
+        .assert_stderr_has("requires credentials")
         .assert_stderr_has("log in with -U USER");
     assert!(!ran.stderr.contains("refused"), "{ran:#?}");
     // -U asks, and there is no terminal here.

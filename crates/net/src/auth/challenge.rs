@@ -33,12 +33,10 @@ pub(crate) struct AuthChallenges {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsupportedAuth {
     /// The schemes.
-    #[error("it takes {}, and neither Basic nor a Digest that is known here", .0.join(", "))]
+    #[error("it accepts only {}; haul supports Basic and Digest", .0.join(", "))]
     Schemes(Vec<String>),
     /// The peer names no scheme.
-    #[error(
-        "it does not say in which way it takes them (Proxy-Authenticate), and so has seen none"
-    )]
+    #[error("its 407 has no Proxy-Authenticate field, so haul sent no credentials")]
     NoChallenge,
 }
 

@@ -26,7 +26,7 @@ struct NetrcEntry {
 
 /// A netrc file that is malformed. The message does not repeat the text, which holds passwords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the netrc file cannot be understood")]
+#[error("line {line} of the netrc file is not valid")]
 pub struct NetrcError {
     /// Counted from 1.
     pub line: usize,

@@ -56,7 +56,7 @@ struct ProxyReason(String);
 /// The proxy has not seen the credentials that it asks for.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it asked when the request had been sent, which cannot be sent twice; the next one will show them"
+    "it asked for credentials after it had received the request, which cannot be sent twice; the next request will carry them"
 )]
 struct LateProxyChallenge;
 

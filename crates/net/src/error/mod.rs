@@ -265,7 +265,7 @@ impl fmt::Display for Error {
                 None => write!(f, "no connection to {peer} in time"),
             },
             Kind::ConnectionsBusy(peer) => {
-                write!(f, "the connections to {peer} had no room in time")
+                write!(f, "no connection to {peer} was free in time")
             }
             Kind::UnusableProxyVariable(variable) => {
                 write!(f, "the variable {variable} cannot be used")
@@ -277,9 +277,9 @@ impl fmt::Display for Error {
                 return f.write_str(" does not speak SOCKS5");
             }
             Kind::Tls(problem) => write!(f, "{problem}"),
-            Kind::Stall => f.write_str("the connection stood still for too long"),
+            Kind::Stall => f.write_str("no data arrived for too long"),
             Kind::Closed => f.write_str("the connection was closed too early"),
-            Kind::Protocol => f.write_str("the answer is not proper HTTP"),
+            Kind::Protocol => f.write_str("the response is not valid HTTP"),
             Kind::Framing(error) => write!(f, "{error}"),
             Kind::Redirect(error) => write!(f, "{error}"),
             Kind::InvalidRequest => f.write_str("the request cannot be sent"),
@@ -324,10 +324,8 @@ impl Error {
         self.fmt_proxy(f)?;
         f.write_str(match &self.proxy {
             // With a source, the credentials were not even sent.
-            Some(proxy) if proxy.has_login && self.source.is_none() => {
-                " refused the credentials given"
-            }
-            _ => " wants credentials",
+            Some(proxy) if proxy.has_login && self.source.is_none() => " refused the credentials",
+            _ => " requires credentials",
         })?;
         realm.map_or(Ok(()), |realm| write!(f, " for {realm:?}"))
     }
@@ -343,7 +341,7 @@ impl Error {
 /// An address of the other family gets another message than a name without addresses of this one.
 fn fmt_no_address(f: &mut fmt::Formatter<'_>, host: &str, family: AddressFamily) -> fmt::Result {
     if host.parse::<std::net::IpAddr>().is_ok() {
-        write!(f, "{host} is no {family} address")
+        write!(f, "{host} is not an {family} address")
     } else {
         write!(f, "{host} has no {family} address")
     }
@@ -381,13 +379,13 @@ impl fmt::Display for TlsProblem {
         f.write_str(match self {
             Self::Expired => "the certificate has expired or is not valid yet",
             Self::WrongHost => "the certificate is for another host",
-            Self::UnknownIssuer => "the certificate is not signed by anyone trusted",
+            Self::UnknownIssuer => "the issuer of the certificate is not trusted",
             Self::SelfSigned => "the server's certificate is self-signed, or is a CA certificate",
             Self::Revoked => "the certificate was revoked",
             Self::RootsUnavailable => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",
-            Self::ClientCertificate => "the peer wants a client certificate, or another one",
-            Self::NoHttp2 => "the peer does not speak HTTP/2; --http1.1 does without",
+            Self::ClientCertificate => "the peer requires a client certificate, or another one",
+            Self::NoHttp2 => "the peer does not support HTTP/2; use --http1.1",
             Self::Other => "TLS failed",
         })
     }

@@ -31,31 +31,31 @@ enum NoProxyItem {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoProxyError {
     /// A URL, or a text with a login.
-    #[error("a URL stands among the hosts: it is their names and addresses alone")]
+    #[error("URLs are not allowed here: write host names and addresses")]
     Url,
     /// No address before the slash.
-    #[error("{0:?} is no network: one is an address and a number of bits, as 10.0.0.0/8")]
+    #[error("{0:?} is not a network: write an address and a number of bits, as in 10.0.0.0/8")]
     Network(String),
     /// Not a number of bits, or too many.
-    #[error("{0:?} is no network: the number of bits is from 0 to {1}")]
+    #[error("{0:?} is not a network: the number of bits must be from 0 to {1}")]
     Bits(String, u32),
     /// A star inside a name.
-    #[error("{0:?} has a star: one stands alone for every host, or before a name as *.example.com")]
+    #[error("{0:?}: a star is allowed alone, for every host, or as in *.example.com")]
     Star(String),
     /// Digits and dots that are not an address.
-    #[error("{0:?} is no address; a network is written as 10.0.0.0/8")]
+    #[error("{0:?} is not an address; write a network as 10.0.0.0/8")]
     Address(String),
     /// Brackets without an IPv6 address, or one alone.
-    #[error("{0:?} has brackets, and in them there is no IPv6 address")]
+    #[error("{0:?}: brackets must contain an IPv6 address")]
     Brackets(String),
     /// Not a port.
-    #[error("{0:?}: the port is no number from 1 to 65535")]
+    #[error("{0:?}: the port must be a number from 1 to 65535")]
     Port(String),
     /// An address with the interface that leads to it (`fe80::1%eth0`).
-    #[error("{0:?} has a zone, which no URL's host has: leave out the % and what follows it")]
+    #[error("{0:?}: hosts of URLs have no zone: leave out the % and the text after it")]
     Zone(String),
     /// Not a name.
-    #[error("{0:?} is no host: a name, an address, or a network as 10.0.0.0/8")]
+    #[error("{0:?} is not a host: write a name, an address, or a network as 10.0.0.0/8")]
     Host(String),
 }
 

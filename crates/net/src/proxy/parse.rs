@@ -20,29 +20,29 @@ const MAX_SCHEME: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
     /// Not in the form of a proxy.
-    #[error("this is no proxy; one is written as http://host:port or socks5://host:port")]
+    #[error("not a proxy: write http://host:port or socks5://host:port")]
     Unreadable,
     /// Not a supported protocol.
-    #[error("{0} is no proxy protocol known here: http, https, socks5, socks5h")]
+    #[error("unknown proxy protocol {0}: haul supports http, https, socks5 and socks5h")]
     Scheme(String),
     /// No port.
-    #[error("there is no port: write it as host:3128, or as http://host if it is 80")]
+    #[error("the port is missing: write host:3128, or http://host for port 80")]
     NoPort,
     /// Not a port.
-    #[error("the port is no number from 1 to 65535")]
+    #[error("the port must be a number from 1 to 65535")]
     Port,
     /// No host, and perhaps a port.
     #[error("there is no host")]
     NoHost,
     /// Not a host.
-    #[error("the host is no name, no IPv4 address, and no IPv6 address in brackets")]
+    #[error("the host must be a name, an IPv4 address, or an IPv6 address in brackets")]
     Host,
     /// A password without a user name.
-    #[error("there is no user before the password")]
+    #[error("the user before the password is missing")]
     User,
     /// A path, query or fragment.
     #[error(
-        "something follows the host and the port; in a login / is written as %2F, ? as %3F, # as %23, \\ as %5C"
+        "unexpected text after the host and the port; in a login write / as %2F, ? as %3F, # as %23, \\ as %5C"
     )]
     Path,
 }

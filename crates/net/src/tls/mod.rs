@@ -77,7 +77,7 @@ pub enum TlsConfigError {
         expected: &'static str,
     },
     /// A private key that belongs to another certificate.
-    #[error("the private key of {key} is not that of the certificate of {cert}")]
+    #[error("the private key in {key} does not belong to the certificate in {cert}")]
     KeyMismatch {
         /// The flag that named the key.
         key: String,

@@ -45,7 +45,7 @@ pub(crate) fn handshake_error(error: io::Error) -> Option<io::Error> {
         Some(_) => Some(stream_error(error)),
         None if error.kind() == io::ErrorKind::UnexpectedEof => Some(io::Error::new(
             error.kind(),
-            "the peer ended the connection in the middle of the TLS handshake",
+            "the peer closed the connection during the TLS handshake",
         )),
         None => Some(error),
     }
@@ -60,7 +60,7 @@ pub(crate) fn stream_error(error: io::Error) -> io::Error {
             error: Some(inner.clone()),
         },
         None if kind == io::ErrorKind::UnexpectedEof => TlsErrorMessage {
-            message: "the connection ended in the middle: TLS was cut off, without its own end"
+            message: "the connection was closed without TLS's close_notify: data may be missing"
                 .into(),
             error: None,
         },
@@ -82,21 +82,22 @@ fn message(error: &Error) -> String {
         }
         Error::PeerIncompatible(
             P::ServerDoesNotSupportTls12Or13 | P::ServerTlsVersionIsDisabledByOurConfig,
-        ) => "the peer speaks only versions older than TLS 1.2".into(),
+        ) => "the peer supports only versions older than TLS 1.2".into(),
         Error::PeerIncompatible(_) => {
-            "the peer has no algorithms, or no extension, that are wanted here".into()
+            "the peer lacks algorithms or an extension that haul requires".into()
         }
-        Error::NoApplicationProtocol => "the peer speaks none of the protocols offered".into(),
-        Error::NoCertificatesPresented => "the peer shows no certificate".into(),
-        Error::DecryptError => "what came cannot be decrypted: it was changed on its way".into(),
+        Error::NoApplicationProtocol => {
+            "the peer supports none of the offered protocols (ALPN)".into()
+        }
+        Error::NoCertificatesPresented => "the peer presented no certificate".into(),
+        Error::DecryptError => {
+            "received data cannot be decrypted: it was changed in transit".into()
+        }
         Error::PeerSentOversizedRecord
         | Error::InvalidMessage(_)
         | Error::InappropriateMessage { .. }
         | Error::InappropriateHandshakeMessage { .. }
-        | Error::PeerMisbehaved(_) => format!(
-            "the peer does not keep to the rules of TLS ({})",
-            violation_name(error)
-        ),
+        | Error::PeerMisbehaved(_) => format!("the peer violates TLS ({})", violation_name(error)),
         other => other.to_string(),
     }
 }
@@ -107,7 +108,7 @@ fn violation_name(error: &Error) -> String {
         Error::InvalidMessage(violation) => format!("{violation:?}"),
         Error::PeerMisbehaved(violation) => format!("{violation:?}"),
         Error::PeerSentOversizedRecord => "an oversized record".into(),
-        _ => "a message out of turn".into(),
+        _ => "an unexpected message".into(),
     }
 }
 
@@ -115,21 +116,21 @@ fn violation_name(error: &Error) -> String {
 fn alert_message(alert: AlertDescription) -> String {
     use AlertDescription as A;
     let reason = match alert {
-        A::HandshakeFailure | A::InsufficientSecurity => "it has no algorithms in common with us",
-        A::ProtocolVersion => "it speaks neither TLS 1.2 nor 1.3",
-        A::UnrecognisedName => "it knows no host of this name",
-        A::NoApplicationProtocol => "it speaks none of the protocols offered",
-        A::InternalError => "something went wrong inside it",
-        A::CertificateRequired => "it wants a client certificate",
-        A::UnknownCA => "it does not know who signed our certificate",
+        A::HandshakeFailure | A::InsufficientSecurity => "it supports none of our algorithms",
+        A::ProtocolVersion => "it supports neither TLS 1.2 nor 1.3",
+        A::UnrecognisedName => "it has no host of this name (SNI)",
+        A::NoApplicationProtocol => "it supports none of the offered protocols (ALPN)",
+        A::InternalError => "internal error",
+        A::CertificateRequired => "it requires a client certificate",
+        A::UnknownCA => "it does not trust the issuer of our certificate",
         A::CertificateExpired => "our certificate has expired",
         A::CertificateRevoked => "our certificate was revoked",
         A::BadCertificate | A::UnsupportedCertificate | A::CertificateUnknown | A::AccessDenied => {
             "it does not accept our certificate"
         }
-        other => return format!("the peer ended TLS with the alert {other:?}"),
+        other => return format!("the peer closed TLS with the alert {other:?}"),
     };
-    format!("the peer ended TLS: {reason}")
+    format!("the peer closed TLS: {reason}")
 }
 
 /// What is wrong with a certificate, beyond what the kind says.
@@ -151,16 +152,16 @@ fn certificate_message(error: &CertificateError) -> Option<String> {
             expected,
             presented,
         } => wrong_host_message(&expected.to_str(), presented),
-        E::BadSignature => "its signature is not by the key of the authority it names".into(),
-        E::BadEncoding => "it cannot be read".into(),
-        E::UnhandledCriticalExtension => "it has a critical extension that is not known".into(),
+        E::BadSignature => "its signature does not match the key of its issuer".into(),
+        E::BadEncoding => "it is malformed".into(),
+        E::UnhandledCriticalExtension => "it has an unknown critical extension".into(),
         E::UnsupportedSignatureAlgorithmContext { .. }
         | E::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            "it is signed by an algorithm that is not taken, as SHA-1 is none".into()
+            "its signature algorithm is not supported, as SHA-1".into()
         }
         E::InvalidPurpose | E::InvalidPurposeContext { .. } => "it is not for servers".into(),
         other if is_ca_used_as_server(other) => return None,
-        E::Other(other) => format!("it breaks a rule for certificates ({other})"),
+        E::Other(other) => format!("it violates a rule for certificates ({other})"),
         _ => return None,
     })
 }
@@ -178,8 +179,8 @@ fn wrong_host_message(expected: &str, presented: &[String]) -> String {
         shown.push(format!("{} more", presented.len() - MAX_NAMES));
     }
     match shown.is_empty() {
-        true => format!("it names no host, and {expected} is wanted"),
-        false => format!("it is for {}, and {expected} is wanted", shown.join(", ")),
+        true => format!("it is not for {expected}: it names no host"),
+        false => format!("it is for {}, not for {expected}", shown.join(", ")),
     }
 }
 
@@ -277,15 +278,15 @@ mod tests {
             ),
             (
                 wrong_name(&["b.test"]),
-                Some("it is for b.test, and a.test is wanted"),
+                Some("it is for b.test, not for a.test"),
             ),
             (
                 wrong_name(&[]),
-                Some("it names no host, and a.test is wanted"),
+                Some("it is not for a.test: it names no host"),
             ),
             (
                 wrong_name(&["b", "c", "d", "e", "f"]),
-                Some("it is for b, c, d, 2 more, and a.test is wanted"),
+                Some("it is for b, c, d, 2 more, not for a.test"),
             ),
             // The kind says it all.
             (E::UnknownIssuer, None),

@@ -167,7 +167,7 @@ async fn e3_a_head_without_end_is_given_up() {
     assert_closed(&mut client).await;
     let line = fixture.log.line(0).await;
     assert!(
-        line.contains("\"unreached\"") && line.contains("not proper HTTP"),
+        line.contains("\"unreached\"") && line.contains("not valid HTTP"),
         "{line}"
     );
 }

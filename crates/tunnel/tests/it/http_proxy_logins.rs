@@ -80,7 +80,7 @@ async fn assert_refused(fixture: &EngineFixture, number: usize, request: &[u8], 
 #[tokio::test]
 async fn e4_a_login_that_the_proxy_refuses_is_our_error_and_is_not_shown_for_ever() {
     let origin = origin().await;
-    let refused = "refused the credentials given";
+    let refused = "refused the credentials";
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
     for login in [
         RequiredLogin::digest("me", "other"),
@@ -96,7 +96,7 @@ async fn e4_a_login_that_the_proxy_refuses_is_our_error_and_is_not_shown_for_eve
         }
         let fixture = EngineFixture::http(through(&proxy.url()));
         for (number, request) in [&get(&origin, "")[..], post].into_iter().enumerate() {
-            assert_refused(&fixture, number, request, "wants credentials").await;
+            assert_refused(&fixture, number, request, "requires credentials").await;
         }
         assert!(origin.requests().is_empty());
     }
@@ -173,7 +173,7 @@ async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
     // It has required a login once, so it may again.
     methods.lock().unwrap().clear();
     let get = b"GET http://locked.test/ HTTP/1.1\r\n\r\n";
-    let negotiate = "it takes negotiate, and neither Basic";
+    let negotiate = "it accepts only negotiate";
     assert_refused(&fixture, 3, get, negotiate).await;
     let response = fixture.http_request(post).await;
     assert!(response.starts_with("HTTP/1.1 200 "), "{response}");

@@ -73,14 +73,11 @@ async fn e4_wrong_missing_and_unsupported_logins_are_logged() {
         .start()
         .await;
     for (proxy, message) in [
-        (
-            with_our_login(&strict.url()),
-            "refused the credentials given",
-        ),
-        (strict.url(), "wants credentials"),
+        (with_our_login(&strict.url()), "refused the credentials"),
+        (strict.url(), "requires credentials"),
         (
             with_our_login(&odd.url()),
-            "wants credentials: it takes negotiate, and neither Basic",
+            "requires credentials: it accepts only negotiate",
         ),
     ] {
         let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy));
@@ -176,7 +173,7 @@ async fn socks_logins_are_shown_and_refusals_are_logged() {
     assert_closed(&mut fixture.connect().await).await;
     let line = fixture.log.line(0).await;
     assert!(
-        line.contains("refused the credentials given") && !line.contains("wrong"),
+        line.contains("refused the credentials") && !line.contains("wrong"),
         "{line}"
     );
 }

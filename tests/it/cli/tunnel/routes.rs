@@ -202,7 +202,7 @@ async fn clients_without_tls_reach_a_target_with_tls() {
     let _ = within(LIMIT, client.read_to_end(&mut nothing)).await;
     assert!(nothing.is_empty());
     wary.running
-        .wait_for_line("not signed by anyone trusted")
+        .wait_for_line("issuer of the certificate is not trusted")
         .await;
     wary.stop().await.assert_code(0);
 }

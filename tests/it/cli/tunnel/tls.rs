@@ -53,7 +53,7 @@ async fn each_tls_error_has_a_message_and_the_flag_that_helps() {
         .assert_stderr_has("with --proxy-insecure");
     hint_for(&authority.issue(&["other.test"]), None, &trusting)
         .await
-        .assert_stderr_has("it is for other.test, and 127.0.0.1 is wanted")
+        .assert_stderr_has("it is for other.test, not for 127.0.0.1")
         .assert_stderr_has("with --proxy-insecure");
     hint_for(
         &authority.issue(&["127.0.0.1"]),

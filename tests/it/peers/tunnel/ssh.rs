@@ -123,7 +123,7 @@ async fn e5_ssh_ends_with_the_message_of_the_proxy() {
     );
     let output = sshd.shell(&command, "$SSH -p 22 127.0.0.1 true 2>&1 || echo $?");
     assert!(
-        output.contains("refused the credentials given for \"corp\"")
+        output.contains("refused the credentials for \"corp\"")
             && output.ends_with("255\n")
             && !output.contains("wrongword"),
         "{output}"

@@ -89,7 +89,7 @@ async fn e5_a_refusal_is_reported() {
             "{line}"
         );
     };
-    refused("", "wants credentials for \"Tinyproxy\"");
+    refused("", "requires credentials for \"Tinyproxy\"");
     refused("me:wrongword", "401");
     refused("me:secret", "500");
 }

@@ -319,7 +319,7 @@ mod tests {
         assert!(
             error
                 .to_string()
-                .starts_with("\"1.2.3.4/99\" is no network")
+                .starts_with("\"1.2.3.4/99\" is not a network")
         );
         let error = no_proxy("http://me:s3cret@p.test").unwrap_err();
         assert!(!error.to_string().contains("s3cret"));
