@@ -1,4 +1,4 @@
-//! Many files: lists from files and pipes, globs, what is said of thousands of ends, and how they end together.
+//! Batches: lists from files and pipes, globs, summaries of thousands of results, and exit codes.
 
 use std::fmt::Write as _;
 use std::process::Stdio;
@@ -69,9 +69,9 @@ async fn c1_downloads_begin_before_the_list_has_been_read() {
         stdin.write_all(line.as_bytes()).await.unwrap();
         // Each is there before the next is written.
         let result = within(LIMIT, results.next_line()).await.unwrap().unwrap();
-        let told: serde_json::Value = serde_json::from_str(&result).unwrap();
+        let object: serde_json::Value = serde_json::from_str(&result).unwrap();
         assert_eq!(
-            (&told["state"], &told["line"]),
+            (&object["state"], &object["line"]),
             (&"done".into(), &(n + 1).into())
         );
         haul.assert_file(&n.to_string(), &file_content(n));
@@ -96,7 +96,7 @@ async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
             "hint: the same command retries them: existing files are not downloaded again",
         );
     assert_files(&haul, "d", 20);
-    // Going on asks for nothing that is there.
+    // The second run requests no file that exists.
     let before = origin.requests().len();
     let ran = haul.run(&["get", "-i", "list", "-d", "d", "-q"]).await;
     ran.assert_code(1);
@@ -236,8 +236,11 @@ async fn too_many_failures_end_the_batch() {
         ran.assert_code(1)
             .assert_stderr_has("haul: error: stopped early: ")
             .assert_stderr_has(most);
-        let asked = origin.requests().len() - before;
-        assert!(asked < 1000, "{asked} requests after {flags:?}");
+        let request_count = origin.requests().len() - before;
+        assert!(
+            request_count < 1000,
+            "{request_count} requests after {flags:?}"
+        );
     }
 }
 
@@ -263,9 +266,9 @@ async fn lists_that_cannot_be_read_or_are_empty() {
         .assert_code(2)
         .assert_stderr_has("haul: error: -i: cannot read standard input: it is closed\nhint: ");
     let ran = haul.run(&["get", "-i", "missing", "--json"]).await;
-    let told: serde_json::Value = serde_json::from_str(&ran.assert_code(2).stdout).unwrap();
+    let object: serde_json::Value = serde_json::from_str(&ran.assert_code(2).stdout).unwrap();
     assert_eq!(
-        (&told["url"], &told["error"]["class"]),
+        (&object["url"], &object["error"]["class"]),
         (&serde_json::Value::Null, &"usage".into())
     );
 }
@@ -299,9 +302,9 @@ async fn the_http_version_is_the_requested_one() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
     let both = http2::alpn_server_config(&issued, None, &["h2", "http/1.1"]);
-    let number = |asked: &Http2Request| asked.path.trim_matches('/').parse().unwrap();
-    let serve = move |asked: &Http2Request| {
-        StreamAction::Respond(file_content(number(asked)).to_vec().into())
+    let number = |request: &Http2Request| request.path.trim_matches('/').parse().unwrap();
+    let serve = move |request: &Http2Request| {
+        StreamAction::Respond(file_content(number(request)).to_vec().into())
     };
     let origin = Http2Origin::start(both, Http2Settings::default(), serve).await;
     for (flag, wanted) in [("--http2", true), ("--http1.1", false)] {
@@ -319,9 +322,9 @@ async fn the_http_version_is_the_requested_one() {
         ];
         haul.run(&args).await.assert_code(0);
         assert_files(&haul, "d", 40);
-        let asked = &origin.requests()[before..];
+        let requests = &origin.requests()[before..];
         assert!(
-            asked.len() >= 40 && asked.iter().all(|asked| asked.is_http2 == wanted),
+            requests.len() >= 40 && requests.iter().all(|request| request.is_http2 == wanted),
             "{flag}"
         );
     }

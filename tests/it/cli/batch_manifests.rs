@@ -71,7 +71,7 @@ async fn c6_with_a_manifest_the_same_command_fetches_the_rest() {
             rows.contains(&format!("sha256:{}", file_content(7).sha256())),
             "{rows}"
         );
-        // What is done is not asked for, unless its file is gone.
+        // Completed jobs are not requested again, unless their file is gone.
         std::fs::remove_file(haul.path("d/3")).unwrap();
         origin.replace("/20", OriginResource::new(file_content(20)));
         let before = origin.requests().len();
@@ -135,7 +135,7 @@ async fn files_become_tar_shards_that_tar_reads() {
     haul.assert_file("d/large", &large);
     std::fs::remove_file(haul.path("d/large")).unwrap();
     assert_files(&haul, "d", 100);
-    // A reader that leaves ends it, and nothing more is said than what is said of failures as they come.
+    // When the reader goes away the batch ends, with no messages besides those of failed jobs.
     let bin = env!("CARGO_BIN_EXE_haul");
     let line = format!("{{ {bin} get -i list -q --tar -; echo $? >&2; }} | head -c 10 | wc -c");
     let ran = haul.shell(&line).await;
@@ -200,15 +200,15 @@ async fn a_reader_that_leaves_an_archive_is_reported_in_one_line() {
         "mkfifo pipe; HAUL --tar pipe & head -c 10 pipe >/dev/null; wait $!; echo $? >code",
     ] {
         let ran = haul.shell(&line.replace("HAUL", haul_get)).await;
-        let told: Vec<&str> = ran
+        let errors: Vec<&str> = ran
             .stderr
             .lines()
             .filter(|line| !line.contains("haul: warning: m.jsonl: "))
             .collect();
         assert!(
-            told.len() == 1
-                && told[0].starts_with("haul: error: ")
-                && told[0].contains(" was closed by its reader: the archive ends after "),
+            errors.len() == 1
+                && errors[0].starts_with("haul: error: ")
+                && errors[0].contains(" was closed by its reader: the archive ends after "),
             "{ran:#?}"
         );
         let code = std::fs::read_to_string(haul.path("code")).unwrap();

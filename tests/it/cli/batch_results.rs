@@ -1,4 +1,4 @@
-//! What is said of many files: objects, digests, lines and frames; and what becomes of a batch that nobody listens to.
+//! The output of batches: JSON objects, digests, lines and progress; and batches whose output nobody reads.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 #[cfg(target_os = "linux")]
@@ -15,19 +15,22 @@ async fn each_job_is_an_object_or_a_line_when_requested() {
     let glob = origin.url("/[0-20]");
     let ran = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
     ran.assert_code(1);
-    let told: Vec<serde_json::Value> = ran
+    let objects: Vec<serde_json::Value> = ran
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(told.len(), 21);
-    let failed: Vec<_> = told
+    assert_eq!(objects.len(), 21);
+    let failed: Vec<_> = objects
         .iter()
-        .filter(|told| told["state"] == "failed")
+        .filter(|object| object["state"] == "failed")
         .collect();
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0]["error_class"], "network");
-    let seven = told.iter().find(|told| told["path"] == "d/7").unwrap();
+    let seven = objects
+        .iter()
+        .find(|objects| objects["path"] == "d/7")
+        .unwrap();
     assert_eq!(seven["bytes"], file_content(7).length());
     assert!(seven.get("line").is_none(), "it was typed: {seven}");
     let ran = haul.run(&["get", &glob, "-v", "-d", "e"]).await;
@@ -51,7 +54,10 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
     let ran = haul.run(&args).await;
     ran.assert_code(0);
     let line = format!("{}  d/3", file_content(3).sha256());
-    assert!(ran.stdout.lines().any(|told| told == line), "{ran:#?}");
+    assert!(
+        ran.stdout.lines().any(|output_line| output_line == line),
+        "{ran:#?}"
+    );
     haul.write("sums", &ran.stdout);
     let checked = haul.shell("sha256sum -c sums").await;
     checked.assert_code(0);
@@ -102,17 +108,17 @@ async fn a_batch_ends_when_nobody_reads_its_results() {
     let origin = start_origin_with_files(1).await;
     let haul = HaulDirectory::new();
     haul.write("list", list_of(&origin, 20_000));
-    for asked in [
+    for flags in [
         &["--json"][..],
         &["--checksum", "md5", "--max-errors", "99999"],
     ] {
-        let args = [&["get", "-i", "list", "-q", "--overwrite"], asked].concat();
+        let args = [&["get", "-i", "list", "-q", "--overwrite"], flags].concat();
         let mut child = haul.command(&args).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let mut first = [0; 10];
         within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
         drop(stdout);
-        if asked[0] == "--json" {
+        if flags[0] == "--json" {
             let ran =
                 HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
             ran.assert_code(141);
@@ -131,8 +137,8 @@ async fn results_that_cannot_be_written_are_a_local_error() {
     let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
     haul.write("list", list_of(&origin, 20));
-    for asked in [&["--json"][..], &["--checksum", "md5"]] {
-        let args = [&["get", "-i", "list", "--overwrite"], asked].concat();
+    for flags in [&["--json"][..], &["--checksum", "md5"]] {
+        let args = [&["get", "-i", "list", "--overwrite"], flags].concat();
         haul.run_redirected(">/dev/full", &args)
             .await
             .assert_code(4)
@@ -158,20 +164,20 @@ async fn progress_is_objects_and_nothing_else() {
     haul.write("list", urls);
     let ran = haul.run(&["get", "-i", "list", "--progress", "json"]).await;
     ran.assert_code(1);
-    let told: Vec<serde_json::Value> = ran
+    let objects: Vec<serde_json::Value> = ran
         .stderr
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let events: Vec<&str> = told
+    let events: Vec<&str> = objects
         .iter()
-        .filter_map(|told| told["event"].as_str())
+        .filter_map(|object| object["event"].as_str())
         .collect();
     assert!(
         events.contains(&"batch") && events.contains(&"row"),
         "{events:?}"
     );
-    let last = told.last().unwrap();
+    let last = objects.last().unwrap();
     assert_eq!(
         (&last["event"], &last["done"]),
         (&"summary".into(), &1.into())
@@ -205,7 +211,7 @@ async fn the_line_stays_within_the_narrowest_terminal() {
                 "{width}: {shown:?}"
             );
         }
-        // The bar is gone at the end, and one line tells what came of it.
+        // The bar is gone at the end, and one line is the summary.
         let last = screen.trim_end().rsplit('\n').next().unwrap();
         assert!(
             last.ends_with(" files") || last.contains(" in "),

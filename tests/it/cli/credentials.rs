@@ -41,7 +41,7 @@ async fn every_login_method() {
     assert_eq!(
         origin.requests().last().unwrap().header("authorization"),
         None,
-        "a .netrc nobody asked for was used"
+        "a .netrc nobody request for was used"
     );
 }
 
@@ -99,9 +99,9 @@ async fn no_credentials_follow_a_redirect_to_another_origin() {
         haul.get(&origin.url("/f.bin"), flags).await.assert_code(0);
         haul.assert_file("f.bin", &content());
     }
-    for asked in target.requests() {
+    for request in target.requests() {
         assert_eq!(
-            (asked.header("authorization"), asked.header("cookie")),
+            (request.header("authorization"), request.header("cookie")),
             (None, None)
         );
     }

@@ -7,7 +7,7 @@ async fn both_downloads_are_correct_and_the_second_is_faster() {
     let haul = HaulDirectory::new();
     let temporary = haul.path("tmp");
     std::fs::create_dir(&temporary).unwrap();
-    // A proxy that is not there: it must not be asked.
+    // A proxy that does not exist: the demo must not use it.
     let haul = haul
         .with_variable("TMPDIR", temporary.to_str().unwrap())
         .with_variable("http_proxy", "http://127.0.0.1:1");

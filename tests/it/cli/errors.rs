@@ -1,4 +1,4 @@
-//! What goes wrong is told in one line with a hint, by the right exit code.
+//! Errors are one line with a hint, and have the right exit code.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn assert_two_lines(ran: &HaulOutput) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_2_for_usage_errors() {
     let haul = HaulDirectory::new();
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for args in [
         &["get"][..],
         &["get", "example.com/f.iso"],
@@ -53,9 +53,9 @@ async fn exit_2_for_usage_errors() {
         ran.assert_code(2);
         assert_two_lines(&ran);
         assert!(!ran.stderr.contains("SECRET"), "{ran:#?}");
-        told.push(format!("$ haul {}\n{}", args.join(" "), ran.stderr));
+        outputs.push(format!("$ haul {}\n{}", args.join(" "), ran.stderr));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
     assert!(haul.listing().is_empty());
 }
 
@@ -102,7 +102,7 @@ async fn exit_4_for_local_errors() {
     haul.write("f.bin", "mine");
     haul.write("file", "");
     std::fs::create_dir(haul.path("dir")).unwrap();
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for flags in [
         &[][..],
         &["-o", "dir"],
@@ -112,13 +112,13 @@ async fn exit_4_for_local_errors() {
         let ran = haul.get(&url, flags).await;
         ran.assert_code(4);
         assert_two_lines(&ran);
-        told.push(format!(
+        outputs.push(format!(
             "$ haul get URL {}\n{}",
             flags.join(" "),
             ran.stderr_text(&haul, Some(&origin))
         ));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
     assert_eq!(std::fs::read(haul.path("f.bin")).unwrap(), b"mine");
     assert_eq!(haul.listing(), ["dir", "f.bin", "file"]);
 }
@@ -151,7 +151,7 @@ async fn exit_5_for_the_network_and_the_origin() {
         .start()
         .await;
     let haul = HaulDirectory::new();
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for path in ["/404", "/500", "/silent", "/loop", "/401"] {
         let ran = haul
             .get(
@@ -168,12 +168,12 @@ async fn exit_5_for_the_network_and_the_origin() {
             .await;
         ran.assert_code(5);
         assert!(ran.stderr.starts_with("haul: error: "), "{ran:#?}");
-        told.push(format!(
+        outputs.push(format!(
             "$ haul get {path}\n{}",
             ran.stderr_text(&haul, Some(&origin))
         ));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

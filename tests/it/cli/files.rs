@@ -1,4 +1,4 @@
-//! What lies where afterwards: names, resumption, replacement, segments, checksums.
+//! Files after a download: names, resumption, replacement, segments, checksums.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 
@@ -233,7 +233,7 @@ async fn segments_and_connections_follow_the_flags() {
     let lengths = origin
         .requests()
         .iter()
-        .filter_map(|asked| asked.range(4 << 20))
+        .filter_map(|request| request.range(4 << 20))
         .map(|r| r.end - r.start)
         .max();
     assert_eq!(lengths, Some(512 << 10));

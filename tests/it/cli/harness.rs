@@ -19,7 +19,7 @@ pub(crate) struct HaulDirectory {
     variables: Vec<(String, String)>,
 }
 
-/// What a run came to.
+/// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct HaulOutput {
     pub(crate) code: i32,
@@ -27,7 +27,7 @@ pub(crate) struct HaulOutput {
     pub(crate) stderr: String,
 }
 
-/// A run that is under way.
+/// A running process.
 pub(crate) struct RunningHaul {
     pub(crate) child: Child,
     pub(crate) stderr: Lines<BufReader<ChildStderr>>,
@@ -179,7 +179,7 @@ impl HaulDirectory {
         RunningHaul::from_child(self.command(args).spawn().unwrap())
     }
 
-    /// Starts a line of the shell's in the same way.
+    /// Starts a shell command in the same way.
     #[cfg(unix)]
     pub(crate) fn start_shell(&self, line: &str) -> RunningHaul {
         let mut command = Command::new("sh");
@@ -205,7 +205,7 @@ impl HaulOutput {
         }
     }
 
-    /// That it ended with this code, said no more than it should, and did not panic.
+    /// Asserts the exit code, that errors are on standard error only, and that it did not panic.
     #[track_caller]
     pub(crate) fn assert_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -222,7 +222,7 @@ impl HaulOutput {
         self
     }
 
-    /// What it said, with what differs between runs replaced.
+    /// Standard error, with placeholders for what differs between runs.
     pub(crate) fn stderr_text(&self, haul: &HaulDirectory, origin: Option<&Origin>) -> String {
         let mut text = self
             .stderr
@@ -265,7 +265,7 @@ impl RunningHaul {
         rustix::process::kill_process(id, signal).is_ok()
     }
 
-    /// Waits for its end; what it said since is in `stderr`.
+    /// Waits for its end; later lines are in `stderr`.
     pub(crate) async fn wait(mut self) -> HaulOutput {
         let rest = async {
             let mut stderr = String::new();

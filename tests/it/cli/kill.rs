@@ -49,7 +49,7 @@ async fn b1_a_download_killed_at_any_moment_resumes() {
     assert!(forgetful.again > COST * u64::from(KILLS), "{forgetful:?}");
 }
 
-/// What a lane came to.
+/// The result of one repeated kill-and-resume job.
 #[derive(Debug)]
 struct KillRun {
     /// Bytes that the origin sent beyond those of the file.
@@ -84,11 +84,11 @@ async fn kill_and_resume(seed: u64, moments: Range<u64>, flags: &[&str]) -> Kill
     // The rest comes as fast as it can, from the same version.
     origin.replace("/f.bin", OriginResource::new(content.clone()));
     let last = haul.run(&args).await;
-    let told: serde_json::Value = serde_json::from_str(&last.assert_code(0).stdout).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&last.assert_code(0).stdout).unwrap();
     haul.assert_file("f.bin", &content);
     assert_eq!(haul.listing(), ["f.bin"]);
     KillRun {
         again: origin.bytes_sent() - LENGTH,
-        resumed: told["resumed"].as_u64().unwrap(),
+        resumed: result["resumed"].as_u64().unwrap(),
     }
 }

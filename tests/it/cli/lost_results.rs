@@ -97,7 +97,7 @@ async fn objects_that_cannot_be_written_to_standard_error_are_a_failure_and_mess
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trace_that_cannot_be_written_does_no_harm() {
     let origin = start_origin(OriginResource::new(content())).await;
-    // A failure is traced, and what is no filter is told.
+    // A failure is traced, and an invalid filter is reported.
     for filter in ["trace", "a=b=c"] {
         let haul = HaulDirectory::new().with_variable("RUST_LOG", filter);
         haul.run_redirected("2>/dev/full", &["get", &origin.url("/404")])

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::cli::harness::{HaulDirectory, content, start_origin};
 
-/// An origin whose paths each go wrong in a way of their own.
+/// An origin whose paths fail, each differently.
 async fn breaking_origin() -> Origin {
     let with = |status, name, value: &str| {
         let rule = faults::status_with_header(status, name, value.to_owned());
@@ -48,7 +48,7 @@ async fn messages_about_the_network_and_the_origin() {
     let plain = plain_http_server();
     let haul = HaulDirectory::new();
     let named = format!("files.test:{port}:127.0.0.1");
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (url, flags) in [
         (origin.url("/nowhere"), &[][..]),
         (origin.url("/far"), &[]),
@@ -75,9 +75,9 @@ async fn messages_about_the_network_and_the_origin() {
         let text = text.replace(&port.to_string(), "[PORT]");
         let text = text.replace(&plain.to_string(), "[PLAIN]");
         let flags = flags.join(" ").replace(&port.to_string(), "[PORT]");
-        told.push(format!("$ {flags}\n{text}"));
+        outputs.push(format!("$ {flags}\n{text}"));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
     assert!(haul.listing().is_empty());
 }
 
@@ -91,7 +91,7 @@ async fn messages_about_proxies_name_the_proxy_and_its_source() {
     let no_tls = plain_http_server();
     let wrong = proxy.url_with_login("me", "s3cret");
     let dead = "http://me:s3cret@127.0.0.1:1";
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (variable, flag, url) in [
         (dead, None, &plain),
         ("", Some(dead), &plain),
@@ -111,9 +111,9 @@ async fn messages_about_proxies_name_the_proxy_and_its_source() {
         assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
         let text = ran.stderr_text(&haul, Some(&origin));
         let text = text.replace(&no_tls.to_string(), "[PLAIN]");
-        told.push(text.replace(&port, "[PORT]"));
+        outputs.push(text.replace(&port, "[PORT]"));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -124,7 +124,7 @@ async fn messages_about_files_and_directories_in_the_way() {
     haul.write("file", "");
     std::fs::create_dir(haul.path("a.haul-part")).unwrap();
     std::fs::create_dir(haul.path("b.haul-journal")).unwrap();
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for flags in [
         &["-d", "file"][..],
         &["-d", "file/below/it"],
@@ -135,9 +135,9 @@ async fn messages_about_files_and_directories_in_the_way() {
     ] {
         let ran = haul.get(&url, flags).await;
         ran.assert_code(4);
-        told.push(format!("$ {}\n{}", flags.join(" "), ran.stderr));
+        outputs.push(format!("$ {}\n{}", flags.join(" "), ran.stderr));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
     assert!(!haul.path("a").exists() && !haul.path("b").exists());
 }
 
@@ -210,22 +210,22 @@ async fn usage_errors_in_the_requested_format() {
         let result = haul.run(&get(&["--json"])).await;
         result.assert_code(code);
         assert_eq!(result.stderr, plain.stderr);
-        let told = object(&result.stdout);
-        assert_eq!(told["url"], Value::Null);
-        assert_eq!(told["error"]["class"], class);
-        assert_eq!(told["error"]["message"], message);
-        assert_eq!(told["error"]["hint"].as_str(), hint);
+        let result_object = object(&result.stdout);
+        assert_eq!(result_object["url"], Value::Null);
+        assert_eq!(result_object["error"]["class"], class);
+        assert_eq!(result_object["error"]["message"], message);
+        assert_eq!(result_object["error"]["hint"].as_str(), hint);
 
         let progress = haul.run(&get(&["--progress", "json"])).await;
         progress.assert_code(code);
         assert_eq!(progress.stdout, "");
-        let told = object(&progress.stderr);
+        let event = object(&progress.stderr);
         assert_eq!(
-            (&told["event"], &told["class"], &told["job"]),
+            (&event["event"], &event["class"], &event["job"]),
             (&"failed".into(), &class.into(), &Value::Null)
         );
-        assert_eq!(told["message"], message);
-        assert_eq!(told["at_ms"], 0);
+        assert_eq!(event["message"], message);
+        assert_eq!(event["at_ms"], 0);
     }
 }
 
@@ -247,12 +247,12 @@ async fn warnings_and_digests_as_objects() {
     let args = [&["get", &url], &flags[..]].concat();
     let ran = haul.run_redirected(">/dev/null", &args).await;
     ran.assert_code(0);
-    let told: Vec<Value> = ran
+    let objects: Vec<Value> = ran
         .stderr
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let (first, last) = (&told[0], &told[told.len() - 1]);
+    let (first, last) = (&objects[0], &objects[objects.len() - 1]);
     assert_eq!(
         (&first["event"], &first["job"]),
         (&"warning".into(), &Value::Null)
@@ -268,7 +268,7 @@ async fn warnings_and_digests_as_objects() {
     let failed = ran.assert_code(5).stderr.lines().last().unwrap();
     let failed: Value = serde_json::from_str(failed).unwrap();
     assert_eq!(failed["event"], "failed");
-    for object in told.iter().chain([&failed]) {
+    for object in objects.iter().chain([&failed]) {
         assert!(
             object["at_ms"].is_u64() && object["schema"] == 1,
             "{object}"

@@ -1,4 +1,4 @@
-//! Requests and the way to the origin: header fields, addresses, TLS, redirects.
+//! Requests and connections: header fields, addresses, TLS, redirects.
 
 use haul_lab::{CertificateAuthority, Origin, OriginResource, RequestMatcher, faults};
 
@@ -12,16 +12,16 @@ async fn header_fields_are_added_replaced_and_removed() {
         .get(&origin.url("/f.bin"), &flags)
         .await
         .assert_code(0);
-    let asked = &origin.requests()[0];
+    let request = &origin.requests()[0];
     assert_eq!(
         (
-            asked.header("x-one"),
-            asked.header("user-agent"),
-            asked.header("accept")
+            request.header("x-one"),
+            request.header("user-agent"),
+            request.header("accept")
         ),
         (Some("1"), Some("mine"), None)
     );
-    assert_eq!(asked.header("accept-encoding"), Some("identity"));
+    assert_eq!(request.header("accept-encoding"), Some("identity"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -113,7 +113,7 @@ async fn a_file_that_the_environment_names_must_exist() {
             .await
             .assert_code(2)
             .assert_stderr_has("SSL_CERT_FILE: cannot read /nope: No such file");
-        // Nobody asks for it then.
+        // Then no request uses it.
         haul.get(url, &["-k", "--retries", "0"])
             .await
             .assert_code(5);

@@ -1,4 +1,4 @@
-//! Few descriptors: the limit is raised where it may be, and where it may not nothing that came is lost for want of one.
+//! Few file descriptors: the limit is raised where allowed; where not, no received data is lost.
 
 use haul_lab::{OriginResource, RequestMatcher, ResourceContent, faults};
 use rustix::process::Signal;
@@ -35,7 +35,7 @@ async fn a_shortage_is_a_local_error_and_never_costs_a_complete_file() {
     for limit in 4..20 {
         let haul = HaulDirectory::new();
         let url = origin.url("/f.bin");
-        let asked = origin.requests().len();
+        let request_count = origin.requests().len();
         let line = format!("ulimit -n {limit}; exec {HAUL} get --retries 0 {url}");
         let ran = haul.shell(&line).await;
         if ran.code == 0 {
@@ -47,7 +47,7 @@ async fn a_shortage_is_a_local_error_and_never_costs_a_complete_file() {
         assert!(!ran.stderr.contains("cannot rename"), "{limit}: {ran:#?}");
         assert!(haul.listing().is_empty(), "{limit}: {:?}", haul.listing());
         if ran.stderr.contains("cannot connect") {
-            assert_eq!(origin.requests().len(), asked);
+            assert_eq!(origin.requests().len(), request_count);
             ran.assert_stderr_has("hint: too many open files: raise the limit with ulimit -n");
             short += 1;
         }

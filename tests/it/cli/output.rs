@@ -1,4 +1,4 @@
-//! What is said where: progress, summaries, objects, colours, quiet.
+//! What is printed where: progress, summaries, JSON objects, colours, quiet.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Questions on a terminal: what is typed is not shown, and every way out puts the terminal right again.
+//! Password prompts on a terminal: typed characters are not shown, and however a prompt ends, the terminal is restored.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use crate::cli::harness::{HaulDirectory, LIMIT, content, start_origin};
 /// `me:s3cret`, as Basic sends it.
 const BASIC: &str = "Basic bWU6czNjcmV0";
 
-/// What is asked.
+/// The prompt.
 const QUESTION: &str = "Password for me: ";
 
 /// A line of the shell's on a terminal of its own, that of script(1).
@@ -85,7 +85,7 @@ fn child(of: u32) -> u32 {
     child.parse().unwrap()
 }
 
-/// A shell's line that asks, and then says how that ended and how the terminal is set.
+/// A shell command that prompts, then prints the exit code and the settings of the terminal.
 fn line(url: &str, before: &str, after: &str) -> String {
     let haul = env!("CARGO_BIN_EXE_haul");
     format!("{before} {haul} get -q --overwrite -u me {url}; {after} echo code $?; stty -a")
@@ -130,10 +130,10 @@ async fn the_password_of_a_user_in_a_url_is_prompted_for_once() {
     terminal.type_text("s3cret\n").await;
     let shown = terminal.end().await;
     assert_eq!(shown.matches("Password for").count(), 1, "{shown}");
-    let asked = origin.requests();
-    assert!(asked.len() >= 3, "{shown}");
-    for asked in asked {
-        assert_eq!(asked.header("authorization"), Some(BASIC), "{shown}");
+    let requests = origin.requests();
+    assert!(requests.len() >= 3, "{shown}");
+    for request in requests {
+        assert_eq!(request.header("authorization"), Some(BASIC), "{shown}");
     }
 }
 
@@ -187,7 +187,7 @@ async fn get_prompts_once_for_the_password_of_its_proxy() {
         assert_eq!(shown.matches("Password for").count(), 1, "{shown}");
         assert!(!shown.contains("s3cret"), "{shown}");
     }
-    // A proxy of the environment that no URL uses asks nothing.
+    // No prompt for a proxy of the environment that no URL uses.
     let directory = HaulDirectory::new();
     let line = format!(
         "http_proxy=http://me@{at} no_proxy=127.0.0.1 {haul} get -d d {urls}; echo code $?"

@@ -75,7 +75,7 @@ async fn no_proxy_holds_for_the_flag_too_and_a_flag_replaces_it() {
     HaulDirectory::new().get(&url, &dead).await.assert_code(5);
 }
 
-/// A variable was written for other programs too: what of it is wrong is the affair of those who would go that way.
+/// The variable is for other programs too: its errors matter only for URLs that use the proxy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {
     let origin = start_origin(OriginResource::new(content())).await;
@@ -271,7 +271,7 @@ async fn a21_a_proxy_refuses_no_credentials_that_nobody_gave() {
         .assert_stderr_has("requires credentials")
         .assert_stderr_has("log in with -U USER");
     assert!(!ran.stderr.contains("refused"), "{ran:#?}");
-    // -U asks, and there is no terminal here.
+    // -U prompts, and there is no terminal here.
     haul.get(&url, &["-p", &at_me.replace("me@", ""), "-U", "me"])
         .await
         .assert_code(2)

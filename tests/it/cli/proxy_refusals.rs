@@ -1,8 +1,8 @@
-//! What is told of proxies that refuse: whose rule or fault it is.
+//! Messages about proxies that refuse: is it a rule of the proxy, or is the target unreachable?
 
 use crate::cli::harness::HaulDirectory;
 
-/// A server that says the same to whoever says something, and waits until that one is gone.
+/// A server that sends the same response to every client, and waits until the client closes.
 fn proxy_responding(words: &'static [u8]) -> std::net::SocketAddr {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -10,10 +10,10 @@ fn proxy_responding(words: &'static [u8]) -> std::net::SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut asked = [0; 4096];
-            let _ = stream.read(&mut asked).unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).unwrap();
             stream.write_all(words).unwrap();
-            while stream.read(&mut asked).is_ok_and(|read| read > 0) {}
+            while stream.read(&mut request).is_ok_and(|read| read > 0) {}
         }
     });
     address
@@ -22,7 +22,7 @@ fn proxy_responding(words: &'static [u8]) -> std::net::SocketAddr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_about_proxies_that_refuse_say_why() {
     let haul = HaulDirectory::new();
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (scheme, words, url) in [
         ("http", &b"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n"[..], "https://h.test/f"),
         ("http", b"HTTP/1.1 403 x\r\nContent-Length: 0\r\n\r\n", "https://h.test/f"),
@@ -54,7 +54,7 @@ async fn messages_about_proxies_that_refuse_say_why() {
         let given = format!("{scheme}://{proxy}");
         let ran = haul.get(url, &["--retries", "0", "--proxy", &given]).await;
         ran.assert_code(5);
-        told.push(ran.stderr.replace(&proxy.to_string(), "[PROXY]"));
+        outputs.push(ran.stderr.replace(&proxy.to_string(), "[PROXY]"));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
 }

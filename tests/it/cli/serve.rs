@@ -25,8 +25,8 @@ struct ServeProcess {
     running: RunningHaul,
     /// Host and port of the first address.
     address: String,
-    /// What it said so far, without colours.
-    said: Vec<String>,
+    /// The lines it printed at the start, without colours.
+    startup_lines: Vec<String>,
 }
 
 /// A folder with one file in it.
@@ -45,22 +45,22 @@ async fn start_server(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
 
 /// Waits until a server says where it is.
 async fn wait_for_address(mut running: RunningHaul) -> ServeProcess {
-    let mut said = Vec::new();
+    let mut startup_lines = Vec::new();
     let read = async {
         while let Some(line) = running.stderr.next_line().await.unwrap() {
-            said.push(line.clone());
+            startup_lines.push(line.clone());
             if let Some((_, url)) = line.split_once("listening on ") {
                 return url.to_owned();
             }
         }
-        panic!("it does not listen: {said:#?}");
+        panic!("it does not listen: {startup_lines:#?}");
     };
     let url = within(LIMIT, read).await;
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
     ServeProcess {
         address: address.trim_end_matches('/').to_owned(),
         running,
-        said,
+        startup_lines,
     }
 }
 
@@ -79,7 +79,7 @@ impl ServeProcess {
 
 /// One request; the first line and further fields come as `head`.
 pub(super) async fn request(address: &str, head: &str, body: &str) -> String {
-    let asked = async {
+    let response = async {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let length = body.len();
         let text = format!(
@@ -91,7 +91,7 @@ pub(super) async fn request(address: &str, head: &str, body: &str) -> String {
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     };
-    within(Duration::from_secs(20), asked).await
+    within(Duration::from_secs(20), response).await
 }
 
 fn request_line_and_fields(head: &str) -> String {

@@ -41,27 +41,27 @@ impl SoakServer {
             .spawn()
             .unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
-        let (tell, told) = mpsc::channel();
-        let said = std::thread::spawn(move || {
+        let (send_address, received_address) = mpsc::channel();
+        let stderr = std::thread::spawn(move || {
             let mut text = String::new();
             for line in stderr.lines().map_while(Result::ok) {
                 if let Some(address) = address_in(&line) {
-                    let _ = tell.send(address);
+                    let _ = send_address.send(address);
                 }
                 text.push_str(&line);
                 text.push('\n');
             }
             text
         });
-        let Ok(address) = told.recv_timeout(LIMIT) else {
+        let Ok(address) = received_address.recv_timeout(LIMIT) else {
             let _ = child.kill();
-            panic!("it says no address: {}", said.join().unwrap());
+            panic!("it says no address: {}", stderr.join().unwrap());
         };
         Self {
             child,
             folder: folder.to_owned(),
             address,
-            stderr: Some(said),
+            stderr: Some(stderr),
         }
     }
 
@@ -73,7 +73,7 @@ impl SoakServer {
         &self.folder
     }
 
-    /// Kills it as the kernel does that is out of memory, and says what it had said.
+    /// Kills it as the kernel does when it is out of memory. Returns its standard error.
     pub(crate) fn kill(mut self) -> String {
         assert_eq!(
             self.child.try_wait().unwrap(),
@@ -82,9 +82,9 @@ impl SoakServer {
         );
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        let said = self.stderr.take().unwrap().join().unwrap();
-        assert!(!said.contains("panicked"), "{said}");
-        said
+        let stderr = self.stderr.take().unwrap().join().unwrap();
+        assert!(!stderr.contains("panicked"), "{stderr}");
+        stderr
     }
 
     /// What its descriptors lead to.

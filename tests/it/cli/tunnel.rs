@@ -41,7 +41,7 @@ impl EchoServer {
             while let Ok((mut stream, _)) = listener.accept().await {
                 clients.spawn(async move {
                     let (mut from, mut to) = stream.split();
-                    // A client that is cut off has nobody to be told.
+                    // A client that was cut off cannot report an error.
                     let _ = tokio::io::copy(&mut from, &mut to).await;
                 });
             }
@@ -64,7 +64,7 @@ struct TunnelProcess {
     running: RunningHaul,
     /// Where, in the order of its words.
     addresses: Vec<String>,
-    /// What it said so far.
+    /// The lines it printed so far.
     stderr_lines: Vec<String>,
 }
 
@@ -122,7 +122,7 @@ async fn connect_to(address: &str) -> TcpStream {
     within(LIMIT, TcpStream::connect(address)).await.unwrap()
 }
 
-/// Says something and hears it again: the way to the echo and back is open.
+/// Sends bytes to the echo server through the tunnel and reads them back.
 async fn assert_echo(stream: &mut TcpStream, words: &str) {
     let heard = async {
         stream.write_all(words.as_bytes()).await.unwrap();
@@ -133,7 +133,7 @@ async fn assert_echo(stream: &mut TcpStream, words: &str) {
     assert_eq!(within(LIMIT, heard).await, words.as_bytes());
 }
 
-/// Ends what is said, and hears the rest.
+/// Closes the sending side, and reads to the end.
 async fn finish(mut stream: TcpStream) -> Vec<u8> {
     let rest = async {
         let _ = stream.shutdown().await;

@@ -36,7 +36,7 @@ async fn c7_large_files_among_small_ones() {
     let ran = haul
         .run(&["get", "-i", "list", "-d", "d", "--json", "-q"])
         .await;
-    // The small ones go on while the large one, on a limited connection, is on its way: it is the last.
+    // Small files finish while the large one, on a limited connection, is downloaded: it is the last.
     let last = ran.assert_code(0).stdout.lines().last().unwrap();
     assert!(last.contains("\"path\":\"d/large\""), "{last}");
     assert_files(&haul, "d");

@@ -85,7 +85,7 @@ async fn without_scripts_the_page_lists_and_takes_uploads() {
     assert_same(&store.path("in/large.bin"), &large);
     assert_same(&store.path("in").join(odd), b"odd");
     assert_same(&store.path("in/empty"), b"");
-    // What is there is replaced when that is asked for.
+    // Existing files are replaced on request.
     let newer = store.with_owner("there.txt", b"newer");
     for (button, is_replaced) in [("button.main", false), ("button.plain", true)] {
         tab.open(&store.url("in/")).await;
@@ -111,7 +111,7 @@ async fn uploads_show_progress_and_appear_in_the_list() {
     let mut tab = Chromium::start().await;
     tab.open(&store.url("")).await;
     tab.screenshot("empty").await;
-    // Slow until it was seen under way.
+    // Slow until the upload was seen running.
     tab.send_at(Some(1 << 20)).await;
     upload(&mut tab, &files.each_ref().map(PathBuf::as_path)).await;
     tab.wait_until("document.querySelector('#uploads progress')?.value > 0 && document.querySelector('#uploads progress').value < 1")
@@ -200,13 +200,13 @@ async fn failed_uploads_are_reported() {
     tab.wait_until("document.querySelector('#status').textContent.startsWith('1 uploaded, 2 not')")
         .await;
     tab.screenshot("errors").await;
-    let told = tab.eval_each("#uploads .state", "it.textContent").await;
-    assert_eq!(told[0], "too large for this server");
-    assert_eq!(told[1], "the name is in use");
-    assert_eq!(told[2], "done");
+    let states = tab.eval_each("#uploads .state", "it.textContent").await;
+    assert_eq!(states[0], "too large for this server");
+    assert_eq!(states[1], "the name is in use");
+    assert_eq!(states[2], "done");
     assert!(!store.path("large.bin").exists());
     assert_same(&store.path("small"), b"small");
-    // What the page shows is told as well: the link leads to it.
+    // The link leads to the page's text.
     tab.click("#status a").await;
     until_listed(&mut tab, 2).await;
 }
@@ -224,8 +224,8 @@ async fn deletion_asks_for_confirmation() {
     tab.open(&store.url("")).await;
     let button = "tbody tr:nth-child(3) button.delete";
     tab.click(button).await;
-    let asked = tab.response(false).await;
-    assert!(asked.contains("b & <c>"), "{asked}");
+    let dialog = tab.response(false).await;
+    assert!(dialog.contains("b & <c>"), "{dialog}");
     tab.click(button).await;
     tab.response(true).await;
     tab.wait_until("document.querySelector('#status').textContent.includes('was deleted')")

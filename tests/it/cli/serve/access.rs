@@ -12,9 +12,9 @@ async fn a_login_is_required_of_everybody() {
     let flags = ["-w", "--auth", "me:pw:rw", "--token", "t0k:ro"];
     let served = start_server(&haul, &flags).await;
     assert!(
-        served.said[0].ends_with("writable, to 1 user, 1 token"),
+        served.startup_lines[0].ends_with("writable, to 1 user, 1 token"),
         "{:?}",
-        served.said
+        served.startup_lines
     );
     assert_status(&served.request("GET /a.txt", "").await, 401);
     assert_status(&served.request(&format!("GET /a.txt\n{ME}"), "").await, 200);
@@ -39,7 +39,11 @@ async fn logins_come_from_variables_and_files_too() {
     let tokens = haul.write("tokens", "# of the build\nabc:ro\n");
     let served = start_server(&haul, &["--token-file", &tokens, "--anonymous", "ro:/pub"]).await;
     let who = "read-only, to 2 users, 1 token, and to everybody (ro:/pub)";
-    assert!(served.said[0].ends_with(who), "{:?}", served.said);
+    assert!(
+        served.startup_lines[0].ends_with(who),
+        "{:?}",
+        served.startup_lines
+    );
     assert_status(&served.request("GET /a.txt", "").await, 401);
     assert_status(&served.request("GET /pub/none", "").await, 404);
     assert_status(&served.request(&format!("GET /a.txt\n{ME}"), "").await, 200);
@@ -61,7 +65,7 @@ async fn hashed_passwords_are_accepted() {
     assert_status(&served.request(&format!("GET /a.txt\n{ME}"), "").await, 200);
 }
 
-/// What is warned of, until it listens to signals and has said all.
+/// The warnings of a start: all of standard error until the server handles signals.
 async fn warnings_of(haul: &HaulDirectory, args: &[&str]) -> String {
     let served = wait_for_address(haul.start(args)).await;
     let ran = served.stop().await;
@@ -81,9 +85,9 @@ async fn a_server_for_nobody_is_warned_of() {
         (&[], false),
     ] {
         let args = [&["serve", "d", "-l", "127.0.0.1:0"], flags].concat();
-        let said = warnings_of(&haul, &args).await;
-        let told = said.contains("nobody has access");
-        assert_eq!(told, is_warned, "{flags:?}: {said}");
+        let warnings = warnings_of(&haul, &args).await;
+        let has_warning = warnings.contains("nobody has access");
+        assert_eq!(has_warning, is_warned, "{flags:?}: {warnings}");
     }
 }
 
@@ -104,9 +108,9 @@ async fn public_access_is_warned_of() {
         ),
         (&["-l", "127.0.0.1:0", "--auth", "a:b:ro"], false, false),
     ] {
-        let said = warnings_of(&haul, &[&["serve", "d"], flags].concat()).await;
-        assert_eq!(said.contains(open), is_open, "{flags:?}: {said}");
-        assert_eq!(said.contains(clear), is_clear, "{flags:?}: {said}");
+        let warnings = warnings_of(&haul, &[&["serve", "d"], flags].concat()).await;
+        assert_eq!(warnings.contains(open), is_open, "{flags:?}: {warnings}");
+        assert_eq!(warnings.contains(clear), is_clear, "{flags:?}: {warnings}");
     }
 }
 
@@ -118,9 +122,9 @@ async fn world_readable_secrets_are_warned_of() {
     for (mode, is_warned) in [(0o644, true), (0o640, false)] {
         std::fs::set_permissions(&tokens, std::fs::Permissions::from_mode(mode)).unwrap();
         let args = ["serve", "d", "-l", "127.0.0.1:0", "--token-file", &tokens];
-        let said = warnings_of(&haul, &args).await;
-        let told = said.contains("can be read by every user of this machine");
-        assert_eq!(told, is_warned, "{mode:o}: {said}");
+        let warnings = warnings_of(&haul, &args).await;
+        let has_warning = warnings.contains("can be read by every user of this machine");
+        assert_eq!(has_warning, is_warned, "{mode:o}: {warnings}");
     }
 }
 
@@ -176,14 +180,14 @@ async fn a_link_does_not_lead_out_of_a_prefix() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn secrets_that_would_be_served_are_warned_of() {
     let haul = test_folder();
-    let told = "and is served like any other file";
+    let warning = "and is served like any other file";
     for (path, is_warned) in [("d/tokens", true), ("tokens", false)] {
         let tokens = haul.write(path, "abc:ro\n");
         let args = ["serve", "d", "-l", "127.0.0.1:0", "--token-file", &tokens];
-        let said = warnings_of(&haul, &args).await;
-        assert_eq!(said.contains(told), is_warned, "{path}: {said}");
+        let warnings = warnings_of(&haul, &args).await;
+        assert_eq!(warnings.contains(warning), is_warned, "{path}: {warnings}");
     }
     let log = haul.path("d/log").display().to_string();
     let args = ["serve", "d", "-l", "127.0.0.1:0", "--access-log", &log];
-    assert!(warnings_of(&haul, &args).await.contains(told));
+    assert!(warnings_of(&haul, &args).await.contains(warning));
 }

@@ -24,7 +24,7 @@ async fn short(haul: &HaulDirectory, flags: &str) -> ServeProcess {
 
 /// A request on a connection that is kept, and its answer: one of few bytes.
 async fn get(stream: &mut TcpStream, target: &str) -> String {
-    let asked = async {
+    let response = async {
         let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let (mut answer, mut buffer) = (String::new(), [0; 4096]);
@@ -43,7 +43,7 @@ async fn get(stream: &mut TcpStream, target: &str) -> String {
             }
         }
     };
-    within(LIMIT, asked).await
+    within(LIMIT, response).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_a_503() {
     for index in 0..100 {
         haul.write(&format!("d/{index}"), "x");
     }
-    // What keeps files open leaves room for others, and makes some where it was told to keep more than there can be.
+    // The cache of open files leaves descriptors for connections, also when it is configured for more files than the limit allows.
     for flags in ["", "--open-files 1000"] {
         let served = short(&haul, flags).await;
         let mut stream = TcpStream::connect(&served.address).await.unwrap();

@@ -1,4 +1,4 @@
-//! By which names a server may be asked for: a stranger's page whose name was led to this machine gets nothing (DNS rebinding).
+//! Host names that a server accepts: a page of another site whose name was rebound to this machine gets nothing (DNS rebinding).
 
 use super::{assert_status, start_server, test_folder};
 
@@ -10,7 +10,7 @@ async fn host_status(served: &super::ServeProcess, head: &str, name: &str) -> St
 /// One request at an address by a name.
 async fn status_at(address: &str, head: &str, name: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let asked = async {
+    let response = async {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
         let text = format!(
             "{head} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -20,7 +20,7 @@ async fn status_at(address: &str, head: &str, name: &str) -> String {
         stream.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
     };
-    haul_lab::within(super::LIMIT, asked).await
+    haul_lab::within(super::LIMIT, response).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

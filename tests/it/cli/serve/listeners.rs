@@ -7,7 +7,7 @@ use tokio::net::UnixStream;
 use super::{LIMIT, assert_status, request, start_server, test_folder, wait_for_address};
 
 async fn request_over_socket(path: &std::path::Path, target: &str) -> String {
-    let asked = async {
+    let response = async {
         let mut stream = UnixStream::connect(path).await.unwrap();
         let text = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -15,7 +15,7 @@ async fn request_over_socket(path: &std::path::Path, target: &str) -> String {
         stream.read_to_string(&mut answer).await.unwrap();
         answer
     };
-    within(LIMIT, asked).await
+    within(LIMIT, response).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -43,7 +43,7 @@ async fn every_interface_is_shown_by_addresses_that_work() {
     assert!(
         served.address.starts_with("127.0.0.1:"),
         "{:?}",
-        served.said
+        served.startup_lines
     );
     assert_status(&served.request("GET /a.txt", "").await, 200);
 }

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use super::{LIMIT, ServeProcess, assert_status, start_server, test_folder};
 
-/// An upload that is under way: its first half was sent, and taken.
+/// A running upload: the server has received its first half.
 async fn half_an_upload(served: &ServeProcess) -> TcpStream {
     let mut stream = TcpStream::connect(&served.address).await.unwrap();
     let head =
@@ -30,8 +30,8 @@ async fn d14_requests_in_progress_are_finished() {
         let mut served = start_server(&haul, &["-w"]).await;
         let mut upload = half_an_upload(&served).await;
         served.running.signal(signal);
-        let said = served.running.wait_for_line("stopping").await;
-        assert!(said.contains("have 10 s to finish"), "{said}");
+        let line = served.running.wait_for_line("stopping").await;
+        assert!(line.contains("have 10 s to finish"), "{line}");
         upload.write_all(b"56789").await.unwrap();
         let mut answer = String::new();
         within(LIMIT, upload.read_to_string(&mut answer))
@@ -108,11 +108,11 @@ async fn errors_while_serving_are_reported_without_a_flag() {
     let haul = test_folder();
     let mut served = start_server(&haul, &["--access-log", "/dev/full"]).await;
     assert_status(&served.request("GET /a.txt", "").await, 200);
-    let told = served
+    let warning = served
         .running
         .wait_for_line("cannot write the access log /dev/full: ")
         .await;
-    assert!(told.starts_with("haul: warning: "), "{told}");
+    assert!(warning.starts_with("haul: warning: "), "{warning}");
     let ran = served.stop().await;
     ran.assert_code(0)
         .assert_stderr_has("warning: the access log is incomplete");
@@ -130,17 +130,20 @@ async fn the_service_manager_is_notified() {
     served.running.wait_for_line("haul: reloaded").await;
     served.stop().await.assert_code(0);
     // All of it waits in the socket by now.
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     let mut buffer = [0; 256];
     for _ in 0..4 {
         let length = manager.recv(&mut buffer).unwrap();
         let text = String::from_utf8_lossy(&buffer[..length]);
-        told.push(text.split(['\n', ' ']).next().unwrap().to_owned());
+        notifications.push(text.split(['\n', ' ']).next().unwrap().to_owned());
     }
-    assert_eq!(told, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]);
+    assert_eq!(
+        notifications,
+        ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+    );
 }
 
-/// The window that it was started in is closed: whoever did that means it to end.
+/// Closing the terminal that started the server stops the server.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_the_terminal_ends_the_server() {
@@ -148,29 +151,32 @@ async fn the_end_of_the_terminal_ends_the_server() {
 
     use rustix::fs::{CWD, Mode, mkfifoat};
     let haul = test_folder();
-    let said = haul.path("said");
-    mkfifoat(CWD, &said, Mode::RUSR | Mode::WUSR).unwrap();
+    let path = haul.path("stderr");
+    mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
     // Whoever runs the tests may ignore the signal, and that is inherited.
     let line = format!(
-        "exec env --default-signal=HUP {} serve d -l 127.0.0.1:0 2>said",
+        "exec env --default-signal=HUP {} serve d -l 127.0.0.1:0 2>stderr",
         env!("CARGO_BIN_EXE_haul")
     );
     let mut terminal = haul.terminal_command(&line).spawn().unwrap();
     let begun = tokio::task::spawn_blocking(move || {
-        let mut said = BufReader::new(std::fs::File::open(said).unwrap());
+        let mut stderr = BufReader::new(std::fs::File::open(path).unwrap());
         let mut line = String::new();
         while !line.contains("listening on") {
             line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it does not listen");
+            assert!(
+                stderr.read_line(&mut line).unwrap() > 0,
+                "it does not listen"
+            );
         }
-        said
+        stderr
     });
-    let mut said = within(LIMIT, begun).await.unwrap();
+    let mut stderr = within(LIMIT, begun).await.unwrap();
     terminal.kill().await.unwrap();
     // To its end, which comes with that of the server.
     let ended = tokio::task::spawn_blocking(move || {
         let mut rest = String::new();
-        said.read_to_string(&mut rest).map(|_| rest)
+        stderr.read_to_string(&mut rest).map(|_| rest)
     });
     let rest = within(LIMIT, ended).await.unwrap().unwrap();
     assert!(rest.contains("haul: stopping"), "{rest}");

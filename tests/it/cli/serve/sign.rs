@@ -14,7 +14,7 @@ async fn a_signed_url_gives_access_to_its_path_alone() {
     let mode = haul.path("k").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let served = start_server(&haul, &["-w", "--sign-key", "k"]).await;
-    assert!(served.said[0].ends_with("to signed URLs"));
+    assert!(served.startup_lines[0].ends_with("to signed URLs"));
     let url = format!("http://{}/a.txt", served.address);
     let signed = haul.run(&["sign", &url, "--key", "k"]).await;
     signed.assert_code(0);
@@ -68,7 +68,7 @@ async fn urls_that_cannot_be_signed_are_refused() {
     haul.write("short", "0123456789");
     haul.write("long", "0123456789abcdef");
     let url = "https://files.example/a.txt";
-    let mut said = Vec::new();
+    let mut outputs = Vec::new();
     for args in [
         &[][..],
         &[url],
@@ -87,13 +87,13 @@ async fn urls_that_cannot_be_signed_are_refused() {
         let ran = haul.run(&[&["sign"], args].concat()).await;
         ran.assert_code(2);
         assert_eq!(ran.stdout, "");
-        said.push(format!(
+        outputs.push(format!(
             "{}\n{}",
             args.join(" "),
             ran.stderr_text(&haul, None)
         ));
     }
-    insta::assert_snapshot!("sign-refused", said.join("\n"));
+    insta::assert_snapshot!("sign-refused", outputs.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What is served by which flags, and what is said at the start.
+//! The flags of a server and its start message.
 
 use haul_lab::CertificateAuthority;
 
@@ -11,7 +11,7 @@ async fn a_folder_is_shared_for_reading() {
     let served = start_server(&haul, &[]).await;
     let folder = haul.path("d").canonicalize().unwrap();
     assert_eq!(
-        served.said,
+        served.startup_lines,
         [
             format!(
                 "haul: serving {}, read-only, to everybody",
@@ -56,7 +56,7 @@ async fn uploads_are_accepted_with_writable_within_their_limits() {
         "full",
     ];
     let served = start_server(&haul, &flags).await;
-    assert!(served.said[0].contains("writable, to everybody"));
+    assert!(served.startup_lines[0].contains("writable, to everybody"));
     assert_status(&served.request("PUT /new/b.txt", "bytes").await, 201);
     assert_eq!(std::fs::read(haul.path("d/new/b.txt")).unwrap(), b"bytes");
     let long = "x".repeat(1025);
@@ -120,14 +120,14 @@ async fn a_certificate_is_reloaded_when_its_file_changes() {
     let cert = haul.write("both.pem", both(&issued));
     haul.write("old.pem", old.certificate_pem());
     let mut served = start_server(&haul, &["--cert", &cert]).await;
-    assert!(served.said[1].contains("listening on https://"));
+    assert!(served.startup_lines[1].contains("listening on https://"));
     let url = format!("https://{}/a.txt", served.address);
     haul.run(&["get", "--cacert", "old.pem", "-o", "1", &url])
         .await
         .assert_code(0);
     let new = CertificateAuthority::new();
     haul.write("new.pem", new.certificate_pem());
-    // Half of a pair first: it stays unchanged, and that is told once.
+    // Half of a pair first: the old pair stays in use, with one warning.
     haul.write("both.pem", new.issue(&["127.0.0.1"]).certificate_pem);
     served
         .running
@@ -190,17 +190,19 @@ async fn quiet_is_quiet() {
     let place = haul.path("notify").to_str().unwrap().to_owned();
     let haul = haul.with_variable("NOTIFY_SOCKET", &place);
     let running = haul.start(&["serve", "d", "-q", "-w", "-l", &address, "-l", "0.0.0.0:0"]);
-    let mut told = [0; 64];
-    let length = tokio::task::spawn_blocking(move || manager.recv(&mut told).map(|n| (n, told)));
-    let (length, told) = haul_lab::within(super::LIMIT, length)
+    let mut notification = [0; 64];
+    let length = tokio::task::spawn_blocking(move || {
+        manager.recv(&mut notification).map(|n| (n, notification))
+    });
+    let (length, notification) = haul_lab::within(super::LIMIT, length)
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(&told[..length], b"READY=1");
+    assert_eq!(&notification[..length], b"READY=1");
     running.signal(rustix::process::Signal::INT);
     let ran = running.wait().await;
     ran.assert_code(0);
-    // The manager is gone by the time it could be told of the end.
+    // The service manager is gone before it could be notified of the end.
     assert!(!ran.stderr.contains("serving") && !ran.stderr.contains("may put and delete"));
 }
 
@@ -231,6 +233,6 @@ async fn the_log_has_the_bytes_received() {
     let served = start_server(&haul, &["-w", "--access-log", &log, "--log-format", "json"]).await;
     assert_status(&served.request("PUT /new", &"x".repeat(1234)).await, 201);
     served.stop().await.assert_code(0);
-    let said = std::fs::read_to_string(&log).unwrap();
-    assert!(said.contains("\"received\":1234"), "{said}");
+    let log_text = std::fs::read_to_string(&log).unwrap();
+    assert!(log_text.contains("\"received\":1234"), "{log_text}");
 }

@@ -13,8 +13,8 @@ async fn error_of(haul: &HaulDirectory, args: &[&str], code: i32) -> String {
     assert!(ran.stderr.contains("hint: "), "{ran:#?}");
     assert!(!ran.stderr.contains("listening"), "{ran:#?}");
     let line = args.join(" ");
-    let said = ran.stderr_text(haul, None);
-    format!("{line}\n{}", said.trim_end()).replace(haul.dir.path().to_str().unwrap(), "[DIR]")
+    let stderr = ran.stderr_text(haul, None);
+    format!("{line}\n{}", stderr.trim_end()).replace(haul.dir.path().to_str().unwrap(), "[DIR]")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn folders() {
     haul.write("odd/.haul", "not a folder");
     std::fs::create_dir_all(haul.path("linked/.haul")).unwrap();
     std::os::unix::fs::symlink("/nowhere", haul.path("linked/.haul/lock")).unwrap();
-    let said = [
+    let errors = [
         error_of(&haul, &["none"], 4).await,
         error_of(&haul, &["https://example.com/"], 4).await,
         error_of(&haul, &["file"], 4).await,
@@ -34,14 +34,14 @@ async fn folders() {
         error_of(&haul, &["linked", "-w"], 4).await,
         error_of(&haul, &["d", "--access-log", "none/log"], 4).await,
     ];
-    insta::assert_snapshot!("refused-folders", said.join("\n\n"));
+    insta::assert_snapshot!("refused-folders", errors.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn addresses() {
     let haul = test_folder();
     haul.write("file", "f");
-    let said = [
+    let errors = [
         error_of(&haul, &["d", "-l", "192.0.2.1:8080"], 5).await,
         error_of(&haul, &["d", "-l", "unix:none/s.sock"], 4).await,
         error_of(&haul, &["d", "-l", "unix:file"], 4).await,
@@ -50,13 +50,13 @@ async fn addresses() {
         error_of(&haul, &["d", "-l", "http://localhost:80"], 2).await,
         error_of(&haul, &["d", "-l", "127.0.0.1:99999"], 2).await,
     ];
-    insta::assert_snapshot!("refused-addresses", said.join("\n\n"));
+    insta::assert_snapshot!("refused-addresses", errors.join("\n\n"));
     let served = start_server(&haul, &[]).await;
     let taken = served.address.as_str();
     for args in [["d", "-l", taken], ["d", "--admin", taken]] {
         let args = [&args[..], &["-l", "127.0.0.1:0"]].concat();
-        let said = error_of(&haul, &args, 5).await;
-        assert!(said.contains("is taken by another server"), "{said}");
+        let error = error_of(&haul, &args, 5).await;
+        assert!(error.contains("is taken by another server"), "{error}");
     }
 }
 
@@ -70,7 +70,7 @@ async fn addresses_given_twice() {
     drop(free);
     let every = format!(":{port}");
     std::os::unix::fs::symlink("d", haul.path("link")).unwrap();
-    let mut said = Vec::new();
+    let mut errors = Vec::new();
     for args in [
         ["-l", "unix:d/s", "-l", "unix:d/s"],
         ["-l", "unix:d/s", "-l", "unix:link/../link/s?mode=600"],
@@ -80,10 +80,10 @@ async fn addresses_given_twice() {
         ["-l", &port, "-l", &every],
         ["-l", &port, "--admin", &port],
     ] {
-        let told = error_of(&haul, &[&["d"], &args[..]].concat(), 2).await;
-        said.push(told.replace(&port, "[PORT]"));
+        let error = error_of(&haul, &[&["d"], &args[..]].concat(), 2).await;
+        errors.push(error.replace(&port, "[PORT]"));
     }
-    insta::assert_snapshot!("refused-twice", said.join("\n\n"));
+    insta::assert_snapshot!("refused-twice", errors.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,20 +97,20 @@ async fn certificates() {
         CertificateAuthority::new().issue(&["localhost"]).key_pem,
     );
     haul.write("junk.pem", "junk");
-    let said = [
+    let errors = [
         error_of(&haul, &["d", "--cert", "none.pem"], 2).await,
         error_of(&haul, &["d", "--cert", "cert.pem"], 2).await,
         error_of(&haul, &["d", "--cert", "key.pem", "--key", "cert.pem"], 2).await,
         error_of(&haul, &["d", "--cert", "cert.pem", "--key", "other.pem"], 2).await,
         error_of(&haul, &["d", "--cert", "junk.pem", "--key", "key.pem"], 2).await,
     ];
-    insta::assert_snapshot!("refused-certificates", said.join("\n\n"));
+    insta::assert_snapshot!("refused-certificates", errors.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn numbers_and_times() {
     let haul = test_folder();
-    let said = [
+    let errors = [
         error_of(&haul, &["d", "--max-connections", "0"], 2).await,
         error_of(
             &haul,
@@ -124,7 +124,7 @@ async fn numbers_and_times() {
         error_of(&haul, &["d", "--grace", "soon"], 2).await,
         error_of(&haul, &["d", "--allow-host", "http://a.example"], 2).await,
     ];
-    insta::assert_snapshot!("refused-numbers", said.join("\n\n"));
+    insta::assert_snapshot!("refused-numbers", errors.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,7 +134,7 @@ async fn logins() {
     assert!(!of_variable.contains("s3cret"));
     let haul = test_folder();
     haul.write("lines", "# nobody\n\nme:hash:ro\n");
-    let said = [
+    let errors = [
         of_variable,
         error_of(&haul, &["d", "--auth", "a:b:rx"], 2).await,
         error_of(&haul, &["d", "--auth", "a:b:c:rw"], 2).await,
@@ -146,13 +146,13 @@ async fn logins() {
         error_of(&haul, &["d", "--token-file", "d"], 2).await,
         error_of(&haul, &["d", "--sign-key", "d"], 2).await,
     ];
-    insta::assert_snapshot!("refused-logins", said.join("\n\n"));
+    insta::assert_snapshot!("refused-logins", errors.join("\n\n"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_few_descriptors_are_reported_at_the_start() {
     let haul = test_folder();
-    for (way, said) in [
+    for (strategy, error) in [
         ("round-robin", "cannot start threads: Too many open files"),
         (
             "reuseport",
@@ -161,7 +161,7 @@ async fn too_few_descriptors_are_reported_at_the_start() {
     ] {
         // Fewer than there are threads: whatever is open already, their sockets alone are too many.
         let line = format!(
-            "ulimit -n 40 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 64 --accept {way}"
+            "ulimit -n 40 && exec \"$0\" serve d -l 127.0.0.1:0 --threads 64 --accept {strategy}"
         );
         let mut command = tokio::process::Command::new("sh");
         command
@@ -172,7 +172,7 @@ async fn too_few_descriptors_are_reported_at_the_start() {
         let output = haul_lab::within(super::LIMIT, command.output()).await;
         let ran = crate::cli::harness::HaulOutput::from_output(output.unwrap());
         ran.assert_code(4)
-            .assert_stderr_has(said)
+            .assert_stderr_has(error)
             .assert_stderr_has("ulimit -n N");
     }
 }

@@ -1,4 +1,4 @@
-//! One client of the soak: asks for this and that, writes down what it was told, and knows what it was not told.
+//! One client of the soak: sends random requests and records each response, or that it got none.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub(super) const KEYS: u64 = 10;
 #[derive(Default)]
 pub(super) struct SoakState {
     pub(super) ticks: LogicalClock,
-    /// The life of the server that is under way: its number and its address.
+    /// The running server process: its number and its address.
     pub(super) life: Mutex<Option<(usize, SocketAddr)>>,
     /// A new one has begun, or it is over.
     pub(super) news: Condvar,
@@ -87,7 +87,7 @@ impl SoakState {
         }
     }
 
-    /// Notes that a tag stands for a body.
+    /// Records the body that a tag identifies.
     fn tag(&self, answer: &SoakResponse, body: StampedBody) -> String {
         let tag = answer
             .field("etag")
@@ -186,13 +186,13 @@ impl<'a> SoakClient<'a> {
 
     fn read(&mut self, key: u64, method: &str, fields: String) {
         let begun = self.shared.ticks.tick();
-        let asked = SoakRequest {
+        let request = SoakRequest {
             method,
             path: &path(key),
             fields,
             body: None,
         };
-        let Some(answer) = self.send_request(key, OperationKind::Read, begun, &asked) else {
+        let Some(answer) = self.send_request(key, OperationKind::Read, begun, &request) else {
             return;
         };
         let found = match answer.status {
@@ -207,7 +207,7 @@ impl<'a> SoakClient<'a> {
                 assert_eq!(answer.field("content-range"), Some(&*range), "{answer:?}");
                 Some(body)
             }
-            // What a tag stands for is known once its body was seen.
+            // The body of a tag is known once it was read.
             200 | 304 => match self.shared.version_of_tag(answer.field("etag")) {
                 Some(body) => Some(body),
                 None => return,
@@ -243,7 +243,7 @@ impl<'a> SoakClient<'a> {
     }
 
     fn start_and_abandon_read(&mut self, key: u64) {
-        let asked = SoakRequest {
+        let request = SoakRequest {
             method: "GET",
             path: &path(key),
             fields: String::new(),
@@ -251,7 +251,7 @@ impl<'a> SoakClient<'a> {
         };
         let most = self.random.random_range(0..10_000);
         if let Some(wire) = self.wire.take() {
-            wire.read_head_and_drop(&asked, most);
+            wire.read_head_and_drop(&request, most);
         }
     }
 
@@ -266,13 +266,13 @@ impl<'a> SoakClient<'a> {
         };
         let action = OperationKind::Write(body.version, condition);
         let begun = self.shared.ticks.tick();
-        let asked = SoakRequest {
+        let request = SoakRequest {
             method: "PUT",
             path: &path(key),
             fields,
             body: Some((&bytes, way)),
         };
-        let Some(answer) = self.send_request(key, action, begun, &asked) else {
+        let Some(answer) = self.send_request(key, action, begun, &request) else {
             return;
         };
         let outcome = match answer.status {
@@ -308,14 +308,14 @@ impl<'a> SoakClient<'a> {
             _ => BodyEncoding::LengthCut(end),
         };
         let begun = self.shared.ticks.tick();
-        let asked = SoakRequest {
+        let request = SoakRequest {
             method: "PUT",
             path: &path(key),
             fields: String::new(),
             body: Some((&bytes, way)),
         };
         if let Some(wire) = self.wire.take() {
-            wire.abandon(&asked);
+            wire.abandon(&request);
         }
         self.record(
             key,
@@ -332,13 +332,13 @@ impl<'a> SoakClient<'a> {
         };
         let action = OperationKind::Delete(condition);
         let begun = self.shared.ticks.tick();
-        let asked = SoakRequest {
+        let request = SoakRequest {
             method: "DELETE",
             path: &path(key),
             fields,
             body: None,
         };
-        let Some(answer) = self.send_request(key, action, begun, &asked) else {
+        let Some(answer) = self.send_request(key, action, begun, &request) else {
             return;
         };
         let (action, outcome) = match answer.status {
@@ -393,15 +393,15 @@ impl<'a> SoakClient<'a> {
         }
     }
 
-    /// Asks, and notes what came of it if it is no answer.
+    /// Sends a request, and records the outcome if there is no response.
     fn send_request(
         &mut self,
         key: u64,
         action: OperationKind,
         begun: u64,
-        asked: &SoakRequest<'_>,
+        request: &SoakRequest<'_>,
     ) -> Option<SoakResponse> {
-        let (error, outcome) = match self.wire.take()?.exchange(asked) {
+        let (error, outcome) = match self.wire.take()?.exchange(request) {
             Ok((answer, wire)) => {
                 self.wire = wire;
                 return Some(answer);
@@ -412,7 +412,7 @@ impl<'a> SoakClient<'a> {
         assert!(
             !is_timeout(&error),
             "no answer to {} {key}: {error}",
-            asked.method
+            request.method
         );
         // Who is refused before all was sent may find the connection closed instead of an answer.
         let may_end = outcome == OperationOutcome::Failed

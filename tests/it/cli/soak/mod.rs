@@ -1,13 +1,13 @@
-//! The soak: clients that read, write, delete, hang up and set conditions, a server that is killed again and again, and a judge.
+//! The soak: clients read, write and delete, break connections and set conditions, while the server is killed again and again.
 //!
-//! Each client writes down what it asked and what it was told ([`client`]); in the end [`check_linearizability`] is shown all of it, key by key, and says
-//! whether a store that does one thing at a time, and forgets nothing that it acknowledged, could have answered so. Bodies are
-//! [`StampedBody`](haul_lab::history::Stamped), so each read is looked at byte by byte. What was under way when its server was killed may
-//! have been done or not; what was cut off by its client must not. Besides: no request is left without an answer by a server that was
-//! not killed, no tag stands for two bodies, nothing is left in the store's room, and every descriptor is closed.
+//! Each client records its requests and the responses ([`client`]). At the end [`check_linearizability`] checks the record of each key: it
+//! must be that of a store that does one operation at a time and forgets nothing that it acknowledged. Bodies are
+//! [`StampedBody`](haul_lab::history::Stamped), so each read is checked byte by byte. An operation that was running when its server was
+//! killed may have happened or not; one that its client cut off must not have happened. Also: a server that was not killed responds to
+//! every request, no tag identifies two bodies, nothing is left in the store's own folder, and every descriptor is closed.
 //!
-//! A moment to be killed at is what is tested, so here time passes. `HAUL_SOAK_SECONDS` makes it longer, `HAUL_SOAK_SEED` the
-//! same again, as far as threads are ever the same.
+//! The moment of the kill is the test, so here time passes. `HAUL_SOAK_SECONDS` makes it longer; `HAUL_SOAK_SEED` repeats a run, as far
+//! as threads can be repeated.
 
 mod client;
 mod wire;
@@ -279,7 +279,7 @@ fn assert_consistent(notes: &[RecordedOperation], deaths: &[ServerKill]) {
             },
         )
     };
-    let mut told = String::new();
+    let mut report = String::new();
     for key in 0..KEYS {
         let history: Vec<_> = of_key(key).collect();
         let count = |is: fn(&OperationOutcome) -> bool| {
@@ -290,7 +290,7 @@ fn assert_consistent(notes: &[RecordedOperation], deaths: &[ServerKill]) {
             count(|one| *one == OperationOutcome::Unknown),
         );
         writeln!(
-            told,
+            report,
             "{}: {} operations, {done} changes, {unknown} unknown",
             path(key),
             history.len()
@@ -302,6 +302,6 @@ fn assert_consistent(notes: &[RecordedOperation], deaths: &[ServerKill]) {
         }
     }
     if std::env::var_os("HAUL_SOAK_SECONDS").is_some() {
-        let _ = write!(std::io::stderr(), "{} lives\n{told}", deaths.len() + 1);
+        let _ = write!(std::io::stderr(), "{} lives\n{report}", deaths.len() + 1);
     }
 }

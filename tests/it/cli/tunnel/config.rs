@@ -7,7 +7,7 @@ use super::{
     EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
 };
 
-/// A file with two tunnels, of which one leads to where it is told.
+/// A file with two tunnels, one of them to the given target.
 pub(super) fn config_file(proxy: &str, target: &str) -> String {
     format!(
         r#"
@@ -78,7 +78,7 @@ async fn a_reload_changes_targets_and_keeps_connections() {
     tunnel.running.wait_for_line("haul: reloaded").await;
     assert!(!haul.path("s.sock").exists());
     assert_echo(&mut connect_to(&opened).await, "new").await;
-    // The same port, and another target; who came before is not disturbed.
+    // The same port with another target: existing connections are not disturbed.
     assert_echo(&mut tunnel.connect().await, "after").await;
     assert_echo(&mut old, "still").await;
     assert_eq!(finish(old).await, b"");
@@ -131,7 +131,7 @@ async fn a_wrong_file_changes_nothing() {
         assert_echo(&mut tunnel.connect().await, "new").await;
         assert!(haul.path("s.sock").exists());
     }
-    // Nothing of the failure stands in the way of what is right.
+    // The failed reload does not affect the next one.
     haul.write("t.toml", &good);
     tunnel.reload("haul: reloaded").await;
     let ran = tunnel.stop().await;
@@ -237,7 +237,7 @@ async fn options_that_need_a_restart_are_named() {
     let of = |top: &str| format!("{top}\n{}", config_file("127.0.0.1:1", "echo.test:7"));
     haul.write("t.toml", of("threads = 2"));
     let mut tunnel = start_tunnel(&haul, &["--config", "t.toml"], 2).await;
-    for (top, told) in [
+    for (top, message) in [
         ("threads = 3", "warning: threads stays unchanged until "),
         (
             "grace = \"9s\"\nlog = \"l.log\"",
@@ -246,7 +246,7 @@ async fn options_that_need_a_restart_are_named() {
         ("threads = 2", "haul: reloaded"),
     ] {
         haul.write("t.toml", of(top));
-        tunnel.reload(told).await;
+        tunnel.reload(message).await;
     }
     let ran = tunnel.stop().await;
     ran.assert_code(0);

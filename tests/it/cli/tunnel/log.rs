@@ -1,5 +1,5 @@
-//! The connection log: where it goes. When it cannot be written connections go on, and it is told once, in words that say which file and
-//! what becomes of lines.
+//! The connection log: its targets. When it cannot be written, connections go on, and one message names the file and says what happens to
+//! its lines.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     let haul = HaulDirectory::new();
     let args = ["-p", &at, "--log", "/dev/full", "0:echo.test:7"];
     let mut tunnel = start_tunnel(&haul, &args, 1).await;
-    let told = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
+    let warning = "haul: warning: cannot write the connection log /dev/full: No space left on device (os error 28): \
                 haul continues, and drops and counts lines until that works again";
     let one_more = async |tunnel: &super::TunnelProcess| {
         let mut client = tunnel.connect().await;
@@ -99,7 +99,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     one_more(&tunnel).await;
     assert_eq!(
         tunnel.running.wait_for_line("cannot write the ").await,
-        told
+        warning
     );
     one_more(&tunnel).await;
     let ran = tunnel.stop().await;
@@ -120,14 +120,15 @@ async fn a_removed_folder_leaves_the_old_file_in_use() {
     let args = ["-p", &at, "--log", "logs/l.log", "0:echo.test:7"];
     let mut tunnel = start_tunnel(&haul, &args, 1).await;
     std::fs::rename(haul.path("logs"), haul.path("moved")).unwrap();
-    let told = tunnel.reload("cannot reopen the ").await;
+    let warning = tunnel.reload("cannot reopen the ").await;
     assert!(
-        told.contains("haul: warning: cannot reopen the connection log logs/l.log: No such file"),
-        "{told}"
+        warning
+            .contains("haul: warning: cannot reopen the connection log logs/l.log: No such file"),
+        "{warning}"
     );
     assert!(
-        told.ends_with("haul keeps writing to the old file; SIGHUP tries again"),
-        "{told}"
+        warning.ends_with("haul keeps writing to the old file; SIGHUP tries again"),
+        "{warning}"
     );
     let mut client = tunnel.connect().await;
     assert_echo(&mut client, "hello").await;
@@ -170,8 +171,8 @@ async fn a_log_that_works_again_is_reported_unless_quiet() {
         let ran = running.wait().await;
         ran.assert_code(0)
             .assert_stderr_has("warning: the connection log is incomplete: 1 line was dropped");
-        let told = "haul: the connection log l.log is written again: 1 line was dropped";
-        assert_eq!(ran.stderr.contains(told), flags.is_empty(), "{ran:#?}");
+        let message = "haul: the connection log l.log is written again: 1 line was dropped";
+        assert_eq!(ran.stderr.contains(message), flags.is_empty(), "{ran:#?}");
         assert!(haul.path("l.log").metadata().unwrap().len() > 0);
     }
 }

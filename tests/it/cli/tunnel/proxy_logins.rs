@@ -13,18 +13,18 @@ async fn proxy_with_login(echo: &EchoServer) -> HttpProxy {
         .await
 }
 
-/// That a tunnel works; what it said is looked through.
+/// Asserts that a tunnel works and prints no secret.
 async fn assert_works(tunnel: TunnelProcess) {
     let mut client = tunnel.connect().await;
     assert_echo(&mut client, "hello").await;
     assert_eq!(finish(client).await, b"");
-    let mut said = tunnel.stderr_lines.join("\n");
+    let mut output = tunnel.stderr_lines.join("\n");
     let ran = tunnel.stop().await;
     ran.assert_code(0);
-    said.push_str(&ran.stderr);
-    said.push_str(&ran.stdout);
+    output.push_str(&ran.stderr);
+    output.push_str(&ran.stdout);
     for secret in ["s3cret", "bWU6czNjcmV0"] {
-        assert!(!said.contains(secret), "{said}");
+        assert!(!output.contains(secret), "{output}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a tunnel ends: at once unless it was told to wait, by a second signal in any case.
+//! How a tunnel stops: at once without --grace, and at once after a second signal.
 
 use std::io::{BufRead as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -51,9 +51,9 @@ async fn the_log_lines_of_connections_come_before_the_last_message() {
     tunnel.running.wait_for_line(": closed, ").await;
     let ran = tunnel.stop().await;
     ran.assert_code(0);
-    let (before, told) = ran.stderr.split_once("haul: stopped; ").unwrap();
+    let (before, last_line) = ran.stderr.split_once("haul: stopped; ").unwrap();
     assert_eq!(before.matches(": stopped, 5 up, 5 down, ").count(), 5);
-    assert_eq!(told, "5 connections were cut off\n");
+    assert_eq!(last_line, "5 connections were cut off\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -121,12 +121,12 @@ async fn a_full_standard_error_holds_nothing_up() {
     let (read, write) = std::io::pipe().unwrap();
     let mut command = haul.command(&["tunnel", "--config", "t.toml"]);
     let mut child = command.stderr(write.try_clone().unwrap()).spawn().unwrap();
-    let mut told = std::io::BufReader::new(read);
+    let mut stderr = std::io::BufReader::new(read);
     let mut address = String::new();
-    told.read_line(&mut address).unwrap();
+    stderr.read_line(&mut address).unwrap();
     let address = address.split(' ').nth(3).unwrap().to_owned();
     // It has started when it has printed where it listens.
-    told.read_line(&mut String::new()).unwrap();
+    stderr.read_line(&mut String::new()).unwrap();
     let mut client = connect_to(&address).await;
     assert_echo(&mut client, "hello").await;
     // Of a description of its own, or the flag would be that of the process as well.
@@ -167,12 +167,15 @@ async fn the_service_manager_is_notified() {
     let mut tunnel = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     tunnel.reload("haul: reloaded").await;
     tunnel.stop().await.assert_code(0);
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     let mut buffer = [0; 256];
     for _ in 0..4 {
         let length = manager.recv(&mut buffer).unwrap();
         let text = String::from_utf8_lossy(&buffer[..length]);
-        told.push(text.split(['\n', ' ']).next().unwrap().to_owned());
+        notifications.push(text.split(['\n', ' ']).next().unwrap().to_owned());
     }
-    assert_eq!(told, ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]);
+    assert_eq!(
+        notifications,
+        ["READY=1", "RELOADING=1", "READY=1", "STOPPING=1"]
+    );
 }

@@ -30,21 +30,21 @@ async fn status_shows_tunnels_and_connections_of_the_user() {
     let mut client = one.connect().await;
     assert_echo(&mut client, "hello").await;
     let ran = haul.run(&status).await;
-    let told = &ran.assert_code(0).stdout;
+    let status = &ran.assert_code(0).stdout;
     assert_eq!(ran.stderr, "");
     let listen = &one.addresses[0];
     assert!(
-        told.contains(&format!("{listen} -> echo.test:7\n")),
-        "{told}"
+        status.contains(&format!("{listen} -> echo.test:7\n")),
+        "{status}"
     );
     assert!(
-        told.contains(&format!(
+        status.contains(&format!(
             "{} -> SOCKS5\nno connections\n",
             other.addresses[0]
         )),
-        "{told}"
+        "{status}"
     );
-    let line = told
+    let line = status
         .lines()
         .find(|line| line.contains(" echo.test:7  "))
         .unwrap();
@@ -81,7 +81,7 @@ async fn status_shows_tunnels_and_connections_of_the_user() {
 async fn the_socket_of_a_dead_process_is_removed() {
     let haul = with_runtime_folder();
     let mut dead = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
-    // The socket is there when the service manager would be told, shortly after the banner.
+    // The socket exists when the service manager would be notified, shortly after the banner.
     let folder = haul.path("run/haul");
     crate::cli::soak_server::wait_until_right("there is no socket", || {
         let there = folder
@@ -144,7 +144,7 @@ async fn the_hint_about_a_hanging_process_needs_its_identity() {
     let hint = format!(
         "hint: continue a stopped process with `kill -CONT {own}`, or end one that hangs with `kill -9 {own}`"
     );
-    let told = async |named: u32| {
+    let status_of = async |named: u32| {
         let haul = with_runtime_folder();
         std::fs::create_dir(haul.path("run/haul")).unwrap();
         let private = std::fs::Permissions::from_mode(0o700);
@@ -156,7 +156,7 @@ async fn the_hint_about_a_hanging_process_needs_its_identity() {
             .assert_stderr_has(&format!("process {named}: does not respond within 5 s ("));
         ran.stderr
     };
-    let (known, other) = tokio::join!(told(own), told(own + 1));
+    let (known, other) = tokio::join!(status_of(own), status_of(own + 1));
     assert!(known.contains(&hint), "{known}");
     assert!(!other.contains("hint: "), "{other}");
 }
@@ -183,8 +183,8 @@ async fn tls_with_the_target_is_shown_at_the_start_and_by_status() {
         (!there).then(|| "none".to_owned())
     });
     let ran = haul.run(&["tunnel", "status"]).await;
-    let told = format!("{first} -> echo.test:7 (TLS)\n{second} -> SOCKS5 (TLS)\n");
-    assert!(ran.assert_code(0).stdout.contains(&told), "{ran:#?}");
+    let expected = format!("{first} -> echo.test:7 (TLS)\n{second} -> SOCKS5 (TLS)\n");
+    assert!(ran.assert_code(0).stdout.contains(&expected), "{ran:#?}");
     let ran = haul.run(&["tunnel", "status", "--json"]).await;
     assert!(
         ran.stdout.contains(r#""to":"echo.test:7","tls":true"#),
@@ -198,11 +198,12 @@ async fn an_unusable_runtime_folder_is_warned_of() {
     let haul = with_runtime_folder();
     haul.write("run/haul", "no folder");
     let args = ["-p", "127.0.0.1:1", "0:echo.test:7"];
-    let mut told = start_tunnel(&haul, &args, 1).await;
-    told.running
+    let mut tunnel = start_tunnel(&haul, &args, 1).await;
+    tunnel
+        .running
         .wait_for_line("warning: haul tunnel status cannot find this tunnel: ")
         .await;
-    told.stop().await.assert_code(0);
+    tunnel.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

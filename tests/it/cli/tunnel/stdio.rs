@@ -19,7 +19,7 @@ async fn standard_output_has_the_targets_bytes_and_nothing_else() {
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // Each piece is there before the next one is said.
+    // Each piece arrives before the next one is sent.
     for word in ["one", "two\n"] {
         let mut heard = vec![0; word.len()];
         let turn = async {
@@ -114,7 +114,7 @@ async fn a_target_that_cannot_be_reached_is_reported_on_standard_error() {
 
 /// That a proxy is needed is the last thing to say when there is one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_no_proxy_is_told_apart_from_a_proxy_that_is_down() {
+async fn messages_distinguish_a_server_that_is_not_a_proxy_from_a_proxy_that_is_down() {
     let stalls = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let closes = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let odd = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -123,12 +123,12 @@ async fn a_server_that_is_no_proxy_is_told_apart_from_a_proxy_that_is_down() {
     let mut proxies = tokio::task::JoinSet::new();
     proxies.spawn(async move {
         loop {
-            let (mut stream, said) = tokio::select! {
+            let (mut stream, banner) = tokio::select! {
                 accepted = closes.accept() => (accepted.unwrap().0, ""),
                 accepted = odd.accept() => (accepted.unwrap().0, "SSH-2.0-x\r\n\r\n"),
             };
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(said.as_bytes()).await;
+            let _ = stream.write_all(banner.as_bytes()).await;
         }
     });
     let haul = HaulDirectory::new();
@@ -144,7 +144,7 @@ async fn a_server_that_is_no_proxy_is_told_apart_from_a_proxy_that_is_down() {
     drop(stalls);
 }
 
-/// Whoever takes the exit code for the whole of it must not be told that all came.
+/// A script that checks only the exit code must not take a part for the whole.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_disk_is_reported() {

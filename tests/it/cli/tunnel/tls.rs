@@ -1,4 +1,4 @@
-//! What is said where TLS with a proxy cannot be made: words for people, and the flag that helps.
+//! Messages about failed TLS with a proxy: the cause, and the flag that helps.
 
 use haul_lab::{CertificateAuthority, HttpProxy, IssuedCertificate};
 

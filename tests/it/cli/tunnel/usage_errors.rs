@@ -87,7 +87,7 @@ async fn an_address_that_is_given_twice_is_a_usage_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e14_other_machines_get_in_only_when_requested_and_a_warning_says_so() {
+async fn e14_other_machines_can_connect_only_on_request_and_with_a_warning() {
     let haul = HaulDirectory::new();
     let mut public = start_tunnel(
         &haul,
@@ -137,7 +137,7 @@ async fn e14_other_machines_get_in_only_when_requested_and_a_warning_says_so() {
 async fn command_lines_that_cannot_be_used() {
     let haul = HaulDirectory::new();
     let p = &["tunnel", "-p", "p.test:1"][..];
-    let mut told = Vec::new();
+    let mut outputs = Vec::new();
     for (before, line) in [
         (p, ""),
         (p, "9993:imap.test"),
@@ -182,11 +182,11 @@ async fn command_lines_that_cannot_be_used() {
             "{line}: {ran:#?}"
         );
         assert_eq!(ran.stdout, "");
-        told.push(format!(
+        outputs.push(format!(
             "{} {line}\n{}",
             before.join(" "),
             ran.stderr_text(&haul, None)
         ));
     }
-    insta::assert_snapshot!(told.join("\n"));
+    insta::assert_snapshot!(outputs.join("\n"));
 }

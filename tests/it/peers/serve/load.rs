@@ -129,7 +129,7 @@ fn nghttp_with_windows_of_its_own_and_trailers() {
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 #[test]
-fn http2_whose_first_bytes_come_in_two_packets() {
+fn http2_works_when_its_preface_arrives_in_two_packets() {
     let serve = ServedFolder::start(&[]);
     let begun: Vec<_> = (1..PREFACE.len())
         .map(|at| {

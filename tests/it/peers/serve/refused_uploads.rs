@@ -12,7 +12,7 @@ const UPLOAD_BYTES: usize = 20_000_000;
 /// The rounds of each: which of the response and the next bytes comes first is a matter of chance.
 const ROUNDS: usize = 3;
 
-/// Each server refuses the upload in its own way. The flags of the server, the login of the client,
+/// Each server refuses the upload for another reason. The flags of the server, the login of the client,
 /// and the status.
 const REFUSALS: [(&[&str], &str, &str); 3] = [
     (&["--auth", "ann:secret:rw"], "ann:wrong", "401"),
