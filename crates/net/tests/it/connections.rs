@@ -31,7 +31,7 @@ async fn requests_in_a_row_share_a_connection() {
 }
 
 #[tokio::test]
-async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_short() {
+async fn an_unread_body_closes_its_connection_unless_it_is_short() {
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
@@ -58,9 +58,9 @@ async fn a_body_that_was_not_read_takes_its_connection_with_it_unless_it_is_shor
 }
 
 #[tokio::test]
-async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word() {
+async fn an_idle_connection_that_the_origin_closed_is_replaced_silently() {
     // Each answer says nothing of a close, and then the connection is reset in place of the second one.
-    let second = RequestMatcher::matching(|asked| asked.number_for_path == 1);
+    let second = RequestMatcher::matching(|request| request.number_for_path == 1);
     let resource = OriginResource::new(content()).rule(second, faults::reset_connection);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let client = client(ClientConfig::default());
@@ -72,7 +72,7 @@ async fn a_resting_connection_that_the_origin_closed_is_replaced_without_a_word(
 }
 
 #[tokio::test]
-async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
+async fn a19_silence_in_a_body_is_a_stall_and_a_slow_reader_is_not() {
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(200_000));
     let origin = Origin::builder().resource("/f", resource).start().await;
@@ -82,23 +82,23 @@ async fn a19_silence_in_a_body_is_a_stall_and_time_spent_elsewhere_is_not() {
         ..ClientConfig::default()
     });
     let mut answer = get(&client, &origin.url("/f")).await.unwrap();
-    let mut came = within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
-    // Longer than the timeout passes elsewhere, as with a slow disk: that is no silence, whether or not pieces came by then.
+    let mut received = within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
+    // The reader is busy for longer than the timeout, as with a slow disk: that is no stall, whether or not data arrived meanwhile.
     tokio::time::pause();
     tokio::time::advance(stall_timeout * 2).await;
     tokio::time::resume();
     let error = loop {
         match within(LIMIT, answer.chunk()).await {
-            Ok(piece) => came += piece.unwrap().len(),
+            Ok(piece) => received += piece.unwrap().len(),
             Err(error) => break error,
         }
     };
-    assert_eq!((error.kind(), came), (&Kind::Stall, 200_000));
+    assert_eq!((error.kind(), received), (&Kind::Stall, 200_000));
     assert!(error.is_transient());
 }
 
 #[tokio::test]
-async fn a10_a_short_body_is_closed_and_not_ended() {
+async fn a10_a_short_body_is_an_early_close_and_not_an_end() {
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::always(), faults::close_after(1000));
     let origin = Origin::builder().resource("/f", resource).start().await;
@@ -109,7 +109,7 @@ async fn a10_a_short_body_is_closed_and_not_ended() {
 }
 
 #[tokio::test]
-async fn own_headers_replace_and_remove_ours() {
+async fn headers_of_the_user_replace_and_remove_defaults() {
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
@@ -122,15 +122,18 @@ async fn own_headers_replace_and_remove_ours() {
         ..ClientConfig::default()
     };
     get(&client(config), &origin.url("/f")).await.unwrap();
-    let asked = origin.requests();
+    let requests = origin.requests();
     assert_eq!(
-        (asked[0].header("user-agent"), asked[0].header("accept")),
+        (
+            requests[0].header("user-agent"),
+            requests[0].header("accept")
+        ),
         (Some("mine"), None)
     );
 }
 
 #[tokio::test]
-async fn credentials_in_a_url_are_sent_and_never_shown() {
+async fn credentials_in_a_url_are_sent_and_never_printed() {
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
@@ -149,15 +152,15 @@ async fn credentials_in_a_url_are_sent_and_never_shown() {
 }
 
 #[tokio::test]
-async fn a_redirects_body_that_drips_holds_nobody_up() {
+async fn the_dripping_body_of_a_redirect_delays_nothing() {
     let far = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let to = far.url("/f");
     let redirect =
-        OriginResource::new(content()).rule(RequestMatcher::always(), move |asked, reply| {
-            faults::status_with_header(302, "Location", to.clone())(asked, reply);
+        OriginResource::new(content()).rule(RequestMatcher::always(), move |request, reply| {
+            faults::status_with_header(302, "Location", to.clone())(request, reply);
             reply.body = OriginResponseBody::Bytes(vec![b'x'; 60_000]);
             reply.max_rate = Some(500);
         });
@@ -169,7 +172,7 @@ async fn a_redirects_body_that_drips_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn the_connect_timeout_spans_the_whole_way() {
+async fn the_connect_timeout_covers_lookup_proxy_and_tls() {
     // A target that a proxy takes its time to reach, and that then says nothing in TLS.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = silent.local_addr().unwrap();

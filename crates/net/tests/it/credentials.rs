@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use haul_lab::faults::{self, RequiredLogin as Asks};
+use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{
     CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
 };
@@ -38,7 +38,7 @@ async fn leading_to(url: &str) -> Origin {
 }
 
 #[tokio::test]
-async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
+async fn the_default_of_netrc_is_sent_only_to_the_named_origin() {
     let far = origin(OriginResource::new(content())).await;
     let near = leading_to(&far.url("/f")).await;
     for (netrc, at_near, at_far) in [
@@ -60,17 +60,21 @@ async fn a_netrcs_default_stays_with_the_origin_that_was_named() {
         });
         get(&client, &near.url("/f")).await.unwrap();
         let knows = |origin: &Origin| {
-            let asked = origin.requests();
-            asked.last().unwrap().header("authorization").is_some()
+            let requests = origin.requests();
+            requests.last().unwrap().header("authorization").is_some()
         };
         assert_eq!((knows(&near), knows(&far)), (at_near, at_far), "{netrc}");
     }
 }
 
 #[tokio::test]
-async fn a21_requests_at_once_may_answer_one_nonce() {
-    for asks in [Asks::digest("u", "p"), Asks::digest_md5("u", "p")] {
-        let resource = OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule());
+async fn a21_parallel_requests_may_use_one_nonce() {
+    for required in [
+        RequiredLogin::digest("u", "p"),
+        RequiredLogin::digest_md5("u", "p"),
+    ] {
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), required.rule());
         // Long enough that all are refused before any has learnt the nonce.
         let origin = Origin::builder()
             .resource("/f", resource)
@@ -104,10 +108,14 @@ async fn a21_requests_at_once_may_answer_one_nonce() {
 #[tokio::test]
 async fn a21_a_proxy_with_digest_never_gets_the_password() {
     let authority = CertificateAuthority::new();
-    for (tls, asks) in [false, true].into_iter().flat_map(|tls| {
-        [Asks::digest("me", "secret"), Asks::basic("me", "secret")].map(|asks| (tls, asks))
+    for (tls, required) in [false, true].into_iter().flat_map(|tls| {
+        [
+            RequiredLogin::digest("me", "secret"),
+            RequiredLogin::basic("me", "secret"),
+        ]
+        .map(|required| (tls, required))
     }) {
-        let basic = format!("{asks:?}").contains("Basic");
+        let basic = format!("{required:?}").contains("Basic");
         let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
         if tls {
             builder = builder.tls(authority.issue(&["far.test"]).server_config(None));
@@ -115,7 +123,7 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
         let origin = builder.start().await;
         let port = origin.address().port();
         let proxy = HttpProxy::builder()
-            .require_login(asks)
+            .require_login(required)
             .route(&format!("far.test:{port}"), origin.address())
             .start()
             .await;
@@ -133,7 +141,7 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
         let shown: Vec<Option<bool>> = proxy
             .requests()
             .iter()
-            .map(|asked| Some(asked.header("proxy-authorization")?.starts_with("Basic ")))
+            .map(|request| Some(request.header("proxy-authorization")?.starts_with("Basic ")))
             .collect();
         // Asked once, and known from then on.
         assert_eq!(shown, [None, Some(basic), Some(basic)]);
@@ -141,12 +149,13 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
 }
 
 #[tokio::test]
-async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
-    let asks = Asks::digest("you", "hidden").realm("origin");
+async fn a21_a_proxy_and_the_origin_behind_it_may_both_require_digest() {
+    let required = RequiredLogin::digest("you", "hidden").realm("origin");
     let origin =
-        origin(OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule())).await;
+        origin(OriginResource::new(content()).rule(RequestMatcher::always(), required.rule()))
+            .await;
     let proxy = HttpProxy::builder()
-        .require_login(Asks::digest("me", "secret"))
+        .require_login(RequiredLogin::digest("me", "secret"))
         .start()
         .await;
     let client = client(ClientConfig {
@@ -158,14 +167,18 @@ async fn a21_a_proxy_and_the_origin_behind_it_may_both_ask_for_digest() {
         ..ClientConfig::default()
     });
     assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
-    let statuses: Vec<u16> = proxy.requests().iter().map(|asked| asked.status).collect();
+    let statuses: Vec<u16> = proxy
+        .requests()
+        .iter()
+        .map(|request| request.status)
+        .collect();
     assert_eq!(statuses.len(), 3, "{statuses:?}");
     assert_eq!(get(&client, &origin.url("/f")).await.unwrap().status, 200);
     assert_eq!(proxy.requests().len(), 4);
 }
 
 #[tokio::test]
-async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
+async fn a_challenge_with_utf8_is_answered() {
     let authority = CertificateAuthority::new();
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
@@ -173,7 +186,7 @@ async fn a_challenge_in_utf8_is_answered_and_not_stumbled_over() {
         .start()
         .await;
     let proxy = HttpProxy::builder()
-        .require_login(Asks::digest("me", "secret").realm("Прокси-сервер организации"))
+        .require_login(RequiredLogin::digest("me", "secret").realm("Прокси-сервер организации"))
         .start()
         .await;
     let through = |proxy: &str| {
@@ -237,7 +250,7 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
+async fn a_client_certificate_is_presented_only_to_the_named_origin() {
     let authority = CertificateAuthority::new();
     let (config, near, far) = certified(&authority).await;
     let client = client(config);
@@ -257,7 +270,7 @@ async fn a_client_certificate_is_shown_to_the_origin_that_was_named_alone() {
 }
 
 #[tokio::test]
-async fn a_proxy_is_shown_no_client_certificate() {
+async fn a_proxy_is_presented_no_client_certificate() {
     let authority = CertificateAuthority::new();
     let (config, _, far) = certified(&authority).await;
     let tls = authority

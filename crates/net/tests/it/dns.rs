@@ -1,4 +1,4 @@
-//! Names, and a name server that tells addresses by a script.
+//! Name lookups, with a scripted name server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use haul_net::{Client, ClientConfig, ConnectorConfig, Kind};
 
 use crate::{body, client, get};
 
-/// A name server and a client that asks it.
+/// A name server and a client that uses it.
 async fn asking(script: impl Fn(&str) -> DnsReply + Send + 'static) -> (DnsServer, Client) {
     let server = DnsServer::start(script).await;
     let connector = ConnectorConfig {
@@ -38,7 +38,7 @@ async fn origin() -> (Origin, impl Fn(&str) -> String) {
 }
 
 #[tokio::test]
-async fn each_name_is_looked_up_once_and_many_at_a_time() {
+async fn each_name_is_looked_up_once_and_many_names_in_parallel() {
     let (server, client) = asking(here).await;
     let (origin, url) = origin().await;
     let urls: Vec<String> = (0..300)
@@ -47,15 +47,15 @@ async fn each_name_is_looked_up_once_and_many_at_a_time() {
     for answer in join_all(urls.iter().map(|url| get(&client, url))).await {
         assert_eq!(body(answer.unwrap()).await.unwrap().len(), 1_000);
     }
-    let mut asked = server.queried_names();
-    asked.sort_unstable();
-    asked.dedup();
-    assert_eq!((asked.len(), server.queried_names().len()), (100, 100));
+    let mut names = server.queried_names();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!((names.len(), server.queried_names().len()), (100, 100));
     assert_eq!(origin.requests().len(), 300);
 }
 
 #[tokio::test]
-async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
+async fn both_address_families_are_looked_up_and_dead_addresses_are_skipped() {
     let (_server, client) = asking(|_| {
         let nowhere = "fd00::dead".parse().unwrap();
         DnsReply::Addresses(vec![nowhere, [127, 0, 0, 1].into()], 60)
@@ -67,7 +67,7 @@ async fn both_families_are_asked_for_and_one_that_is_dead_is_passed_over() {
 }
 
 #[tokio::test]
-async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
+async fn b8_nxdomain_is_cached_and_a_server_failure_is_not() {
     let (server, client) = asking(|name| match name {
         "none.test" => DnsReply::NxDomain,
         "empty.test" => DnsReply::Addresses(Vec::new(), 60),
@@ -87,18 +87,18 @@ async fn b8_no_such_name_is_final_and_remembered_and_trouble_may_heal() {
             Kind::NoSuchHost(name.into())
         };
         assert_eq!((error.kind(), error.is_transient()), (&expected, transient));
-        let asked = server.queried_names().len();
+        let request_count = server.queried_names().len();
         get(&client, &url).await.unwrap_err();
         assert_eq!(
             server.queried_names().len(),
-            asked,
+            request_count,
             "failures are remembered for a moment"
         );
     }
 }
 
 #[tokio::test]
-async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
+async fn b8_a_silent_name_server_takes_no_longer_than_the_connect_timeout() {
     let (_server, client) = asking(|name| match name {
         "silent.test" => DnsReply::NoReply,
         _ => here(name),
@@ -116,27 +116,27 @@ async fn b8_a_silent_name_server_takes_no_longer_than_a_connection_may() {
 }
 
 #[tokio::test]
-async fn b8_names_that_hang_cost_those_behind_them_no_time_of_their_own() {
+async fn b8_hanging_lookups_do_not_use_up_the_timeout_of_queued_ones() {
     let (_server, client) = asking(|name| match name {
         "good.test" => here(name),
         _ => DnsReply::NoReply,
     })
     .await;
     let (_origin, url) = origin().await;
-    // As many as are looked up at once, and as many again: the last is asked for when a whole connection's time is over.
+    // Twice the number of parallel lookups: the last name is looked up when a whole connect timeout is over.
     let silent: Vec<String> = (0..128).map(|n| url(&format!("h{n}.test"))).collect();
     let silent = join_all(silent.iter().map(|url| get(&client, url)));
     let good = url("good.test");
     let (silent, good) = tokio::join!(silent, get(&client, &good));
     assert_eq!(good.unwrap().status, 200);
-    for came in silent {
-        let error = came.unwrap_err();
+    for result in silent {
+        let error = result.unwrap_err();
         assert!(matches!(error.kind(), Kind::Resolve(_)), "{error:?}");
     }
 }
 
 #[tokio::test]
-async fn names_that_mean_something_here_alone_are_not_asked_of_anybody() {
+async fn local_names_are_not_sent_to_name_servers() {
     let (server, client) = asking(|_| DnsReply::NxDomain).await;
     let (_origin, url) = origin().await;
     for host in ["localhost", "a.localhost", "a.b.LOCALHOST", "a.localhost."] {

@@ -50,7 +50,7 @@ fn quoted(word: &str) -> String {
 
 proptest! {
     #[test]
-    fn a21_no_netrc_makes_it_panic_or_tell_a_password(text in pieces(NETRC, 24)) {
+    fn a21_no_netrc_file_causes_a_panic_or_prints_a_password(text in pieces(NETRC, 24)) {
         match Netrc::parse(&text) {
             Ok(netrc) => {
                 for host in ["h.test", "::1", "[::1]", "other", ""] {
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn a21_a_netrc_is_read_as_it_was_written(
+    fn a21_a_netrc_file_is_parsed_as_it_was_written(
         entries in prop::collection::vec(("[a-e]{1,2}\\.test", "[a-z0-9@.]{1,8}", "[ -~]{1,12}"), 0..6),
         blank in prop::sample::select(&[" ", "\n", "\n  ", "\r\n\t", "\n# a comment\n"][..]),
     ) {
@@ -134,7 +134,7 @@ const SCHEMES: [(&str, ProxyScheme, u16); 4] = [
 
 proptest! {
     #[test]
-    fn a_proxy_that_is_taken_has_a_host_that_is_nothing_else(text in pieces(PROXIES, 10)) {
+    fn an_accepted_proxy_has_a_valid_host(text in pieces(PROXIES, 10)) {
         if let Ok(proxy) = text.parse::<Proxy>() {
             let odd = |c: char| c.is_whitespace() || c.is_control() || "@/?#\\[]".contains(c);
             prop_assert!(!proxy.host.is_empty() && !proxy.host.contains(odd), "{:?} of {text:?}", proxy.host);
@@ -143,7 +143,7 @@ proptest! {
     }
 
     #[test]
-    fn a_proxys_password_is_shown_by_nothing(
+    fn the_password_of_a_proxy_is_never_printed(
         scheme in prop::sample::select(&["http://", "https://", "socks5h://", "ftp://", ""][..]),
         rest in pieces(PROXIES, 6),
     ) {
@@ -155,7 +155,7 @@ proptest! {
     }
 
     #[test]
-    fn a_proxy_is_read_as_it_was_written(
+    fn a_proxy_is_parsed_as_it_was_written(
         (scheme, expected, usual) in prop::sample::select(&SCHEMES[..]),
         (written, host) in prop::sample::select(&[("p.test", "p.test"), ("10.0.0.1", "10.0.0.1"), ("[fd00::1]", "fd00::1")][..]),
         port in prop::option::of(1u16..),
@@ -211,7 +211,7 @@ fn any_name() -> impl Strategy<Value = Vec<&'static str>> {
 
 proptest! {
     #[test]
-    fn no_list_of_direct_hosts_makes_it_panic(
+    fn no_value_of_no_proxy_causes_a_panic(
         text in pieces(DIRECT, 8),
         host in prop::sample::select(&["a.test", "a.test.", "", ".", "10.1.2.3", "::1", "fd00::1", "é", "*"][..]),
     ) {
@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_is_direct_for_itself_and_all_below_it(item in any_name(), host in any_name(), dotted: bool, upper: bool) {
+    fn a_name_in_no_proxy_matches_itself_and_its_subdomains(item in any_name(), host in any_name(), dotted: bool, upper: bool) {
         let expected = host.ends_with(&item);
         let written = format!("{}{}", if dotted { "." } else { "" }, item.join("."));
         let written = if upper { written.to_uppercase() } else { written };
@@ -228,7 +228,7 @@ proptest! {
     }
 
     #[test]
-    fn a_network_is_direct_for_the_addresses_in_it(network: Ipv4Addr, width in 0usize..=32, flip in prop::option::of(0u32..32)) {
+    fn a_network_in_no_proxy_matches_its_addresses(network: Ipv4Addr, width in 0usize..=32, flip in prop::option::of(0u32..32)) {
         // Of the same network, or apart from it in one bit.
         let address = Ipv4Addr::from(u32::from(network) ^ flip.map_or(0, |bit| 1 << bit));
         let expected = bits(network)[..width] == bits(address)[..width];

@@ -1,7 +1,7 @@
-//! Proxies that answer what they should not: replies to CONNECT and to SOCKS5 put together from proper parts, in any pieces.
+//! Hostile proxies: replies to CONNECT and SOCKS5 composed of valid parts in any order, sent in pieces of any size.
 //!
-//! The proxy says what it has to say, whatever it is asked, and then closes its end: so nothing may hang, and what a
-//! connector makes of it is compared with a model.
+//! The proxy sends its reply whatever the request is, and closes its end: nothing may hang, and the result of the connector is compared
+//! with a model.
 
 use std::time::Duration;
 
@@ -49,29 +49,29 @@ impl ProxyBench {
         }
     }
 
-    /// What comes through a proxy that says this in pieces of so many bytes: everything that follows its consent.
-    fn through(&self, scheme: &str, (said, piece): (&[u8], usize)) -> Result<Vec<u8>, Error> {
+    /// The bytes that arrive through a proxy that sends this reply in pieces of this size: everything after its success reply.
+    fn through(&self, scheme: &str, (reply, piece): (&[u8], usize)) -> Result<Vec<u8>, Error> {
         self.runtime.block_on(within(LIMIT, async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let speak = async {
+            let proxy_side = async {
                 let (mut peer, _) = listener.accept().await.unwrap();
-                let (mut ear, mut mouth) = peer.split();
-                let say = async {
-                    for piece in said.chunks(piece) {
-                        // A client that has heard enough leaves.
-                        if mouth.write_all(piece).await.is_err() {
+                let (mut reader, mut writer) = peer.split();
+                let send_reply = async {
+                    for piece in reply.chunks(piece) {
+                        // The client closes when it has read enough.
+                        if writer.write_all(piece).await.is_err() {
                             break;
                         }
                         tokio::task::yield_now().await;
                     }
-                    let _ = mouth.shutdown().await;
+                    let _ = writer.shutdown().await;
                 };
-                // What is asked is read to its end: closed before, the connection would be reset, and the reply lost.
-                let mut asked = Vec::new();
-                let _ = tokio::join!(say, ear.read_to_end(&mut asked));
+                // The request is read to its end: if the proxy closed before, the connection would be reset and the reply lost.
+                let mut request = Vec::new();
+                let _ = tokio::join!(send_reply, reader.read_to_end(&mut request));
             };
-            let listen = async {
+            let client_side = async {
                 let proxy = format!("{scheme}://{address}").parse().unwrap();
                 let url = Url::parse("http://far.test/").unwrap();
                 let target = Target {
@@ -84,7 +84,7 @@ impl ProxyBench {
                 reached.stream.read_to_end(&mut rest).await.unwrap();
                 Ok(rest)
             };
-            tokio::join!(speak, listen).1
+            tokio::join!(proxy_side, client_side).1
         }))
     }
 }
@@ -105,15 +105,15 @@ fn any_socks_reply() -> impl Strategy<Value = Vec<u8>> {
         rest,
     )
         .prop_map(|(method, chosen, reply, code, reserved, kind, rest)| {
-            let mut said = vec![method, chosen, reply, code, reserved, kind];
-            said.extend(rest);
-            said
+            let mut reply = vec![method, chosen, reply, code, reserved, kind];
+            reply.extend(rest);
+            reply
         })
 }
 
 /// What follows the consent in a SOCKS5 proxy's words, by RFC 1928.
-fn after_socks_consent(said: &[u8]) -> Option<&[u8]> {
-    let (head, rest) = said.split_at_checked(6)?;
+fn bytes_after_socks_success(reply: &[u8]) -> Option<&[u8]> {
+    let (head, rest) = reply.split_at_checked(6)?;
     let [5, 0, 5, 0, _, kind] = *head else {
         return None;
     };
@@ -127,11 +127,11 @@ fn after_socks_consent(said: &[u8]) -> Option<&[u8]> {
 }
 
 #[test]
-fn e2_socks_replies_are_read_to_their_last_byte_and_no_further() {
+fn e2_socks_replies_are_read_exactly_to_their_last_byte() {
     let bench = ProxyBench::new();
-    bench.check(&(any_socks_reply(), 1usize..80), |(said, piece)| {
-        let found = bench.through("socks5h", (&said, piece));
-        let expected = after_socks_consent(&said);
+    bench.check(&(any_socks_reply(), 1usize..80), |(reply, piece)| {
+        let found = bench.through("socks5h", (&reply, piece));
+        let expected = bytes_after_socks_success(&reply);
         prop_assert_eq!(found.as_deref().ok(), expected, "{:?}", found);
         Ok(())
     });
@@ -205,7 +205,7 @@ fn any_answer() -> impl Strategy<Value = ConnectResult> {
 }
 
 #[test]
-fn e1_e2_e3_answers_to_connect_are_taken_by_their_status_and_lose_no_byte() {
+fn e1_e2_e3_connect_responses_are_judged_by_status_and_lose_no_byte() {
     let bench = ProxyBench::new();
     bench.check(&(any_answer(), 1usize..200), |(answer, piece)| {
         let found = bench.through("http", (&answer.written(), piece));
@@ -218,12 +218,12 @@ fn e1_e2_e3_answers_to_connect_are_taken_by_their_status_and_lose_no_byte() {
             found
         );
         if let (true, Err(error)) = (answer.interim.is_empty(), &found) {
-            let told = match error.kind() {
+            let reported = match error.kind() {
                 Kind::ProxyRefused(Some(status)) => status.as_u16(),
                 Kind::ProxyAuth(_) => 407,
                 _ => 0,
             };
-            prop_assert_eq!(told, answer.status);
+            prop_assert_eq!(reported, answer.status);
         }
         Ok(())
     });
@@ -256,16 +256,16 @@ const JUNK: &[&str] = &[
 ];
 
 #[test]
-fn e3_whatever_a_proxy_says_ends_and_invents_nothing() {
+fn e3_no_proxy_reply_hangs_or_adds_bytes() {
     let bench = ProxyBench::new();
     let junk = prop::collection::vec(prop::sample::select(JUNK), 0..16);
     bench.check(&(junk, 1usize..40), |(pieces, piece)| {
-        let said = pieces.concat();
-        if let Ok(rest) = bench.through("http", (said.as_bytes(), piece)) {
+        let reply = pieces.concat();
+        if let Ok(rest) = bench.through("http", (reply.as_bytes(), piece)) {
             prop_assert!(
-                said.starts_with("HTTP/1.") && said.as_bytes().ends_with(&rest),
+                reply.starts_with("HTTP/1.") && reply.as_bytes().ends_with(&rest),
                 "{:?}",
-                said
+                reply
             );
         }
         Ok(())
@@ -275,7 +275,7 @@ fn e3_whatever_a_proxy_says_ends_and_invents_nothing() {
 #[test]
 fn e3_a_head_without_end_is_refused_within_a_bound() {
     let bench = ProxyBench::new();
-    let said = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: y\r\n".repeat(20_000);
-    let error = bench.through("http", (said.as_bytes(), 4096)).unwrap_err();
+    let reply = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: y\r\n".repeat(20_000);
+    let error = bench.through("http", (reply.as_bytes(), 4096)).unwrap_err();
     assert_eq!(*error.kind(), Kind::Protocol);
 }

@@ -1,4 +1,4 @@
-//! The low-water mark: what lies below it wakes nobody, and is never lost either.
+//! The low-water mark: fewer bytes do not wake the reader, and are never lost.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn begun() -> (TcpStream, FetchResponse) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn bytes_below_the_mark_wake_nobody_until_the_mark_is_lowered() {
+async fn bytes_below_the_mark_do_not_wake_the_reader_until_it_is_lowered() {
     let (mut peer, mut answer) = begun().await;
     answer.set_low_water(64 * 1024);
     assert!(answer.try_chunk().is_none());
@@ -48,14 +48,14 @@ async fn bytes_below_the_mark_wake_nobody_until_the_mark_is_lowered() {
 }
 
 #[tokio::test]
-async fn enough_bytes_wake_and_so_does_the_end_of_the_stream() {
+async fn enough_bytes_or_the_end_of_the_stream_wake_the_reader() {
     let (mut peer, mut answer) = begun().await;
     answer.set_low_water(64 * 1024);
     assert!(answer.try_chunk().is_none());
     peer.write_all(&[1; 70_000]).await.unwrap();
-    let mut came = 0;
-    while came < 70_000 {
-        came += within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
+    let mut received = 0;
+    while received < 70_000 {
+        received += within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
     }
     peer.write_all(&[1; 100]).await.unwrap();
     drop(peer);

@@ -67,7 +67,7 @@ async fn http_goes_in_absolute_form_and_https_by_connect() {
         let methods: Vec<String> = proxy
             .requests()
             .into_iter()
-            .map(|asked| asked.method)
+            .map(|request| request.method)
             .collect();
         // The tunnel is made once and used twice.
         assert_eq!(
@@ -82,7 +82,7 @@ async fn http_goes_in_absolute_form_and_https_by_connect() {
 }
 
 #[tokio::test]
-async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
+async fn a21_proxy_logins_by_basic_and_digest_for_http_and_https() {
     let authority = CertificateAuthority::new();
     for authority in [None, Some(&authority)] {
         let logins: [fn() -> RequiredLogin; 3] = [
@@ -103,7 +103,7 @@ async fn a21_proxy_logins_by_basic_and_digest_on_both_roads() {
                 origin
                     .requests()
                     .iter()
-                    .all(|asked| asked.header("proxy-authorization").is_none())
+                    .all(|request| request.header("proxy-authorization").is_none())
             );
             let wrong = through(&proxy.url_with_login("me", "wrong"), authority);
             match get(&wrong, &url).await {
@@ -141,7 +141,7 @@ async fn a_proxy_over_tls_is_checked_like_an_origin() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_told_with_its_status() {
+async fn a_refusing_proxy_is_an_error_with_its_status() {
     let authority = CertificateAuthority::new();
     let (_origin, url) = far(Some(&authority)).await;
     for (status, transient) in [(403, false), (502, true)] {
@@ -173,15 +173,15 @@ async fn banner(proxy: &str, to: SocketAddr) -> Vec<u8> {
         .connect(&target, &[&proxy], &url)
         .await
         .unwrap();
-    let mut said = vec![0; 12];
-    within(LIMIT, reached.stream.read_exact(&mut said))
+    let mut banner = vec![0; 12];
+    within(LIMIT, reached.stream.read_exact(&mut banner))
         .await
         .unwrap();
-    said
+    banner
 }
 
 #[tokio::test]
-async fn e2_bytes_that_come_with_the_proxys_consent_are_not_lost() {
+async fn e2_bytes_in_the_packet_of_the_connect_response_are_not_lost() {
     let (origin, _) = far(None).await;
     let route = target(&origin);
     let proxy = HttpProxy::builder()
@@ -236,7 +236,7 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
 }
 
 #[tokio::test]
-async fn socks_logins_odd_answers_and_refusals() {
+async fn socks_logins_unusual_replies_and_refusals() {
     let (origin, url) = far(None).await;
     let builder = || SocksProxy::builder().route(&target(&origin), origin.address());
     let locked = builder().require_login("me", "secret").start().await;

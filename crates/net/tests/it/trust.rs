@@ -34,16 +34,16 @@ async fn trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
         }),
         ..TlsOptions::default()
     };
-    let mut came = Vec::new();
+    let mut errors = Vec::new();
     for tls in [given, in_files] {
         let client = client(ClientConfig {
             tls,
             ..ClientConfig::default()
         });
         let got = get(&client, &origin.url("/f")).await;
-        came.push(got.err().map(|error| error.kind().clone()));
+        errors.push(got.err().map(|error| error.kind().clone()));
     }
-    came
+    errors
 }
 
 fn refused(problem: TlsProblem) -> Vec<Option<Kind>> {
@@ -51,7 +51,7 @@ fn refused(problem: TlsProblem) -> Vec<Option<Kind>> {
 }
 
 #[tokio::test]
-async fn a27_a_self_made_certificate_is_trusted_when_it_is_named_and_right() {
+async fn a27_a_self_signed_certificate_is_trusted_if_it_is_named_and_valid() {
     let server = CertificateAuthority::self_signed_ca(HERE, false);
     let others = CertificateAuthority::self_signed_ca(HERE, false);
     let pem = &server.certificate_pem;
@@ -61,7 +61,7 @@ async fn a27_a_self_made_certificate_is_trusted_when_it_is_named_and_right() {
 }
 
 #[tokio::test]
-async fn a27_and_never_otherwise() {
+async fn a27_a_self_signed_certificate_is_otherwise_never_trusted() {
     let server = CertificateAuthority::self_signed_ca(HERE, false);
     let other = CertificateAuthority::self_signed_ca(HERE, false);
     // Of the same name, with another key.

@@ -32,7 +32,7 @@ pub(crate) struct JobCase {
     pub(crate) stop: CancellationToken,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(crate) struct JobRun {
     pub(crate) result: Result<DownloadOutcome, GetError>,
@@ -130,12 +130,12 @@ impl JobCase {
         (ran, origin)
     }
 
-    /// That the file is this, and that nothing else lies beside it.
+    /// Asserts that the file has this content and is alone in its directory.
     pub(crate) fn assert_file(&self, content: &ResourceContent) {
         assert_eq!(
             self.listing(),
             ["f.bin"],
-            "something else lies beside the file"
+            "there are other files in the directory"
         );
         assert!(
             std::fs::read(self.path()).unwrap() == content.to_vec(),
@@ -185,7 +185,7 @@ impl JobRun {
     }
 
     /// Whether the hint says that the same command resumes the download.
-    pub(crate) fn promises(&self) -> bool {
+    pub(crate) fn hints_at_resuming(&self) -> bool {
         let hint = self.error().hint().unwrap_or_default();
         hint.contains("resumes the download")
     }

@@ -45,7 +45,7 @@ async fn all(case: &JobCase, urls: Vec<String>) {
 
 /// Four hosts redirect to one: the limit of that one counts, for first requests as for all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limit_is_that_of_the_host_that_delivers() {
+async fn the_limit_applies_to_the_host_that_delivers() {
     let mut case = JobCase::new();
     let n = 3;
     case.options.connections = ConnectionCount::Fixed(n);
@@ -67,7 +67,7 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
     let streaming = far
         .requests()
         .iter()
-        .map(|asked| asked.open_connections)
+        .map(|request| request.open_connections)
         .max()
         .unwrap();
     assert!(streaming <= n + 5, "{streaming} connections");
@@ -77,7 +77,7 @@ async fn the_limit_is_that_of_the_host_that_delivers() {
     }
 }
 
-/// A token that expires under several workers at once is no limit on connections: another one is asked for.
+/// A token that expires for several workers at once is no limit on connections: a new one is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
     let mut case = JobCase::new();
@@ -101,7 +101,7 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
 
 /// The same where the first answer brings the whole file: the permit is changed before its body is read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_first_answer_from_a_full_host_is_let_go() {
+async fn a_first_response_from_a_full_host_is_dropped() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.options.segment_size = None;

@@ -49,7 +49,7 @@ pub(crate) fn assert_dropped(ran: &JobRun, origin: &Origin, why: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_equal_ones_share_the_work() {
+async fn two_equal_mirrors_share_the_work() {
     let mut case = JobCase::new();
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let ran = from(&mut case, &[&a, &b]).await;
@@ -62,14 +62,19 @@ async fn two_equal_ones_share_the_work() {
             "{}",
             origin.bytes_sent()
         );
-        assert!(origin.requests().iter().all(|asked| asked.status == 206));
+        assert!(
+            origin
+                .requests()
+                .iter()
+                .all(|request| request.status == 206)
+        );
     }
-    // Each is asked on with its own tag.
+    // Later requests to each mirror carry its own tag.
     for (origin, tag) in [(&a, "\"a\""), (&b, "\"b\"")] {
         let tags: Vec<_> = origin
             .requests()
             .iter()
-            .map(|asked| asked.header("if-range").map(str::to_owned))
+            .map(|request| request.header("if-range").map(str::to_owned))
             .collect();
         assert!(tags.iter().flatten().all(|sent| sent == tag), "{tags:?}");
         assert!(tags.iter().flatten().next().is_some());
@@ -77,7 +82,7 @@ async fn two_equal_ones_share_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_number_that_was_asked_for_is_that_of_each_host() {
+async fn the_requested_number_of_connections_applies_to_each_host() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(2);
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
@@ -88,7 +93,7 @@ async fn the_number_that_was_asked_for_is_that_of_each_host() {
             origin
                 .requests()
                 .iter()
-                .map(|asked| asked.open_connections)
+                .map(|request| request.open_connections)
                 .max(),
             Some(2)
         );
@@ -97,7 +102,7 @@ async fn the_number_that_was_asked_for_is_that_of_each_host() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn found_by_itself_the_number_is_at_least_one_for_each() {
+async fn the_automatic_number_of_connections_is_at_least_one_for_each_mirror() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Auto { max: 16 };
     let mut origins = Vec::new();
@@ -111,7 +116,7 @@ async fn found_by_itself_the_number_is_at_least_one_for_each() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_was_dead_from_the_start_costs_one_request() {
+async fn a_mirror_that_was_always_dead_costs_one_request() {
     for first in [true, false] {
         let mut case = JobCase::new();
         let (good, dead) = (paced(copy("\"a\"")).await, serve(copy("\"a\"")).await);
@@ -127,7 +132,7 @@ async fn one_that_was_dead_from_the_start_costs_one_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_does_not_have_it_is_dropped_at_once() {
+async fn a_mirror_without_the_file_is_dropped_at_once() {
     for first in [true, false] {
         let mut case = JobCase::new();
         let good = paced(copy("\"a\"")).await;
@@ -147,7 +152,7 @@ async fn one_that_does_not_have_it_is_dropped_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() {
+async fn a_mirror_that_dies_is_dropped_and_the_other_delivers_the_rest() {
     for dying in [0, 1] {
         let mut case = JobCase::new();
         let dies = copy("\"a\"")
@@ -170,7 +175,7 @@ async fn one_that_dies_in_the_middle_is_dropped_and_the_other_brings_the_rest() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_one_holds_up_nothing() {
+async fn a_slow_mirror_delays_nothing() {
     let mut case = JobCase::new();
     // Longer than the test may last: only a take-over can end its claims.
     case.client.stall_timeout = LIMIT * 10;
@@ -183,7 +188,7 @@ async fn a_slow_one_holds_up_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_falls_silent_holds_up_nothing() {
+async fn a_mirror_that_falls_silent_delays_nothing() {
     let mut case = JobCase::new();
     let silent = copy("\"s\"").rule(RequestMatcher::always(), faults::stall_after(1000));
     let (good, silent) = (paced(copy("\"a\"")).await, serve(silent).await);
@@ -193,7 +198,7 @@ async fn one_that_falls_silent_holds_up_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_is_redirected_for_itself() {
+async fn each_mirror_follows_its_own_redirects() {
     let mut case = JobCase::new();
     let (a, far) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let away = faults::status_with_header(302, "Location", far.url("/f.bin"));
@@ -206,7 +211,7 @@ async fn each_is_redirected_for_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
+async fn a_mirror_without_ranges_is_not_used_if_others_have_them() {
     for first in [true, false] {
         let mut case = JobCase::new();
         let rangeless = copy("\"b\"").rule(RequestMatcher::always(), faults::ignore_range);
@@ -223,7 +228,7 @@ async fn a_mirror_without_ranges_leaves_the_work_to_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
+async fn if_a_stream_stays_broken_the_next_source_delivers_everything() {
     let mut case = JobCase::new();
     case.options.retry.retries = 1;
     let broken = copy("\"b\"")
@@ -237,7 +242,7 @@ async fn when_one_stream_breaks_for_good_the_next_source_brings_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice() {
+async fn an_interrupted_job_resumes_with_all_mirrors_and_fetches_nothing_twice() {
     let mut case = JobCase::new();
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let stop = case.stop.clone();
@@ -249,7 +254,7 @@ async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice()
     };
     let origins = [&a, &b];
     let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
-    assert!(ran.promises());
+    assert!(ran.hints_at_resuming());
     case.stop = Default::default();
     let before = (a.requests().len(), b.requests().len());
     let ran = from(&mut case, &[&a, &b]).await;
@@ -261,7 +266,7 @@ async fn an_interrupted_job_goes_on_with_all_of_them_and_fetches_nothing_twice()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
+async fn b1_a_killed_job_is_resumed_from_another_source_if_a_digest_identifies_the_file() {
     for verified in [true, false] {
         let mut case = JobCase::new();
         if verified {
@@ -279,7 +284,7 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
         let (_, ()) = tokio::join!(from(&mut case, &origins), watch);
         let mut killed = case.as_if_killed();
         killed.checksums = case.checksums.clone();
-        // The one that the bytes came from is gone when the command is run again.
+        // The source of the bytes is gone when the command is run again.
         a.replace(
             "/f.bin",
             copy("\"a\"").rule(RequestMatcher::always(), faults::status(404)),
@@ -291,7 +296,7 @@ async fn b1_killed_and_gone_on_with_by_another_source_where_a_digest_tells() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_all_are_dropped_the_error_names_each_and_why() {
+async fn if_all_mirrors_are_dropped_the_error_names_each_with_its_reason() {
     let mut case = JobCase::new();
     let status = |code| copy("\"a\"").rule(RequestMatcher::always(), faults::status(code));
     let (a, b) = (serve(status(404)).await, serve(status(410)).await);
@@ -312,7 +317,7 @@ async fn when_all_are_dropped_the_error_names_each_and_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_all_die_in_the_middle_what_came_is_kept() {
+async fn if_all_mirrors_die_the_received_bytes_are_kept() {
     let mut case = JobCase::new();
     (case.options.retry.retries, case.options.connections) = (2, ConnectionCount::Fixed(2));
     let dies = |tag| {
@@ -329,7 +334,7 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
         "{error}"
     );
     assert_eq!(error.class(), ErrorClass::Network);
-    assert!(ran.promises());
+    assert!(ran.hints_at_resuming());
     let good = paced(copy("\"a\"")).await;
     a.replace("/f.bin", copy("\"a\""));
     let ran = from(&mut case, &[&a, &good]).await;
@@ -338,7 +343,7 @@ async fn when_all_die_in_the_middle_what_came_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
+async fn a_pipe_uses_the_next_source_when_the_first_does_not_respond() {
     let mut case = JobCase::new();
     case.checksums = vec![sha256()];
     case.output = Some(JobOutput::File("/dev/null".into()));
@@ -350,7 +355,7 @@ async fn a_pipe_takes_the_next_source_when_the_first_gives_no_answer() {
 
 /// Whoever wrote a document is not who runs this: what the user gave is for hosts that the user named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
+async fn hosts_of_a_metalink_document_get_credentials_only_if_the_user_named_them() {
     let mut case = JobCase::new();
     case.client.credentials.bearer = Some(haul_net::Secret::new("s3cret".into()));
     let token = http::HeaderValue::from_static("t0ken");
@@ -362,15 +367,15 @@ async fn hosts_of_a_document_are_strangers_but_for_those_that_were_typed() {
     case.assert_file(&content());
     for (origin, named) in [(&a, false), (&b, true)] {
         assert!(origin.bytes_sent() > 0);
-        for asked in origin.requests() {
-            assert_eq!(asked.header("x-api-key").is_some(), named);
-            assert_eq!(asked.header("authorization").is_some(), named);
+        for request in origin.requests() {
+            assert_eq!(request.header("x-api-key").is_some(), named);
+            assert_eq!(request.header("authorization").is_some(), named);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_in_a_documents_url_is_for_that_very_host() {
+async fn a_login_in_a_metalink_url_is_for_its_host_only() {
     let mut case = JobCase::new();
     case.named = Some(Vec::new());
     let (a, b) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
@@ -380,12 +385,12 @@ async fn a_login_in_a_documents_url_is_for_that_very_host() {
     assert!(
         a.requests()
             .iter()
-            .all(|asked| asked.header("authorization").is_some())
+            .all(|request| request.header("authorization").is_some())
     );
     assert!(b.bytes_sent() > 0);
     assert!(
         b.requests()
             .iter()
-            .all(|asked| asked.header("authorization").is_none())
+            .all(|request| request.header("authorization").is_none())
     );
 }

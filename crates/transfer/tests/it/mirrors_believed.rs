@@ -7,7 +7,7 @@ use crate::harness::{JobCase, LIMIT, content, serve};
 use crate::mirrors::{assert_dropped, copy, dateless, from, paced, sha256};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_another_size_never_gives_a_byte() {
+async fn a_mirror_with_another_size_delivers_no_byte() {
     let mut case = JobCase::new();
     let longer = OriginResource::new(ResourceContent::random(1, content().length() + 1));
     let (good, other) = (paced(copy("\"v1\"")).await, serve(longer).await);
@@ -19,7 +19,7 @@ async fn one_of_another_size_never_gives_a_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_size_that_was_given_says_which_of_two_is_meant() {
+async fn the_given_size_selects_one_of_two_versions() {
     let mut case = JobCase::new();
     case.size = Some(content().length());
     let longer = OriginResource::new(ResourceContent::random(1, content().length() + 1));
@@ -31,16 +31,16 @@ async fn the_size_that_was_given_says_which_of_two_is_meant() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
+async fn a_file_of_an_unexpected_size_is_refused_with_every_strategy() {
     let of = |rule: fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse)| {
         OriginResource::new(content()).rule(RequestMatcher::always(), rule)
     };
     let roads = [
         OriginResource::new(content()),
         of(faults::ignore_range),
-        of(|asked, reply| {
-            faults::ignore_range(asked, reply);
-            faults::chunked(asked, reply);
+        of(|request, reply| {
+            faults::ignore_range(request, reply);
+            faults::chunked(request, reply);
         }),
         OriginResource::new(ResourceContent::fixed("")),
     ];
@@ -64,7 +64,7 @@ async fn a_file_of_another_size_than_was_given_is_refused_on_every_road() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_with_the_same_tag_and_another_digest_never_gives_a_byte() {
+async fn a_mirror_with_the_same_tag_and_another_digest_delivers_no_byte() {
     let mut case = JobCase::new();
     let digest = |resource: OriginResource| {
         resource.rule(
@@ -91,7 +91,7 @@ fn older(seed: u64) -> OriginResource {
 
 /// The same length, another content, validators that say nothing: only the digest at the end can tell, and then each is tried alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_whole_of_two_versions_is_fetched_again_from_each_alone() {
+async fn a_file_mixed_from_two_versions_is_fetched_again_from_each_source_alone() {
     for (bad_first, rounds) in [(true, 3), (false, 2)] {
         let mut case = JobCase::new();
         case.checksums = vec![sha256()];
@@ -133,7 +133,7 @@ async fn another_version_of_equal_length_is_never_passed_off_as_the_file() {
 
 /// In one answer each, of which the first is wrong: nothing was mixed, and the other may be right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
+async fn a_wrong_file_in_one_response_is_fetched_from_the_other_source() {
     let whole =
         |resource: OriginResource| resource.rule(RequestMatcher::always(), faults::ignore_range);
     let mut case = JobCase::new();
@@ -148,7 +148,7 @@ async fn a_wrong_whole_of_one_answer_is_fetched_from_the_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
+async fn a_mirror_without_validators_is_used_only_if_a_change_would_be_detected() {
     for verified in [false, true] {
         let mut case = JobCase::new();
         case.options.connections = ConnectionCount::Auto { max: 4 };
@@ -168,7 +168,7 @@ async fn one_without_validators_is_used_only_where_a_change_would_be_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
+async fn a_mirror_whose_file_changes_is_dropped_and_its_bytes_stay() {
     let mut case = JobCase::new();
     let (good, changing) = (paced(copy("\"a\"")).await, paced(copy("\"b\"")).await);
     let swap = async {
@@ -192,7 +192,7 @@ async fn a_mirror_whose_file_changes_is_dropped_and_what_it_gave_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_another_date_and_tag_gives_no_byte() {
+async fn a_mirror_with_another_date_and_tag_delivers_no_byte() {
     let dated = |tag, day: &str| copy(tag).last_modified(&format!("{day} Nov 1994 08:49:37 GMT"));
     for verified in [false, true] {
         let mut case = JobCase::new();
@@ -212,7 +212,7 @@ async fn one_of_another_date_and_tag_gives_no_byte() {
 
 /// Unlike the first it waits, and is what is left when that one turns out wrong, or fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_another_date_and_tag_serves_alone() {
+async fn a_mirror_with_another_date_and_tag_can_deliver_the_file_alone() {
     for wrong in [true, false] {
         let mut case = JobCase::new();
         case.checksums = vec![sha256()];
@@ -230,7 +230,7 @@ async fn one_of_another_date_and_tag_serves_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_which_nothing_but_the_size_is_known_gives_no_byte_unless_a_digest_would_tell() {
+async fn a_mirror_with_only_a_size_delivers_no_byte_without_a_digest() {
     for verified in [false, true] {
         let mut case = JobCase::new();
         if verified {

@@ -67,7 +67,7 @@ async fn a_duplicate_with_the_same_tag_shares_the_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_is_asked_whom_the_user_does_not_want() {
+async fn mirrors_are_not_requested_if_the_user_turned_them_off() {
     let mirror = paced(OriginResource::new(content())).await;
     let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
     let (case, origin) = (JobCase::new(), paced(resource).await);
@@ -76,7 +76,7 @@ async fn nobody_is_asked_whom_the_user_does_not_want() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
+async fn an_unverifiable_duplicate_delivers_no_byte() {
     // Another tag, no digest; and the same length, as it happens.
     let other = ResourceContent::random(4, content().length());
     let mirror = serve(OriginResource::without_validator(other).etag("\"v2\"")).await;
@@ -86,7 +86,7 @@ async fn a_duplicate_that_nothing_vouches_for_gives_no_byte() {
     ran.outcome();
     assert!(ran.warned("nothing shows that it has the same version"));
     case.assert_file(&content());
-    // Without anything that could tell, none is even asked.
+    // Without a digest or validator to compare, no mirror is requested.
     let dated =
         OriginResource::without_validator(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
     let origin = paced(dated.header("Link", &duplicate(&mirror))).await;
@@ -123,7 +123,7 @@ async fn a_document_gives_mirrors_and_digests_of_pieces() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_that_is_of_no_use_is_no_error() {
+async fn a_useless_metalink_document_is_no_error() {
     let longer = format!(
         "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f\"><size>{}</size></file></metalink>",
         content().length() + 1
@@ -148,14 +148,14 @@ async fn a_document_that_is_of_no_use_is_no_error() {
         origin
             .requests()
             .iter()
-            .filter(|asked| asked.path() == "/gone")
+            .filter(|request| request.path() == "/gone")
             .count(),
         1
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_is_not_for_those_whom_an_origin_names() {
+async fn a_login_is_not_sent_to_mirrors_that_an_origin_names() {
     let mirror = paced(OriginResource::new(content())).await;
     let resource = OriginResource::new(content())
         .header("Link", &duplicate(&mirror))
@@ -172,7 +172,7 @@ async fn a_login_is_not_for_those_whom_an_origin_names() {
         mirror
             .requests()
             .iter()
-            .all(|asked| asked.header("authorization").is_none())
+            .all(|request| request.header("authorization").is_none())
     );
 }
 
@@ -208,7 +208,7 @@ async fn origins(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
+async fn https_sources_do_not_lead_to_http_mirrors() {
     let link = |url: &str| format!("<{url}>; rel=describedby; type=\"application/metalink4+xml\"");
     // By a field, by a document, and to a document.
     for way in 0..3 {
@@ -232,7 +232,7 @@ async fn nothing_that_came_encrypted_leads_to_bytes_that_do_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_allows_it_is_led_to_bytes_that_do_not_come_encrypted() {
+async fn https_sources_lead_to_http_mirrors_if_the_user_allows_it() {
     let (mut case, [origin, plain, _]) = origins(|plain, _| {
         let file = OriginResource::without_validator(content()).etag("\"same\"");
         let document = OriginResource::new(ResourceContent::fixed(""));
@@ -278,7 +278,7 @@ async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
+async fn a_metalink_document_that_contradicts_the_user_is_not_used() {
     let mirror = paced(OriginResource::without_validator(older()).etag("\"old\"")).await;
     let stale = document_of(&older(), &mirror.url("/f.bin"));
     let (mut case, origin) = (
@@ -292,7 +292,7 @@ async fn a_document_that_differs_from_what_the_user_said_is_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_may_not_be_large() {
+async fn a_metalink_document_has_a_size_limit() {
     for large in [true, false] {
         let mirror = paced(OriginResource::without_validator(content()).etag("\"other\"")).await;
         let padding = if large { 1 << 20 } else { 1 << 19 };
@@ -309,7 +309,7 @@ async fn a_document_may_not_be_large() {
 
 /// A document takes a connection as everything does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
+async fn a_metalink_document_is_not_fetched_beyond_the_limit_of_its_host() {
     let mut case = case();
     case.options.connections = haul_transfer::ConnectionCount::Fixed(1);
     let document = document("http://127.0.0.1:9/f.bin");
@@ -318,7 +318,7 @@ async fn a_document_is_not_fetched_beyond_a_hosts_limit() {
     let open = origin
         .requests()
         .iter()
-        .map(|asked| asked.open_connections)
+        .map(|request| request.open_connections)
         .max();
     assert_eq!(open, Some(1));
     case.assert_file(&content());

@@ -37,9 +37,9 @@ fn tagged(content: ResourceContent, tag: &str) -> OriginResource {
     OriginResource::without_validator(content).etag(tag)
 }
 
-/// Another byte than asked for, in answers that have it, under a rule.
-fn flip(asked: &RecordedRequest, reply: &mut OriginResponse) {
-    let (start, mut bytes) = (asked.range_start(), reply.body.to_vec());
+/// A rule that flips one byte in responses that contain it.
+fn flip(request: &RecordedRequest, reply: &mut OriginResponse) {
+    let (start, mut bytes) = (request.range_start(), reply.body.to_vec());
     let at = usize::try_from(1_200_100 - start.min(1_200_100)).unwrap();
     if start <= 1_200_100 && at < bytes.len() {
         bytes[at] ^= 1;
@@ -48,7 +48,7 @@ fn flip(asked: &RecordedRequest, reply: &mut OriginResponse) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_right_file_is_verified_as_it_comes() {
+async fn a_correct_file_is_verified_while_it_arrives() {
     let case = case();
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().fetched, content().length());
@@ -56,7 +56,7 @@ async fn a_right_file_is_verified_as_it_comes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_piece_that_one_flipped_is_fetched_again_from_another() {
+async fn a_corrupt_piece_is_fetched_again_from_another_mirror() {
     for bad_first in [true, false] {
         let mut case = case();
         let good = paced(tagged(content(), "\"a\"")).await;
@@ -72,9 +72,9 @@ async fn a_piece_that_one_flipped_is_fetched_again_from_another() {
     }
 }
 
-/// All of its pieces are bad: the first that it gave alone shows that, and it is asked no more.
+/// All pieces of one mirror are bad: the first that it delivered alone proves that, and the mirror is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_version_of_equal_length_is_found_out_and_dropped() {
+async fn another_version_of_equal_length_is_detected_and_dropped() {
     for bad_first in [true, false] {
         let mut case = case();
         let other = ResourceContent::random(9, content().length());
@@ -93,14 +93,14 @@ async fn another_version_of_equal_length_is_found_out_and_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_only_source_is_asked_again_for_a_bad_piece() {
+async fn a_bad_piece_is_requested_again_from_the_only_source() {
     let case = case();
     let once = OriginResource::new(content()).rule(RequestMatcher::first(9), flip);
     let (ran, origin) = case.run(once).await;
     assert!(ran.outcome().fetched > content().length());
     assert!(ran.warned("fetching them again"));
-    let asked = origin.requests();
-    let again = asked.last().unwrap().range(content().length()).unwrap();
+    let requests = origin.requests();
+    let again = requests.last().unwrap().range(content().length()).unwrap();
     assert!(
         again.contains(&1_200_100) && again.end - again.start <= PIECE,
         "{again:?}"
@@ -109,7 +109,7 @@ async fn the_only_source_is_asked_again_for_a_bad_piece() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_gives_it_bad_for_ever_ends_the_job_and_not_the_patience() {
+async fn a_source_that_always_delivers_a_bad_piece_ends_the_job() {
     let case = case();
     let (ran, origin) = case.run(OriginResource::new(flipped())).await;
     let error = ran.error();
@@ -135,7 +135,7 @@ fn assert_kept_without_the_bad_piece(case: &JobCase) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_source_bad_is_an_error_that_names_each() {
+async fn if_every_source_is_bad_the_error_names_each() {
     let mut case = case();
     let (a, b) = (
         paced(tagged(flipped(), "\"a\"")).await,
@@ -158,7 +158,7 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
     for whole in [false, true] {
         let mut case = JobCase::new();
         // The last segment takes its time, so that the job is still at it when all the others have come.
-        let last = |asked: &RecordedRequest| asked.range_start() >= 8 * (256 << 10);
+        let last = |request: &RecordedRequest| request.range_start() >= 8 * (256 << 10);
         let bad = tagged(flipped(), "\"a\"")
             .rule(RequestMatcher::matching(last), faults::body_rate(100_000));
         let origin = paced(bad).await;
@@ -189,7 +189,7 @@ async fn b3_bad_pieces_that_an_earlier_run_left_are_fetched_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_is_verified_at_its_end_and_the_next_source_brings_all_of_it() {
+async fn a_stream_is_verified_at_its_end_and_fetched_whole_from_the_next_source() {
     let rangeless = |content: ResourceContent| {
         OriginResource::new(content).rule(RequestMatcher::always(), faults::ignore_range)
     };
@@ -218,7 +218,7 @@ async fn digests_of_a_file_of_another_size_refuse_it_at_once() {
 
 /// The whole file's digest follows only what is right by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
+async fn the_digest_of_the_whole_file_is_computed_after_pieces_were_replaced() {
     let mut case = case();
     case.checksums = vec![crate::mirrors::sha256()];
     let once = OriginResource::new(content()).rule(RequestMatcher::first(9), flip);
@@ -229,9 +229,9 @@ async fn a_digest_of_the_whole_is_that_of_the_mended_file() {
     case.assert_file(&content());
 }
 
-/// More mirrors than are used at a time, and most of them slow to answer: the one that is to bring a bad piece is one that is asked.
+/// More mirrors than are used at a time, and most of them slow: the one with the bad piece is among those used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bad_piece_of_two_is_brought_again_however_many_sources_there_are() {
+async fn a_bad_piece_is_fetched_again_with_any_number_of_sources() {
     let mut case = case();
     case.options.segment_size = Some(175_000);
     let mut bytes = content().to_vec();

@@ -1,4 +1,4 @@
-//! What of several hosts' bytes a later run may go on with: none for which only digests vouched that it does not have.
+//! Which bytes of several hosts a later run may resume: none that were accepted because of digests that it does not have.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::{DigestAlgorithm, PieceDigests};
@@ -9,7 +9,7 @@ use crate::harness::{JobCase, content};
 use crate::mirrors::{from, paced, sha256};
 
 /// Other bytes, as many, under another tag: only a digest tells.
-async fn evil() -> Origin {
+async fn hostile_mirror() -> Origin {
     let other = ResourceContent::random(9, content().length());
     paced(OriginResource::without_validator(other).etag("\"evil\"")).await
 }
@@ -54,11 +54,11 @@ async fn describing(mirror: &Origin, digests: &str) -> Origin {
 /// A run that finds the document and is stopped, and the origin as it is when that cannot be read any more.
 async fn stopped(case: &mut JobCase, digests: &str) -> Origin {
     case.options.mirror_links = true;
-    let mirror = evil().await;
+    let mirror = hostile_mirror().await;
     let origin = describing(&mirror, digests).await;
     let url = origin.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), stop_after(case, &mirror));
-    assert!(ran.promises());
+    assert!(ran.hints_at_resuming());
     case.stop = Default::default();
     let gone = OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(503));
     origin.replace("/f.meta4", gone);
@@ -66,7 +66,7 @@ async fn stopped(case: &mut JobCase, digests: &str) -> Origin {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_what_pieces_of_a_document_vouched_for_is_not_gone_on_with_when_it_cannot_be_read() {
+async fn b1_bytes_accepted_because_of_a_metalink_document_are_not_resumed_without_it() {
     let mut case = JobCase::new();
     let pieces = format!(
         "<pieces length=\"{}\" type=\"sha-256\"><hash>{}</hash></pieces>",
@@ -93,14 +93,17 @@ async fn b1_a_digest_of_a_document_that_cannot_be_read_any_more_is_compared_all_
 
 /// Run by a Metalink file or with a checksum first, and then by the bare URL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
+async fn b1_bytes_accepted_because_of_digests_are_not_resumed_without_them() {
     for pieces in [true, false] {
         let mut case = JobCase::new();
         match pieces {
             true => case.pieces = Some(one_piece()),
             false => case.checksums = vec![sha256()],
         }
-        let (good, evil) = (paced(OriginResource::new(content())).await, evil().await);
+        let (good, evil) = (
+            paced(OriginResource::new(content())).await,
+            hostile_mirror().await,
+        );
         let (stop, origins) = (case.stop.clone(), [&good, &evil]);
         let watch = async {
             while evil.bytes_sent() < content().length() / 3 {
@@ -109,7 +112,7 @@ async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
             stop.cancel();
         };
         let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
-        assert!(ran.promises());
+        assert!(ran.hints_at_resuming());
         case.stop = Default::default();
         (case.pieces, case.checksums) = (None, Vec::new());
         let ran = from(&mut case, &[&good]).await;
@@ -121,12 +124,15 @@ async fn b1_what_given_digests_vouched_for_is_not_gone_on_with_without_them() {
 
 /// The run that joins bytes on digests need not be the first: what an earlier one left was the origin's own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
+async fn b1_a_run_that_resumes_with_digests_records_that_in_the_journal() {
     let mut case = JobCase::new();
-    let (good, evil) = (paced(OriginResource::new(content())).await, evil().await);
+    let (good, evil) = (
+        paced(OriginResource::new(content())).await,
+        hostile_mirror().await,
+    );
     let url = good.url("/f.bin");
     let (ran, ()) = tokio::join!(case.get(&url), stop_after(&case, &good));
-    assert!(ran.promises());
+    assert!(ran.hints_at_resuming());
     (case.stop, case.pieces) = (Default::default(), Some(one_piece()));
     let (stop, origins) = (case.stop.clone(), [&good, &evil]);
     let watch = async {
@@ -136,7 +142,7 @@ async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
         stop.cancel();
     };
     let (ran, ()) = tokio::join!(from(&mut case, &origins), watch);
-    assert!(ran.promises());
+    assert!(ran.hints_at_resuming());
     (case.stop, case.pieces) = (Default::default(), None);
     let ran = from(&mut case, &[&good]).await;
     assert_eq!(ran.outcome().resumed, 0);
@@ -145,7 +151,7 @@ async fn b1_a_run_that_goes_on_with_digests_says_so_in_the_journal() {
 
 /// With digests of whatever kind nothing has to be fetched again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_a_digest_of_the_whole_does_for_what_pieces_vouched_for() {
+async fn b1_a_digest_of_the_whole_file_replaces_digests_of_pieces() {
     let mut case = JobCase::new();
     case.pieces = Some(one_piece());
     let (a, b) = (

@@ -30,7 +30,7 @@ async fn with_addresses_before(origin: &Origin, before: &[&str]) -> JobRun {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a28_an_address_that_refuses_costs_no_pause() {
+async fn a28_a_refusing_address_causes_no_wait() {
     let origin = serve(OriginResource::new(content())).await;
     // Nothing listens on the first two: one of each family.
     let ran = with_addresses_before(&origin, &["::1", "127.0.0.77"]).await;
@@ -51,7 +51,7 @@ async fn silent(address: SocketAddr) -> (TcpListener, Vec<TcpStream>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a28_an_address_that_is_silent_is_not_waited_for() {
+async fn a28_a_silent_address_delays_nothing() {
     let origin = serve(OriginResource::new(content())).await;
     let port = origin.address().port();
     let _silent = silent(([127, 0, 0, 78], port).into()).await;

@@ -9,20 +9,20 @@ use haul_transfer::{ConnectionCount, ErrorClass, GetError, JobOutput};
 use crate::harness::{JobCase, content};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_resets_and_short_bodies_keep_what_came() {
+async fn a10_resets_and_short_bodies_keep_the_received_bytes() {
     for rule in [0, 1] {
         let case = JobCase::new();
         let resource = OriginResource::new(content()).rule(
-            RequestMatcher::matching(|asked| asked.number_for_path % 3 == 1),
-            move |asked, reply| match rule {
-                0 => faults::reset_after(100_000)(asked, reply),
-                _ => faults::close_after(100_000)(asked, reply),
+            RequestMatcher::matching(|request| request.number_for_path % 3 == 1),
+            move |request, reply| match rule {
+                0 => faults::reset_after(100_000)(request, reply),
+                _ => faults::close_after(100_000)(request, reply),
             },
         );
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         case.assert_file(&content());
-        // What came before the break was kept but for what the socket held: nowhere near everything twice.
+        // Bytes before the break were kept, apart from those in the socket: far less than everything was fetched twice.
         assert!(
             origin.bytes_sent() < content().length() * 3 / 2,
             "{} sent",
@@ -43,7 +43,7 @@ async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
+async fn a10_a_broken_single_stream_is_resumed_if_ranges_work() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File(case.dir.path().join("fifo")));
     let status = std::process::Command::new("mkfifo")
@@ -63,13 +63,13 @@ async fn a10_a_broken_single_stream_goes_on_where_ranges_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a11_a_body_longer_than_asked_gives_no_byte_beyond_the_range() {
+async fn a11_no_byte_beyond_the_requested_range_is_used() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(
-        RequestMatcher::matching(|asked| asked.number_for_path % 2 == 1),
-        |asked, reply| {
+        RequestMatcher::matching(|request| request.number_for_path % 2 == 1),
+        |request, reply| {
             reply.framing = haul_lab::OriginResponseFraming::Chunked;
-            let range = asked.range(content().length()).unwrap();
+            let range = request.range(content().length()).unwrap();
             reply.body = haul_lab::OriginResponseBody::Bytes(
                 [content().slice(range), vec![0xee; 200_000]].concat(),
             );
@@ -81,7 +81,7 @@ async fn a11_a_body_longer_than_asked_gives_no_byte_beyond_the_range() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a12_an_unknown_length_is_one_stream_and_said_not_to_be_resumable() {
+async fn a12_an_unknown_length_is_one_stream_and_reported_as_not_resumable() {
     for framing in [
         haul_lab::OriginResponseFraming::Chunked,
         haul_lab::OriginResponseFraming::CloseDelimited,
@@ -113,7 +113,7 @@ async fn a19_silence_before_the_head_is_a_stall_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a22_old_and_odd_heads_are_understood() {
+async fn a22_old_and_unusual_heads_are_parsed() {
     let odd: [fn(&mut haul_lab::OriginResponse); 4] = [
         |reply| {
             reply.version = "HTTP/1.0".into();
@@ -146,7 +146,7 @@ async fn a22_old_and_odd_heads_are_understood() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a24_an_error_page_is_not_the_file_whose_checksum_was_given() {
+async fn a24_an_error_page_does_not_match_the_given_checksum() {
     let mut case = JobCase::new();
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     let page = ResourceContent::fixed("<html>please log in</html>");
@@ -188,7 +188,7 @@ async fn a26_announced_digests_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misread() {
+async fn a4_a_broken_single_stream_is_resumed_without_if_range_if_the_origin_misreads_it() {
     let case = JobCase::new();
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::nth(0), faults::ignore_range)
@@ -198,14 +198,14 @@ async fn a4_a_broken_single_stream_goes_on_without_if_range_where_that_is_misrea
     ran.outcome();
     case.assert_file(&content());
     assert_eq!(
-        origin.requests().last().map(|asked| asked.status),
+        origin.requests().last().map(|request| request.status),
         Some(206),
-        "what came was kept"
+        "received bytes were kept"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_every_field_that_tells_a_digest_is_believed_when_it_is_right_and_when_it_is_wrong() {
+async fn a26_every_digest_field_is_checked_whether_right_or_wrong() {
     for field in [
         DigestHeader::Repr,
         DigestHeader::Content,

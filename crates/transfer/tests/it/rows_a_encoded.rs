@@ -1,4 +1,4 @@
-//! Row A13: codings that nobody asked for.
+//! Row A13: content codings that were not requested.
 
 use std::io::Write as _;
 
@@ -14,7 +14,7 @@ fn gzipped(content: &ResourceContent) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
+async fn a13_an_encoded_response_is_stored_as_sent_or_decoded_on_request() {
     for decode in [false, true] {
         let mut case = JobCase::new();
         case.options.decode_content = decode;
@@ -41,7 +41,7 @@ async fn a13_an_encoded_answer_is_stored_as_sent_or_decoded_when_asked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_encoded_segments_are_never_spliced() {
     let case = JobCase::new();
-    // The bytes are others, as those of a coding would be: whoever takes them has a wrong file.
+    // Other bytes, as those of a coding would be: using them makes a wrong file.
     let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
         reply.set_header("Content-Encoding", "gzip");
         if let haul_lab::OriginResponseBody::Slice(part, _) = &mut reply.body {
@@ -70,7 +70,7 @@ fn deflated(content: &ResourceContent) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh() {
+async fn a13_decoding_after_a_broken_body_starts_over_with_a_new_decoder_and_digest() {
     // Text, so that a decoder is ahead of what it was given, and holds some of it back when it is dropped.
     let text = ResourceContent::fixed("the same line again and again\n".repeat(100_000));
     for (coding, body) in [("gzip", gzipped(&text)), ("deflate", deflated(&text))] {
@@ -89,7 +89,7 @@ async fn a13_decoding_begins_again_after_a_break_with_decoder_and_digest_fresh()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing() {
+async fn a13_decoding_that_always_breaks_exhausts_the_retries_and_leaves_nothing() {
     let mut case = JobCase::new();
     case.options.decode_content = true;
     case.options.retry.retries = 2;
@@ -102,14 +102,14 @@ async fn a13_decoding_that_always_breaks_ends_with_the_budget_and_leaves_nothing
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
+async fn a13_a_response_in_another_coding_does_not_continue_a_broken_one() {
     for decode in [false, true] {
         let mut case = JobCase::new();
         case.options.decode_content = decode;
         case.options.connections = ConnectionCount::Auto { max: 4 };
         let body = gzipped(&content());
         let plain = RequestMatcher::nth(1);
-        // Without a validator, so that the next request asks for everything at once.
+        // Without a validator, so that the next request is for everything at once.
         let resource = encoded("gzip", body.clone())
             .rule(RequestMatcher::always(), |_, reply| {
                 reply.remove_header("ETag")
@@ -131,7 +131,7 @@ async fn a13_an_answer_encoded_otherwise_does_not_take_over_a_broken_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_a_coding_that_is_not_known_is_the_origins_fault_and_leaves_nothing() {
+async fn a13_an_unknown_coding_is_an_error_of_the_origin_and_leaves_nothing() {
     let mut case = JobCase::new();
     case.options.decode_content = true;
     let resource = OriginResource::new(content())

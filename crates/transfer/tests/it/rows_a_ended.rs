@@ -8,7 +8,7 @@ use crate::harness::{JobCase, content};
 
 /// Chunked bodies that end at once, to every request but the first: each costs budget and a wait, so the job ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
+async fn a10_empty_bodies_that_end_cleanly_exhaust_the_retries() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
         reply.framing = OriginResponseFraming::Chunked;
@@ -21,20 +21,20 @@ async fn a10_empty_bodies_that_end_properly_use_up_the_budget() {
         ran.error()
     );
     assert!(ran.retries() >= 6, "{} retries", ran.retries());
-    let asked = origin.requests().len();
-    assert!(asked < 60, "{asked} requests");
+    let request_count = origin.requests().len();
+    assert!(request_count < 60, "{request_count} requests");
     assert!(!case.path().exists());
 }
 
 /// The same once and in the middle of a body: the rest is fetched again, and only that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_a_chunked_body_that_ends_properly_and_short_is_continued() {
+async fn a10_a_chunked_body_that_ends_cleanly_but_short_is_resumed() {
     let case = JobCase::new();
     let half = content();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::nth(1), move |asked, reply| {
-            let range = asked.range(half.length()).unwrap();
-            faults::chunked(asked, reply);
+        OriginResource::new(content()).rule(RequestMatcher::nth(1), move |request, reply| {
+            let range = request.range(half.length()).unwrap();
+            faults::chunked(request, reply);
             reply.body =
                 OriginResponseBody::Slice(half.clone(), range.start..range.start + 100_000);
         });
@@ -44,20 +44,20 @@ async fn a10_a_chunked_body_that_ends_properly_and_short_is_continued() {
     case.assert_file(&content());
 }
 
-/// A request whose whole rest another one took over is told of like any other.
+/// A request whose whole rest was taken over is reported like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_a_request_that_was_taken_over_is_told() {
+async fn a19_a_request_whose_range_was_taken_over_is_reported() {
     let mut case = JobCase::new();
-    // No stall: only a take-over can get the rest of what stands still.
+    // No stall: only a take-over can fetch the rest of the silent segment.
     case.client.stall_timeout = crate::harness::LIMIT * 2;
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(1), faults::stall_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     case.assert_file(&content());
-    let told = |event: &TransferEvent| match event {
+    let received = |event: &TransferEvent| match event {
         TransferEvent::SegmentEnded { range, .. } => range.end - range.start,
         _ => 0,
     };
-    let told: u64 = ran.events.iter().map(told).sum();
-    assert_eq!(told, content().length());
+    let received: u64 = ran.events.iter().map(received).sum();
+    assert_eq!(received, content().length());
 }

@@ -37,7 +37,7 @@ fn assert_refused(case: &JobCase, ran: &JobRun, requests: usize, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_a_transfer_encoding_that_was_not_asked_for_is_refused_at_once() {
+async fn a31_an_unrequested_transfer_encoding_is_refused_at_once() {
     let nine_fields = ["Transfer-Encoding: gzip,"; 9].join("\r\n");
     let fields = [
         "Transfer-Encoding: gzip",
@@ -145,7 +145,7 @@ fn read_request(stream: &mut TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_identity_alone_is_as_if_absent_and_the_connection_is_not_waited_for() {
+async fn a31_identity_alone_is_ignored_and_the_end_of_the_connection_is_not_awaited() {
     let responses = [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, identity\r\nContent-Length: 5\r\n\r\nhello",
@@ -170,7 +170,7 @@ async fn a31_identity_without_a_length_ends_with_the_connection() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_an_identity_body_that_ends_early_is_not_the_file() {
+async fn a31_an_identity_body_that_ends_early_is_not_taken_for_the_file() {
     let case = JobCase::new();
     let response =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 9\r\n\r\nhello";

@@ -48,7 +48,7 @@ async fn a23_hostile_heads_are_refused_after_two_more_tries_and_leave_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_came() {
+async fn a23_garbage_during_a_download_ends_it_soon_and_keeps_the_received_bytes() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.options.retry.retries = 10;
@@ -65,10 +65,10 @@ async fn a23_garbage_in_the_middle_of_a_download_ends_it_soon_and_keeps_what_cam
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a23_one_garbled_answer_among_good_ones_is_asked_for_again() {
+async fn a23_one_garbled_response_among_good_ones_is_requested_again() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(
-        RequestMatcher::matching(|asked| asked.number_for_path % 4 == 2),
+        RequestMatcher::matching(|request| request.number_for_path % 4 == 2),
         |_, reply| {
             reply.raw_bytes = Some(b"HTTP/1.1 2O6 Partial\r\n\r\n".to_vec());
         },
@@ -79,7 +79,7 @@ async fn a23_one_garbled_answer_among_good_ones_is_asked_for_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a23_chunks_that_are_none_are_no_end_of_the_body() {
+async fn a23_invalid_chunks_do_not_end_the_body() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
         reply.status = 200;

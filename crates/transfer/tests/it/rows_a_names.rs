@@ -7,8 +7,11 @@ use crate::harness::{JobCase, content};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a25_names_from_content_disposition_stay_in_the_directory() {
-    for (said, name) in [
-        ("attachment; filename=\"../../evil.sh\"", "evil.sh"),
+    for (disposition, name) in [
+        (
+            "attachment; filename=\"../../hostile_mirror.sh\"",
+            "hostile_mirror.sh",
+        ),
         ("attachment; filename=\"/etc/passwd\"", "passwd"),
         ("attachment; filename*=UTF-8''na%C3%AFve.txt", "naïve.txt"),
         ("attachment; filename=\"..\"", "f.bin"),
@@ -18,7 +21,7 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
         let inner = case.dir.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         case.output = Some(JobOutput::Directory(inner.clone()));
-        let resource = OriginResource::new(content()).header("Content-Disposition", said);
+        let resource = OriginResource::new(content()).header("Content-Disposition", disposition);
         let (ran, _origin) = case.run(resource).await;
         assert_eq!(
             ran.outcome().path.as_deref(),
@@ -30,7 +33,7 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a25_without_it_the_url_names_the_file() {
+async fn a25_without_content_disposition_the_url_names_the_file() {
     let origin = Origin::builder()
         .resource("/a/b%20c.txt", OriginResource::new(content()))
         .start()

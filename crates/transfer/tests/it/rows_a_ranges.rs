@@ -14,7 +14,7 @@ fn other() -> ResourceContent {
     ResourceContent::random(2, content().length())
 }
 
-/// Other bytes, as many, under the same head: whoever takes them has a wrong file.
+/// Other bytes of the same length under the same head: using them makes a wrong file.
 fn poison(_: &RecordedRequest, reply: &mut OriginResponse) {
     if let OriginResponseBody::Slice(content, _) = &mut reply.body {
         *content = other();
@@ -22,7 +22,7 @@ fn poison(_: &RecordedRequest, reply: &mut OriginResponse) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
+async fn a1_a_plain_download_uses_several_connections_and_requests_every_byte_once() {
     let case = JobCase::new();
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert_eq!(ran.outcome().bytes, content().length());
@@ -33,13 +33,13 @@ async fn a1_the_plain_road_takes_several_connections_and_every_byte_once() {
         origin
             .requests()
             .iter()
-            .all(|asked| asked.status == 206 && asked.method == "GET")
+            .all(|request| request.status == 206 && request.method == "GET")
     );
     assert!(
         origin
             .requests()
             .iter()
-            .all(|asked| asked.header("accept-encoding") == Some("identity"))
+            .all(|request| request.header("accept-encoding") == Some("identity"))
     );
 }
 
@@ -57,7 +57,7 @@ async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
     let case = JobCase::new();
-    let every_fifth = RequestMatcher::matching(|asked| asked.number_for_path % 5 == 3);
+    let every_fifth = RequestMatcher::matching(|request| request.number_for_path % 5 == 3);
     let (ran, origin) = case
         .run(OriginResource::new(content()).rule(every_fifth, faults::ignore_range))
         .await;
@@ -67,14 +67,14 @@ async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
         origin
             .requests()
             .iter()
-            .filter(|asked| asked.status == 206)
+            .filter(|request| request.status == 206)
             .count()
             > 5
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
+async fn a3_servers_that_always_ignore_mid_file_ranges_lead_to_one_stream() {
     let case = JobCase::new();
     let (ran, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::mid_file(), faults::ignore_range))
@@ -86,7 +86,7 @@ async fn a3_servers_that_always_ignore_mid_file_ranges_end_in_one_stream() {
         origin
             .requests()
             .iter()
-            .any(|asked| asked.header("range").is_none())
+            .any(|request| request.header("range").is_none())
     );
 }
 
@@ -101,18 +101,22 @@ async fn a4_a_misread_if_range_is_not_sent_again() {
         .await;
     ran.outcome();
     case.assert_file(&content());
-    let asked = origin.requests();
-    assert!(asked.iter().any(|asked| asked.header("if-range").is_some()));
+    let requests = origin.requests();
     assert!(
-        asked
+        requests
             .iter()
-            .filter(|asked| asked.status == 206)
-            .all(|asked| asked.header("if-range").is_none())
+            .any(|request| request.header("if-range").is_some())
     );
     assert!(
-        asked
+        requests
+            .iter()
+            .filter(|request| request.status == 206)
+            .all(|request| request.header("if-range").is_none())
+    );
+    assert!(
+        requests
             .last()
-            .is_some_and(|asked| asked.header("if-range").is_none())
+            .is_some_and(|request| request.header("if-range").is_none())
     );
 }
 
@@ -121,19 +125,21 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
     let case = JobCase::new();
     let newer = other();
     let changed = newer.clone();
-    let resource =
-        OriginResource::new(content()).rule(RequestMatcher::after_first(3), move |asked, reply| {
+    let resource = OriginResource::new(content()).rule(
+        RequestMatcher::after_first(3),
+        move |request, reply| {
             reply.set_header("ETag", "\"v2\"");
-            if asked
+            if request
                 .header("if-range")
                 .is_some_and(|sent| sent != "\"v2\"")
             {
-                faults::ignore_range(asked, reply);
+                faults::ignore_range(request, reply);
             }
             if let OriginResponseBody::Slice(content, _) = &mut reply.body {
                 *content = changed.clone();
             }
-        });
+        },
+    );
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.outcome().etag.as_deref(), Some("\"v2\""));
     assert!(ran.warned("changed at the origin"));
@@ -143,16 +149,17 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a5_a_second_change_is_an_error_and_no_file() {
     let case = JobCase::new();
-    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |asked, reply| {
-        reply.set_header("ETag", &format!("\"v{}\"", asked.number_for_path / 3));
-    });
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), |request, reply| {
+            reply.set_header("ETag", &format!("\"v{}\"", request.number_for_path / 3));
+        });
     let (ran, _origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range() {
+async fn a6_weak_tags_and_dates_are_compared_by_haul_and_never_sent_as_if_range() {
     for resource in [
         OriginResource::without_validator(content()).etag("W/\"v1\""),
         OriginResource::without_validator(content()).last_modified(&recent()),
@@ -165,7 +172,7 @@ async fn a6_weak_tags_and_dates_are_compared_by_hand_and_never_sent_as_if_range(
             origin
                 .requests()
                 .iter()
-                .all(|asked| asked.header("if-range").is_none())
+                .all(|request| request.header("if-range").is_none())
         );
     }
 }
@@ -180,8 +187,8 @@ async fn a6_a_weak_tag_that_changes_is_a_change() {
     let case = JobCase::new();
     let resource = OriginResource::without_validator(content()).rule(
         RequestMatcher::always(),
-        |asked, reply| {
-            reply.set_header("ETag", &format!("W/\"v{}\"", asked.number_for_path / 3));
+        |request, reply| {
+            reply.set_header("ETag", &format!("W/\"v{}\"", request.number_for_path / 3));
         },
     );
     let (ran, _origin) = case.run(resource).await;
@@ -212,7 +219,7 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
+async fn a8_wrong_content_ranges_in_every_response_lead_to_one_stream() {
     let case = JobCase::new();
     let wrong = faults::content_range("bytes 0-99/2174929");
     let resource = OriginResource::new(content())
@@ -221,12 +228,13 @@ async fn a8_wrong_content_ranges_on_every_part_end_in_one_stream() {
     let (ran, origin) = case.run(resource).await;
     ran.outcome();
     case.assert_file(&content());
-    let whole = |asked: &RecordedRequest| asked.header("range").is_none() && asked.status == 200;
+    let whole =
+        |request: &RecordedRequest| request.header("range").is_none() && request.status == 200;
     assert!(origin.requests().iter().any(whole));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
+async fn a9_responses_without_content_range_and_multipart_lead_to_one_stream() {
     for kind in [
         "application/octet-stream",
         "multipart/byteranges; boundary=x",
@@ -234,10 +242,10 @@ async fn a9_parts_without_content_range_and_multipart_end_in_one_stream() {
         let case = JobCase::new();
         let resource = OriginResource::new(content()).rule(
             RequestMatcher::with_range(),
-            move |asked, reply| {
+            move |request, reply| {
                 reply.remove_header("Content-Range");
                 reply.set_header("Content-Type", kind);
-                poison(asked, reply);
+                poison(request, reply);
             },
         );
         let (ran, _origin) = case.run(resource).await;
@@ -251,9 +259,9 @@ async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
     let case = JobCase::new();
     let resource = OriginResource::without_validator(content()).rule(
         RequestMatcher::always(),
-        |asked, reply| {
-            let longer = 4_000_000 + asked.number_for_path as u64;
-            let range = asked.range(longer).unwrap_or(0..longer);
+        |request, reply| {
+            let longer = 4_000_000 + request.number_for_path as u64;
+            let range = request.range(longer).unwrap_or(0..longer);
             reply.set_header(
                 "Content-Range",
                 &format!("bytes {}-{}/{longer}", range.start, range.end - 1),
@@ -266,7 +274,7 @@ async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
+async fn a14_sizes_of_zero_one_and_around_a_segment_are_exact() {
     let segment = 256 << 10;
     for length in [0, 1, segment - 1, segment, segment + 1, 2 * segment] {
         let case = JobCase::new();
@@ -283,7 +291,7 @@ async fn a14_empty_one_byte_and_around_a_segment_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_number_of_one_connection_is_obeyed_and_digests_are_reported() {
+async fn one_connection_per_server_is_obeyed_and_digests_are_reported() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.checksums = vec!["sha256".parse::<Checksum>().unwrap()];

@@ -27,13 +27,19 @@ async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
         let ran = case.get(&near.url("/f.bin")).await;
         assert_eq!(ran.outcome().final_url.as_str(), far.url("/f.bin"));
         case.assert_file(&content());
-        assert!(near.requests().iter().all(
-            |asked| asked.header("authorization").is_some() && asked.header("cookie").is_some()
-        ));
+        assert!(
+            near.requests()
+                .iter()
+                .all(|request| request.header("authorization").is_some()
+                    && request.header("cookie").is_some())
+        );
         assert!(far.requests().len() > 3);
-        assert!(far.requests().iter().all(
-            |asked| asked.header("authorization").is_none() && asked.header("cookie").is_none()
-        ));
+        assert!(
+            far.requests()
+                .iter()
+                .all(|request| request.header("authorization").is_none()
+                    && request.header("cookie").is_none())
+        );
         assert_eq!(
             near.requests().len(),
             1,
@@ -48,15 +54,15 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
         .resource(
             "/t",
             OriginResource::new(content()).rule(
-                RequestMatcher::matching(|asked| {
+                RequestMatcher::matching(|request| {
                     // Each token is good for three requests.
-                    let token: usize = asked
+                    let token: usize = request
                         .target
                         .split("token=")
                         .nth(1)
                         .and_then(|t| t.parse().ok())
                         .unwrap_or(0);
-                    asked.number_for_path >= (token + 1) * 3
+                    request.number_for_path >= (token + 1) * 3
                 }),
                 faults::status(403),
             ),
@@ -66,12 +72,12 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
     let target = far.url("/t");
     let near = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
-        move |asked, reply| {
+        move |request, reply| {
             faults::status_with_header(
                 302,
                 "Location",
-                format!("{target}?token={}", asked.number_for_path * 2),
-            )(asked, reply);
+                format!("{target}?token={}", request.number_for_path * 2),
+            )(request, reply);
         },
     ))
     .await;
@@ -84,7 +90,7 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_loops_end() {
+async fn a16_redirect_loops_end() {
     let origin = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::status_with_header(302, "Location", "/f.bin".into()),
@@ -98,11 +104,11 @@ async fn a16_loops_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a17_busy_origins_are_waited_for_and_get_fewer_connections() {
+async fn a17_busy_origins_get_fewer_connections_and_retries_after_a_wait() {
     let case = JobCase::new();
     let busy = faults::status_with_header(503, "Retry-After", "0".into());
     let resource = OriginResource::new(content()).rule(
-        RequestMatcher::matching(|asked| asked.number_for_path % 4 == 2),
+        RequestMatcher::matching(|request| request.number_for_path % 4 == 2),
         busy,
     );
     let (ran, _origin) = case.run(resource).await;
@@ -125,10 +131,10 @@ async fn a17_an_origin_that_stays_busy_ends_the_job_with_its_status() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a18_an_origin_that_takes_four_connections_gets_four() {
+async fn a18_an_origin_that_accepts_four_connections_gets_four() {
     let rules: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse); 2] =
-        [faults::reset_connection, |asked, reply| {
-            faults::status(403)(asked, reply)
+        [faults::reset_connection, |request, reply| {
+            faults::status(403)(request, reply)
         }];
     for rule in rules {
         let mut case = JobCase::new();
@@ -193,8 +199,9 @@ async fn a21_basic_bearer_and_netrc_are_sent() {
     ] {
         let mut case = JobCase::new();
         case.client.credentials = credentials;
-        let locked =
-            RequestMatcher::matching(move |asked| asked.header("authorization") != Some(expected));
+        let locked = RequestMatcher::matching(move |request| {
+            request.header("authorization") != Some(expected)
+        });
         let (ran, _origin) = case
             .run(OriginResource::new(content()).rule(locked, faults::status(401)))
             .await;
@@ -210,8 +217,8 @@ async fn a21_digest_is_answered_after_one_challenge() {
         user: "u".into(),
         password: Secret::new("p".into()),
     });
-    let locked = RequestMatcher::matching(|asked| {
-        !asked
+    let locked = RequestMatcher::matching(|request| {
+        !request
             .header("authorization")
             .is_some_and(|sent| sent.starts_with("Digest ") && sent.contains("username=\"u\""))
     });
@@ -226,14 +233,14 @@ async fn a21_digest_is_answered_after_one_challenge() {
         origin
             .requests()
             .iter()
-            .filter(|asked| asked.status == 401)
+            .filter(|request| request.status == 401)
             .count(),
         1
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a27_bad_certificates_are_refused_once_with_what_is_wrong() {
+async fn a27_bad_certificates_are_refused_once_with_the_reason() {
     let authority = CertificateAuthority::new();
     for (issued, problem) in [
         (authority.issue_expired(&["127.0.0.1"]), TlsProblem::Expired),

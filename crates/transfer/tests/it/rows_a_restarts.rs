@@ -194,7 +194,7 @@ fn cut_to_a_third(content: ResourceContent) -> OriginResource {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a33_an_origin_that_cuts_every_response_to_a_third_brings_the_file_within_seconds() {
+async fn a33_an_origin_that_cuts_every_response_to_a_third_delivers_the_file_within_seconds() {
     for connections in [1, 4] {
         let mut case = JobCase::new();
         case.options.connections = ConnectionCount::Fixed(connections);

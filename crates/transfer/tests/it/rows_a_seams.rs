@@ -28,13 +28,13 @@ async fn a13_an_encoded_body_that_breaks_is_not_continued_with_plain_bytes() {
     assert!(
         ranges
             .iter()
-            .all(|asked| asked.header("range") != Some("bytes=300000-")),
+            .all(|request| request.header("range") != Some("bytes=300000-")),
         "{ranges:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() {
+async fn a13_a_repeated_stream_that_is_now_encoded_gets_a_new_decoder() {
     let mut case = JobCase::new();
     // The origin compresses while its peer waits.
     case.client.stall_timeout = crate::harness::LIMIT;
@@ -45,7 +45,7 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
         .rule(RequestMatcher::first(1), faults::close_after(100_000));
     let (ran, _origin) = case.run(resource).await;
     ran.outcome();
-    // The origin's only answer by now is an encoded one: stored as sent, and the user is told.
+    // The origin's only response by now is an encoded one: stored as sent, with a warning.
     assert!(ran.warned("gzip"));
     let (sent, plain) = (std::fs::read(case.path()).unwrap(), content().to_vec());
     assert_ne!(sent, plain);
@@ -55,7 +55,7 @@ async fn a13_a_stream_that_comes_encoded_after_it_came_plain_is_prepared_anew() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announces() {
+async fn a26_a_repeated_stream_is_checked_against_the_digest_of_its_last_response() {
     let case = JobCase::new();
     // The first answer is of another version, which nothing but its digest tells; the later ones are whole.
     let resource = OriginResource::without_validator(content())
@@ -76,7 +76,7 @@ async fn a26_a_stream_that_is_begun_again_is_held_to_what_its_last_answer_announ
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
+async fn a10_a_stream_that_always_breaks_exhausts_the_retries() {
     for chunked in [true, false] {
         let mut case = JobCase::new();
         case.options.retry.retries = 2;
@@ -97,16 +97,16 @@ async fn a10_a_stream_that_always_breaks_uses_up_the_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
+async fn a8_ranges_shorter_than_requested_make_a_whole_stream() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File("/dev/null".into()));
     let length = content().length();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |asked, reply| {
-            let range = asked.range(length).unwrap();
+        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |request, reply| {
+            let range = request.range(length).unwrap();
             let end = range.end.min(range.start + (1 << 20));
-            let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-            reply.set_header("Content-Range", &said);
+            let content_range = format!("bytes {}-{}/{length}", range.start, end - 1);
+            reply.set_header("Content-Range", &content_range);
             reply.body = OriginResponseBody::Slice(content(), range.start..end);
         });
     let (ran, origin) = case.run(resource).await;
@@ -115,7 +115,7 @@ async fn a8_parts_that_end_sooner_than_asked_make_a_whole_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
+async fn a11_bytes_beyond_the_content_range_are_not_used() {
     let mut case = JobCase::new();
     let sink = case.dir.path().join("fifo");
     let made = std::process::Command::new("mkfifo").arg(&sink).status();
@@ -124,11 +124,11 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
     let reader = std::thread::spawn(move || std::fs::read(sink).unwrap());
     let length = content().length();
     let resource =
-        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |asked, reply| {
-            let range = asked.range(length).unwrap();
+        OriginResource::new(content()).rule(RequestMatcher::with_range(), move |request, reply| {
+            let range = request.range(length).unwrap();
             let end = range.end.min(range.start + 1_000_000);
-            let said = format!("bytes {}-{}/{length}", range.start, end - 1);
-            reply.set_header("Content-Range", &said);
+            let content_range = format!("bytes {}-{}/{length}", range.start, end - 1);
+            reply.set_header("Content-Range", &content_range);
             // What it says it brings, and as much again of something else.
             let mut bytes = content().slice(range.start..end).to_vec();
             bytes.extend(vec![0xaa; bytes.len()]);
@@ -136,17 +136,17 @@ async fn a11_bytes_beyond_the_range_that_a_part_said_are_not_taken() {
             reply.framing = OriginResponseFraming::Chunked;
         });
     let (ran, _origin) = case.run(resource).await;
-    let came = reader.join().unwrap();
+    let output = reader.join().unwrap();
     assert!(
-        content().to_vec().starts_with(&came),
-        "what came is not the file: {:?}",
+        content().to_vec().starts_with(&output),
+        "the output is not the file: {:?}",
         ran.result
     );
-    assert!(ran.result.is_err() || came.len() as u64 == length);
+    assert!(ran.result.is_err() || output.len() as u64 == length);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
+async fn a11_a_body_beyond_its_range_is_not_read_to_its_end() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File("/dev/null".into()));
     // So much is not made in a moment.
@@ -154,11 +154,11 @@ async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
     let small = ResourceContent::random(7, 2000);
     let bytes = small.to_vec();
     let resource =
-        OriginResource::new(small).rule(RequestMatcher::with_range(), move |asked, reply| {
-            let range = asked.range(2000).unwrap();
+        OriginResource::new(small).rule(RequestMatcher::with_range(), move |request, reply| {
+            let range = request.range(2000).unwrap();
             let end = range.end.min(range.start + 1000);
-            let said = format!("bytes {}-{}/2000", range.start, end - 1);
-            reply.set_header("Content-Range", &said);
+            let content_range = format!("bytes {}-{}/2000", range.start, end - 1);
+            reply.set_header("Content-Range", &content_range);
             let from = usize::try_from(range.start).unwrap();
             let mut body = bytes[from..from + 1000].to_vec();
             body.resize(64 << 20, 0);
@@ -172,7 +172,7 @@ async fn a11_what_a_part_brings_beyond_its_range_is_not_read_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_digests_of_the_content_are_checked_where_a_part_has_all_of_it() {
+async fn a26_digests_of_the_content_are_checked_if_a_response_has_all_of_it() {
     let small = ResourceContent::random(9, 5000);
     for (field, value) in [
         (

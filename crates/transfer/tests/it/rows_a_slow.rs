@@ -20,17 +20,17 @@ fn unfixed() -> JobCase {
     case
 }
 
-/// Bytes that were asked for.
-fn length(asked: &RecordedRequest, of: &ResourceContent) -> u64 {
-    let range = asked.range(of.length()).unwrap();
+/// The length of the requested range.
+fn length(request: &RecordedRequest, of: &ResourceContent) -> u64 {
+    let range = request.range(of.length()).unwrap();
     range.end - range.start
 }
 
-/// What the n-th connection was asked for, and delivered.
+/// The requested and delivered bytes of a connection.
 fn over(origin: &Origin, connection: usize) -> Vec<RecordedRequest> {
-    let mut asked = origin.requests();
-    asked.retain(|asked| asked.connection == connection);
-    asked
+    let mut requests = origin.requests();
+    requests.retain(|request| request.connection == connection);
+    requests
 }
 
 /// That nothing failed: what ended the wait was no retry.
@@ -40,27 +40,27 @@ fn assert_nothing_failed(ran: &JobRun) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_a_stalled_segment_is_given_to_another_connection() {
+async fn a19_a_stalled_segment_is_moved_to_another_connection() {
     let case = patient();
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(2), faults::stall_after(1000));
     let (ran, origin) = case.run(resource).await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
-    let asked = origin.requests();
-    let stalled = asked[2].range(content().length()).unwrap();
-    assert_eq!(asked[2].bytes_sent, 1000);
+    let requests = origin.requests();
+    let stalled = requests[2].range(content().length()).unwrap();
+    assert_eq!(requests[2].bytes_sent, 1000);
     let rest = stalled.start + 1000..stalled.end;
     assert!(
-        asked[3..]
+        requests[3..]
             .iter()
-            .any(|asked| asked.range(content().length()) == Some(rest.clone())),
-        "nobody asked for {rest:?}: {asked:?}"
+            .any(|request| request.range(content().length()) == Some(rest.clone())),
+        "nobody requests for {rest:?}: {requests:?}"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
+async fn a19_a_request_without_a_response_is_moved_to_another_connection() {
     let case = patient();
     let silent =
         |_: &RecordedRequest, reply: &mut haul_lab::OriginResponse| reply.delay = LIMIT * 10;
@@ -69,16 +69,16 @@ async fn a19_a_request_that_is_never_answered_is_given_to_another_connection() {
         .await;
     assert_nothing_failed(&ran);
     case.assert_file(&content());
-    let asked = origin.requests();
-    let again = asked
+    let requests = origin.requests();
+    let again = requests
         .iter()
-        .filter(|other| other.header("range") == asked[2].header("range"))
+        .filter(|other| other.header("range") == requests[2].header("range"))
         .count();
-    assert_eq!((asked[2].bytes_sent, again), (0, 2));
+    assert_eq!((requests[2].bytes_sent, again), (0, 2));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little() {
+async fn a20_a_connection_ten_times_slower_than_the_others_keeps_a_small_range() {
     const FAST: u64 = 4 << 20;
     let (case, content) = (unfixed(), ResourceContent::random(5, 32 << 20));
     // Half of the file is in the first answer; the slow one gets an eighth of the other half, for which it would need five
@@ -102,7 +102,7 @@ async fn a20_one_connection_ten_times_slower_than_the_others_is_left_with_little
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
+async fn a20_a_nearly_dead_connection_keeps_hardly_any_range() {
     let (case, content) = (unfixed(), ResourceContent::random(5, 24 << 20));
     // Alone, this connection would take ten minutes for its megabyte.
     let resource =
@@ -121,7 +121,7 @@ async fn a20_a_connection_that_is_all_but_dead_keeps_next_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_a_slow_drip_is_taken_over_however_small_its_segment() {
+async fn a19_a_dripping_segment_is_taken_over_however_small_it_is() {
     for rate in [1, 10] {
         let case = patient();
         let resource =

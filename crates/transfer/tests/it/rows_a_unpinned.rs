@@ -1,13 +1,13 @@
-//! Row A7: a resource whose versions nothing tells apart. One answer is of one version; several are joined only where a digest
-//! would find a mix out, or where the user asked for them.
+//! Row A7: a resource without validators. One response is of one version; several responses are joined only if a digest would detect a
+//! mixture, or if the user chose several connections.
 
 use haul_lab::{OriginResource, OriginResponseBody, RequestMatcher, ResourceContent, faults};
 use haul_transfer::{ConnectionCount, ErrorClass, JobOutput};
 
 use crate::harness::{JobCase, content};
 
-/// A case with settings as they are when nobody said anything about connections.
-fn unasked() -> JobCase {
+/// A case with the default settings about connections.
+fn case_without_connection_settings() -> JobCase {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Auto { max: 4 };
     case
@@ -29,24 +29,24 @@ fn changing(after: usize) -> (OriginResource, ResourceContent) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_without_validators_one_answer_brings_the_file() {
+async fn a7_without_validators_one_response_brings_the_file() {
     // Whenever it changes, the file is one version of it.
     for after in 0..4 {
-        let case = unasked();
+        let case = case_without_connection_settings();
         let (resource, newer) = changing(after);
         let (ran, origin) = case.run(resource).await;
         ran.outcome();
         assert!(ran.warned("neither ETag nor Last-Modified"));
-        let asked = origin.requests();
-        assert_eq!(asked.len(), 2, "the second brings everything");
-        assert_eq!(asked[1].header("range"), None);
+        let requests = origin.requests();
+        assert_eq!(requests.len(), 2, "the second brings everything");
+        assert_eq!(requests[1].header("range"), None);
         case.assert_file(&if after < 2 { newer } else { content() });
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_a_first_answer_that_brings_everything_is_enough() {
-    let case = unasked();
+async fn a7_a_first_response_with_the_whole_file_is_enough() {
+    let case = case_without_connection_settings();
     let small = ResourceContent::random(3, 1000);
     let (ran, origin) = case
         .run(OriginResource::without_validator(small.clone()))
@@ -58,8 +58,8 @@ async fn a7_a_first_answer_that_brings_everything_is_enough() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_a_broken_answer_without_validators_is_begun_again_and_never_continued() {
-    let case = unasked();
+async fn a7_a_broken_response_without_validators_is_repeated_and_never_resumed() {
+    let case = case_without_connection_settings();
     let (resource, newer) = changing(2);
     let resource = resource.rule(RequestMatcher::nth(1), faults::reset_after(500_000));
     let (ran, origin) = case.run(resource).await;
@@ -69,8 +69,8 @@ async fn a7_a_broken_answer_without_validators_is_begun_again_and_never_continue
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
-    let mut case = unasked();
+async fn a7_a_response_that_always_breaks_exhausts_the_retries() {
+    let mut case = case_without_connection_settings();
     case.options.retry.retries = 3;
     // Each try brings more than what refills the budget of a download that can go on.
     let big = ResourceContent::random(4, 8 << 20);
@@ -78,7 +78,7 @@ async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
         .rule(RequestMatcher::always(), faults::reset_after(6 << 20));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Network);
-    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
     assert!(
         (4..=6).contains(&origin.requests().len()),
         "{} requests",
@@ -89,7 +89,7 @@ async fn a7_an_answer_that_always_breaks_uses_up_the_budget() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_version() {
-    let mut case = unasked();
+    let mut case = case_without_connection_settings();
     let fifo = case.dir.path().join("fifo");
     let status = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(status.unwrap().success());
@@ -99,14 +99,14 @@ async fn a7_a_stream_without_validators_is_not_continued_with_bytes_of_another_v
     let resource = resource.rule(RequestMatcher::nth(0), faults::reset_after(300_000));
     let (ran, origin) = case.run(resource).await;
     assert_eq!(ran.error().class(), ErrorClass::Network);
-    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
     assert_eq!(origin.requests().len(), 1);
-    let came = reader.join().unwrap();
-    assert!(came == content().slice(0..came.len() as u64));
+    let output = reader.join().unwrap();
+    assert!(output == content().slice(0..output.len() as u64));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_several_connections_are_used_when_asked_for_and_a_warning_says_what_that_means() {
+async fn a7_several_connections_are_used_on_request_with_a_warning() {
     let case = JobCase::new();
     let (ran, origin) = case.run(OriginResource::without_validator(content())).await;
     ran.outcome();
@@ -116,15 +116,15 @@ async fn a7_several_connections_are_used_when_asked_for_and_a_warning_says_what_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_several_connections_are_used_when_a_checksum_would_find_a_mix_out() {
+async fn a7_several_connections_are_used_if_a_checksum_detects_mixed_versions() {
     let checksum = format!("sha256:{}", content().sha256());
-    let mut case = unasked();
+    let mut case = case_without_connection_settings();
     case.checksums = vec![checksum.parse().unwrap()];
     let (ran, origin) = case.run(OriginResource::without_validator(content())).await;
     ran.outcome();
     case.assert_file(&content());
     assert!(origin.requests().len() > 2 && !ran.warned("neither"));
-    let mut case = unasked();
+    let mut case = case_without_connection_settings();
     case.checksums = vec![checksum.parse().unwrap()];
     let (ran, _origin) = case.run(changing(3).0).await;
     assert_eq!(ran.error().class(), ErrorClass::Verification);

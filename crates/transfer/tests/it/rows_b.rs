@@ -16,7 +16,7 @@ async fn slow(content: &ResourceContent) -> Origin {
         .await
 }
 
-/// Runs a job until a third of the file came, and stops it.
+/// Runs a job until a third of the file has arrived, and stops it.
 async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &ResourceContent) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
@@ -36,7 +36,7 @@ async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &Resourc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_an_interrupted_job_goes_on_and_fetches_nothing_twice() {
+async fn b1_an_interrupted_job_resumes_and_fetches_nothing_twice() {
     let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
@@ -141,7 +141,7 @@ async fn b3_state_of_another_url_is_not_used() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_torn_last_line_costs_that_line_only() {
+async fn b3_a_torn_last_line_loses_that_line_only() {
     let (mut case, content) = (JobCase::new(), content());
     let origin = slow(&content).await;
     stopped_half_way(&mut case, &origin, &content).await;
@@ -166,7 +166,7 @@ async fn b4_a_directory_and_a_missing_directory_are_clear_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_devices_are_written_as_they_are() {
+async fn b4_devices_are_written_in_place() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File("/dev/null".into()));
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
@@ -194,14 +194,14 @@ async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
+async fn b6_an_existing_file_is_kept_by_default() {
     let mut case = JobCase::new();
     std::fs::write(case.path(), "mine").unwrap();
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(ran.error(), GetError::AlreadyExists { .. }));
     assert!(
         origin.requests().is_empty(),
-        "nothing need be asked to know that"
+        "nothing need be request to know that"
     );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     case.options.existing_file = ExistingFilePolicy::Overwrite;
@@ -211,7 +211,7 @@ async fn b6_a_file_that_is_there_is_kept_unless_told_otherwise() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b6_update_asks_whether_there_is_a_newer_one() {
+async fn b6_update_sends_a_conditional_request() {
     let mut case = JobCase::new();
     case.options.existing_file = ExistingFilePolicy::Update;
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -224,8 +224,8 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
     let again = case.get(&origin.url("/f.bin")).await;
     assert!(again.outcome().not_modified);
     case.assert_file(&content());
-    let asked = origin.requests();
-    let last = asked.last().unwrap();
+    let requests = origin.requests();
+    let last = requests.last().unwrap();
     assert_eq!(
         (last.status, last.header("if-modified-since")),
         (304, Some(date))
@@ -242,7 +242,7 @@ async fn b6_update_asks_whether_there_is_a_newer_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b8_a_connection_that_breaks_again_and_again_does_not_end_a_job_that_makes_progress() {
+async fn b8_repeated_breaks_do_not_end_a_job_that_makes_progress() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(2);
     let content = ResourceContent::random(11, 40 << 20);
@@ -291,7 +291,7 @@ async fn b9_right_checksums_of_all_kinds_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopping_before_anything_came_leaves_nothing() {
+async fn stopping_before_any_data_leaves_nothing() {
     let case = JobCase::new();
     case.stop.cancel();
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
@@ -300,7 +300,7 @@ async fn stopping_before_anything_came_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
+async fn b4_a_full_disk_is_reported_before_anything_is_fetched() {
     let case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
@@ -317,7 +317,7 @@ async fn b4_a_full_disk_is_told_before_anything_is_fetched_in_vain() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goes_on() {
+async fn b4_a_disk_that_fills_keeps_the_state_and_the_same_command_resumes() {
     let case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
@@ -352,7 +352,7 @@ async fn b4_a_disk_that_fills_meanwhile_keeps_the_state_and_the_same_command_goe
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limited_rate_is_kept_and_loses_no_byte_on_either_road() {
+async fn a_rate_limit_is_kept_and_loses_no_byte_with_either_strategy() {
     for whole in [false, true] {
         let mut case = JobCase::new();
         case.client.connector.rate_limit = Some(4 << 20);

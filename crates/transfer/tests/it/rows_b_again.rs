@@ -82,7 +82,7 @@ async fn b6_a_kill_between_the_rename_and_the_end_is_no_error_for_the_next_run()
             ),
     );
     let broken = other.get(&origin.url("/f.bin")).await;
-    assert!(broken.promises());
+    assert!(broken.hints_at_resuming());
     let journal = other.dir.path().join("f.bin.haul-journal");
     std::fs::copy(journal, case.dir.path().join("f.bin.haul-journal")).unwrap();
     origin.replace("/f.bin", origin_resource);

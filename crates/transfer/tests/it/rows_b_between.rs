@@ -26,12 +26,12 @@ async fn stopped(case: &mut JobCase, origin: &Origin) {
         stop.cancel();
     };
     let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(ran.promises(), "{:?}", ran.error());
+    assert!(ran.hints_at_resuming(), "{:?}", ran.error());
     case.stop = CancellationToken::new();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
+async fn a7_bytes_without_a_validator_are_not_kept_for_the_next_run() {
     let mut case = JobCase::new();
     let origin = slow(OriginResource::without_validator(content())).await;
     let stop = case.stop.clone();
@@ -43,7 +43,7 @@ async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
         stop.cancel();
     };
     let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(!ran.promises(), "{:?}", ran.error());
+    assert!(!ran.hints_at_resuming(), "{:?}", ran.error());
     assert!(case.listing().is_empty(), "{:?}", case.listing());
     // With a digest any mix would be found out, so they are.
     case.stop = CancellationToken::new();
@@ -56,7 +56,7 @@ async fn a7_bytes_without_a_validator_are_not_kept_for_another_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a6_an_origin_that_no_longer_sends_its_validator_is_asked_for_everything() {
+async fn a6_everything_is_requested_if_the_origin_no_longer_sends_its_validator() {
     let mut case = JobCase::new();
     let origin = slow(OriginResource::new(content())).await;
     stopped(&mut case, &origin).await;
@@ -85,7 +85,7 @@ async fn whole_but_taken(case: &JobCase, origin: &Origin) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a5_a_file_gives_way_only_to_a_version_that_the_origin_has_now() {
+async fn a5_a_file_is_replaced_only_by_the_origins_present_version() {
     for existing in [ExistingFilePolicy::Update, ExistingFilePolicy::Overwrite] {
         let mut case = JobCase::new();
         let origin = slow(OriginResource::new(content())).await;
@@ -116,7 +116,7 @@ async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes() {
+async fn a26_a_run_that_only_finishes_checks_the_announced_digest() {
     let case = JobCase::new();
     let announces = OriginResource::new(content()).rule(
         RequestMatcher::always(),
@@ -128,7 +128,7 @@ async fn a26_what_the_origin_announced_is_verified_by_the_run_that_only_finishes
     let before = origin.requests().len();
     let ran = case.get(&origin.url("/f.bin")).await;
     assert_eq!(ran.outcome().resumed, content().length());
-    assert_eq!(origin.requests().len(), before, "nothing had to be asked");
+    assert_eq!(origin.requests().len(), before, "nothing had to be request");
     let verified = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { .. });
     assert!(ran.events.iter().any(verified), "{:?}", ran.events);
     case.assert_file(&content());
@@ -149,7 +149,7 @@ async fn b3_a_whole_partial_file_that_somebody_made_longer_is_not_published() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a25_what_another_url_left_under_a_name_that_is_only_guessed_stays() {
+async fn a25_a_file_of_another_url_under_a_guessed_name_stays() {
     let mut case = JobCase::new();
     let named = OriginResource::new(ResourceContent::random(5, 1000))
         .header("Content-Disposition", "attachment; filename=one.zip");

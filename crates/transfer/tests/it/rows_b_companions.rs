@@ -1,4 +1,4 @@
-//! Rows B3 and B4: what lies under the temporary names of a download and is not its own stays as it is.
+//! Rows B3 and B4: files of others with the temporary names of a download stay as they are.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::harness::{JobCase, content, serve};
 const PART: &str = "f.bin.haul-part";
 const JOURNAL: &str = "f.bin.haul-journal";
 
-/// Downloads, and expects the refusal that names this file, before anything was asked.
+/// Downloads, and expects an error that names this file before any request.
 async fn assert_in_the_way(case: &JobCase, name: &str) {
     let (ran, origin) = case.run(OriginResource::new(content())).await;
     let GetError::PathOccupied { path, .. } = ran.error() else {
@@ -24,7 +24,7 @@ async fn assert_in_the_way(case: &JobCase, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_part_without_a_journal_is_somebody_elses() {
+async fn b3_a_partial_file_without_a_journal_belongs_to_somebody_else() {
     for resume in [true, false] {
         let mut case = JobCase::new();
         case.options.resume = resume;
@@ -37,7 +37,7 @@ async fn b3_a_part_without_a_journal_is_somebody_elses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_an_empty_part_without_a_journal_is_taken() {
+async fn b3_an_empty_partial_file_without_a_journal_is_used() {
     // What a kill leaves between the creation of the part and the first line of its journal.
     let case = JobCase::new();
     case.lay(PART, "");
@@ -47,7 +47,7 @@ async fn b3_an_empty_part_without_a_journal_is_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_journal_that_never_was_one_is_somebody_elses() {
+async fn b3_a_file_that_was_never_a_journal_belongs_to_somebody_else() {
     for with_part in [true, false] {
         for diary in ["Dear diary,\n", "{\"header\":{}}\n", "\0\0\0x"] {
             let case = JobCase::new();
@@ -76,7 +76,7 @@ async fn b3_a_journal_that_a_power_cut_emptied_is_still_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_bytes_never_lie_in_the_part_before_the_journal_says_whose_they_are() {
+async fn b3_the_journal_identifies_the_url_before_the_partial_file_has_bytes() {
     for (road, resume) in [
         ("segments", true),
         ("one stream", true),
@@ -156,8 +156,8 @@ async fn b4_a_final_name_that_looks_like_a_temporary_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a25_a_name_from_an_origin_is_never_that_of_another_downloads_companion() {
-    for said in [
+async fn a25_an_origin_cannot_choose_the_name_of_another_downloads_journal() {
+    for disposition in [
         Some("attachment; filename=\"f.bin.haul-part\""),
         Some("attachment; filename*=UTF-8''f.bin.HAUL-part."),
         None,
@@ -166,8 +166,8 @@ async fn a25_a_name_from_an_origin_is_never_that_of_another_downloads_companion(
         case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
         let first = ResourceContent::random(9, 5000);
         let mut resource = OriginResource::new(first.clone());
-        if let Some(said) = said {
-            resource = resource.header("Content-Disposition", said);
+        if let Some(disposition) = disposition {
+            resource = resource.header("Content-Disposition", disposition);
         }
         let origin = Origin::builder()
             .resource("/f.bin.haul-part", resource)

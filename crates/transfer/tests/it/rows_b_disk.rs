@@ -32,7 +32,11 @@ async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file()
         );
         assert!(!case.path().exists());
         let written = full.written.load(Ordering::SeqCst);
-        assert_eq!(ran.promises(), written > 0, "{room}: {written} written");
+        assert_eq!(
+            ran.hints_at_resuming(),
+            written > 0,
+            "{room}: {written} written"
+        );
         case.options.storage_layer = Arc::new(DiskFaults::default()).layer();
         let again = case.get(&url).await;
         assert_eq!(again.outcome().resumed, written, "{room}");
@@ -88,7 +92,7 @@ async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
 
 /// What an earlier run left is read back with a word about it, and a stop in the middle is soon obeyed and costs nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_reading_back_is_told_and_can_be_interrupted() {
+async fn b3_reading_back_is_reported_and_can_be_interrupted() {
     let all = ResourceContent::random(1, 64 << 20);
     let mut case = JobCase::new();
     case.options.segment_size = Some(8 << 20);
@@ -107,7 +111,7 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
         ..DiskFaults::default()
     });
     case.options.storage_layer = slow.layer();
-    let asked = origin.requests().len();
+    let request_count = origin.requests().len();
     let (stop, disk) = (case.stop.clone(), Arc::clone(&slow));
     let late = async move {
         while disk.reads.load(Ordering::SeqCst) < 3 {
@@ -119,8 +123,8 @@ async fn b3_reading_back_is_told_and_can_be_interrupted() {
     let (ran, stopped) = tokio::join!(case.get(&url), late);
     assert!(stopped.elapsed() < Duration::from_secs(2));
     assert!(matches!(ran.error(), GetError::Interrupted { .. }));
-    assert!(ran.promises());
-    assert_eq!(origin.requests().len(), asked);
+    assert!(ran.hints_at_resuming());
+    assert_eq!(origin.requests().len(), request_count);
     let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == left);
     assert!(ran.events.iter().any(verifying), "{:?}", ran.events);
     case.stop = tokio_util::sync::CancellationToken::new();

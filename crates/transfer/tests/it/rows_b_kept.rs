@@ -1,4 +1,4 @@
-//! Rows B1 and B4: what a job that ended early leaves, and what its hint promises. Nothing useless, and nothing untrue.
+//! Rows B1 and B4: what a job that ended early leaves, and whether its hint about resuming is true.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn b1_the_first_second_is_kept_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_many_bytes_are_kept_before_the_time_has_come() {
+async fn b1_many_bytes_are_kept_before_the_checkpoint_interval_has_passed() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
     case.options.segment_size = Some(4 << 20);
@@ -75,35 +75,35 @@ fn stalls_after(bytes: u64) -> OriginResource {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_a_job_that_fails_promises_to_go_on_only_if_something_was_kept() {
+async fn b1_a_failed_job_hints_at_resuming_only_if_bytes_were_kept() {
     for (bytes, kept) in [(100_000, true), (0, false)] {
         let mut case = JobCase::new();
         case.options.retry.retries = 1;
         let (ran, _origin) = case.run(stalls_after(bytes)).await;
         assert_eq!(ran.error().class(), ErrorClass::Network);
-        assert_eq!(ran.promises(), kept, "{:?}", ran.error().hint());
+        assert_eq!(ran.hints_at_resuming(), kept, "{:?}", ran.error().hint());
         assert_eq!(case.listing().is_empty(), !kept, "{:?}", case.listing());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_with_no_resume_nothing_is_kept_and_nothing_promised() {
+async fn b1_with_no_resume_nothing_is_kept_and_no_hint_at_resuming_appears() {
     let mut case = JobCase::new();
     case.options.resume = false;
     case.options.retry.retries = 1;
     let (ran, _origin) = case.run(stalls_after(100_000)).await;
-    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing() {
+async fn a12_a_single_stream_that_stays_cut_leaves_nothing_and_hints_at_no_resuming() {
     let cuts: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse); 3] = [
-        |asked, reply| {
-            faults::chunked(asked, reply);
-            faults::close_after(50_000)(asked, reply);
+        |request, reply| {
+            faults::chunked(request, reply);
+            faults::close_after(50_000)(request, reply);
         },
-        |asked, reply| faults::close_after(50_000)(asked, reply),
+        |request, reply| faults::close_after(50_000)(request, reply),
         |_, reply| reply.stall_after = Some(50_000),
     ];
     for cut in cuts {
@@ -114,8 +114,8 @@ async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing(
             .rule(RequestMatcher::always(), cut);
         let (ran, origin) = case.run(resource).await;
         assert_eq!(ran.error().class(), ErrorClass::Network);
-        assert!(!ran.promises(), "{:?}", ran.error().hint());
-        // One that says the length is asked for the rest first, at once since bytes came, with If-Range and without.
+        assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
+        // If the length is known, the rest is requested first, at once since bytes arrived, with and without If-Range.
         assert!((3..=5).contains(&origin.requests().len()));
         assert!((2..=4).contains(&ran.retries()));
         assert!(case.listing().is_empty(), "{:?}", case.listing());
@@ -123,7 +123,7 @@ async fn a12_a_single_stream_that_stays_cut_promises_nothing_and_leaves_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b1_stopping_a_single_stream_promises_nothing_and_leaves_nothing() {
+async fn b1_stopping_a_single_stream_leaves_nothing_and_hints_at_no_resuming() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
     let resource = OriginResource::new(content())
@@ -147,7 +147,7 @@ async fn b1_stopping_a_single_stream_promises_nothing_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_full_device_promises_nothing() {
+async fn b4_a_full_device_hints_at_no_resuming() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File("/dev/full".into()));
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
@@ -158,11 +158,11 @@ async fn b4_a_full_device_promises_nothing() {
             .hint()
             .is_some_and(|hint| hint.contains("space"))
     );
-    assert!(!ran.promises(), "{:?}", ran.error().hint());
+    assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_single_stream_on_a_full_disk_promises_nothing_and_leaves_nothing() {
+async fn b4_a_single_stream_on_a_full_disk_leaves_nothing_and_hints_at_no_resuming() {
     for into_directory in [false, true] {
         let mut case = JobCase::new();
         let Some(_mounted) = small_disk(case.dir.path()) else {
@@ -181,13 +181,13 @@ async fn b4_a_single_stream_on_a_full_disk_promises_nothing_and_leaves_nothing()
             "{:?}",
             ran.error()
         );
-        assert!(!ran.promises(), "{:?}", ran.error().hint());
+        assert!(!ran.hints_at_resuming(), "{:?}", ran.error().hint());
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_disk_without_room_for_anything_leaves_nothing_in_the_directory() {
+async fn b4_a_full_disk_leaves_nothing_in_the_directory() {
     let mut case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
@@ -204,13 +204,13 @@ async fn b4_a_disk_without_room_for_anything_leaves_nothing_in_the_directory() {
             "{:?}",
             ran.error()
         );
-        assert!(!ran.promises());
+        assert!(!ran.hints_at_resuming());
         assert_eq!(case.listing(), ["ballast"], "{length}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
+async fn b4_a_segmented_job_on_a_disk_that_fills_hints_at_resuming_only_if_bytes_were_kept() {
     let mut case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
@@ -238,14 +238,14 @@ async fn b4_a_segmented_job_on_a_disk_that_fills_says_what_is_true() {
         "{:?}",
         ran.error()
     );
-    assert!(ran.promises(), "{:?}", ran.error().hint());
+    assert!(ran.hints_at_resuming(), "{:?}", ran.error().hint());
     std::fs::remove_file(&ballast).unwrap();
     let again = case.get(&url).await;
     assert!(again.outcome().resumed > 0, "the promise was not kept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
+async fn a15_bytes_of_an_earlier_run_are_not_requested_again() {
     let case = JobCase::new();
     let origin = Origin::builder()
         .resource("/f.bin", OriginResource::new(content()))
@@ -253,7 +253,7 @@ async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
         .start()
         .await;
     let url = origin.url("/f.bin");
-    // A file that appears under the final name is kept, and so is what came.
+    // A file that appears under the final name is kept, and so are the received bytes.
     let appears = async {
         claimed(&case).await;
         std::fs::write(case.path(), "mine").unwrap();
@@ -262,12 +262,12 @@ async fn a15_what_an_earlier_run_left_whole_is_not_asked_for_again() {
     assert!(matches!(ran.error(), GetError::AlreadyExists { .. }));
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     std::fs::remove_file(case.path()).unwrap();
-    let asked = origin.requests().len();
+    let request_count = origin.requests().len();
     let ran = case.get(&url).await;
     assert_eq!(
         (ran.outcome().resumed, ran.outcome().fetched),
         (content().length(), 0)
     );
-    assert_eq!(origin.requests().len(), asked);
+    assert_eq!(origin.requests().len(), request_count);
     case.assert_file(&content());
 }

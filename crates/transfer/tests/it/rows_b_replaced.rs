@@ -19,7 +19,7 @@ fn overwriting() -> JobCase {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_replaced_files_rights_stay_and_what_is_on_its_way_is_private() {
+async fn b4_a_replaced_file_keeps_its_permissions_and_partial_files_are_private() {
     for (old, new) in [
         (0o600, 0o600),
         (0o664, 0o664),
@@ -72,7 +72,7 @@ async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_fil
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
+async fn b4_a_link_with_the_name_is_an_error_without_overwrite() {
     let case = JobCase::new();
     symlink("nowhere", case.path()).unwrap();
     let (ran, _origin) = case.run(OriginResource::new(content())).await;
@@ -86,7 +86,7 @@ async fn b4_a_link_is_in_the_way_of_a_download_that_may_replace_nothing() {
 
 /// A directory under the name that the origin gives is found out by the first answer, not after the last byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_directory_under_the_origins_name_is_told_before_anything_is_fetched_in_vain() {
+async fn b4_a_directory_with_the_origins_name_is_reported_before_anything_is_fetched() {
     let mut case = overwriting();
     case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     std::fs::create_dir(case.dir.path().join("named")).unwrap();

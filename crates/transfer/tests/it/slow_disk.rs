@@ -90,17 +90,17 @@ async fn b7_a_reader_that_waits_holds_back_the_origin_and_is_no_stall() {
     let reader = std::thread::spawn(move || {
         let mut fifo = std::fs::File::open(fifo).unwrap();
         waits.recv().unwrap();
-        let mut came = Vec::new();
-        io::Read::read_to_end(&mut fifo, &mut came).unwrap();
-        came
+        let mut output = Vec::new();
+        io::Read::read_to_end(&mut fifo, &mut output).unwrap();
+        output
     });
     let url = origin.url("/f.bin");
     // On its own, since a write to a FIFO blocks the task that makes it.
     let mut watch = tokio::task::JoinSet::new();
-    let asked = Arc::clone(&origin);
+    let watched = Arc::clone(&origin);
     watch.spawn(async move {
         tokio::time::sleep(wait).await;
-        let sent = asked.bytes_sent();
+        let sent = watched.bytes_sent();
         go.send(()).unwrap();
         sent
     });

@@ -129,7 +129,7 @@ async fn malformed_and_oversized_requests_are_refused() {
 }
 
 #[tokio::test]
-async fn an_unreached_target_is_told_with_a_status_and_no_secret() {
+async fn an_unreachable_target_gets_a_status_without_secrets() {
     let forbidding = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::status(403))
         .start()

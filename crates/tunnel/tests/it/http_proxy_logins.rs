@@ -15,7 +15,7 @@ use crate::http_forwarding::{OK, get, origin};
 
 #[tokio::test]
 async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
-    // A password is right whenever it is shown; for a nonce each body asks.
+    // Basic is accepted at once; Digest needs a challenge for each body.
     for (login, challenges) in [
         (RequiredLogin::basic("me", PASSWORD), 1),
         (RequiredLogin::digest("me", PASSWORD), 2),

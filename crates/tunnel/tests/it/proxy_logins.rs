@@ -12,7 +12,7 @@ fn with_our_login(url: &str) -> String {
 }
 
 #[tokio::test]
-async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
+async fn e4_basic_and_digest_are_sent_only_after_a_challenge() {
     for wanted in [
         RequiredLogin::basic("me", PASSWORD),
         RequiredLogin::digest("me", PASSWORD),
@@ -26,7 +26,7 @@ async fn e4_basic_and_digest_are_shown_and_only_when_asked_for() {
         let request = proxy.requests();
         assert_eq!(request[0].header("proxy-authorization"), None);
         assert_eq!((request.len(), request[0].status), (2, 407));
-        // What it asks for is known by now.
+        // The challenge is known by now.
         fixture.echo().await;
         assert_eq!(proxy.requests().len(), 3);
     }

@@ -117,7 +117,7 @@ async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
 }
 
 #[tokio::test]
-async fn each_proxy_of_a_chain_is_asked_for_the_next_and_has_its_own_login() {
+async fn each_proxy_of_a_chain_connects_to_the_next_with_its_own_login() {
     use haul_lab::faults::RequiredLogin;
     let echo = ScriptedTarget::echo().await;
     let login = |url: String, user: &str| url.replacen("://", &format!("://{user}:{PASSWORD}@"), 1);

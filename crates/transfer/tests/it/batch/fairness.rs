@@ -203,7 +203,7 @@ async fn c7_small_files_do_not_wait_for_large_ones_of_their_host() {
         .await;
     let requests = origin.requests();
     let segments = requests.iter().filter(|a| a.path() == "/large0").count();
-    assert!(segments > 1, "the large files came in one piece");
+    assert!(segments > 1, "the large files were not segmented");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,4 +1,4 @@
-//! Row C4 between runs: a file belongs to the URL that it came from, whatever the order of the next list.
+//! Row C4 between runs: a file belongs to its URL, whatever the order of the next list.
 
 use haul_lab::{
     Origin, OriginResource, OriginResponse, RecordedRequest, RequestMatcher, ResourceContent,
@@ -202,7 +202,7 @@ async fn c4_a_name_taken_meanwhile_by_the_same_url_is_skipped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_without_marks_the_manifest_tells_the_url_of_a_file() {
+async fn c4_without_extended_attributes_the_manifest_identifies_the_url_of_a_file() {
     for name in ["m.jsonl", "m.csv"] {
         let (case, origin) = (
             BatchCase::new(),
@@ -225,7 +225,7 @@ async fn c4_without_marks_the_manifest_tells_the_url_of_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c4_without_marks_a_list_with_new_signatures_finds_its_files() {
+async fn c4_without_extended_attributes_a_list_with_new_signatures_finds_its_files() {
     let (case, origin) = (BatchCase::new(), origin_with_files(1).start().await);
     let case = BatchCase {
         manifest: Some("m.jsonl"),

@@ -62,7 +62,7 @@ async fn the_layout_decides_the_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a24_an_error_page_is_not_the_file_expected() {
+async fn a24_an_error_page_is_not_taken_for_the_file() {
     let page = |content| {
         OriginResource::new(content).rule(
             RequestMatcher::always(),
@@ -169,7 +169,7 @@ async fn c3_jobs_of_a_dead_host_are_rejected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a24_an_error_page_is_not_the_large_file_expected() {
+async fn a24_an_error_page_is_not_taken_for_a_large_file() {
     let large = |kind| {
         OriginResource::new(haul_lab::ResourceContent::random(1, 2 << 20))
             .header("Content-Type", kind)
@@ -239,7 +239,7 @@ async fn header_fields_of_a_list_go_to_its_origin_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn header_fields_for_hosts_of_the_user_go_to_none_of_a_document() {
+async fn header_fields_of_the_user_do_not_go_to_hosts_of_a_metalink_document() {
     let large = haul_lab::ResourceContent::random(1, 2 << 20);
     let origin = origin_with_files(2)
         .resource("/large", OriginResource::new(large))

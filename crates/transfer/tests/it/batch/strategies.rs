@@ -291,7 +291,7 @@ async fn redirecting_origins(store: &Origin) -> Vec<Origin> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a10_a_broken_body_is_continued_and_leaves_nothing() {
+async fn a10_a_broken_body_is_resumed_and_leaves_no_extra_files() {
     let case = BatchCase::new();
     let medium = ResourceContent::random(6, 450 << 10);
     let cut = OriginResource::new(medium.clone())
@@ -305,7 +305,7 @@ async fn a10_a_broken_body_is_continued_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b1_a_partial_file_of_an_earlier_run_is_continued() {
+async fn b1_a_partial_file_of_an_earlier_run_is_resumed() {
     let case = BatchCase::new();
     let large = ResourceContent::random(1, 3 << 20);
     let cut = OriginResource::new(large.clone()).rule(
@@ -456,7 +456,7 @@ async fn c7_the_directory_of_a_large_file_is_created() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a18_a_limit_of_four_requests_signalled_by_403_is_learnt() {
+async fn a18_a_limit_of_four_requests_signalled_by_403_is_found() {
     let origin = (0..120).fold(Origin::builder(), |origin, number| {
         let crowded = OriginResource::new(small_content(number)).rule(
             RequestMatcher::above_open_connections(4),
