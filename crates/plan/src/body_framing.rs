@@ -24,7 +24,7 @@ pub enum BodyFraming {
 /// A response whose body has no certain end, or bytes that are not the file's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// A transfer coding that was not asked for, or `chunked` where it does not belong.
+    /// A transfer coding that was not requested, or `chunked` where it does not belong.
     #[error("the response has Transfer-Encoding: {0}, and haul accepts only chunked")]
     TransferEncoding(String),
     /// Not a number, or several that differ.

@@ -1,4 +1,4 @@
-//! Content codings (RFC 9110 8.4) that an origin applies although the request asked for identity.
+//! Content codings (RFC 9110 8.4) that an origin applies although the request wanted identity.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Link header fields (RFC 8288) that name mirrors of a file (RFC 6249): `rel=duplicate` is another URL of
 //! the same bytes, `rel=describedby` with Metalink's media type is a document that lists such URLs.
 //!
-//! Malformed links are skipped: nobody asked for the field. Whether to trust a link is decided elsewhere: RFC
+//! Malformed links are skipped: nobody requested the field. Whether to trust a link is decided elsewhere: RFC
 //! 6249 wants a digest of the file, or a strong entity tag that the servers have in common.
 
 use http::HeaderMap;

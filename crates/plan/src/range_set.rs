@@ -162,7 +162,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_like_one_boolean_per_byte(steps in prop::collection::vec((any::<bool>(), any_range()), 0..40), asked in any_range()) {
+        fn it_behaves_like_one_boolean_per_byte(steps in prop::collection::vec((any::<bool>(), any_range()), 0..40), range in any_range()) {
             let mut set = RangeSet::new();
             let mut model = vec![false; usize::try_from(SIZE).unwrap()];
             for (add, range) in steps {
@@ -175,11 +175,11 @@ mod tests {
             prop_assert_eq!(set.total_bytes(), model.iter().filter(|held| **held).count() as u64);
             prop_assert_eq!(set.prefix_end(), model.iter().take_while(|held| **held).count() as u64);
             prop_assert_eq!(set.is_empty(), model.iter().all(|held| !held));
-            let inside = &model[usize::try_from(asked.start).unwrap()..usize::try_from(asked.end).unwrap()];
-            prop_assert_eq!(set.covers(&asked), inside.iter().all(|held| *held));
-            let gaps: RangeSet = set.gaps(asked.clone()).collect();
+            let inside = &model[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()];
+            prop_assert_eq!(set.covers(&range), inside.iter().all(|held| *held));
+            let gaps: RangeSet = set.gaps(range.clone()).collect();
             for at in 0..SIZE {
-                prop_assert_eq!(gaps.contains(at), asked.contains(&at) && !set.contains(at));
+                prop_assert_eq!(gaps.contains(at), range.contains(&at) && !set.contains(at));
             }
             // Ranges are non-empty, sorted and never touch: every set has one representation.
             let stretches: Vec<_> = set.iter().collect();

@@ -27,7 +27,7 @@ impl Default for RedirectOptions {
 
 impl RedirectOptions {
     /// Whether going from one URL to another would give up encryption unasked: by a redirect, or because a
-    /// response or a document that came encrypted names the other URL. Anybody between could put other bytes
+    /// response or a document that arrived encrypted names the other URL. Anybody between could put other bytes
     /// in place of those of the second URL.
     #[must_use]
     pub fn is_refused_downgrade(&self, from: &Url, to: &Url) -> bool {

@@ -13,7 +13,7 @@ use crate::content_range::ContentRangeError;
 /// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestFailure {
-    /// No connection came about: the name, the address or the port.
+    /// No connection was made: the name, the address or the port.
     #[error("the host cannot be reached")]
     Unreachable {
         /// Whether the same request may work later.
@@ -33,7 +33,7 @@ pub enum RequestFailure {
         /// Whether the response had begun.
         answered: bool,
     },
-    /// The body came so slowly that a request which keeps partial progress should fetch it (row A19).
+    /// The body arrived so slowly that a request which keeps partial progress should fetch it (row A19).
     #[error("the body comes too slowly")]
     TooSlow,
     /// The response is not HTTP, or breaks a limit: a head without end, a NUL in it, a malformed chunk.
@@ -74,7 +74,7 @@ pub enum RequestFailure {
     #[error("If-Range is misread")]
     IfRangeMisread,
     /// 416 to a range that should exist.
-    #[error("a range inside the file is said to be past its end")]
+    #[error("a range inside the file is reported as past its end")]
     PastEnd,
     /// A source has another file than the job wants, or nothing shows that it has the same one.
     #[error("it has another file")]
@@ -112,7 +112,7 @@ pub enum UnusableResponse {
     /// Without a total length, other responses cannot be checked against this one.
     #[error("Content-Range does not say the total length")]
     MissingTotal,
-    /// The response brings other bytes than the request asked for.
+    /// The response brings other bytes than the request was for.
     #[error("the response brings other bytes than the request asked for")]
     WrongRange,
     /// 206 to a request without Range.
@@ -139,7 +139,7 @@ pub enum UnusableResponse {
     /// The body ended, by its framing, before it was whole (row A10).
     #[error("the body has {received} bytes of {length} announced")]
     TruncatedBody {
-        /// Bytes that came.
+        /// Bytes that arrived.
         received: u64,
         /// Bytes that were announced.
         length: u64,

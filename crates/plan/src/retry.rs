@@ -83,14 +83,14 @@ pub(crate) struct FailureTimes {
     pub(crate) requested_at: Duration,
     /// When it failed.
     pub(crate) now: Duration,
-    /// The time that the origin asked for.
+    /// The time that the origin requested.
     pub(crate) retry_after: Option<Duration>,
 }
 
 /// The number of a retry, for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RetryNumber {
-    /// The retries since a byte last came, this one included.
+    /// The retries since a byte last arrived, this one included.
     pub number: u32,
     /// The most retries without a byte.
     pub limit: u32,
@@ -101,7 +101,7 @@ pub struct RetryNumber {
 pub(crate) struct RetryBudget {
     /// Failures since progress last refilled the budget; those of one moment count once.
     failures: u32,
-    /// When the first of them came.
+    /// When the first of them arrived.
     failing_since: Duration,
     /// The end of the wait after the last of them. Requests that were sent before fail together with it.
     resume_at: Duration,

@@ -136,7 +136,7 @@ impl StreamPlan {
         }
     }
 
-    /// A response broke off, or none came.
+    /// A response broke off, or none arrived.
     #[must_use]
     pub fn after_break(&self, taken: u64) -> StreamContinuation {
         if taken == 0 || self.first_response.may_join {

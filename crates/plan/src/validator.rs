@@ -182,7 +182,7 @@ impl ResourceVersion {
     }
 
     /// Whether bytes of several responses may make one file: when each response says which version it is of,
-    /// when a digest will be checked at the end (`is_verified`), or when the user asked for several
+    /// when a digest will be checked at the end (`is_verified`), or when the user requested several
     /// connections (`is_requested`).
     ///
     /// Without any of these, a file that changed between two requests without changing its length would be a

@@ -72,12 +72,12 @@ pub enum GetError {
         /// What the last of these tries ended with, where that was kept.
         reason: Option<Arc<str>>,
     },
-    /// The host of a batch asked to be left alone for longer than a job waits, in its responses to other requests.
+    /// The host of a batch asked for a pause longer than a job waits, in its responses to other requests.
     #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), DisplayWait(*.wait))]
     HostRefuses {
         /// The URL of the download.
         url: Box<Url>,
-        /// How long the host asked to be left alone.
+        /// How long the pause is.
         wait: Duration,
     },
     /// The file cannot be put into the archive.

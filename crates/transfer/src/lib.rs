@@ -2,7 +2,7 @@
 //!
 //! [`TransferEngine`] takes [`DownloadJob`]s and gives [`DownloadOutcome`]s; what happens meanwhile it tells as [`TransferEvent`]s. `plan` decides, `net`
 //! fetches, this crate writes: partial files and their journals ([`disk`], [`journal`]), digests, the final rename. It is
-//! also the one layer that tries again. Of a batch there is the record of what came of each job ([`manifest`]), and tar shards in
+//! also the one layer that tries again. Of a batch there is the record of the result of each job ([`manifest`]), and tar shards in
 //! place of files ([`archive`]).
 
 pub mod archive;

@@ -67,7 +67,7 @@ pub struct GetOptions {
     pub retry: RetryOptions,
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
-    /// What lies between the engine and its partial files.
+    /// What is between the engine and its partial files.
     pub storage_layer: StorageLayer,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
@@ -135,7 +135,7 @@ pub struct DownloadJob {
 /// A job that ended well.
 #[derive(Debug, Clone)]
 pub struct DownloadOutcome {
-    /// What was asked for.
+    /// What was requested.
     pub url: Url,
     /// Where redirects led.
     pub final_url: Url,
@@ -143,7 +143,7 @@ pub struct DownloadOutcome {
     pub path: Option<PathBuf>,
     /// Bytes in the resource.
     pub bytes: u64,
-    /// Bytes that came over the wire in this run.
+    /// Bytes that arrived over the wire in this run.
     pub fetched: u64,
     /// Bytes kept from an earlier run.
     pub resumed: u64,
@@ -157,7 +157,7 @@ pub struct DownloadOutcome {
     pub retries: u32,
     /// The entity tag, as the origin wrote it.
     pub etag: Option<String>,
-    /// Digests in hexadecimal, of each algorithm asked for.
+    /// Digests in hexadecimal, of each requested algorithm.
     pub checksums: Vec<(DigestAlgorithm, String)>,
     /// `ExistingFilePolicy::Update` found nothing newer: the file was left alone.
     pub not_modified: bool,

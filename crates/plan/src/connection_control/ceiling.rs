@@ -20,7 +20,7 @@ const RESTORE_AFTER: Duration = Duration::from_secs(1);
 /// A connection, or a request on one, that the origin refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionRefusal {
-    /// When the refusal came.
+    /// When the refusal arrived.
     pub now: Duration,
     /// When the refused connection or request was made.
     pub requested_at: Duration,

@@ -21,7 +21,7 @@ pub(super) struct RateSamples {
     /// Whether more connections delivered before: then the measurement waits until the surplus ones have
     /// ended, not until the missing ones deliver.
     is_lowered: bool,
-    /// When the first sample came.
+    /// When the first sample arrived.
     started_at: Option<Duration>,
     /// Whether exactly this many connections deliver, or were waited for long enough.
     is_settled: bool,

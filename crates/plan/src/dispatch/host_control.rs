@@ -179,7 +179,7 @@ impl HostControl {
         self.window.job_started(run, running, target, now);
     }
 
-    /// The head of a run's response came.
+    /// The head of a run's response arrived.
     pub(super) fn job_responded(&mut self, run: u64, now: Duration) {
         self.window.job_responded(run, now);
     }

@@ -34,7 +34,7 @@ pub(super) struct HostHealth {
     /// When the last failure was counted; while the breaker is open, until when.
     last_failure_or_open_until: Duration,
     is_open: bool,
-    /// Whether the host asked to be left alone, and that is why the breaker is open.
+    /// Whether the host asked for a long pause, and that is why the breaker is open.
     refuses_jobs: bool,
 }
 
@@ -73,7 +73,7 @@ impl HostHealth {
         self.last_failure_or_open_until
     }
 
-    /// Whether the host asked to be left alone, and that is why the breaker is open.
+    /// Whether the host asked for a long pause, and that is why the breaker is open.
     pub(super) fn refuses_jobs(&self) -> bool {
         self.refuses_jobs
     }

@@ -25,7 +25,7 @@ struct FinishedRun {
 }
 
 impl<T> JobDispatcher<T> {
-    /// The head of a response came that says that the host is well. `max_streams`: how many streams the host allows on the
+    /// The head of a response arrived that says that the host is well. `max_streams`: how many streams the host allows on the
     /// connection, if it multiplexes.
     pub fn on_response_head(
         &mut self,

@@ -32,7 +32,7 @@
 //!
 //! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
 //! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that says to wait. For each running job it
-//! calls [`JobDispatcher::on_response_head`] when the head of a response came, [`JobDispatcher::on_large_file`] if the file goes
+//! calls [`JobDispatcher::on_response_head`] when the head of a response arrived, [`JobDispatcher::on_large_file`] if the file goes
 //! on over connections of its own, and then either [`JobDispatcher::on_finished`] or [`JobDispatcher::retry_later`]. A ticket
 //! whose run is over is ignored.
 

@@ -144,14 +144,14 @@ pub struct JobRunReport {
     pub result: JobRunResult,
 }
 
-/// Why a job is rejected: its host cannot be connected to, or asked to be left alone.
+/// Why a job is rejected: its host cannot be connected to, or asked for a long pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreachableHost {
     /// Failed connections in a row, those of one moment counted once.
     pub failures: u32,
     /// When the host will be tried again.
     pub retry_at: Duration,
-    /// How long the host still wants to be left alone, if it asked for that.
+    /// How long the host's pause still lasts, if it asked for one.
     pub requested_wait: Option<Duration>,
 }
 

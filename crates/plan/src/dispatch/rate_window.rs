@@ -91,7 +91,7 @@ impl RateWindow {
         }
     }
 
-    /// The head of a run's response came.
+    /// The head of a run's response arrived.
     pub(super) fn job_responded(&mut self, run: u64, now: Duration) {
         if self.stage == WindowStage::AwaitingResponse(run) {
             self.open(now);

@@ -1,4 +1,4 @@
-//! Which resource a URL names, whoever signed the URL and whenever: that decides, between two runs, whether a
+//! Which resource a URL names, whatever its signature; this decides, between two runs, whether a
 //! file belongs to a URL.
 //!
 //! Lists of signed URLs are signed anew for each run, and a file that was fetched with yesterday's signature

@@ -40,7 +40,7 @@ fn a_bad_piece_is_never_left_to_a_source_that_is_not_used() {
         policy.on_bad_piece(&[0, 1], 1, SECOND),
         PieceRetry::FromOne(2)
     );
-    // Nor to one that asked for a pause of minutes.
+    // Nor to one that requested a pause of minutes.
     fail(&mut policy, 2, &busy(Some(60 * SECOND)), SECOND);
     assert_eq!(
         policy.on_bad_piece(&[0, 1], 2, SECOND),

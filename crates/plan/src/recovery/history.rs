@@ -25,11 +25,11 @@ pub(super) struct FailureHistory {
     pub(super) without_ranges: bool,
     /// Ignored ranges and unusable responses since the last usable one.
     unusable: u32,
-    /// Responses that were not HTTP since bytes last came.
+    /// Responses that were not HTTP since bytes last arrived.
     garbled: u32,
     /// How often the file changed under the job.
     changes: u32,
-    /// How often the source's own URL was requested again since bytes last came.
+    /// How often the source's own URL was requested again since bytes last arrived.
     resolved: u32,
     /// Bytes in all.
     received: u64,
@@ -74,7 +74,7 @@ impl FailureHistory {
         self.changes == 1
     }
 
-    /// Counts a request of the source's own URL because the redirect's target failed; whether it is the first since bytes came.
+    /// Counts a request of the source's own URL because the redirect's target failed; whether it is the first since bytes arrived.
     pub(super) fn count_resolve(&mut self) -> bool {
         self.resolved += 1;
         self.resolved == 1

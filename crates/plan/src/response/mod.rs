@@ -19,7 +19,7 @@ use crate::request_failure::{RequestFailure, UnusableResponse};
 use crate::retry::parse_retry_after;
 use crate::validator::{ResourceVersion, VersionMatch};
 
-/// What a request asked for, as far as its response is checked against it.
+/// A request, as far as its response is checked against it.
 #[derive(Debug, Clone, Default)]
 pub struct RequestedContent<'a> {
     /// The Range that was sent; an end of `u64::MAX` stands for an open one. `None`: no Range was sent.
@@ -37,7 +37,7 @@ pub struct RequestedContent<'a> {
 pub enum ResponseContent {
     /// A part of the file, which shows that ranges work.
     Part {
-        /// Begins where the request asked for, ends there or sooner.
+        /// Begins where requested, ends there or sooner.
         range: Range<u64>,
         /// Bytes in the whole file.
         total: u64,
@@ -50,7 +50,7 @@ pub enum ResponseContent {
         length: Option<u64>,
         /// The version of the file.
         version: ResourceVersion,
-        /// A coding that was applied although the request asked for identity.
+        /// A coding that was applied although the request wanted identity.
         coding: Option<ContentCoding>,
     },
     /// The file has no bytes.

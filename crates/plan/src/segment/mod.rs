@@ -79,7 +79,7 @@ struct ActiveClaim {
     claimed_at: Duration,
     /// When the response began.
     response_at: Option<Duration>,
-    /// When bytes last came.
+    /// When bytes last arrived.
     last_bytes_at: Duration,
     /// How many silent workers in a row lost this rest, the last one to this claim: each doubles how long the
     /// next may be silent.
@@ -224,7 +224,7 @@ impl SegmentPlan {
         })
     }
 
-    /// The head of the response to a claim came.
+    /// The head of the response to a claim arrived.
     pub fn response_started(&mut self, id: ClaimId, now: Duration) {
         if let Some(active) = self.active_claims.iter_mut().find(|active| active.id == id) {
             active.last_bytes_at = now;

@@ -144,7 +144,7 @@ impl ConnectionPace {
         }
     }
 
-    /// The head of a response came after this time.
+    /// The head of a response arrived after this time.
     pub(super) fn response_took(&mut self, after: Duration) {
         update_average(&mut self.latency, after.as_secs_f64());
     }

@@ -221,7 +221,7 @@ impl IfRange {
 
 /// The value of If-Match and If-None-Match: `*`, or a list of entity tags (RFC 9110 13.1.1, 13.1.2).
 ///
-/// The list is kept as it came and parsed with each look-up: a peer may send thousands of tags, which then
+/// The list is kept as it arrived and parsed with each look-up: a peer may send thousands of tags, which then
 /// cost time bounded by the header's length, and no memory. A header's value is shared with the request, not
 /// copied.
 #[derive(Debug, Clone)]

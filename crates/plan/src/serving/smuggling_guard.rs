@@ -3,7 +3,7 @@
 //! hyper reads requests as RFC 9112 lets it: a line may end in a bare line feed, a Content-Length beside a
 //! Transfer-Encoding is skipped, two equal lengths are one. A proxy before this server may read the same
 //! bytes otherwise, and then part of a body, as the proxy sees it, is a request here. So the guard reads the
-//! bytes of each head a second time, as they came from the wire, and refuses ambiguous ones.
+//! bytes of each head a second time, as they arrived from the wire, and refuses ambiguous ones.
 //!
 //! The guard is not a parser of requests: it finds where each head ends and how long its body is, and counts
 //! that off. hyper, which has parsed the same head, must find the same length. After a chunked body the guard
@@ -35,7 +35,7 @@ pub struct SmugglingGuard {
     head_end: HeadEndSearch,
     /// Bytes of a body that are still to come.
     body_bytes_left: u64,
-    /// The first head that came and that hyper has not read yet.
+    /// The first head that arrived and that hyper has not read yet.
     first_unchecked: Option<HeadVerdict>,
     /// The heads after it: a client pipelines requests.
     more_unchecked: VecDeque<HeadVerdict>,
@@ -47,7 +47,7 @@ pub struct SmugglingGuard {
 type HeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
 
 impl SmugglingGuard {
-    /// Takes the bytes that came. Only the beginning of a head is kept.
+    /// Takes the bytes that arrived. Only the beginning of a head is kept.
     pub fn observe(&mut self, mut bytes: &[u8]) {
         while self.tracking == HeadTracking::Active {
             let skipped = usize::try_from(self.body_bytes_left)
@@ -270,21 +270,21 @@ mod tests {
                 // Bodies that look like heads.
                 stream.extend(b"\r\n\r\nGET / HTTP/1.1\n\n".iter().cycle().take(*body));
             }
-            let (mut guard, mut came, mut asked) = (SmugglingGuard::default(), 0, 0);
+            let (mut guard, mut received, mut checked) = (SmugglingGuard::default(), 0, 0);
             for cut in cuts.iter().cycle() {
-                let next = (came + cut).min(stream.len());
-                guard.observe(&stream[came..next]);
-                came = next;
-                while asked < ends.len() && ends[asked] <= came {
-                    let verdict = guard.check_head(RequestBodyFraming::Length(bodies[asked] as u64));
-                    prop_assert_eq!(verdict.is_err(), asked >= bad);
-                    asked += 1;
+                let next = (received + cut).min(stream.len());
+                guard.observe(&stream[received..next]);
+                received = next;
+                while checked < ends.len() && ends[checked] <= received {
+                    let verdict = guard.check_head(RequestBodyFraming::Length(bodies[checked] as u64));
+                    prop_assert_eq!(verdict.is_err(), checked >= bad);
+                    checked += 1;
                 }
-                if came == stream.len() {
+                if received == stream.len() {
                     break;
                 }
             }
-            prop_assert_eq!(asked, ends.len());
+            prop_assert_eq!(checked, ends.len());
             prop_assert!(!guard.has_pending_request());
         }
     }

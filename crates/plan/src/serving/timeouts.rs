@@ -174,7 +174,7 @@ impl Timeouts {
         self.awaiting_since = self.unpaused_time(now);
     }
 
-    /// A byte of a request's head came. Only the first byte of each head counts.
+    /// A byte of a request's head arrived. Only the first byte of each head counts.
     pub fn head_started(&mut self, now: Duration) {
         if !self.has_no_request() {
             self.head_is_pipelined = true;
@@ -200,7 +200,7 @@ impl Timeouts {
         self.bodies = self.bodies.saturating_add(1);
     }
 
-    /// Bytes of a request's body came.
+    /// Bytes of a request's body arrived.
     pub fn body_received(&mut self, bytes: u64) {
         self.body_rate.add(bytes);
     }
@@ -250,7 +250,7 @@ impl Timeouts {
         self.pauses = self.pauses.saturating_sub(1);
     }
 
-    /// When the next check is due; [`Duration::MAX`] if no limit applies. Bytes that came move it only in
+    /// When the next check is due; [`Duration::MAX`] if no limit applies. Bytes that arrived move it only in
     /// [`Timeouts::check`].
     #[must_use]
     pub fn deadline(&self) -> Duration {
@@ -375,7 +375,7 @@ impl MinimumRate {
         };
     }
 
-    /// Counts bytes that came.
+    /// Counts bytes that arrived.
     fn add(&mut self, bytes: u64) {
         self.uncredited_bytes = self.uncredited_bytes.saturating_add(bytes);
     }

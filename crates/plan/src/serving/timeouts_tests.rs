@@ -243,7 +243,7 @@ fn one_resume_too_many_changes_nothing() {
 fn d9_pipelined_requests_in_http1s_order() {
     let mut driver = TimeoutDriver::plain(TimeoutOptions::default());
     driver.all(s(1.0), &[HeadStarted, HeadDone, ResponseStarted]);
-    // The beginning of the next head came with the first; its time begins when it can be read.
+    // The beginning of the next head arrived with the first; its time begins when it can be read.
     driver.all(s(2.0), &[HeadStarted]);
     driver.all(s(20.0), &[ResponseSent(100_000), ResponseDone]);
     driver.all(

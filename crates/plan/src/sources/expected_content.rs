@@ -20,7 +20,7 @@ pub struct IntegrityEvidence {
     pub verified: bool,
     /// The digests are of pieces: a bad piece is noticed early, and only that piece is fetched again.
     pub piece_digests: bool,
-    /// The user asked for several connections, and so for joining responses that nothing tells apart.
+    /// The user asked for several connections, and so accepted joining responses without validators.
     pub user_allows_joining: bool,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct ExpectedContent {
 
 impl ExpectedContent {
     /// Checks that a source has the file. `user_named`: the user says so, which together with an equal date is believed. An equal
-    /// length alone proves nothing, whoever named the source: two versions would be joined to a file that no source has.
+    /// length alone proves nothing, whichever source is named: two versions would be joined to a file that no source has.
     pub(super) fn check(
         &self,
         found: &SourceContent<'_>,

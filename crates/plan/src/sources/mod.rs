@@ -114,7 +114,7 @@ impl SourceSet {
         .min_by_key(|next| (next.wait, next.source))
     }
 
-    /// The first usable response came: it says what the file is. Versions from an earlier beginning are forgotten, and no connection
+    /// The first usable response arrived: it says what the file is. Versions from an earlier beginning are forgotten, and no connection
     /// is in use yet.
     pub fn begin(
         &mut self,

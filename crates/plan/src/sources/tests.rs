@@ -81,7 +81,7 @@ fn something_must_show_that_a_source_has_the_same_file() {
             Err(SourceMismatch::Unproven)
         );
     }
-    // A source that itself announces another file has one, whoever vouches for it.
+    // A source that itself announces another file has one, whatever else agrees with it.
     assert_eq!(
         admitted(true, VERIFIED, &same, &digest(2)),
         Err(SourceMismatch::Digest(DigestAlgorithm::Md5))

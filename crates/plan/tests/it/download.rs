@@ -16,7 +16,7 @@ use crate::simulated_link::{SimulatedConnection, SimulatedLink};
 /// After so long without a byte a request has failed.
 const STALL: Duration = Duration::from_secs(30);
 
-/// What came of a download.
+/// The result of a download.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SimulatedDownloadOutcome {
     /// From the head of the first answer to the last byte.
@@ -40,13 +40,13 @@ struct SimulatedWorker {
     connection: usize,
     /// What it fetches.
     claim: Claim,
-    /// When it asked for that.
-    asked: Duration,
+    /// When it was requested.
+    requested_at: Duration,
     /// When its answer begins.
     answers: Duration,
     /// Whether it has begun.
     flowing: bool,
-    /// When something last came, or the request was sent.
+    /// When something last arrived, or the request was sent.
     heard: Duration,
     /// Bytes of the present answer.
     sent: f64,
@@ -79,7 +79,7 @@ pub(crate) struct SimulatedDownload<'a> {
 }
 
 impl<'a> SimulatedDownload<'a> {
-    /// Time begins with the head of the first answer, which told the length.
+    /// Time begins with the head of the first answer, which has the length.
     pub(crate) fn new(
         link: &'a dyn SimulatedLink,
         length: u64,
@@ -188,11 +188,11 @@ impl<'a> SimulatedDownload<'a> {
         Some(worker)
     }
 
-    /// The control is told of a refusal.
-    fn refused(&mut self, asked: Duration, busy: bool) {
+    /// The control gets a refusal.
+    fn refused(&mut self, requested_at: Duration, busy: bool) {
         self.control.on_refused(ConnectionRefusal {
             now: self.now,
-            requested_at: asked,
+            requested_at,
             open_connections: self.workers.len(),
             overloaded: busy,
         });
@@ -212,7 +212,7 @@ impl<'a> SimulatedDownload<'a> {
             let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
             if self.link.responds_503(flowing + self.lingering.len()) {
                 if let Some(worker) = self.dismiss(id) {
-                    self.refused(worker.asked, true);
+                    self.refused(worker.requested_at, true);
                 }
             } else if let Some(worker) = self.workers.iter_mut().find(|w| w.claim.id == id) {
                 worker.flowing = true;
@@ -283,7 +283,7 @@ impl SimulatedWorker {
     fn new(connection: usize, claim: Claim, now: Duration, answers: Duration) -> Self {
         Self {
             connection,
-            asked: now,
+            requested_at: now,
             claim,
             answers,
             flowing: false,
@@ -294,7 +294,7 @@ impl SimulatedWorker {
         }
     }
 
-    /// Bytes came: those that are still this worker's are written.
+    /// Bytes arrived: those that are still this worker's are written.
     fn take(&mut self, bytes: f64, plan: &mut SegmentPlan, now: Duration) -> u64 {
         self.sent += bytes;
         self.owed += bytes;

@@ -32,7 +32,7 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it
             rate_limit: Some(1 << 20),
             ..SegmentOptions::default()
         },
-        // The user said how large segments are, or how small they may be.
+        // The user sets how large segments are, or how small they may be.
         SegmentOptions {
             fixed_size: Some(64 << 20),
             ..SegmentOptions::default()
@@ -107,7 +107,7 @@ fn download_with_late_responses(
     (now, requests)
 }
 
-/// A file whose first 16 MiB came with the first response: the rest is one claim.
+/// A file whose first 16 MiB arrived with the first response: the rest is one claim.
 fn plan_after_first_response(length: u64) -> SegmentPlan {
     let mut plan = SegmentPlan::new(length, &RangeSet::new(), SegmentOptions::default());
     let first = plan
@@ -152,7 +152,7 @@ fn the_first_response_says_nothing_of_the_latency() {
     assert_eq!(plan.latency(), Duration::from_secs(2));
 }
 
-/// Two segments of a MiB: one came in a tenth of a second, the other trickles ten bytes a second.
+/// Two segments of a MiB: one arrived in a tenth of a second, the other trickles ten bytes a second.
 fn claim_beside_trickle(seconds: u64) -> Option<Claim> {
     let options = SegmentOptions {
         fixed_size: Some(1 << 20),

@@ -44,7 +44,7 @@ pub enum ArchiveError {
     /// The manifest's rows are those of another archive. Their entries would be missing from this one.
     #[error("the manifest describes the archive {shard}, not {}", .path.display())]
     OtherArchive {
-        /// The archive that was asked for.
+        /// The archive that was requested.
         path: PathBuf,
         /// The other archive, as the rows call it.
         shard: String,

@@ -250,7 +250,7 @@ impl ShardWriter {
     }
 
     /// Like [`finish`](Self::finish), but removes an archive without entries: a file of that name would look like the
-    /// result that was asked for. A stream gets its end in any case, because it has a reader.
+    /// result that was requested. A stream gets its end in any case, because it has a reader.
     ///
     /// # Errors
     /// As [`ShardWriter::finish`].

@@ -78,7 +78,7 @@ impl DigestFollower {
         Self::start(storage, hashers)
     }
 
-    /// Gives up, and returns when the thread has let go of the file: whoever wants to open it next finds it locked until then.
+    /// Gives up, and returns when the thread has let go of the file: until then the next open finds it locked.
     pub(crate) async fn close(self) {
         let Self {
             mut thread, front, ..
@@ -90,7 +90,7 @@ impl DigestFollower {
     /// Waits for the digests of a file of `length` bytes, all of which are in place.
     ///
     /// # Errors
-    /// What reading the file back said.
+    /// The result of reading the file back.
     pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<ComputedDigest>> {
         self.front.send_replace(ContiguousPrefix {
             whole: length,

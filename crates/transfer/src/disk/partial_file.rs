@@ -16,7 +16,7 @@ use super::positioned_io::{read_some_at, write_all_at};
 pub struct PartialFile {
     /// The open file; its lock goes when it is closed, also by `kill -9`.
     file: File,
-    /// Where it lies, for messages and for the rename.
+    /// Its path, for messages and for the rename.
     path: PathBuf,
     /// Whether it held anything when it was opened: something to resume.
     had_content: bool,
@@ -44,7 +44,7 @@ impl PartialFile {
         }
     }
 
-    /// Where the file lies.
+    /// The path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -106,7 +106,7 @@ impl PartialStorage for PartialFile {
     }
 }
 
-/// Readable and writable, never cut on opening: what is there may be resumed. Not followed when a link lies there.
+/// Readable and writable, never cut on opening: what is there may be resumed. Not followed when a link is there.
 fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);

@@ -15,7 +15,7 @@ const NAME_MAX: usize = 255;
 /// The names that one download uses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DownloadPaths {
-    /// The name the user asked for.
+    /// The name the user requested.
     path: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl DownloadPaths {
         Self { path }
     }
 
-    /// Names for a download that shall replace what lies at `path`: where that is a symbolic link, the file that it leads to,
+    /// Names for a download that shall replace what is at `path`: where that is a symbolic link, the file that it leads to,
     /// which may not be there yet. The link stays, as with every tool that writes in place.
     #[must_use]
     pub fn following_links(path: PathBuf) -> Self {

@@ -17,7 +17,7 @@ pub(crate) struct FilePermissions {
 }
 
 impl FilePermissions {
-    /// Those of the regular file that lies there, if one does.
+    /// Those of the regular file that is there, if any.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         let found = path
             .symlink_metadata()

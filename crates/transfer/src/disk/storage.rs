@@ -54,7 +54,7 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
     }
 }
 
-/// What lies between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
+/// What is between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
 /// fails. Locks, names and times stay the file's own.
 #[derive(Clone, Default)]
 pub struct StorageLayer {

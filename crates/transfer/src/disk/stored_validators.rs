@@ -76,10 +76,10 @@ pub(crate) fn load_validators(path: &Path, from: ResourceId) -> Option<StoredVal
     })
 }
 
-/// Whose file lies at a path.
+/// The owner of the file at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileOwner {
-    /// Nothing lies there, nor a link to nothing.
+    /// There is no file, or a link to nothing.
     NoFile,
     /// Something of which nothing is known.
     Unknown,
@@ -87,7 +87,7 @@ pub(crate) enum FileOwner {
     Resource(ResourceId),
 }
 
-/// Looks whose file lies at a path: one call where there is none, or a marked one.
+/// Finds the owner of the file at a path: one call where there is none, or a marked one.
 pub(crate) fn file_owner(path: &Path) -> FileOwner {
     use rustix::fs::{getxattr, lgetxattr};
     let mut value = [0; 4096];

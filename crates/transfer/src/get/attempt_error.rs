@@ -19,7 +19,7 @@ pub(crate) struct AttemptError {
     pub(crate) error: GetError,
     /// The target of a redirect, if the response came from there.
     pub(crate) redirect: Option<RedirectTarget>,
-    /// Bytes of the body that came before the failure, where the strategy does not keep them.
+    /// Bytes of the body that arrived before the failure, where the strategy does not keep them.
     pub(crate) lost_bytes: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct RedirectTarget {
 }
 
 impl AttemptError {
-    /// The transport failed. `answered`: a usable response had begun. `range`: the bytes that the request asked for, where an error
+    /// The transport failed. `answered`: a usable response had begun. `range`: the bytes that the request is for, where an error
     /// should name them.
     pub(crate) fn transport(
         error: haul_net::Error,
@@ -45,7 +45,7 @@ impl AttemptError {
         Self::of_transport(failure, error, url, range)
     }
 
-    /// A body came so slowly that a strategy which keeps partial progress should fetch it (row A19).
+    /// A body arrived so slowly that a strategy which keeps partial progress should fetch it (row A19).
     pub(crate) fn too_slow(error: haul_net::Error, url: &Url) -> Box<Self> {
         Self::of_transport(RequestFailure::TooSlow, error, url, None)
     }
@@ -208,7 +208,7 @@ fn transport_failure(error: &haul_net::Error, answered: bool) -> RequestFailure 
     }
 }
 
-/// Whether no connection came about.
+/// Whether no connection was made.
 pub(crate) fn is_unreachable(error: &haul_net::Error) -> bool {
     matches!(
         error.kind(),

@@ -105,7 +105,7 @@ impl Checkpointer {
     /// Waits for the checkpoint that runs; never returns when none does. Cancel safe.
     ///
     /// # Errors
-    /// What the disk said: the job cannot keep its state. The journal is closed for good then, with what was claimed before:
+    /// The error of the disk: the job cannot keep its state. The journal is closed for good then, with what was claimed before:
     /// a kernel that could not write pages may forget them, so that nothing later in this run can be known to be on disk.
     pub(super) async fn wait(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
@@ -123,7 +123,7 @@ impl Checkpointer {
     /// Waits until none runs, then makes a last one over these pieces.
     ///
     /// # Errors
-    /// What the disk said.
+    /// The error of the disk.
     pub(super) async fn close(&mut self, pieces: Vec<SavedRange>) -> io::Result<()> {
         while !self.running.is_empty() {
             self.wait().await?;

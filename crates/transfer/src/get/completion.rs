@@ -42,7 +42,7 @@ pub(super) struct PublishedFile {
     pub(super) path: PathBuf,
     pub(super) length: u64,
     pub(super) etag: Option<String>,
-    /// The digests that the user asked for, in hexadecimal.
+    /// The digests that the user requested, in hexadecimal.
     pub(super) checksums: Vec<(DigestAlgorithm, String)>,
 }
 

@@ -58,7 +58,7 @@ impl HashingWriter {
         }
     }
 
-    /// Takes a piece as it came.
+    /// Takes a piece as it arrived.
     fn write_chunk(&mut self, piece: Bytes) -> io::Result<()> {
         let done = self.write_to_output(piece);
         self.has_failed |= done.is_err();

@@ -195,7 +195,7 @@ impl<'a> FileExpectations<'a> {
         version.may_combine_responses(digests.verifies(), self.user_allows_joining())
     }
 
-    /// Whether the user asked for several connections, and so for joining responses that nothing tells apart.
+    /// Whether the user requested several connections, and so accepted joining responses without validators.
     fn user_allows_joining(&self) -> bool {
         matches!(self.options.connections, ConnectionCount::Fixed(n) if n > 1)
     }

@@ -109,7 +109,7 @@ impl ExpectedDigests {
         Ok(())
     }
 
-    /// The digests that the user asked for, in hexadecimal, in the order asked.
+    /// The digests that the user requested, in hexadecimal, in the order of the request.
     pub(crate) fn report(&self, computed: &[ComputedDigest]) -> Vec<(DigestAlgorithm, String)> {
         let digest = |checksum: &Checksum| {
             let found = computed

@@ -17,13 +17,13 @@ const WRITE_SIZE: u64 = 512 * 1024;
 /// How long bytes wait for more. A killed download loses what was not written, and a bar should not stutter.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 
-/// Pieces of a body, as they came.
+/// Pieces of a body, as they arrived.
 #[derive(Debug)]
 pub(super) struct GatheredChunks {
     chunks: Vec<Bytes>,
     /// Bytes in them.
     bytes: u64,
-    /// When pieces were last written: what came since tells the rate.
+    /// When pieces were last written: what arrived since tells the rate.
     last_write: Instant,
 }
 

@@ -76,7 +76,7 @@ impl PartialDownload {
             && matches!(load_journal(&paths.journal(), url), Ok(Some(saved)) if !saved.saved_ranges.is_empty())
     }
 
-    /// Removes a journal of this URL whose file has its final name: a kill came between the rename and the journal's removal.
+    /// Removes a journal of this URL whose file has its final name: the process was killed between the rename and the journal's removal.
     pub(super) fn remove_leftover_journal(paths: &DownloadPaths, url: &Url) {
         let journal = paths.journal();
         let is_left =

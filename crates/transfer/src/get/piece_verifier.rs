@@ -17,7 +17,7 @@ use crate::disk::PartialStorage;
 /// How much is read at once, in bytes.
 const READ_SIZE: usize = 256 * 1024;
 
-/// Bytes that are looked at before the result is told: some tenths of a second.
+/// Bytes that are looked at before the result is reported: some tenths of a second.
 const ROUND_BYTES: u64 = 64 << 20;
 
 /// Verifies pieces behind a download.
@@ -92,7 +92,7 @@ impl PieceVerifier {
     /// Waits for the round that runs; never returns when none does. Cancel safe.
     ///
     /// # Errors
-    /// What reading the file back said.
+    /// The result of reading the file back.
     pub(super) async fn next_results(&mut self) -> io::Result<Vec<CheckedPiece>> {
         let looked = match self.running.join_next().await {
             Some(Ok(looked)) => looked?,
@@ -100,11 +100,11 @@ impl PieceVerifier {
             None => std::future::pending().await,
         };
         let book = &mut self.checks;
-        let told = looked.into_iter().map(|(piece, good)| CheckedPiece {
+        let checked = looked.into_iter().map(|(piece, good)| CheckedPiece {
             bad_count: book.on_checked(piece, good),
             range: book.range(piece),
         });
-        Ok(told.collect())
+        Ok(checked.collect())
     }
 
     /// Which digests are compared.

@@ -96,7 +96,7 @@ pub(super) async fn download(
     })))
 }
 
-/// A pipe that decodes the body's coding if the user asked for that.
+/// A pipe that decodes the body's coding if the user requested that.
 ///
 /// # Errors
 /// [`GetError::Decode`] for an unknown coding.

@@ -89,7 +89,7 @@ pub(crate) enum SingleResponseOutcome {
     Large(Box<LargeResponse>),
 }
 
-/// A file that came whole.
+/// A file that arrived whole.
 #[derive(Debug)]
 pub(crate) struct WholeFile {
     pub(crate) response: ResponseInfo,
@@ -333,7 +333,7 @@ impl SingleResponseFetch<'_> {
             .unwrap_or(u64::MAX)
     }
 
-    /// Reads a body into a file without a name, after the chunks that came already.
+    /// Reads a body into a file without a name, after the chunks that arrived already.
     async fn read_into_file(
         &self,
         response: &mut FetchResponse,
@@ -379,7 +379,7 @@ impl SingleResponseFetch<'_> {
         AttemptError::transport(error, true, self.url, None).after_bytes(received)
     }
 
-    /// More bytes came than the head said (row A11): they are not the file that it announced. The connection is closed.
+    /// More bytes arrived than the head said (row A11): they are not the file that it announced. The connection is closed.
     fn surplus(&self, response: &FetchResponse) -> Box<AttemptError> {
         let failure = RequestFailure::Unusable(UnusableResponse::SurplusBody);
         AttemptError::response(failure, response, self.url)

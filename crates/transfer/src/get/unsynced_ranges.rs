@@ -111,21 +111,21 @@ mod tests {
     }
 
     proptest! {
-        /// However writes fall, what is told of them is a span for each piece, cut where the pieces are.
+        /// However writes fall, what is reported of them is a span for each piece, cut where the pieces are.
         #[test]
         fn writes_join_to_pieces_and_not_beyond(text in prop::collection::vec(any::<u8>(), 1..200), sizes in prop::collection::vec(1usize..40, 1..9), cut in 1u64..50, at in 0u64..50) {
-            let (mut told, mut rest, mut end) = (Vec::new(), &text[..], at);
+            let (mut reported, mut rest, mut end) = (Vec::new(), &text[..], at);
             for size in sizes.iter().cycle() {
                 let (now, later) = rest.split_at((*size).min(rest.len()));
                 let halves = now.split_at(now.len() / 2);
                 let written = [halves.0, halves.1].map(Bytes::copy_from_slice);
-                told.extend(written_ranges(end, &written, Some(cut)));
+                reported.extend(written_ranges(end, &written, Some(cut)));
                 (rest, end) = (later, end + now.len() as u64);
                 if rest.is_empty() {
                     break;
                 }
             }
-            let joined = merge_adjacent(told, Some(cut));
+            let joined = merge_adjacent(reported, Some(cut));
             let mut next = at;
             for span in joined {
                 prop_assert_eq!(span.start, next);

@@ -1,4 +1,4 @@
-//! Row B3: journals as crashes, disks and strangers leave them. Whatever lies there, nothing is claimed that was not written.
+//! Row B3: journals as crashes, disks and strangers leave them. Whatever is there, nothing is claimed that was not written.
 
 use std::path::Path;
 

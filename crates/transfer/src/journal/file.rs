@@ -101,7 +101,7 @@ impl Journal {
     }
 }
 
-/// Opens what lies there to read it, but no link.
+/// Opens what is there to read it, but no link.
 pub(super) fn open_journal(path: &Path) -> io::Result<File> {
     options().read(true).open(path)
 }

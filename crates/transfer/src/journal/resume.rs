@@ -153,7 +153,7 @@ fn newer_format(line: &[u8]) -> Option<UnusableJournal> {
     (any.header.format != FORMAT).then_some(UnusableJournal::Format(any.header.format))
 }
 
-/// Bytes that one step of a [`SavedRangesCheck`] reads, about: soon enough done on any disk for whoever waits for its end.
+/// Bytes that one step of a [`SavedRangesCheck`] reads, about: soon enough done on any disk for the caller that waits for its end.
 const STEP_BYTES: usize = 8 << 20;
 
 /// Reads every span back and compares its CRC, step by step.

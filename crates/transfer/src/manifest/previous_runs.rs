@@ -76,7 +76,7 @@ impl fmt::Display for ManifestWarning {
 }
 
 /// What earlier runs recorded: the last row of each job. Rows that this run appends are not in it. Takes 20 bytes of
-/// memory for each row, and reads rows in the file where more is asked for.
+/// memory for each row, and reads rows in the file where more is needed.
 #[derive(Debug)]
 pub struct PreviousRuns {
     storage: Arc<dyn PartialStorage>,

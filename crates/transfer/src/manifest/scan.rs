@@ -45,7 +45,7 @@ pub(super) struct StorageLines<'a> {
     reader: BufReader<StorageReader<'a>>,
     /// Where the next line begins.
     pub(super) offset: u64,
-    /// How many lines came before it.
+    /// How many lines are before it.
     pub(super) lines_read: u64,
 }
 

@@ -107,7 +107,7 @@ pub(super) struct CommitThread {
     /// The size of groups.
     options: CommitGroupOptions,
     sink: Box<dyn BatchSink>,
-    /// When the last file came.
+    /// When the last file arrived.
     last_file_at: Instant,
     /// How long a group waits after the last file.
     quiet_period: Duration,

@@ -36,7 +36,7 @@ use crate::options::ConnectionCount;
 /// The shortest time between two samples of the rate: long enough for a rate, short enough to ramp up within a blink.
 const SAMPLE_WINDOW: Duration = Duration::from_millis(50);
 
-/// A warning where the user asked for several connections all the same.
+/// A warning where the user requested several connections all the same.
 const CHANGE_UNNOTICED: &str = "the origin sends neither ETag nor Last-Modified: a change of equal length would not be noticed";
 
 /// A first response that brings a part of the file.

@@ -41,7 +41,7 @@ pub(super) struct SegmentedState {
     /// Bytes in a piece that has a digest: no record in the journal goes beyond one.
     pub(super) piece_length: Option<u64>,
     pub(super) counts: WorkerCounts,
-    /// Bytes that came over the wire.
+    /// Bytes that arrived over the wire.
     pub(super) fetched: AtomicU64,
     /// Requests that brought bytes.
     pub(super) segments: AtomicU64,

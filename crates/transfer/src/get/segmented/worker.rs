@@ -116,7 +116,7 @@ impl SegmentWorker {
         shared.table().claim(source, now)
     }
 
-    /// Fetches one claim, as far as it stays this worker's, and counts the bytes that came. Whatever happens, the claim is released.
+    /// Fetches one claim, as far as it stays this worker's, and counts the bytes that arrived. Whatever happens, the claim is released.
     async fn fetch(
         &self,
         response: Option<FetchResponse>,

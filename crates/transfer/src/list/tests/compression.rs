@@ -83,8 +83,8 @@ fn c1_a_typed_line_is_an_entry_at_once() {
     struct TypedReader(Vec<&'static str>);
     impl Read for TypedReader {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let asked = || io::Error::other("asked for more");
-            let line = self.0.pop().ok_or_else(asked)?;
+            let no_more = || io::Error::other("asked for more");
+            let line = self.0.pop().ok_or_else(no_more)?;
             let (now, later) = line.split_at(line.len().min(buffer.len()));
             self.0.extend(Some(later).filter(|later| !later.is_empty()));
             buffer[..now.len()].copy_from_slice(now.as_bytes());

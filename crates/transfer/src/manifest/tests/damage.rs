@@ -141,15 +141,15 @@ fn b3_no_flipped_bit_makes_a_job_done() {
             let pair = |url: u64, path: u64| (row(url, true).url, row(path, true).path);
             [pair(n ^ 1, n), pair(n, n ^ 1)]
         };
-        let asked: Vec<JobKey> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
+        let queried: Vec<JobKey> = all.iter().map(name).chain((0..5).flat_map(near)).collect();
         let whole = manifest_bytes(&path, &all);
         let header = manifest_bytes(&path, &[]).len();
-        let right = done_in_memory(format, &whole, &asked).unwrap();
+        let right = done_in_memory(format, &whole, &queried).unwrap();
         for at in 0..whole.len() {
             for bit in 0..8 {
                 let mut bytes = whole.clone();
                 bytes[at] ^= 1 << bit;
-                let Some(found) = done_in_memory(format, &bytes, &asked) else {
+                let Some(found) = done_in_memory(format, &bytes, &queried) else {
                     assert!(at < header, "{format} byte {at} bit {bit}: refused");
                     continue;
                 };
