@@ -12,14 +12,14 @@ const MAX_STORED: usize = 64;
 /// Reads one response after the other, in pieces of any length, and finds line feeds that lack a carriage return.
 #[derive(Debug, Default)]
 pub struct ChunkLineScanner {
-    position: Position,
-    line: Line,
+    position: ResponsePosition,
+    line: LinePrefix,
 }
 
 /// Where in a response the next byte is.
 #[derive(Debug, Clone, Copy, Default)]
-enum Position {
-    Head(Head),
+enum ResponsePosition {
+    Head(ScannedHead),
     ChunkSize,
     /// In the data of a chunk, with so many bytes to come.
     ChunkData(u64),
@@ -33,7 +33,7 @@ enum Position {
 
 /// What the lines of a head have said so far.
 #[derive(Debug, Clone, Copy, Default)]
-struct Head {
+struct ScannedHead {
     has_status_line: bool,
     /// A 1xx response: another head follows.
     is_interim: bool,
@@ -42,13 +42,13 @@ struct Head {
 
 /// A line, or its beginning.
 #[derive(Debug, Clone, Copy)]
-struct Line {
+struct LinePrefix {
     stored: [u8; MAX_STORED],
     length: usize,
     ends_with_cr: bool,
 }
 
-impl Default for Line {
+impl Default for LinePrefix {
     fn default() -> Self {
         Self {
             stored: [0; MAX_STORED],
@@ -62,8 +62,8 @@ impl ChunkLineScanner {
     /// The next byte begins a response.
     pub fn begin_response(&mut self) {
         *self = Self {
-            position: Position::Head(Head::default()),
-            line: Line::default(),
+            position: ResponsePosition::Head(ScannedHead::default()),
+            line: LinePrefix::default(),
         };
     }
 
@@ -73,20 +73,20 @@ impl ChunkLineScanner {
         let mut index = 0;
         while index < bytes.len() {
             match self.position {
-                Position::Other => return None,
-                Position::ChunkData(remaining) => {
+                ResponsePosition::Other => return None,
+                ResponsePosition::ChunkData(remaining) => {
                     let available = bytes.len() - index;
                     let read = usize::try_from(remaining).map_or(available, |n| n.min(available));
                     index += read;
                     self.position = match remaining - read as u64 {
-                        0 => Position::ChunkEnd,
-                        remaining => Position::ChunkData(remaining),
+                        0 => ResponsePosition::ChunkEnd,
+                        remaining => ResponsePosition::ChunkData(remaining),
                     };
                 }
-                Position::Head(_)
-                | Position::ChunkSize
-                | Position::ChunkEnd
-                | Position::Trailers => {
+                ResponsePosition::Head(_)
+                | ResponsePosition::ChunkSize
+                | ResponsePosition::ChunkEnd
+                | ResponsePosition::Trailers => {
                     let rest = &bytes[index..];
                     let Some(length) = memchr(b'\n', rest) else {
                         self.line.push(rest);
@@ -107,28 +107,28 @@ impl ChunkLineScanner {
     fn end_line(&mut self) -> bool {
         let line = std::mem::take(&mut self.line);
         let next = match self.position {
-            Position::Head(head) => {
+            ResponsePosition::Head(head) => {
                 self.position = head.after(&line);
                 return false;
             }
-            Position::ChunkSize => match line.chunk_size() {
-                Some(0) => Some(Position::Trailers),
-                size => size.map(Position::ChunkData),
+            ResponsePosition::ChunkSize => match line.chunk_size() {
+                Some(0) => Some(ResponsePosition::Trailers),
+                size => size.map(ResponsePosition::ChunkData),
             },
-            Position::ChunkEnd => line.is_empty().then_some(Position::ChunkSize),
-            Position::Trailers if line.is_empty() => {
-                self.position = Position::Other;
+            ResponsePosition::ChunkEnd => line.is_empty().then_some(ResponsePosition::ChunkSize),
+            ResponsePosition::Trailers if line.is_empty() => {
+                self.position = ResponsePosition::Other;
                 return !line.ends_with_cr;
             }
             position => Some(position),
         };
-        self.position = next.unwrap_or(Position::Other);
+        self.position = next.unwrap_or(ResponsePosition::Other);
         next.is_some() && !line.ends_with_cr
     }
 }
 
-impl Head {
-    fn after(mut self, line: &Line) -> Position {
+impl ScannedHead {
+    fn after(mut self, line: &LinePrefix) -> ResponsePosition {
         if !self.has_status_line {
             // Empty lines before the status line are skipped.
             self.has_status_line = !line.is_empty();
@@ -137,11 +137,11 @@ impl Head {
             return match self {
                 Self {
                     is_interim: true, ..
-                } => Position::Head(Self::default()),
+                } => ResponsePosition::Head(Self::default()),
                 Self {
                     is_chunked: true, ..
-                } => Position::ChunkSize,
-                _ => Position::Other,
+                } => ResponsePosition::ChunkSize,
+                _ => ResponsePosition::Other,
             };
         } else if line.is_transfer_encoding() {
             // Several fields are rare, and need not be understood here.
@@ -151,11 +151,11 @@ impl Head {
                 .to_ascii_lowercase()
                 .ends_with(b"chunked");
         }
-        Position::Head(self)
+        ResponsePosition::Head(self)
     }
 }
 
-impl Line {
+impl LinePrefix {
     fn push(&mut self, bytes: &[u8]) {
         let Some(last) = bytes.last() else { return };
         self.ends_with_cr = *last == b'\r';

@@ -22,12 +22,12 @@ pub(crate) struct ActiveConnection {
     client: ClientAddress,
     /// Bytes of its whole life.
     bytes: RelayedBytes,
-    next_record: Mutex<NextRecord>,
+    next_record: Mutex<PendingLogRecord>,
 }
 
 /// What the next line of the log will contain.
 #[derive(Debug)]
-struct NextRecord {
+struct PendingLogRecord {
     /// Whether there is to be a line. Between two requests there is nothing to log.
     is_wanted: bool,
     /// For people.
@@ -46,7 +46,7 @@ impl ActiveConnection {
             config,
             client,
             bytes: RelayedBytes::default(),
-            next_record: Mutex::new(NextRecord {
+            next_record: Mutex::new(PendingLogRecord {
                 is_wanted: true,
                 started_at: SystemTime::now(),
                 started: Instant::now(),
@@ -60,7 +60,7 @@ impl ActiveConnection {
     /// A request of an HTTP client begins: what was known of the one before no longer holds.
     pub(crate) fn begin_request(&self) {
         let mut record = self.lock();
-        *record = NextRecord {
+        *record = PendingLogRecord {
             is_wanted: true,
             started_at: SystemTime::now(),
             started: Instant::now(),
@@ -123,14 +123,14 @@ impl ActiveConnection {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, NextRecord> {
+    fn lock(&self) -> MutexGuard<'_, PendingLogRecord> {
         self.next_record
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl NextRecord {
+impl PendingLogRecord {
     fn unrecorded(&self, bytes: &RelayedBytes) -> (u64, u64) {
         let (up, down) = self.recorded_bytes;
         (

@@ -90,10 +90,10 @@ pub(super) async fn run_downloads(
 type DownloadResult = Result<DownloadOutcome, GetError>;
 
 /// A job and its result.
-type EndedDownload = Box<(DownloadJob, DownloadResult)>;
+type FinishedDownload = Box<(DownloadJob, DownloadResult)>;
 
 struct DownloadTasks<F> {
-    running: JoinSet<EndedDownload>,
+    running: JoinSet<FinishedDownload>,
     /// Gets each result.
     on_end: F,
 }
@@ -101,13 +101,13 @@ struct DownloadTasks<F> {
 impl<F: FnMut(RenderContext<'_>, &DownloadJob, &DownloadResult) + Send> TaskSet
     for DownloadTasks<F>
 {
-    type End = EndedDownload;
+    type End = FinishedDownload;
 
-    fn tasks(&mut self) -> &mut JoinSet<EndedDownload> {
+    fn tasks(&mut self) -> &mut JoinSet<FinishedDownload> {
         &mut self.running
     }
 
-    fn on_end(&mut self, context: RenderContext<'_>, end: EndedDownload) {
+    fn on_end(&mut self, context: RenderContext<'_>, end: FinishedDownload) {
         let (job, result) = &*end;
         (self.on_end)(context, job, result);
     }

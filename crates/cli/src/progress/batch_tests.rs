@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use console::measure_text_width;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
-use haul_transfer::manifest::{ManifestRow, RowError, RowState, RowTimings};
+use haul_transfer::manifest::{JobRowState, ManifestRow, RowError, RowTimings};
 use haul_transfer::{ErrorClass, TransferEvent};
 
 use super::json::JsonRenderer;
@@ -56,11 +56,11 @@ fn view(events: &[(u64, TransferEvent)]) -> BatchView {
 }
 
 fn failed(n: u64) -> TransferEvent {
-    row(RowState::Failed, &format!("http://h.test/{n}\u{1b}[2J"))
+    row(JobRowState::Failed, &format!("http://h.test/{n}\u{1b}[2J"))
 }
 
-fn row(state: RowState, url: &str) -> TransferEvent {
-    let error = (state == RowState::Failed).then(|| RowError {
+fn row(state: JobRowState, url: &str) -> TransferEvent {
+    let error = (state == JobRowState::Failed).then(|| RowError {
         class: ErrorClass::Network,
         text: "closed".into(),
     });
@@ -184,7 +184,7 @@ fn failures_are_printed_as_they_occur_up_to_a_limit() {
 
 #[test]
 fn each_file_has_a_line_if_verbose() {
-    let (done, bad) = (row(RowState::Done, "http://h.test/f"), failed(1));
+    let (done, bad) = (row(JobRowState::Done, "http://h.test/f"), failed(1));
     let lines = |quiet, verbose| {
         let mut view = BatchView::new(quiet, verbose);
         [&done, &bad].map(|event| view.on_event(ms(0), event).is_some())
@@ -228,7 +228,7 @@ fn rows_that_failed_are_objects_and_others_are_not() {
         (&object["state"], &object["error_class"]),
         (&"failed".into(), &"network".into())
     );
-    let done = row(RowState::Done, "http://h.test/f");
+    let done = row(JobRowState::Done, "http://h.test/f");
     assert!(super::json::event_object(ms(5), &done).is_none());
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_net::redacted_url;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 use haul_transfer::{DownloadOutcome, GetError, TransferEvent};
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ pub(super) fn event_object(now: Duration, event: &TransferEvent) -> Option<Value
         TransferEvent::Finished { bytes, elapsed, .. } => {
             json!({"event": "finished", "bytes": bytes, "ms": millis(*elapsed)})
         }
-        TransferEvent::BatchRow(row) if row.state == RowState::Failed => {
+        TransferEvent::BatchRow(row) if row.state == JobRowState::Failed => {
             let mut object = report::row_object(row);
             object["event"] = "row".into();
             object

@@ -8,7 +8,7 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use haul_transfer::TransferEvent;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
-use haul_transfer::manifest::{ManifestRow, RowState};
+use haul_transfer::manifest::{JobRowState, ManifestRow};
 
 use super::frame::compose_line;
 use super::meter::RateMeter;
@@ -57,10 +57,10 @@ impl BatchView {
     fn row_line(&mut self, now: Duration, row: &ManifestRow) -> Option<String> {
         match row.state {
             _ if self.quiet => None,
-            RowState::Failed if self.verbose || self.failure_throttle.admit(now) => {
+            JobRowState::Failed if self.verbose || self.failure_throttle.admit(now) => {
                 Some(error_text(&sanitize(&report::row_failure_text(row)), None))
             }
-            RowState::Done | RowState::Skipped if self.verbose => {
+            JobRowState::Done | JobRowState::Skipped if self.verbose => {
                 Some(sanitize(&report::row_line(row)))
             }
             _ => None,

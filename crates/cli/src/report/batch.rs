@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_plan::Checksum;
 use haul_transfer::batch::{BatchSummary, FailureGroup};
-use haul_transfer::manifest::{ManifestRow, RowState};
+use haul_transfer::manifest::{JobRowState, ManifestRow};
 use serde_json::{Value, json};
 
 use super::{fit_line, per_second};
@@ -65,11 +65,11 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
     object
 }
 
-fn state_name(state: RowState) -> &'static str {
+fn state_name(state: JobRowState) -> &'static str {
     match state {
-        RowState::Done => "done",
-        RowState::Failed => "failed",
-        RowState::Skipped => "skipped",
+        JobRowState::Done => "done",
+        JobRowState::Failed => "failed",
+        JobRowState::Skipped => "skipped",
     }
 }
 
@@ -89,9 +89,9 @@ pub(crate) fn row_failure_text(row: &ManifestRow) -> String {
 pub(crate) fn row_line(row: &ManifestRow) -> String {
     let name = row.path.as_deref().unwrap_or(&row.url);
     match (row.state, row.status, &row.error) {
-        (RowState::Skipped, Some(304), _) => format!("{name}  not modified"),
-        (RowState::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
-        (RowState::Skipped, ..) => format!("{name}  skipped"),
+        (JobRowState::Skipped, Some(304), _) => format!("{name}  not modified"),
+        (JobRowState::Skipped, _, Some(why)) => format!("{name}  skipped: {}", why.text),
+        (JobRowState::Skipped, ..) => format!("{name}  skipped"),
         _ => format!(
             "{name}  {} in {} ms",
             bytes_text(row.bytes),
@@ -102,7 +102,11 @@ pub(crate) fn row_line(row: &ManifestRow) -> String {
 
 /// The requested digests of a file that have no value to compare with, in the format of the `*sum` tools.
 pub(crate) fn row_checksum_lines(row: &ManifestRow, requested: &[Checksum]) -> Vec<String> {
-    let Some(name) = row.path.as_deref().filter(|_| row.state == RowState::Done) else {
+    let Some(name) = row
+        .path
+        .as_deref()
+        .filter(|_| row.state == JobRowState::Done)
+    else {
         return Vec::new();
     };
     requested
@@ -247,7 +251,7 @@ mod tests {
             line: Some(7),
             url: "http://h.test/f?sig=***".into(),
             path: Some("d/f".into()),
-            state: RowState::Done,
+            state: JobRowState::Done,
             status: Some(200),
             bytes: 12_595,
             checksums: vec![
@@ -270,7 +274,7 @@ mod tests {
 
     fn failed(text: &str) -> ManifestRow {
         ManifestRow {
-            state: RowState::Failed,
+            state: JobRowState::Failed,
             status: None,
             checksums: Vec::new(),
             etag: None,
@@ -307,7 +311,7 @@ mod tests {
     fn lines_of_rows() {
         assert_eq!(row_line(&done()), "d/f  12.3 KiB in 34 ms");
         let skipped = |status, error| ManifestRow {
-            state: RowState::Skipped,
+            state: JobRowState::Skipped,
             status,
             error,
             ..done()

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::client_stream::ClientStream;
-use super::response_writer::{AfterResponse, ResponseWriter};
+use super::response_writer::{AfterResponseAction, ResponseWriter};
 use super::state::{OriginState, ServerRole};
 use super::{OriginResponse, RecordedRequest};
 use crate::bandwidth_limit::BandwidthLimit;
@@ -99,9 +99,9 @@ async fn serve_requests(
             position,
         };
         match writer.write(&mut stream, &request, &response).await? {
-            AfterResponse::Keep => {}
-            AfterResponse::Close => return stream.shutdown().await,
-            AfterResponse::Reset => {
+            AfterResponseAction::Keep => {}
+            AfterResponseAction::Close => return stream.shutdown().await,
+            AfterResponseAction::Reset => {
                 reset_on_close(stream.socket());
                 return Ok(());
             }

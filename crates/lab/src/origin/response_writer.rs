@@ -19,7 +19,7 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// What becomes of the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AfterResponse {
+pub(crate) enum AfterResponseAction {
     /// The next request is read.
     Keep,
     /// The connection is closed in order.
@@ -45,15 +45,15 @@ impl ResponseWriter<'_> {
         stream: &mut impl ClientStream,
         request: &RecordedRequest,
         response: &OriginResponse,
-    ) -> io::Result<AfterResponse> {
+    ) -> io::Result<AfterResponseAction> {
         if response.reset_connection {
             self.log.set_cut_off(self.position);
-            return Ok(AfterResponse::Reset);
+            return Ok(AfterResponseAction::Reset);
         }
         stream.write_all(&response.prelude).await?;
         if let Some(bytes) = &response.raw_bytes {
             stream.write_all(bytes).await?;
-            return Ok(AfterResponse::Close);
+            return Ok(AfterResponseAction::Close);
         }
         if response.endless_head {
             return write_endless_head(stream).await;
@@ -84,7 +84,7 @@ impl ResponseWriter<'_> {
         stream: &mut impl ClientStream,
         response: &OriginResponse,
         mut buffer: Vec<u8>,
-    ) -> io::Result<Option<AfterResponse>> {
+    ) -> io::Result<Option<AfterResponseAction>> {
         let burst = bandwidth_limit::smallest_burst(self.limits);
         let (length, chunk) = (response.body.length(), burst.unwrap_or(CHUNK_BYTES) as u64);
         let mut at = 0;
@@ -125,7 +125,7 @@ pub(crate) async fn write_tunnel_head(
 }
 
 /// After a complete response the connection can go on, unless the response has a false length or closes the connection.
-fn after_complete_response(response: &OriginResponse) -> AfterResponse {
+fn after_complete_response(response: &OriginResponse) -> AfterResponseAction {
     let length = response.body.length();
     let length_is_right = response
         .false_length
@@ -136,12 +136,12 @@ fn after_complete_response(response: &OriginResponse) -> AfterResponse {
             .header("connection")
             .is_some_and(|value| value.eq_ignore_ascii_case("close"));
     if closes || !length_is_right {
-        return AfterResponse::Close;
+        return AfterResponseAction::Close;
     }
-    AfterResponse::Keep
+    AfterResponseAction::Keep
 }
 
-async fn write_endless_head(stream: &mut impl ClientStream) -> io::Result<AfterResponse> {
+async fn write_endless_head(stream: &mut impl ClientStream) -> io::Result<AfterResponseAction> {
     stream.write_all(b"HTTP/1.1 200 OK\r\n").await?;
     loop {
         let line = b"X-More: of the same, and then some more of it\r\n";
@@ -173,15 +173,15 @@ async fn break_off_if_due(
     response: &OriginResponse,
     at: u64,
     buffer: &mut Vec<u8>,
-) -> io::Result<Option<AfterResponse>> {
+) -> io::Result<Option<AfterResponseAction>> {
     if response.stall_after.is_some_and(|stall| at >= stall) {
         flush_buffer(stream, buffer).await?;
         wait_until_closed(stream).await?;
-        return Ok(Some(AfterResponse::Close));
+        return Ok(Some(AfterResponseAction::Close));
     }
     let after = match response.cut {
-        Some(StreamCut::Reset { after }) if at >= after => AfterResponse::Reset,
-        Some(StreamCut::Close { after }) if at >= after => AfterResponse::Close,
+        Some(StreamCut::Reset { after }) if at >= after => AfterResponseAction::Reset,
+        Some(StreamCut::Close { after }) if at >= after => AfterResponseAction::Close,
         _ => return Ok(None),
     };
     flush_buffer(stream, buffer).await?;

@@ -116,7 +116,7 @@ enum ControlPhase {
 
 /// What refusals would change.
 #[derive(Debug)]
-struct BeforeBurst {
+struct StateBeforeRefusals {
     ceiling: ConnectionCeiling,
     target: usize,
     last_refusal: Duration,
@@ -135,7 +135,7 @@ pub struct ConnectionControl {
     /// The number before a refusal that may be an accident.
     before_refusal: Option<usize>,
     /// The state before the last refusals, in case they turn out to be the beginning of an outage.
-    before_burst: Option<BeforeBurst>,
+    before_burst: Option<StateBeforeRefusals>,
     /// When to probe another number.
     schedule: ProbeSchedule,
     /// The latency of the last sample.
@@ -207,7 +207,7 @@ impl ConnectionControl {
                 before.last_refusal = refusal.now;
             }
             before => {
-                *before = Some(BeforeBurst {
+                *before = Some(StateBeforeRefusals {
                     ceiling: self.ceiling,
                     target: self.target,
                     last_refusal: refusal.now,

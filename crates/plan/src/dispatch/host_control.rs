@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use super::host_refusals::{HostRefusals, RefusalEffect};
+use super::host_refusals::{HostRefusalAction, HostRefusals};
 use super::rate_window::{RateWindow, WindowLength};
 
 /// The requests of every host before anything is measured: no more than a browser makes.
@@ -68,7 +68,7 @@ impl MeanRate {
 
 /// A number of requests and the rate that it brought.
 #[derive(Debug, Clone, Copy)]
-struct MeasuredNumber {
+struct RequestNumberRate {
     requests: usize,
     rate: f64,
 }
@@ -77,11 +77,11 @@ struct MeasuredNumber {
 #[derive(Debug, Clone, Copy)]
 enum HostControlPhase {
     /// Climbing, from the number below if there is one.
-    Climb { below: Option<MeasuredNumber> },
+    Climb { below: Option<RequestNumberRate> },
     /// Keeping the number.
     Hold,
     /// Trying another number than the one before.
-    Trial { before: MeasuredNumber },
+    Trial { before: RequestNumberRate },
 }
 
 /// Finds the number of requests for one host.
@@ -240,7 +240,7 @@ impl HostControl {
         &self,
         open: usize,
         retry_after: Option<Duration>,
-    ) -> RefusalEffect {
+    ) -> HostRefusalAction {
         self.refusals.effect_of_refusal(open, retry_after)
     }
 
@@ -277,7 +277,7 @@ impl HostControl {
         }
     }
 
-    fn judge_climb(&mut self, below: MeasuredNumber, now: Duration) {
+    fn judge_climb(&mut self, below: RequestNumberRate, now: Duration) {
         let target = self.target();
         let gain = self.mean.rate / below.rate.max(1.0) - 1.0;
         let hoped_gain = target as f64 / below.requests.max(1) as f64 - 1.0;
@@ -311,8 +311,8 @@ impl HostControl {
     }
 
     /// The present number and its rate.
-    fn measured(&self) -> MeasuredNumber {
-        MeasuredNumber {
+    fn measured(&self) -> RequestNumberRate {
+        RequestNumberRate {
             requests: self.target(),
             rate: self.mean.rate,
         }
@@ -353,7 +353,7 @@ impl HostControl {
         self.restart_measurement(now);
     }
 
-    fn judge_trial(&mut self, before: MeasuredNumber, now: Duration) {
+    fn judge_trial(&mut self, before: RequestNumberRate, now: Duration) {
         let change = self.mean.rate / before.rate.max(1.0) - 1.0;
         if self.mean.windows < TRIAL_WINDOWS && change > -CLEAR_LOSS {
             return;

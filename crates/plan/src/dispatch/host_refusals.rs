@@ -30,7 +30,7 @@ const REFUSAL_PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duratio
 
 /// What follows a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RefusalEffect {
+pub(super) enum HostRefusalAction {
     None,
     /// The host gets no request for this long.
     Pause(Duration),
@@ -118,17 +118,17 @@ impl HostRefusals {
         &self,
         open: usize,
         retry_after: Option<Duration>,
-    ) -> RefusalEffect {
+    ) -> HostRefusalAction {
         match retry_after {
-            _ if open > 0 || self.in_a_row < 2 => return RefusalEffect::None,
-            Some(wait) if wait > MAX_RETRY_AFTER => return RefusalEffect::RejectJobs(wait),
+            _ if open > 0 || self.in_a_row < 2 => return HostRefusalAction::None,
+            Some(wait) if wait > MAX_RETRY_AFTER => return HostRefusalAction::RejectJobs(wait),
             _ => {}
         }
         let pause = REFUSAL_PAUSE
             .0
             .saturating_mul(1 << (self.in_a_row - 2).min(20))
             .min(REFUSAL_PAUSE.1);
-        RefusalEffect::Pause(retry_after.unwrap_or(pause))
+        HostRefusalAction::Pause(retry_after.unwrap_or(pause))
     }
 
     /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
@@ -221,30 +221,30 @@ mod tests {
         refusals.on_refused(ms(0), ms(0), 0, 1);
         assert_eq!(
             refusals.effect_of_refusal(0, Some(ms(5000))),
-            RefusalEffect::None
+            HostRefusalAction::None
         );
         refusals.on_refused(ms(1), ms(1), 0, 1);
-        assert_eq!(refusals.effect_of_refusal(1, None), RefusalEffect::None);
+        assert_eq!(refusals.effect_of_refusal(1, None), HostRefusalAction::None);
         assert_eq!(
             refusals.effect_of_refusal(0, None),
-            RefusalEffect::Pause(ms(200))
+            HostRefusalAction::Pause(ms(200))
         );
         assert_eq!(
             refusals.effect_of_refusal(0, Some(ms(5000))),
-            RefusalEffect::Pause(ms(5000))
+            HostRefusalAction::Pause(ms(5000))
         );
         assert_eq!(
             refusals.effect_of_refusal(0, Some(ms(120_000))),
-            RefusalEffect::Pause(ms(120_000))
+            HostRefusalAction::Pause(ms(120_000))
         );
         refusals.on_refused(ms(2), ms(2), 0, 1);
         assert_eq!(
             refusals.effect_of_refusal(0, None),
-            RefusalEffect::Pause(ms(400))
+            HostRefusalAction::Pause(ms(400))
         );
         refusals.on_response();
         refusals.on_refused(ms(3), ms(3), 0, 1);
-        assert_eq!(refusals.effect_of_refusal(0, None), RefusalEffect::None);
+        assert_eq!(refusals.effect_of_refusal(0, None), HostRefusalAction::None);
     }
     #[test]
     fn a_host_that_asks_for_an_hour_twice_gets_no_jobs_unless_others_are_under_way() {
@@ -253,21 +253,21 @@ mod tests {
         refusals.on_refused(ms(0), ms(0), 5, 6);
         assert_eq!(
             refusals.effect_of_refusal(5, Some(hour)),
-            RefusalEffect::None
+            HostRefusalAction::None
         );
         refusals.on_refused(ms(0), ms(1), 4, 6);
-        let rejects = RefusalEffect::RejectJobs(hour);
+        let rejects = HostRefusalAction::RejectJobs(hour);
         assert_eq!(refusals.effect_of_refusal(0, Some(hour)), rejects);
         // One that is under way may be a file that the host sends.
         assert_eq!(
             refusals.effect_of_refusal(1, Some(hour)),
-            RefusalEffect::None
+            HostRefusalAction::None
         );
         refusals.on_response();
         refusals.on_refused(ms(2), ms(3), 4, 6);
         assert_eq!(
             refusals.effect_of_refusal(0, Some(hour)),
-            RefusalEffect::None
+            HostRefusalAction::None
         );
     }
 }

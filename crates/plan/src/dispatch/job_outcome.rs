@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::JobDispatcher;
 use super::host_health::HostFailureEffect;
-use super::host_refusals::RefusalEffect;
+use super::host_refusals::HostRefusalAction;
 use super::job_entry::JobStage;
 use super::options::{JobRunReport, JobRunResult, JobTicket};
 use super::slab_list::SlabKey;
@@ -15,7 +15,7 @@ const UNREACHED_SHARE: usize = 4;
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy)]
-struct FinishedRun {
+struct FinishedJobRun {
     host: SlabKey,
     run: u64,
     started_at: Duration,
@@ -127,14 +127,14 @@ impl<T> JobDispatcher<T> {
     }
 
     /// Frees the slot of a job whose run has ended.
-    fn leave_slot(&mut self, ticket: JobTicket, bytes: u64) -> Option<FinishedRun> {
+    fn leave_slot(&mut self, ticket: JobTicket, bytes: u64) -> Option<FinishedJobRun> {
         let host = self.running_host(ticket)?;
         self.slots.job_finished(&mut self.jobs, ticket.key);
         let job = &self.jobs[ticket.key];
         let is_large = job.stage == JobStage::LargeFile;
         self.hosts[host].job_finished();
         self.hosts[host].large_files -= u32::from(is_large);
-        Some(FinishedRun {
+        Some(FinishedJobRun {
             host,
             run: job.run,
             started_at: job.started_or_due,
@@ -143,7 +143,7 @@ impl<T> JobDispatcher<T> {
         })
     }
 
-    fn record_result(&mut self, run: FinishedRun, result: JobRunResult, now: Duration) {
+    fn record_result(&mut self, run: FinishedJobRun, result: JobRunResult, now: Duration) {
         let host = &mut self.hosts[run.host];
         let responded_since = host.last_response.is_some_and(|at| at > run.started_at);
         let response_bytes =
@@ -178,7 +178,7 @@ impl<T> JobDispatcher<T> {
         self.pause_host(key, Duration::ZERO);
     }
 
-    fn on_refused(&mut self, run: FinishedRun, retry_after: Option<Duration>, now: Duration) {
+    fn on_refused(&mut self, run: FinishedJobRun, retry_after: Option<Duration>, now: Duration) {
         let options = self.options;
         let host = &mut self.hosts[run.host];
         // If this was the only request, the refusal says nothing about their number, but a pause may help.
@@ -186,9 +186,9 @@ impl<T> JobDispatcher<T> {
         let control = host.get_or_create_control(&options, now);
         control.on_refused(run.started_at, now, open);
         match control.effect_of_refusal(open, retry_after) {
-            RefusalEffect::None => {}
-            RefusalEffect::Pause(pause) => self.pause_host(run.host, now.saturating_add(pause)),
-            RefusalEffect::RejectJobs(wait) => {
+            HostRefusalAction::None => {}
+            HostRefusalAction::Pause(pause) => self.pause_host(run.host, now.saturating_add(pause)),
+            HostRefusalAction::RejectJobs(wait) => {
                 self.hosts[run.host].health.open_for(wait, now);
                 self.pause_host(run.host, Duration::ZERO);
                 self.make_retries_due(run.host);
@@ -196,7 +196,7 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    fn on_unreachable(&mut self, run: FinishedRun, now: Duration) {
+    fn on_unreachable(&mut self, run: FinishedJobRun, now: Duration) {
         let host = &mut self.hosts[run.host];
         let held = host.held_jobs as usize;
         let counted = if host.is_unreached() { held } else { 0 };

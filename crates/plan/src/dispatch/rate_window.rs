@@ -21,7 +21,7 @@ const RESPONSES_PER_SLOT: u64 = 4;
 
 /// Whether the number has been reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WindowStage {
+enum RateWindowStage {
     /// Fewer jobs run than the number, or more.
     Filling,
     /// This run reached the number and has no response yet.
@@ -41,7 +41,7 @@ pub(super) struct WindowLength {
 /// A window in progress.
 #[derive(Debug, Clone)]
 pub(super) struct RateWindow {
-    stage: WindowStage,
+    stage: RateWindowStage,
     /// When the window began, or the number last changed.
     started_at: Duration,
     /// When a job last began or ended.
@@ -61,7 +61,7 @@ pub(super) struct RateWindow {
 impl RateWindow {
     pub(super) fn new(now: Duration) -> Self {
         Self {
-            stage: WindowStage::Filling,
+            stage: RateWindowStage::Filling,
             started_at: now,
             last_change: now,
             slot_seconds: 0.0,
@@ -86,14 +86,14 @@ impl RateWindow {
     pub(super) fn job_started(&mut self, run: u64, running: usize, target: usize, now: Duration) {
         self.add_slot_time(running.saturating_sub(1), now);
         self.latest_run = run;
-        if self.stage == WindowStage::Filling && running == target {
-            self.stage = WindowStage::AwaitingResponse(run);
+        if self.stage == RateWindowStage::Filling && running == target {
+            self.stage = RateWindowStage::AwaitingResponse(run);
         }
     }
 
     /// The head of a run's response arrived.
     pub(super) fn job_responded(&mut self, run: u64, now: Duration) {
-        if self.stage == WindowStage::AwaitingResponse(run) {
+        if self.stage == RateWindowStage::AwaitingResponse(run) {
             self.open(now);
         }
     }
@@ -116,11 +116,11 @@ impl RateWindow {
                 .work
                 .saturating_add(bytes.saturating_add(RESPONSE_WORK));
         }
-        if self.stage != WindowStage::Measuring {
+        if self.stage != RateWindowStage::Measuring {
             let waited_long = self.responses >= RESPONSES_PER_SLOT * target as u64;
             // The number was reached from above.
-            let drained = self.stage == WindowStage::Filling && running == target;
-            if waited_long || drained || self.stage == WindowStage::AwaitingResponse(run) {
+            let drained = self.stage == RateWindowStage::Filling && running == target;
+            if waited_long || drained || self.stage == RateWindowStage::AwaitingResponse(run) {
                 self.open(now);
             }
             return None;
@@ -140,7 +140,7 @@ impl RateWindow {
     /// Begins to measure.
     fn open(&mut self, now: Duration) {
         *self = Self {
-            stage: WindowStage::Measuring,
+            stage: RateWindowStage::Measuring,
             ..self.restarted(now)
         };
     }

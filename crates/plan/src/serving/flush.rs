@@ -12,14 +12,14 @@ const MIN_AVERAGE_BYTES: u64 = 64 << 10;
 
 /// How waiting uploads are made durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FlushMethod {
+pub enum UploadFlushMethod {
     /// fsync of each file, all at the same time.
     FsyncEach,
     /// One syncfs for all of them.
     Syncfs,
 }
 
-impl FlushMethod {
+impl UploadFlushMethod {
     /// Whether an upload of `bytes` waits for others at all.
     #[must_use]
     pub fn may_be_batched(bytes: u64) -> bool {
@@ -45,36 +45,42 @@ mod tests {
 
     #[test]
     fn few_or_small_uploads_and_those_beside_larger_ones_are_synced_one_by_one() {
-        use FlushMethod::{FsyncEach, Syncfs};
+        use UploadFlushMethod::{FsyncEach, Syncfs};
         assert_eq!(
-            FlushMethod::choose(MIN_UPLOADS, MIN_UPLOADS * MIN_AVERAGE_BYTES, 0),
+            UploadFlushMethod::choose(MIN_UPLOADS, MIN_UPLOADS * MIN_AVERAGE_BYTES, 0),
             Syncfs
         );
         assert_eq!(
-            FlushMethod::choose(
+            UploadFlushMethod::choose(
                 MIN_UPLOADS,
                 MIN_UPLOADS * MIN_AVERAGE_BYTES,
                 MIN_UPLOADS * MIN_AVERAGE_BYTES
             ),
             Syncfs
         );
-        assert_eq!(FlushMethod::choose(MIN_UPLOADS - 1, 1 << 30, 0), FsyncEach);
         assert_eq!(
-            FlushMethod::choose(MIN_UPLOADS, MIN_UPLOADS * MIN_AVERAGE_BYTES - 1, 0),
+            UploadFlushMethod::choose(MIN_UPLOADS - 1, 1 << 30, 0),
             FsyncEach
         );
         assert_eq!(
-            FlushMethod::choose(
+            UploadFlushMethod::choose(MIN_UPLOADS, MIN_UPLOADS * MIN_AVERAGE_BYTES - 1, 0),
+            FsyncEach
+        );
+        assert_eq!(
+            UploadFlushMethod::choose(
                 MIN_UPLOADS,
                 MIN_UPLOADS * MIN_AVERAGE_BYTES,
                 MIN_UPLOADS * MIN_AVERAGE_BYTES + 1
             ),
             FsyncEach
         );
-        assert_eq!(FlushMethod::choose(u64::MAX, u64::MAX - 1, 0), FsyncEach);
+        assert_eq!(
+            UploadFlushMethod::choose(u64::MAX, u64::MAX - 1, 0),
+            FsyncEach
+        );
         assert!(
-            FlushMethod::may_be_batched(MIN_AVERAGE_BYTES)
-                && !FlushMethod::may_be_batched(MIN_AVERAGE_BYTES - 1)
+            UploadFlushMethod::may_be_batched(MIN_AVERAGE_BYTES)
+                && !UploadFlushMethod::may_be_batched(MIN_AVERAGE_BYTES - 1)
         );
     }
 }

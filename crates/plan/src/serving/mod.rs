@@ -7,7 +7,7 @@
 //! have.
 //!
 //! [`SmugglingGuard`] reads each head a second time, for what other programs could read otherwise.
-//! [`FlushMethod`] says how uploads are made durable, [`private_cache_control`] which caches may store a
+//! [`UploadFlushMethod`] says how uploads are made durable, [`private_cache_control`] which caches may store a
 //! response.
 //!
 //! The server makes responses itself, from what these return.
@@ -24,7 +24,7 @@ mod timeouts;
 pub use byte_ranges::{RangeLimits, RangeSelection, select_ranges, select_ranges_of_value};
 pub use cache_control::private_cache_control;
 pub use conditions::{ConditionOutcome, CurrentRepresentation, RequestConditions};
-pub use flush::FlushMethod;
+pub use flush::UploadFlushMethod;
 pub use request_digests::{DigestFieldError, digest_field_value, request_digests};
 pub use request_head::{AmbiguousHead, RequestBodyFraming, is_host};
 pub use smuggling_guard::SmugglingGuard;

@@ -15,7 +15,7 @@ use super::request_head::{AmbiguousHead, RequestBodyFraming, check_framing};
 
 /// What the guard does with the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum HeadTracking {
+enum SmugglingGuardState {
     /// Looks for heads.
     #[default]
     Active,
@@ -28,7 +28,7 @@ enum HeadTracking {
 /// Checks the heads of one connection.
 #[derive(Debug, Default)]
 pub struct SmugglingGuard {
-    tracking: HeadTracking,
+    tracking: SmugglingGuardState,
     /// The beginning of a head whose end has not come.
     partial_head: Vec<u8>,
     /// How far the end of that head was looked for.
@@ -36,20 +36,20 @@ pub struct SmugglingGuard {
     /// Bytes of a body that are still to come.
     body_bytes_left: u64,
     /// The first head that arrived and that hyper has not read yet.
-    first_unchecked: Option<HeadVerdict>,
+    first_unchecked: Option<RequestHeadVerdict>,
     /// The heads after it: a client pipelines requests.
-    more_unchecked: VecDeque<HeadVerdict>,
+    more_unchecked: VecDeque<RequestHeadVerdict>,
     /// Whether hyper has read a head: what comes now is not the beginning of the connection.
     has_checked_one: bool,
 }
 
 /// The framing of the body after a head, if all readers would find the same.
-type HeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
+type RequestHeadVerdict = Result<RequestBodyFraming, AmbiguousHead>;
 
 impl SmugglingGuard {
     /// Takes the bytes that arrived. Only the beginning of a head is kept.
     pub fn observe(&mut self, mut bytes: &[u8]) {
-        while self.tracking == HeadTracking::Active {
+        while self.tracking == SmugglingGuardState::Active {
             let skipped = usize::try_from(self.body_bytes_left)
                 .map_or(bytes.len(), |skip| skip.min(bytes.len()));
             self.body_bytes_left -= skipped as u64;
@@ -76,13 +76,13 @@ impl SmugglingGuard {
     /// it away from all others.
     #[must_use]
     pub fn is_at_connection_start(&self) -> bool {
-        self.tracking != HeadTracking::OtherProtocol && !self.has_checked_one
+        self.tracking != SmugglingGuardState::OtherProtocol && !self.has_checked_one
     }
 
     /// Stops looking at the connection.
     pub fn stop(&mut self) {
         *self = Self {
-            tracking: HeadTracking::OtherProtocol,
+            tracking: SmugglingGuardState::OtherProtocol,
             ..Self::default()
         };
     }
@@ -92,7 +92,7 @@ impl SmugglingGuard {
     /// # Errors
     /// The head is ambiguous: the server responds with 400 and closes the connection.
     pub fn check_head(&mut self, framing: RequestBodyFraming) -> Result<(), AmbiguousHead> {
-        if self.tracking == HeadTracking::OtherProtocol {
+        if self.tracking == SmugglingGuardState::OtherProtocol {
             return Ok(());
         }
         self.has_checked_one = true;
@@ -136,10 +136,12 @@ impl SmugglingGuard {
     }
 
     /// Records a head and how its body ends.
-    fn head_finished(&mut self, verdict: HeadVerdict) {
+    fn head_finished(&mut self, verdict: RequestHeadVerdict) {
         match verdict {
             Ok(RequestBodyFraming::Length(length)) => self.body_bytes_left = length,
-            Ok(RequestBodyFraming::Chunked) | Err(_) => self.tracking = HeadTracking::BoundaryLost,
+            Ok(RequestBodyFraming::Chunked) | Err(_) => {
+                self.tracking = SmugglingGuardState::BoundaryLost
+            }
         }
         match &self.first_unchecked {
             None => self.first_unchecked = Some(verdict),

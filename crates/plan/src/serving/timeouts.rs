@@ -111,7 +111,7 @@ pub enum TimeoutKind {
 
 /// What the server waits for while no request is under way.
 #[derive(Debug, Clone, Copy)]
-enum IdleWait {
+enum IdleConnectionWait {
     Handshake,
     Request,
     Head,
@@ -125,7 +125,7 @@ enum IdleWait {
 pub struct Timeouts {
     options: TimeoutOptions,
     /// What the server waits for, while no request is under way.
-    awaiting: IdleWait,
+    awaiting: IdleConnectionWait,
     /// Since when it waits for that.
     awaiting_since: Duration,
     /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
@@ -154,7 +154,7 @@ impl Timeouts {
     pub fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
             options,
-            awaiting: IdleWait::Handshake,
+            awaiting: IdleConnectionWait::Handshake,
             awaiting_since: now,
             head_is_pipelined: false,
             exchanges: 0,
@@ -170,7 +170,7 @@ impl Timeouts {
 
     /// The TLS handshake is done, or there is none.
     pub fn handshake_done(&mut self, now: Duration) {
-        self.awaiting = IdleWait::Request;
+        self.awaiting = IdleConnectionWait::Request;
         self.awaiting_since = self.unpaused_time(now);
     }
 
@@ -178,15 +178,15 @@ impl Timeouts {
     pub fn head_started(&mut self, now: Duration) {
         if !self.has_no_request() {
             self.head_is_pipelined = true;
-        } else if !matches!(self.awaiting, IdleWait::Head) {
-            self.awaiting = IdleWait::Head;
+        } else if !matches!(self.awaiting, IdleConnectionWait::Head) {
+            self.awaiting = IdleConnectionWait::Head;
             self.awaiting_since = self.unpaused_time(now);
         }
     }
 
     /// A request's head is whole; the server is at work now.
     pub fn head_done(&mut self) {
-        self.awaiting = IdleWait::Request;
+        self.awaiting = IdleConnectionWait::Request;
         self.head_is_pipelined = false;
         self.exchanges = self.exchanges.saturating_add(1);
     }
@@ -286,7 +286,7 @@ impl Timeouts {
     /// Whether neither a request nor the head of one is under way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.has_no_request() && matches!(self.awaiting, IdleWait::Request)
+        self.has_no_request() && matches!(self.awaiting, IdleConnectionWait::Request)
     }
 
     /// The next deadline and its limit, by the clock of [`Timeouts::unpaused_time`].
@@ -294,9 +294,9 @@ impl Timeouts {
         let options = &self.options;
         if self.has_no_request() {
             let (limit, kind) = match self.awaiting {
-                IdleWait::Handshake => (options.handshake, TimeoutKind::Handshake),
-                IdleWait::Request => (options.idle, TimeoutKind::Idle),
-                IdleWait::Head => (options.request_head, TimeoutKind::RequestHead),
+                IdleConnectionWait::Handshake => (options.handshake, TimeoutKind::Handshake),
+                IdleConnectionWait::Request => (options.idle, TimeoutKind::Idle),
+                IdleConnectionWait::Head => (options.request_head, TimeoutKind::RequestHead),
             };
             return (
                 deadline_unless_unlimited(self.awaiting_since.saturating_add(limit), limit),
@@ -329,9 +329,9 @@ impl Timeouts {
         if self.has_no_request() {
             let is_early = std::mem::take(&mut self.head_is_pipelined);
             self.awaiting = if is_early {
-                IdleWait::Head
+                IdleConnectionWait::Head
             } else {
-                IdleWait::Request
+                IdleConnectionWait::Request
             };
             self.awaiting_since = self.unpaused_time(now);
         }

@@ -141,7 +141,7 @@ fn fault_for_timeout(kind: TimeoutKind) -> ConnectionFault {
 }
 
 /// How polling ended.
-pub(super) enum DriveOutcome {
+pub(super) enum ConnectionPollOutcome {
     /// The protocol is done.
     Done,
     /// The connection has been idle for a while.
@@ -150,7 +150,7 @@ pub(super) enum DriveOutcome {
 
 /// What is being polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DriveMode {
+pub(super) enum ConnectionPollMode {
     Http1,
     /// An HTTP/1.1 connection that hyper does not have.
     Parked,
@@ -158,7 +158,7 @@ pub(super) enum DriveMode {
 }
 
 /// How the wait of a parked connection ended.
-enum ParkOutcome {
+enum ParkedConnectionOutcome {
     /// Something has been received: bytes, the end, or an error, which hyper will read.
     Readable,
     /// The server shuts down.
@@ -192,7 +192,7 @@ impl ServerConnectionDriver {
                 .half_close(true)
                 .serve_connection(TokioIo::new(io), service);
             let outcome = self
-                .run(DriveMode::Http1, |cx, must_stop| {
+                .run(ConnectionPollMode::Http1, |cx, must_stop| {
                     if must_stop {
                         Pin::new(&mut http1).graceful_shutdown();
                     }
@@ -201,7 +201,7 @@ impl ServerConnectionDriver {
                 .await;
             let parts = http1.into_parts();
             (io, service) = (parts.io.into_inner(), parts.service);
-            let Ok(DriveOutcome::Idle) = outcome else {
+            let Ok(ConnectionPollOutcome::Idle) = outcome else {
                 return self.close_http1(io, service, outcome, parts.read_buf).await;
             };
             io.rewind(skip_empty_lines(parts.read_buf));
@@ -209,9 +209,9 @@ impl ServerConnectionDriver {
             self.connection.responses.shrink();
             self.connection.server.count_idle_release();
             let result = match Box::pin(self.park(&mut io)).await {
-                ParkOutcome::Readable => continue,
-                ParkOutcome::Stopped => Ok(()),
-                ParkOutcome::Failed(early) => Err(early),
+                ParkedConnectionOutcome::Readable => continue,
+                ParkedConnectionOutcome::Stopped => Ok(()),
+                ParkedConnectionOutcome::Failed(early) => Err(early),
             };
             let _ = Box::pin(self.close(io, false)).await;
             return result;
@@ -223,7 +223,7 @@ impl ServerConnectionDriver {
         &self,
         mut io: CountedIo<S>,
         service: ConnectionService,
-        outcome: Result<DriveOutcome, EarlyClose>,
+        outcome: Result<ConnectionPollOutcome, EarlyClose>,
         unread: Bytes,
     ) -> Result<(), EarlyClose> {
         let connection = &*self.connection;
@@ -269,18 +269,18 @@ impl ServerConnectionDriver {
     }
 
     /// Waits until something is received on an idle connection.
-    async fn park<S: ServerTransport>(&self, io: &mut CountedIo<S>) -> ParkOutcome {
+    async fn park<S: ServerTransport>(&self, io: &mut CountedIo<S>) -> ParkedConnectionOutcome {
         let mut stopped = pin!(self.stop.cancelled());
-        let run = self.run(DriveMode::Parked, |cx, _| {
+        let run = self.run(ConnectionPollMode::Parked, |cx, _| {
             if stopped.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             io.poll_readable(cx).map(|_| Ok(()))
         });
         match run.await {
-            Ok(_) if self.stop.is_cancelled() => ParkOutcome::Stopped,
-            Ok(_) => ParkOutcome::Readable,
-            Err(early) => ParkOutcome::Failed(early),
+            Ok(_) if self.stop.is_cancelled() => ParkedConnectionOutcome::Stopped,
+            Ok(_) => ParkedConnectionOutcome::Readable,
+            Err(early) => ParkedConnectionOutcome::Failed(early),
         }
     }
 
@@ -289,14 +289,14 @@ impl ServerConnectionDriver {
     /// requests.
     pub(super) async fn run(
         &self,
-        mode: DriveMode,
+        mode: ConnectionPollMode,
         mut poll_protocol: impl FnMut(&mut Context<'_>, bool) -> Poll<hyper::Result<()>>,
-    ) -> Result<DriveOutcome, EarlyClose> {
+    ) -> Result<ConnectionPollOutcome, EarlyClose> {
         let sleep = pin!(tokio::time::sleep(Duration::ZERO));
         let mut timer = ConnectionTimer::new(
             Arc::clone(&self.connection.timeouts),
-            (mode == DriveMode::Http1).then_some(PARK_AFTER),
-            mode == DriveMode::Http2,
+            (mode == ConnectionPollMode::Http1).then_some(PARK_AFTER),
+            mode == ConnectionPollMode::Http2,
             sleep,
         );
         let mut stopped = pin!(self.stop.cancelled());
@@ -308,7 +308,9 @@ impl ServerConnectionDriver {
             while polled.is_pending() {
                 match timer.poll(cx) {
                     ConnectionTimerAction::Wait => return Poll::Pending,
-                    ConnectionTimerAction::Park => return Poll::Ready(Ok(DriveOutcome::Idle)),
+                    ConnectionTimerAction::Park => {
+                        return Poll::Ready(Ok(ConnectionPollOutcome::Idle));
+                    }
                     ConnectionTimerAction::CheckUnsent => {
                         self.connection.responses.request_unsent();
                     }
@@ -324,7 +326,7 @@ impl ServerConnectionDriver {
             }
             polled.map(|result| {
                 result
-                    .map(|()| DriveOutcome::Done)
+                    .map(|()| ConnectionPollOutcome::Done)
                     .map_err(EarlyClose::Failed)
             })
         })
@@ -334,9 +336,9 @@ impl ServerConnectionDriver {
     /// Notes that a timeout has expired. Returns whether the client can still get a response:
     /// reading a slow body then fails, and the service responds. Over HTTP/2 the whole connection
     /// is slow, and not a single body.
-    fn can_respond_to(&self, kind: TimeoutKind, mode: DriveMode) -> bool {
+    fn can_respond_to(&self, kind: TimeoutKind, mode: ConnectionPollMode) -> bool {
         let is_first = self.connection.timeouts.expire();
-        is_first && kind == TimeoutKind::SlowBody && mode == DriveMode::Http1
+        is_first && kind == TimeoutKind::SlowBody && mode == ConnectionPollMode::Http1
     }
 
     /// Responds to a late head, and closes the connection.

@@ -36,7 +36,9 @@ use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
 use super::counted_io::CountedIo;
-use super::drive::{DriveMode, EarlyClose, MAX_HEAD, SHUTDOWN_LINGER_TIME, ServerConnectionDriver};
+use super::drive::{
+    ConnectionPollMode, EarlyClose, MAX_HEAD, SHUTDOWN_LINGER_TIME, ServerConnectionDriver,
+};
 use super::socket::ServerTransport;
 use super::state::ConnectionState;
 use crate::http::ConnectionService;
@@ -144,7 +146,7 @@ impl ServerConnectionDriver {
                 .max_header_list_size(MAX_HEADER_LIST)
                 .serve_connection(TokioIo::new(io), service)
         );
-        let run = self.run(DriveMode::Http2, |cx, must_stop| {
+        let run = self.run(ConnectionPollMode::Http2, |cx, must_stop| {
             if must_stop {
                 http2.as_mut().graceful_shutdown();
             }

@@ -1,7 +1,7 @@
 //! Makes uploads durable, many at once.
 //!
 //! Each `fdatasync` waits until the disk has flushed its cache, and a disk does one flush at a
-//! time. If several uploads wait, one `syncfs` may do for all of them: [`FlushMethod`] decides. On
+//! time. If several uploads wait, one `syncfs` may do for all of them: [`UploadFlushMethod`] decides. On
 //! ext4 that made two to three times as many uploads of 1 MiB; for 1 KB it brought nothing.
 //!
 //! Uploads that arrive during a flush wait for the next one, which covers everything written before
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use haul_plan::serving::FlushMethod;
+use haul_plan::serving::UploadFlushMethod;
 
 use super::sys;
 
@@ -65,8 +65,8 @@ impl GroupSync {
         match self.sync_with(bytes, sync_all, sync_one)? {
             // The error of a `syncfs` may have been reported to another caller before: each file
             // knows its own.
-            FlushMethod::Syncfs => sys::wait_for_writeback(file),
-            FlushMethod::FsyncEach => Ok(()),
+            UploadFlushMethod::Syncfs => sys::wait_for_writeback(file),
+            UploadFlushMethod::FsyncEach => Ok(()),
         }
     }
 
@@ -75,9 +75,9 @@ impl GroupSync {
         bytes: u64,
         sync_all: impl FnOnce() -> io::Result<()>,
         sync_one: impl Fn() -> io::Result<()>,
-    ) -> io::Result<FlushMethod> {
-        let alone = || sync_one().map(|()| FlushMethod::FsyncEach);
-        if !FlushMethod::may_be_batched(bytes) {
+    ) -> io::Result<UploadFlushMethod> {
+        let alone = || sync_one().map(|()| UploadFlushMethod::FsyncEach);
+        if !UploadFlushMethod::may_be_batched(bytes) {
             return alone();
         }
         let mut state = self.lock();
@@ -91,7 +91,7 @@ impl GroupSync {
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             if state.covered >= own_number {
-                return Ok(FlushMethod::Syncfs);
+                return Ok(UploadFlushMethod::Syncfs);
             }
             if state.sync_alone >= own_number {
                 drop(state);
@@ -100,7 +100,7 @@ impl GroupSync {
         }
         // The first upload here decides for all that wait; those that arrive meanwhile wait for the
         // next flush.
-        let method = FlushMethod::choose(
+        let method = UploadFlushMethod::choose(
             state.waiting,
             state.bytes,
             self.unsynced.load(Ordering::Relaxed),
@@ -108,27 +108,27 @@ impl GroupSync {
         let last_number = state.arrived;
         (state.waiting, state.bytes) = (0, 0);
         state.is_flushing = true;
-        if method == FlushMethod::FsyncEach {
+        if method == UploadFlushMethod::FsyncEach {
             state.sync_alone = last_number;
             self.ended.notify_all();
         }
         drop(state);
         let result = match method {
-            FlushMethod::FsyncEach => sync_one(),
-            FlushMethod::Syncfs => sync_all(),
+            UploadFlushMethod::FsyncEach => sync_one(),
+            UploadFlushMethod::Syncfs => sync_all(),
         };
         let mut state = self.lock();
         state.is_flushing = false;
         match (method, &result) {
-            (FlushMethod::Syncfs, Ok(())) => state.covered = last_number,
+            (UploadFlushMethod::Syncfs, Ok(())) => state.covered = last_number,
             // The failure may concern any file, so each syncs itself.
-            (FlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
-            (FlushMethod::FsyncEach, _) => {}
+            (UploadFlushMethod::Syncfs, Err(_)) => state.sync_alone = last_number,
+            (UploadFlushMethod::FsyncEach, _) => {}
         }
         drop(state);
         self.ended.notify_all();
         match (method, result) {
-            (FlushMethod::Syncfs, Err(error)) => {
+            (UploadFlushMethod::Syncfs, Err(error)) => {
                 tracing::warn!(%error, "syncfs failed: uploads are synced one by one");
                 alone()
             }

@@ -8,7 +8,7 @@ use haul_plan::ErrorLimit;
 
 use super::options::{BatchHalt, BatchHaltKind, BatchSummary, FailureGroup};
 use crate::error::{ErrorClass, GetError};
-use crate::manifest::{ManifestRow, RowState};
+use crate::manifest::{JobRowState, ManifestRow};
 
 /// The most failure groups that are kept apart. Further causes are counted as one group.
 const MAX_FAILURE_GROUPS: usize = 64;
@@ -89,9 +89,9 @@ impl BatchCounters {
     pub(super) fn count_outcome(&self, row: &ManifestRow, error: Option<&GetError>) {
         let mut counts = self.lock();
         match row.state {
-            RowState::Done => counts.done += 1,
-            RowState::Skipped => counts.skipped += 1,
-            RowState::Failed => counts.failed += 1,
+            JobRowState::Done => counts.done += 1,
+            JobRowState::Skipped => counts.skipped += 1,
+            JobRowState::Failed => counts.failed += 1,
         }
         let Some(row_error) = &row.error else { return };
         let cause = error.map_or_else(|| "the line cannot be parsed".into(), GetError::cause);

@@ -13,7 +13,7 @@ use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StoredValidators, load_validators};
 use crate::error::GetError;
 use crate::get::ExpectedDigests;
-use crate::manifest::{ManifestRow, RowState};
+use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
 
 /// The beginning of a file that tells whether it is an HTML page, in bytes.
@@ -68,7 +68,7 @@ pub(super) fn check_existing(
         // Whoever made the file, it stays, and the row says no more than that.
         ExistingFilePolicy::Keep => Some(JobOutcome::success(ManifestRow {
             bytes: found.len(),
-            ..job.row(RowState::Skipped)
+            ..job.row(JobRowState::Skipped)
         })),
         ExistingFilePolicy::Overwrite => None,
         // Whether the origin has a newer one does not matter.
@@ -133,7 +133,7 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     Some(JobOutcome::success(ManifestRow {
         bytes,
         checksums: expected.report(&digests),
-        ..job.row(RowState::Done)
+        ..job.row(JobRowState::Done)
     }))
 }
 

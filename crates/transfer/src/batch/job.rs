@@ -15,7 +15,7 @@ use url::{Position, Url};
 use crate::disk::{DownloadPaths, StoredValidators};
 use crate::get::ResponseInfo;
 use crate::list::ListEntry;
-use crate::manifest::{ManifestRow, RowState, RowTimings};
+use crate::manifest::{JobRowState, ManifestRow, RowTimings};
 use crate::options::{DownloadJob, JobOutput};
 
 /// One job of a batch.
@@ -229,7 +229,7 @@ impl BatchJob {
     }
 
     /// A row about this job, as far as it is known without a response.
-    pub(super) fn row(&self, state: RowState) -> ManifestRow {
+    pub(super) fn row(&self, state: JobRowState) -> ManifestRow {
         let total = self
             .first_attempt_at
             .map_or(0, |begun| millis(begun.elapsed()));
@@ -253,7 +253,7 @@ impl BatchJob {
     }
 
     /// A row with the details of a response.
-    pub(super) fn row_of_response(&self, state: RowState, head: &ResponseInfo) -> ManifestRow {
+    pub(super) fn row_of_response(&self, state: JobRowState, head: &ResponseInfo) -> ManifestRow {
         let row = self.row(state);
         ManifestRow {
             status: Some(head.status.as_u16()),

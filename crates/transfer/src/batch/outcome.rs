@@ -13,7 +13,7 @@ use super::options::{BatchHaltKind, BatchOptions};
 use crate::archive::ArchiveError;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::manifest::{Manifest, ManifestError, ManifestRow, RowError, RowState};
+use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, RowError};
 
 /// The outcome of a job.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct JobOutcome {
 impl JobOutcome {
     /// A job that failed.
     pub(super) fn failed(job: &BatchJob, error: GetError) -> Self {
-        let mut row = job.row(RowState::Failed);
+        let mut row = job.row(JobRowState::Failed);
         row.error = Some(RowError {
             class: error.class(),
             text: error_chain(&error),
@@ -103,7 +103,7 @@ impl OutcomeRecorder {
                 return;
             }
         }
-        self.pending_failures += u64::from(outcome.row.state == RowState::Failed);
+        self.pending_failures += u64::from(outcome.row.state == JobRowState::Failed);
         self.pending.push(outcome);
     }
 
@@ -160,7 +160,7 @@ impl OutcomeRecorder {
             self.counters.halt(BatchHaltKind::TooManyFailures, reason);
             self.stop.cancel();
         }
-        if self.report_every_row || row.state == RowState::Failed {
+        if self.report_every_row || row.state == JobRowState::Failed {
             // A closed channel is no reason to stop.
             let _ = self
                 .events

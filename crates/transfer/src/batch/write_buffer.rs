@@ -21,7 +21,7 @@ use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{StorageLayer, UnnamedFile, blocking, store_validators};
 use crate::error::GetError;
 use crate::get::{UnnamedBody, WholeFile};
-use crate::manifest::{ManifestRow, RowState};
+use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::GetOptions;
 
 /// Files that are flushed at once: some hundred microseconds' work.
@@ -183,7 +183,7 @@ impl WriteBuffer {
         let row = ManifestRow {
             bytes,
             checksums: expected_digests.report(&digests),
-            ..job.row_of_response(RowState::Done, &response)
+            ..job.row_of_response(JobRowState::Done, &response)
         };
         let verified = VerifiedFile {
             job,

@@ -66,8 +66,8 @@ pub(super) async fn complete(
     } = file;
     let steps = verify_and_publish(context, expectations, sources, &mut claim, follower, length);
     match steps.await {
-        Ok(Verified::Published(published)) => Ok(Completion::Published(published)),
-        Ok(Verified::WrongDigest(error)) => Ok(Completion::WrongDigest {
+        Ok(VerificationOutcome::Published(published)) => Ok(Completion::Published(published)),
+        Ok(VerificationOutcome::WrongDigest(error)) => Ok(Completion::WrongDigest {
             partial: Box::new(claim.partial),
             error,
         }),
@@ -83,7 +83,7 @@ pub(super) async fn complete(
 }
 
 /// The end of [`verify_and_publish`].
-enum Verified {
+enum VerificationOutcome {
     Published(PublishedFile),
     WrongDigest(GetError),
 }
@@ -95,7 +95,7 @@ async fn verify_and_publish(
     claim: &mut PartialClaim,
     follower: Option<DigestFollower>,
     length: u64,
-) -> Result<Verified, GetError> {
+) -> Result<VerificationOutcome, GetError> {
     let PartialClaim {
         partial,
         version,
@@ -105,7 +105,7 @@ async fn verify_and_publish(
     expectations.check_length(url, length)?;
     let computed = compute_digests(context, partial, digests, follower, length).await?;
     if let Err(error) = digests.verify(url, &computed) {
-        return Ok(Verified::WrongDigest(error));
+        return Ok(VerificationOutcome::WrongDigest(error));
     }
     let replace = context.options().existing_file != ExistingFilePolicy::Keep;
     let resource = ResourceId::from_url(&context.job.url);
@@ -124,7 +124,7 @@ async fn verify_and_publish(
             .warn(format!("{} {text}: {error}", path.display()))
             .await;
     }
-    Ok(Verified::Published(PublishedFile {
+    Ok(VerificationOutcome::Published(PublishedFile {
         path,
         length,
         etag: version.etag.as_ref().map(ToString::to_string),

@@ -5,7 +5,7 @@ use url::Url;
 
 use crate::checksum::{ComputedDigest, hex};
 use crate::error::GetError;
-use crate::journal::{JoinEvidence, JournalHeader};
+use crate::journal::{JournalEvidence, JournalHeader};
 
 /// The digests that a file must have.
 #[derive(Debug, Default, Clone)]
@@ -66,16 +66,16 @@ impl ExpectedDigests {
 
     /// Whether a run may keep bytes that were joined on this evidence: validators do not vouch for bytes that a digest was to verify.
     /// Any digest will do, since all of the file is compared with it in the end.
-    pub(crate) fn supports(&self, joined: JoinEvidence) -> bool {
-        joined == JoinEvidence::Version || self.verifies()
+    pub(crate) fn supports(&self, joined: JournalEvidence) -> bool {
+        joined == JournalEvidence::Version || self.verifies()
     }
 
     /// The evidence on which bytes of several hosts are joined.
-    pub(crate) fn join_evidence(&self) -> JoinEvidence {
+    pub(crate) fn join_evidence(&self) -> JournalEvidence {
         match (self.piece_digests, self.verifies()) {
-            (true, _) => JoinEvidence::Pieces,
-            (false, true) => JoinEvidence::Digest,
-            (false, false) => JoinEvidence::Version,
+            (true, _) => JournalEvidence::Pieces,
+            (false, true) => JournalEvidence::Digest,
+            (false, false) => JournalEvidence::Version,
         }
     }
 

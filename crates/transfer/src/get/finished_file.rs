@@ -11,7 +11,9 @@ use http::header::LAST_MODIFIED;
 use super::completion::complete_unmodified;
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
-use super::first_request::{FirstOutcome, FirstRequest, FirstResponse, first_permit, first_range};
+use super::first_request::{
+    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, first_range,
+};
 use super::partial_download::PartialDownload;
 use super::strategy::DownloadTotals;
 use crate::disk::{
@@ -89,7 +91,7 @@ async fn is_unchanged(
         stored_validators: Some(stored),
     };
     let sent = context.unless_stopped(request.send_once(context, sources));
-    let Ok(FirstOutcome::Response(first)) = sent.await? else {
+    let Ok(FirstRequestOutcome::Response(first)) = sent.await? else {
         return Ok(false);
     };
     let length = path.metadata().map_or(0, |found| found.len());

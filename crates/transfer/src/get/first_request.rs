@@ -26,7 +26,7 @@ pub(super) struct FirstResponse {
 
 /// What the first request brought.
 #[derive(Debug)]
-pub(super) enum FirstOutcome {
+pub(super) enum FirstRequestOutcome {
     /// A response to begin with.
     Response(Box<FirstResponse>),
     /// The bytes of an earlier run are of another version, or lie beyond the end of the file.
@@ -53,7 +53,7 @@ impl FirstRequest<'_> {
         &self,
         context: &JobContext<'_>,
         sources: &mut DownloadSources,
-    ) -> Result<FirstOutcome, GetError> {
+    ) -> Result<FirstRequestOutcome, GetError> {
         loop {
             let sent = context.unless_stopped(self.send_once(context, sources));
             match sent.await? {
@@ -72,7 +72,7 @@ impl FirstRequest<'_> {
         &self,
         context: &JobContext<'_>,
         sources: &DownloadSources,
-    ) -> Result<FirstOutcome, Box<AttemptError>> {
+    ) -> Result<FirstRequestOutcome, Box<AttemptError>> {
         let source = sources.current();
         // On one stream everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
         let resumed = self.resumed.filter(|_| source.may_send_range);
@@ -91,10 +91,10 @@ impl FirstRequest<'_> {
         match send(client, request, saved_version.as_ref(), if_range).await {
             Ok((response, content)) => {
                 let first = FirstResponse { response, content };
-                Ok(FirstOutcome::Response(Box::new(first)))
+                Ok(FirstRequestOutcome::Response(Box::new(first)))
             }
             Err(error) if saved_version.is_some() && is_other_version(&error) => {
-                Ok(FirstOutcome::OtherVersion)
+                Ok(FirstRequestOutcome::OtherVersion)
             }
             Err(error) => Err(error),
         }

@@ -17,7 +17,8 @@ use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
 use super::finished_file::finish_existing;
 use super::first_request::{
-    FirstOutcome, FirstRequest, FirstResponse, first_permit, first_range, permit_of_responder,
+    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, first_range,
+    permit_of_responder,
 };
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
@@ -175,8 +176,8 @@ impl<'a> DownloadRun<'a> {
             return self.finish_resumed(whole).await;
         }
         let (first, permit) = match self.first_response(&partial, stored).await? {
-            (FirstOutcome::Response(first), permit) => (first, permit),
-            (FirstOutcome::OtherVersion, _) => {
+            (FirstRequestOutcome::Response(first), permit) => (first, permit),
+            (FirstRequestOutcome::OtherVersion, _) => {
                 let text = format!("{OTHER_VERSION}: starting again");
                 self.context.warn(text).await;
                 partial.iter_mut().try_for_each(PartialDownload::clear)?;
@@ -237,7 +238,7 @@ impl<'a> DownloadRun<'a> {
         &mut self,
         partial: &Option<PartialDownload>,
         stored: Option<StoredValidators>,
-    ) -> Result<(FirstOutcome, HostPermit), GetError> {
+    ) -> Result<(FirstRequestOutcome, HostPermit), GetError> {
         let resumed = partial
             .as_ref()
             .and_then(|partial| partial.resumed.as_ref());
@@ -245,7 +246,7 @@ impl<'a> DownloadRun<'a> {
         if let Some(LargeResponse { first, permit }) =
             self.response.take().filter(|_| resumed.is_none())
         {
-            return Ok((FirstOutcome::Response(Box::new(first)), permit));
+            return Ok((FirstRequestOutcome::Response(Box::new(first)), permit));
         }
         let permit = first_permit(self.context, &self.sources).await?;
         let request = FirstRequest {

@@ -141,7 +141,7 @@ struct ReadableResponse {
 }
 
 /// A host, and leave for a request to it.
-struct HostLeave {
+struct PermittedRequest {
     host: Arc<HostConnections>,
     permit: RequestPermit,
 }
@@ -177,7 +177,7 @@ impl SingleResponseFetch<'_> {
             }
         };
         on_head(&response);
-        let leave = HostLeave {
+        let leave = PermittedRequest {
             host: responder,
             permit,
         };
@@ -206,7 +206,7 @@ impl SingleResponseFetch<'_> {
         &self,
         response: FetchResponse,
         content: ResponseContent,
-        leave: HostLeave,
+        leave: PermittedRequest,
     ) -> Result<SingleResponseOutcome, Box<AttemptError>> {
         let connections = self.engine.options.connections.max();
         let max_length = self.engine.segment_options(connections).first_request;

@@ -12,7 +12,7 @@ use super::decode_pipe::PipeOutput;
 use super::download_sources::DownloadSources;
 use super::expectations::FileExpectations;
 use super::first_request::{
-    FirstOutcome, FirstRequest, FirstResponse, first_permit, permit_of_responder,
+    FirstRequest, FirstRequestOutcome, FirstResponse, first_permit, permit_of_responder,
 };
 use super::host_limits::HostPermit;
 use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_stream};
@@ -120,13 +120,13 @@ async fn first_response(
             ..FirstRequest::default()
         };
         let first = match request.send(context, sources).await {
-            Ok(FirstOutcome::Response(first)) => {
+            Ok(FirstRequestOutcome::Response(first)) => {
                 let length = first.content.file_length();
                 let url = &sources.current().location;
                 let checked = length.map(|length| expectations.check_size(url, length));
                 checked.unwrap_or(Ok(())).map(|()| first)
             }
-            Ok(FirstOutcome::OtherVersion) => unreachable!("no version was expected"),
+            Ok(FirstRequestOutcome::OtherVersion) => unreachable!("no version was expected"),
             Err(error) => Err(error),
         };
         let first = match first {

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::record::{
-    DiscardedRange, FORMAT, JournalHeader, JournalRecord, SavedRange, UnresumableMark,
+    DiscardedRange, FORMAT, JournalHeader, JournalRecord, SavedRange, UnresumableRecord,
 };
 
 /// An open journal, only ever appended to.
@@ -35,7 +35,7 @@ impl Journal {
     pub fn mark_unresumable(path: &Path) -> io::Result<()> {
         Self::begin(
             path,
-            &JournalRecord::Mark(UnresumableMark { format: FORMAT }),
+            &JournalRecord::Mark(UnresumableRecord { format: FORMAT }),
         )
         .map(drop)
     }

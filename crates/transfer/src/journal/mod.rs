@@ -23,7 +23,7 @@ mod resume;
 
 pub use file::Journal;
 pub use record::{
-    DiscardedRange, JoinEvidence, JournalHeader, JournalRecord, SavedRange, UnresumableMark,
+    DiscardedRange, JournalEvidence, JournalHeader, JournalRecord, SavedRange, UnresumableRecord,
 };
 pub(crate) use resume::{
     ResumableDownload, SavedRangesCheck, UnusableJournal, is_journal, load_journal,

@@ -17,7 +17,7 @@ pub(super) const MAX_LINE: usize = 32 * 1024;
 /// What bytes were joined on, beside the validators of a header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum JoinEvidence {
+pub enum JournalEvidence {
     /// Nothing: all of them are of the version that the validators name, or of one that the user or a validator vouched for.
     #[default]
     Version,
@@ -49,7 +49,7 @@ pub struct JournalHeader {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// What vouches for the bytes. Unless a digest does so again in a later run, that one may not go on with them.
-    pub joined: JoinEvidence,
+    pub joined: JournalEvidence,
 }
 
 impl JournalHeader {
@@ -69,13 +69,13 @@ impl JournalHeader {
             last_modified: version.last_modified.clone(),
             announced: announced.iter().map(digest_text).collect(),
             source: None,
-            joined: JoinEvidence::Version,
+            joined: JournalEvidence::Version,
         }
     }
 
     /// The same, with bytes that are joined on this evidence; what they were joined on before counts as long as it is stronger.
     #[must_use]
-    pub fn with_join_evidence(mut self, on: JoinEvidence) -> Self {
+    pub fn with_join_evidence(mut self, on: JournalEvidence) -> Self {
         self.joined = self.joined.max(on);
         self
     }
@@ -138,7 +138,7 @@ impl JournalHeader {
 
 /// The only line of a download that cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UnresumableMark {
+pub struct UnresumableRecord {
     /// [`FORMAT`] when it was written.
     pub format: u32,
 }
@@ -170,7 +170,7 @@ pub enum JournalRecord {
     /// The first line; and again where a later run joins bytes on other evidence, ahead of those bytes.
     Header(JournalHeader),
     /// The first line where nothing else will follow: all it says is that the partial file is haul's.
-    Mark(UnresumableMark),
+    Mark(UnresumableRecord),
     /// Bytes that are in the file.
     Done(SavedRange),
     /// Bytes that are to be fetched again: what earlier lines claim of them holds no more.

@@ -142,12 +142,12 @@ fn next_record(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>
 /// A header that does not parse may be of a newer format with other fields: its number is worth telling.
 fn newer_format(line: &[u8]) -> Option<UnusableJournal> {
     #[derive(serde::Deserialize)]
-    struct FormatNumber {
+    struct JournalFormatNumber {
         format: u32,
     }
     #[derive(serde::Deserialize)]
     struct AnyJournalHeader {
-        header: FormatNumber,
+        header: JournalFormatNumber,
     }
     let any: AnyJournalHeader = serde_json::from_slice(line.get(9..)?).ok()?;
     (any.header.format != FORMAT).then_some(UnusableJournal::Format(any.header.format))

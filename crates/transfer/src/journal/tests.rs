@@ -57,15 +57,15 @@ fn a_header_that_is_restated_holds_for_what_was_there_before() {
     journal.append(std::slice::from_ref(&span)).unwrap();
     let later = first
         .clone()
-        .with_join_evidence(JoinEvidence::Pieces)
-        .with_join_evidence(JoinEvidence::Digest);
+        .with_join_evidence(JournalEvidence::Pieces)
+        .with_join_evidence(JournalEvidence::Digest);
     journal.rewrite_header(&later).unwrap();
     let kept = load_journal(&path, &url).unwrap().unwrap();
     assert_eq!(
         (&kept.header, &kept.saved_ranges[..]),
         (&later, &[span][..])
     );
-    assert_eq!(kept.header.joined, JoinEvidence::Pieces);
+    assert_eq!(kept.header.joined, JournalEvidence::Pieces);
     assert_eq!(kept.journal_length, std::fs::metadata(&path).unwrap().len());
     // One of another file is damage.
     journal.rewrite_header(&header("http://h.test/g")).unwrap();

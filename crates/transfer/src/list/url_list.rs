@@ -91,9 +91,9 @@ impl UrlList {
         let (mut entry, mut bytes) = (entry, 0);
         loop {
             match self.after_url() {
-                AfterUrl::Nothing => return entry,
+                UrlDelimiter::Nothing => return entry,
                 // Its name or its checksum may be missing.
-                AfterUrl::Failure => {
+                UrlDelimiter::Failure => {
                     return entry.and_then(|entry| {
                         Err(LineError::new(
                             first,
@@ -102,9 +102,9 @@ impl UrlList {
                         ))
                     });
                 }
-                AfterUrl::Blank => {}
-                AfterUrl::Bad(bad) => entry = entry.and(Err(bad)),
-                AfterUrl::Option => {
+                UrlDelimiter::Blank => {}
+                UrlDelimiter::Bad(bad) => entry = entry.and(Err(bad)),
+                UrlDelimiter::Option => {
                     bytes += self.lines.line().len();
                     entry = entry.and_then(|entry| self.with_option(entry, bytes));
                 }
@@ -113,26 +113,26 @@ impl UrlList {
     }
 
     /// Reads the next line if it may belong to the entry before it.
-    fn after_url(&mut self) -> AfterUrl {
+    fn after_url(&mut self) -> UrlDelimiter {
         match self.lines.peek_byte() {
             PeekedByte::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
-            PeekedByte::Byte(_) | PeekedByte::End => return AfterUrl::Nothing,
-            PeekedByte::Failed => return AfterUrl::Failure,
+            PeekedByte::Byte(_) | PeekedByte::End => return UrlDelimiter::Nothing,
+            PeekedByte::Failed => return UrlDelimiter::Failure,
         }
         match self.lines.read_line() {
             Err(error) => {
                 self.lines.unread_error(error);
-                AfterUrl::Failure
+                UrlDelimiter::Failure
             }
-            Ok(ReadLine::End) => AfterUrl::Nothing,
-            Ok(ReadLine::TooLong) => AfterUrl::Bad(too_long(self.lines.line_number())),
-            Ok(ReadLine::Line) if !is_content(self.lines.line()) => AfterUrl::Blank,
+            Ok(ReadLine::End) => UrlDelimiter::Nothing,
+            Ok(ReadLine::TooLong) => UrlDelimiter::Bad(too_long(self.lines.line_number())),
+            Ok(ReadLine::Line) if !is_content(self.lines.line()) => UrlDelimiter::Blank,
             Ok(ReadLine::Line) => match text(&self.lines) {
-                Err(bad) => AfterUrl::Bad(bad),
-                Ok(text) if option_of(&self.lines, text).is_some() => AfterUrl::Option,
+                Err(bad) => UrlDelimiter::Bad(bad),
+                Ok(text) if option_of(&self.lines, text).is_some() => UrlDelimiter::Option,
                 Ok(_) => {
                     self.lines.unread();
-                    AfterUrl::Nothing
+                    UrlDelimiter::Nothing
                 }
             },
         }
@@ -153,7 +153,7 @@ impl UrlList {
 }
 
 /// What follows an entry.
-enum AfterUrl {
+enum UrlDelimiter {
     /// Another entry, or the end.
     Nothing,
     /// A read error, which the next read returns.

@@ -27,7 +27,7 @@ pub(super) struct ManifestIndex {
 
 /// The last row of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LastRow {
+pub(super) struct LastJobRow {
     /// The row's offset in the file.
     pub(super) offset: u64,
     /// Whether the row says that the job is done.
@@ -43,7 +43,7 @@ impl ManifestIndex {
     }
 
     /// Adds a row. Rows come in the order of the file.
-    pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: LastRow) {
+    pub(super) fn push(&mut self, url: &str, path: Option<&str>, last: LastJobRow) {
         self.entries.push(ManifestIndexEntry {
             key: key_of(url, path),
             packed_row: pack_row(last),
@@ -64,7 +64,7 @@ impl ManifestIndex {
     }
 
     /// The last row of a job.
-    pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<LastRow> {
+    pub(super) fn find(&self, url: &str, path: Option<&str>) -> Option<LastJobRow> {
         let key_of = key_of(url, path);
         let at = self
             .entries
@@ -74,7 +74,7 @@ impl ManifestIndex {
     }
 
     /// The last of the rows that say that a job with this path is done, whatever the job's URL.
-    pub(super) fn last_done_at(&self, path: &str) -> Option<LastRow> {
+    pub(super) fn last_done_at(&self, path: &str) -> Option<LastJobRow> {
         let path = path_part(key_of("", Some(path)));
         let first = self
             .entries
@@ -127,14 +127,14 @@ fn path_part(key_of: [u32; 3]) -> (u32, u32) {
     clippy::cast_possible_truncation,
     reason = "the two halves of a word, each taken by itself"
 )]
-fn pack_row(last: LastRow) -> [u32; 2] {
+fn pack_row(last: LastJobRow) -> [u32; 2] {
     let word = last.offset << 1 | u64::from(last.done);
     [(word >> 32) as u32, word as u32]
 }
 
-fn unpack_row([upper, lower]: [u32; 2]) -> LastRow {
+fn unpack_row([upper, lower]: [u32; 2]) -> LastJobRow {
     let word = u64::from(upper) << 32 | u64::from(lower);
-    LastRow {
+    LastJobRow {
         offset: word >> 1,
         done: word & 1 == 1,
     }
@@ -157,7 +157,7 @@ mod tests {
             index.push(
                 &url,
                 None,
-                LastRow {
+                LastJobRow {
                     offset: n * 300,
                     done: n % 2 == 0,
                 },
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(index.memory_bytes(), 750_000 * 20);
         assert_eq!(
             index.find("http://h.test/2", None),
-            Some(LastRow {
+            Some(LastJobRow {
                 offset: 900,
                 done: false
             })
@@ -193,15 +193,15 @@ mod tests {
             for (url, path, done, length) in rows {
                 at += length;
                 let (url, path) = (format!("u{url}"), path.map(|path| format!("p{path}")));
-                index.push(&url, path.as_deref(), LastRow { offset: at, done });
-                model.insert((url, path), LastRow { offset: at, done });
+                index.push(&url, path.as_deref(), LastJobRow { offset: at, done });
+                model.insert((url, path), LastJobRow { offset: at, done });
                 at += 1;
             }
             index.sort();
             let done = model.values().filter(|last| last.done).count() as u64;
             prop_assert_eq!(index.counts(), (done, model.len() as u64 - done));
             for path in ["p1", "p2"] {
-                let of = |((_, at), last): (&(String, Option<String>), &LastRow)| {
+                let of = |((_, at), last): (&(String, Option<String>), &LastJobRow)| {
                     (at.as_deref() == Some(path) && last.done).then_some(*last)
                 };
                 let last = model.iter().filter_map(of).max_by_key(|last| last.offset);

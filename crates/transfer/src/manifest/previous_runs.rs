@@ -9,9 +9,9 @@ use std::sync::Arc;
 use super::csv::CsvRecordParser;
 use super::csv::ManifestColumns;
 use super::format::ManifestFormat;
-use super::index::{LastRow, ManifestIndex};
-use super::row::{ManifestRow, RowState};
-use super::scan::{ManifestScan, ScannedLine, ScannedRow, StorageLines};
+use super::index::{LastJobRow, ManifestIndex};
+use super::row::{JobRowState, ManifestRow};
+use super::scan::{ManifestLines, ManifestScan, ScannedLine, ScannedRow};
 use crate::archive::ShardEntryLocation;
 use crate::disk::PartialStorage;
 
@@ -193,11 +193,11 @@ impl PreviousRuns {
         format: ManifestFormat,
     ) -> io::Result<Option<ManifestReading>> {
         let length = storage.length()?;
-        let mut lines = StorageLines::new(&**storage);
+        let mut lines = ManifestLines::new(&**storage);
         let Some(opened) = read_head(&mut lines, format)? else {
             return Ok(None);
         };
-        let rows = StorageLines::new(&**storage).count()?;
+        let rows = ManifestLines::new(&**storage).count()?;
         let mut previous_runs = Self {
             storage: Arc::clone(storage),
             path: None,
@@ -248,20 +248,20 @@ impl PreviousRuns {
         if row.url.is_empty() {
             return false;
         }
-        let streamed = row.state == RowState::Done
+        let streamed = row.state == JobRowState::Done
             && row
                 .shard
                 .as_ref()
                 .is_some_and(ShardEntryLocation::is_streamed);
         let done = match row.state {
-            RowState::Done => !streamed,
-            RowState::Failed => false,
-            RowState::Skipped if row.status == Some(304) => true,
-            RowState::Skipped => return false,
+            JobRowState::Done => !streamed,
+            JobRowState::Failed => false,
+            JobRowState::Skipped if row.status == Some(304) => true,
+            JobRowState::Skipped => return false,
         };
         self.index
-            .push(&row.url, row.path.as_deref(), LastRow { offset, done });
-        self.has_files |= row.state == RowState::Done && row.shard.is_none();
+            .push(&row.url, row.path.as_deref(), LastJobRow { offset, done });
+        self.has_files |= row.state == JobRowState::Done && row.shard.is_none();
         let location = row.shard.as_ref().filter(|_| done);
         let Some(location) = location else {
             return streamed;
@@ -295,7 +295,7 @@ struct ManifestHead {
 
 /// Reads the header, if the format has one; `None` when it is not a manifest's.
 fn read_head(
-    lines: &mut StorageLines<'_>,
+    lines: &mut ManifestLines<'_>,
     format: ManifestFormat,
 ) -> io::Result<Option<ManifestHead>> {
     let mut first = Vec::new();

@@ -14,7 +14,7 @@ use crate::error::ErrorClass;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowState {
+pub enum JobRowState {
     /// The file is durable in its place.
     Done,
     /// The job ended without its file. The next run tries again.
@@ -62,7 +62,7 @@ pub struct ManifestRow {
     /// The path of the file, as the layout made it.
     pub path: Option<String>,
     /// How the job ended.
-    pub state: RowState,
+    pub state: JobRowState,
     /// The status of the last response, if there was one.
     pub status: Option<u16>,
     /// Bytes in the file.
@@ -172,11 +172,11 @@ impl<'a> SerializedRow<'a> {
         if self.check.as_deref() != Some(&*self.crc()) {
             return None;
         }
-        let state = [RowState::Done, RowState::Failed, RowState::Skipped]
+        let state = [JobRowState::Done, JobRowState::Failed, JobRowState::Skipped]
             .into_iter()
             .find(|state| state_name(*state) == self.state)?;
         // The row of an unreadable line has no URL. Such a job can only have failed.
-        if self.url.is_empty() && state == RowState::Done {
+        if self.url.is_empty() && state == JobRowState::Done {
             return None;
         }
         let first = non_empty(self.checksum);
@@ -234,11 +234,11 @@ impl<'a> SerializedRow<'a> {
     }
 }
 
-fn state_name(state: RowState) -> &'static str {
+fn state_name(state: JobRowState) -> &'static str {
     match state {
-        RowState::Done => "done",
-        RowState::Failed => "failed",
-        RowState::Skipped => "skipped",
+        JobRowState::Done => "done",
+        JobRowState::Failed => "failed",
+        JobRowState::Skipped => "skipped",
     }
 }
 

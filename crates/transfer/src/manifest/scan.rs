@@ -27,7 +27,7 @@ impl Read for StorageReader<'_> {
     }
 }
 
-/// The result of [`StorageLines::next`].
+/// The result of [`ManifestLines::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ScannedLine {
     /// A line with its newline.
@@ -41,7 +41,7 @@ pub(super) enum ScannedLine {
 }
 
 /// The lines of a file and their offsets.
-pub(super) struct StorageLines<'a> {
+pub(super) struct ManifestLines<'a> {
     reader: BufReader<StorageReader<'a>>,
     /// Where the next line begins.
     pub(super) offset: u64,
@@ -49,7 +49,7 @@ pub(super) struct StorageLines<'a> {
     pub(super) lines_read: u64,
 }
 
-impl<'a> StorageLines<'a> {
+impl<'a> ManifestLines<'a> {
     /// Lines from an offset on. Reads `chunk` bytes at a time.
     fn from(storage: &'a dyn PartialStorage, offset: u64, chunk: usize) -> Self {
         let reader = BufReader::with_capacity(
@@ -147,7 +147,7 @@ pub(super) enum ScannedRow {
 /// Reads the rows of a manifest and what is between them.
 pub(super) struct ManifestScan<'a> {
     format: &'a ManifestFormat,
-    lines: StorageLines<'a>,
+    lines: ManifestLines<'a>,
     /// The bytes of the current row, kept to reuse the memory.
     buffer: Vec<u8>,
     parser: CsvRecordParser,
@@ -155,7 +155,7 @@ pub(super) struct ManifestScan<'a> {
 
 impl<'a> ManifestScan<'a> {
     /// The rows behind the lines that were read already.
-    pub(super) fn after(lines: StorageLines<'a>, format: &'a ManifestFormat) -> Self {
+    pub(super) fn after(lines: ManifestLines<'a>, format: &'a ManifestFormat) -> Self {
         Self {
             format,
             lines,
@@ -170,7 +170,7 @@ impl<'a> ManifestScan<'a> {
         format: &'a ManifestFormat,
         at: u64,
     ) -> Self {
-        Self::after(StorageLines::from(storage, at, 2048), format)
+        Self::after(ManifestLines::from(storage, at, 2048), format)
     }
 
     /// The next row or damaged line.

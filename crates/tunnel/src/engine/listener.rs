@@ -11,7 +11,7 @@ use crate::config::TunnelConfig;
 /// An open listener. It stays open when this is dropped; [`close`](Self::close) closes it.
 #[derive(Debug)]
 pub struct TunnelListener {
-    current: Mutex<CurrentConfig>,
+    current: Mutex<ReloadableConfig>,
     /// Cancelled when it is closed.
     closed: CancellationToken,
     /// The tasks that accept, which own the sockets.
@@ -21,7 +21,7 @@ pub struct TunnelListener {
 
 /// What a listener does with its clients, until it is given another.
 #[derive(Debug)]
-struct CurrentConfig {
+struct ReloadableConfig {
     config: Arc<TunnelConfig>,
     /// Cancelled when the listener is closed or has another config.
     replaced: CancellationToken,
@@ -31,7 +31,7 @@ impl TunnelListener {
     pub(super) fn new(config: TunnelConfig, engine: &Arc<TunnelEngineState>) -> Self {
         let closed = engine.closing.child_token();
         Self {
-            current: Mutex::new(CurrentConfig::start(config, engine, &closed)),
+            current: Mutex::new(ReloadableConfig::start(config, engine, &closed)),
             closed,
             accepting: TaskTracker::new(),
             engine: Arc::downgrade(engine),
@@ -43,7 +43,7 @@ impl TunnelListener {
         let Some(engine) = self.engine.upgrade() else {
             return;
         };
-        let next = CurrentConfig::start(config, &engine, &self.closed);
+        let next = ReloadableConfig::start(config, &engine, &self.closed);
         let before = std::mem::replace(&mut *self.lock(), next);
         before.replaced.cancel();
     }
@@ -88,12 +88,12 @@ impl TunnelListener {
         &self.closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, CurrentConfig> {
+    fn lock(&self) -> MutexGuard<'_, ReloadableConfig> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl CurrentConfig {
+impl ReloadableConfig {
     /// Starts to fill the config's warm pool, if it has one.
     fn start(config: TunnelConfig, engine: &TunnelEngineState, closed: &CancellationToken) -> Self {
         let replaced = closed.child_token();

@@ -129,7 +129,7 @@ impl HttpUpstream {
         request: &ForwardRequest,
     ) -> Result<(RelayStream, Bytes), UpstreamConnectError> {
         if !request.has_upgrade() {
-            return Err(self.protocol_error(UnaskedUpgrade));
+            return Err(self.protocol_error(UnrequestedUpgrade));
         }
         if !self.is_over
             && let Err(error) = poll_fn(|cx| self.driver.poll_without_shutdown(cx)).await
@@ -163,13 +163,13 @@ pub(super) enum ResponseError {
     #[error(transparent)]
     Coding(#[from] UnknownCoding),
     #[error(transparent)]
-    Upgrade(#[from] UnaskedUpgrade),
+    Upgrade(#[from] UnrequestedUpgrade),
 }
 
 /// The server switches to another protocol, and the request did not ask for that.
 #[derive(Debug, thiserror::Error)]
 #[error("it switches to another protocol unasked")]
-pub(super) struct UnaskedUpgrade;
+pub(super) struct UnrequestedUpgrade;
 
 /// Polls a connection that is not over. Its errors reach the caller through the response or its body.
 fn drive(driver: &mut HttpDriver, is_over: &mut bool, cx: &mut Context<'_>) {

@@ -76,7 +76,7 @@ enum ReloadStep<F> {
 }
 
 /// How the server stopped.
-struct Stopped {
+struct ServerShutdown {
     /// What was cut off, or why the server failed.
     result: Result<Option<String>, CommandError>,
     /// Whether a second signal ended the grace time.
@@ -221,12 +221,12 @@ impl ServerRuntimeOptions {
         let mut next_signal = async || signals.next().await;
         let drained = unless_stopped(server.drain(self.grace), &mut next_signal).await;
         let stopped = match drained {
-            Some(result) => Stopped {
+            Some(result) => ServerShutdown {
                 result,
                 is_immediate: false,
             },
             None => match tokio::time::timeout(ABORT_TIMEOUT, server.drain(Duration::ZERO)).await {
-                Ok(result) => Stopped {
+                Ok(result) => ServerShutdown {
                     result,
                     is_immediate: true,
                 },
@@ -254,7 +254,7 @@ impl ServerRuntimeOptions {
     }
 
     /// How the program ends, and the last message.
-    fn outcome(&self, stopped: &Stopped) -> (ExitReason, Option<String>) {
+    fn outcome(&self, stopped: &ServerShutdown) -> (ExitReason, Option<String>) {
         let news = |text: String| (!self.is_quiet).then(|| format!("haul: {text}"));
         match &stopped.result {
             Err(error) => (error.exit_reason(), Some(error.printed())),

@@ -57,7 +57,7 @@ pub(super) struct NamedProxy {
 }
 
 /// Alternative proxies with what the file says about them.
-pub(super) type ChainStep<'a> = Vec<(Proxy, Option<&'a GivenOptions>)>;
+pub(super) type ProxyChainHop<'a> = Vec<(Proxy, Option<&'a GivenOptions>)>;
 
 /// The text of the file, for line numbers.
 struct TomlText<'a> {
@@ -119,7 +119,7 @@ impl ConfigFile {
     pub(super) fn chain(
         &self,
         options: &GivenOptions,
-    ) -> Result<Option<Vec<ChainStep<'_>>>, SettingError> {
+    ) -> Result<Option<Vec<ProxyChainHop<'_>>>, SettingError> {
         if !options.contains("proxy") {
             return Ok(None);
         }

@@ -10,7 +10,7 @@ use haul_net::{
 use haul_tunnel::{Upstream, UpstreamConfigError, UpstreamOptions};
 use http::HeaderMap;
 
-use super::config_file::ChainStep;
+use super::config_file::ProxyChainHop;
 use super::layers::{MergedOptions, TunnelLayers};
 use crate::args::{GivenOptions, OPTION_GROUPS, ProxyOptions, Sourced, TunnelOptions};
 use crate::settings::proxies::{check_use, connect_headers, proxy_tls};
@@ -181,7 +181,7 @@ impl<'a> Upstreams<'a> {
     /// The proxies of a chain, each with its login, header fields and certificates.
     fn proxies(
         &self,
-        chain: Vec<ChainStep<'_>>,
+        chain: Vec<ProxyChainHop<'_>>,
         merged: &MergedOptions,
     ) -> Result<Vec<Vec<Proxy>>, SettingError> {
         let names = crate::args::option_names::<ProxyOptions>();

@@ -19,7 +19,7 @@ use crate::disk::{
 };
 use crate::error::GetError;
 use crate::get::UnnamedBody;
-use crate::manifest::{ManifestRow, RowState};
+use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
 
 /// Up to this many files or directories are synced one by one, which is cheaper than waiting for other programs' bytes.
@@ -135,7 +135,7 @@ fn name_taken(verified: Box<VerifiedFile>) -> JobOutcome {
         return JobOutcome::failed(&job, GetError::NameTaken { path });
     }
     JobOutcome::success(ManifestRow {
-        state: RowState::Skipped,
+        state: JobRowState::Skipped,
         ..row
     })
 }

@@ -19,7 +19,7 @@ use crate::disk::{DownloadPaths, FileOwner, file_owner};
 use crate::manifest::PreviousRuns;
 
 /// What is needed to find the owner of a name.
-pub(super) struct OwnerCheck<'a> {
+pub(super) struct FileOwnerLookup<'a> {
     pub(super) directory_cache: &'a mut DirectoryCache,
     pub(super) previous_runs: Option<&'a PreviousRuns>,
     /// The batch's directory; `None` for entries of an archive, which are not files.
@@ -30,7 +30,7 @@ pub(super) struct OwnerCheck<'a> {
     pub(super) url: &'a Url,
 }
 
-impl OwnerCheck<'_> {
+impl FileOwnerLookup<'_> {
     /// Whether the name belongs to another URL, so that this one gets a suffix.
     pub(super) fn belongs_to_other_url(&mut self, candidate: &PathCandidate<'_>) -> bool {
         let Some(directory) = self.directory else {

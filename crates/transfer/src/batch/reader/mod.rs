@@ -29,10 +29,10 @@ use crate::disk::{DownloadPaths, StorageLayer, or_current_directory};
 use crate::error::{ErrorClass, GetError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::list::{BadLine, ListEntry};
-use crate::manifest::{ManifestRow, PreviousRuns, RowError, RowState, RowTimings};
+use crate::manifest::{JobRowState, ManifestRow, PreviousRuns, RowError, RowTimings};
 use crate::options::{ExistingFilePolicy, GetOptions};
 use directory_cache::DirectoryCache;
-use file_owner::OwnerCheck;
+use file_owner::FileOwnerLookup;
 use spill::SpillFile;
 
 /// The entries of a batch.
@@ -315,7 +315,7 @@ impl JobReader {
             None => path,
         };
         let is_archive = self.settings.staging_directory.is_some();
-        let mut owners = OwnerCheck {
+        let mut owners = FileOwnerLookup {
             directory_cache: &mut self.directory_cache,
             previous_runs: self.settings.previous_runs.as_ref(),
             directory: (!is_archive).then_some(&options.directory),
@@ -369,7 +369,7 @@ impl<'a> DoneJob<'a> {
 
     /// A row of this run about the job.
     fn skipped_row(&self, job: &BatchJob) -> ManifestRow {
-        let row = job.row(RowState::Skipped);
+        let row = job.row(JobRowState::Skipped);
         match self.row() {
             Some(done) => ManifestRow {
                 bytes: done.bytes,
@@ -435,7 +435,7 @@ fn duplicate_outcome(entry: &ListEntry) -> JobOutcome {
     JobOutcome::success(ManifestRow {
         line: manifest_line(entry.line),
         url: haul_net::redacted_url(&entry.url).to_string(),
-        state: RowState::Skipped,
+        state: JobRowState::Skipped,
         ..empty_row()
     })
 }
@@ -462,7 +462,7 @@ fn empty_row() -> ManifestRow {
         line: None,
         url: String::new(),
         path: None,
-        state: RowState::Failed,
+        state: JobRowState::Failed,
         status: None,
         bytes: 0,
         checksums: Vec::new(),

@@ -43,7 +43,7 @@ pub(super) struct SpillFile {
     /// The newest records, which are not in the file yet.
     newest: Vec<u8>,
     /// A copy of a part of the file, for the next reads.
-    read_block: ReadBlock,
+    read_block: SpillFileBlock,
     /// The records of each host.
     chains: HashMap<String, SpillChain>,
     /// The hosts in the order of their turns.
@@ -59,12 +59,12 @@ struct SpillChain {
 
 /// A copy of a part of the file.
 #[derive(Debug, Default)]
-struct ReadBlock {
+struct SpillFileBlock {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-impl ReadBlock {
+impl SpillFileBlock {
     /// The bytes at this offset of the file, if all of them are here.
     fn get(&self, at: u64, length: usize) -> Option<&[u8]> {
         let start = usize::try_from(at.checked_sub(self.offset)?).ok()?;
@@ -94,7 +94,7 @@ impl SpillFile {
             file: UnnamedFile::create_in(directory).ok(),
             written: FIRST_RECORD,
             newest: Vec::new(),
-            read_block: ReadBlock::default(),
+            read_block: SpillFileBlock::default(),
             chains: HashMap::new(),
             turns: VecDeque::new(),
         }

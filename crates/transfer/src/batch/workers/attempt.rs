@@ -18,7 +18,7 @@ use crate::get::{
     DownloadStart, LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
     WholeFile, download,
 };
-use crate::manifest::{ManifestRow, RowState};
+use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::DownloadOutcome;
 
 /// An attempt of a job.
@@ -112,7 +112,7 @@ impl<'a> Attempt<'a> {
         let stored = self.job.stored_validators.as_ref();
         let row = ManifestRow {
             etag: stored.and_then(|stored| stored.etag.clone()),
-            ..self.job.row_of_response(RowState::Skipped, response)
+            ..self.job.row_of_response(JobRowState::Skipped, response)
         };
         self.commit(JobOutcome::success(row)).await;
     }
@@ -171,8 +171,8 @@ impl<'a> Attempt<'a> {
     async fn on_partial_file_done(self, outcome: DownloadOutcome) {
         let Self { pool, job, .. } = self;
         let state = match outcome.not_modified {
-            true => RowState::Skipped,
-            false => RowState::Done,
+            true => JobRowState::Skipped,
+            false => JobRowState::Done,
         };
         let row = ManifestRow {
             bytes: outcome.bytes,

@@ -49,7 +49,7 @@ pub(super) struct HeldClaim {
 
 /// The senders of a bad piece, and what follows.
 #[derive(Debug)]
-pub(super) struct BadPieceBlame {
+pub(super) struct BadPieceSenders {
     /// The sources that sent some of it in this run.
     pub(super) senders: Vec<usize>,
     /// The sources that were dropped for it.
@@ -214,7 +214,12 @@ impl ClaimTable {
 
     /// A piece is bad for the `times`-th time: finds its senders, and which source sends it again. Its bytes are discarded later, when
     /// the journal no longer claims them. `now` is the time since the job began.
-    pub(super) fn blame(&mut self, range: &Range<u64>, times: u32, now: Duration) -> BadPieceBlame {
+    pub(super) fn blame(
+        &mut self,
+        range: &Range<u64>,
+        times: u32,
+        now: Duration,
+    ) -> BadPieceSenders {
         let (senders, is_all) = self.senders(range);
         let is_live = |table: &Self, source: &usize| table.source_set().is_live(*source);
         let live = senders.iter().filter(|source| is_live(self, source));
@@ -226,7 +231,7 @@ impl ClaimTable {
         if let PieceRetry::FromOne(source) = retry {
             self.exclusive.push((range.clone(), source));
         }
-        BadPieceBlame {
+        BadPieceSenders {
             senders,
             dropped,
             retry,

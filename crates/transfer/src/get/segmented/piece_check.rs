@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use haul_plan::{PieceRetry, RangeSet};
 
-use super::claim_table::{BadPieceBlame, ClaimTable};
+use super::claim_table::{BadPieceSenders, ClaimTable};
 use super::state::SegmentedState;
 use crate::error::GetError;
 use crate::get::piece_verifier::{CheckedPiece, PieceVerifier};
@@ -104,7 +104,7 @@ impl PieceCheck {
         let blame = table.blame(range, *bad_count, job_now);
         tracing::debug!(?range, ?blame, "a bad piece");
         self.bad_ranges.insert(range.clone());
-        let BadPieceBlame {
+        let BadPieceSenders {
             senders,
             dropped,
             retry,

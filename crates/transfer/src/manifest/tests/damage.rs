@@ -273,7 +273,7 @@ proptest! {
         for format in BOTH {
             let path = file(&dir, format);
             let mut bytes = manifest_bytes(&path, &all);
-            let was_done = |row: &&ManifestRow| row.state == RowState::Done || (row.state == RowState::Skipped && row.status == Some(304));
+            let was_done = |row: &&ManifestRow| row.state == JobRowState::Done || (row.state == JobRowState::Skipped && row.status == Some(304));
             let right: HashSet<JobKey> = all.iter().filter(was_done).map(name).collect();
             damages.iter().for_each(|damage| damage.apply(&mut bytes));
             if let Some(found) = done(&path, &bytes, &all) {

@@ -12,7 +12,7 @@ use crate::disk::{PartialFile, PartialStorage};
 use crate::error::ErrorClass;
 use crate::manifest::format::ManifestFormat;
 use crate::manifest::previous_runs::PreviousRuns;
-use crate::manifest::row::{ManifestRow, RowError, RowState, RowTimings};
+use crate::manifest::row::{JobRowState, ManifestRow, RowError, RowTimings};
 use crate::manifest::scan::{ManifestScan, ScannedRow};
 use crate::manifest::writer::Manifest;
 
@@ -52,9 +52,9 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
         url: format!("http://h.test/{n}"),
         path: Some(format!("d/{n}")),
         state: if done {
-            RowState::Done
+            JobRowState::Done
         } else {
-            RowState::Failed
+            JobRowState::Failed
         },
         status: Some(if done { 200 } else { 404 }),
         bytes: n,
@@ -117,7 +117,8 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
     );
     let error =
         prop::option::of((class, any_text()).prop_map(|(class, text)| RowError { class, text }));
-    let state = prop::sample::select(&[RowState::Done, RowState::Failed, RowState::Skipped][..]);
+    let state =
+        prop::sample::select(&[JobRowState::Done, JobRowState::Failed, JobRowState::Skipped][..]);
     let algorithm = prop::sample::select(&haul_plan::DigestAlgorithm::ALL[..]);
     let checksums = prop::collection::vec((algorithm, "[0-9a-f]{8}"), 0..3);
     let shard = prop::option::of((any_text(), any::<u64>(), any::<u64>()).prop_filter_map(

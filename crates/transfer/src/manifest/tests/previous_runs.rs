@@ -49,7 +49,7 @@ fn c6_done_jobs_are_skipped_and_failed_jobs_run_again() {
 #[test]
 fn c6_the_last_row_of_a_job_counts_unless_it_was_skipped() {
     let skipped = |n, status| ManifestRow {
-        state: RowState::Skipped,
+        state: JobRowState::Skipped,
         status,
         etag: Some("\"of the 304\"".into()),
         ..row(n, true)
@@ -101,7 +101,7 @@ fn the_last_end_of_each_shard_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.csv");
     let failed = ManifestRow {
-        state: RowState::Failed,
+        state: JobRowState::Failed,
         ..archived_row(3, "t-000001.tar", 9999)
     };
     drop(append(
@@ -132,9 +132,9 @@ fn rows_of_unreadable_lines_are_not_jobs() {
         ..row(1, false)
     };
     let mut skipped = bad.clone();
-    skipped.state = RowState::Skipped;
+    skipped.state = JobRowState::Skipped;
     let mut done = bad.clone();
-    done.state = RowState::Done;
+    done.state = JobRowState::Done;
     for name in ["m.jsonl", "m.csv"] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);

@@ -2,7 +2,7 @@
 
 use haul_lab::{Origin, OriginResource};
 use haul_transfer::ExistingFilePolicy;
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -16,7 +16,7 @@ async fn b6_an_existing_file_stays_without_a_request() {
     assert_eq!(run.counts(), (2, 1, 0));
     assert_eq!(
         (run.row("/1").state, run.row("/1").bytes),
-        (RowState::Skipped, 4)
+        (JobRowState::Skipped, 4)
     );
     assert_eq!(std::fs::read(case.path("1")).unwrap(), b"mine");
     assert_eq!(origin.requests().len(), 2);
@@ -79,7 +79,7 @@ async fn b6_update_replaces_only_a_changed_file() {
     case.get.existing_file = ExistingFilePolicy::Update;
     let run = case.download(urls()).await;
     assert_eq!(run.counts(), (1, 1, 0));
-    assert_eq!(run.row("/same").state, RowState::Skipped);
+    assert_eq!(run.row("/same").state, JobRowState::Skipped);
     assert_eq!(run.row("/same").status, Some(304));
     case.assert_file("same", &small_content(3));
     case.assert_file("newer", &small_content(5));

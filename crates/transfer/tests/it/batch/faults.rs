@@ -8,7 +8,7 @@ use haul_lab::{FileFault, GeneratedFiles, Origin, RecordedRequest};
 use haul_plan::Checksum;
 use haul_transfer::batch::CommitGroupOptions;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 use haul_transfer::{ConnectionCount, ErrorClass};
 
 use super::{BatchCase, BatchRun};
@@ -111,7 +111,7 @@ impl BatchCase {
         for row in &run.rows {
             let name = row.url.rsplit('/').next().unwrap();
             let path = format!("/{name}");
-            if row.state != RowState::Failed {
+            if row.state != JobRowState::Failed {
                 let found = std::fs::read(self.path(name)).unwrap();
                 let versions = (0..=files_of_origin.version(&path, 1))
                     .map(|v| files_of_origin.content(&path, v));
@@ -131,7 +131,7 @@ impl BatchCase {
 
 impl BatchRun {
     /// The files whose jobs ended in this state.
-    fn names(&self, state: RowState) -> BTreeSet<String> {
+    fn names(&self, state: JobRowState) -> BTreeSet<String> {
         let rows = self.rows.iter().filter(|row| row.state == state);
         rows.map(|row| format!("/{}", row.url.rsplit('/').next().unwrap()))
             .collect()
@@ -139,7 +139,10 @@ impl BatchRun {
 
     /// The files whose jobs failed, and the class of the error.
     fn failed(&self) -> Vec<(String, ErrorClass)> {
-        let rows = self.rows.iter().filter(|row| row.state == RowState::Failed);
+        let rows = self
+            .rows
+            .iter()
+            .filter(|row| row.state == JobRowState::Failed);
         rows.map(|row| {
             let name = row.url.rsplit('/').next().unwrap();
             (format!("/{name}"), row.error.as_ref().unwrap().class)
@@ -317,7 +320,7 @@ async fn c6_a_stopped_batch_continues_to_the_same_outcome() {
     let first = case
         .download_files_from(&origin, &files_of_origin, FILES)
         .await;
-    let done = first.names(RowState::Done);
+    let done = first.names(JobRowState::Done);
     assert!((FILES / 3..FILES - FILES / 10).contains(&done.len()));
     let before = origin.requests().len();
     let case = BatchCase {

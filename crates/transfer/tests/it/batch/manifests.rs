@@ -7,7 +7,7 @@ use std::io::Read;
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ExistingFilePolicy;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::{Manifest, RowState};
+use haul_transfer::manifest::{JobRowState, Manifest};
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -224,7 +224,7 @@ async fn files_of_all_sizes_become_entries_of_an_archive() {
     let placed = run
         .rows
         .iter()
-        .filter(|row| row.state == RowState::Done)
+        .filter(|row| row.state == JobRowState::Done)
         .all(|row| row.shard.is_some());
     assert!(placed, "rows have locations in the archive");
 }

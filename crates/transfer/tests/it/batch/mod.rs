@@ -24,7 +24,7 @@ use haul_transfer::batch::{
 };
 use haul_transfer::disk::StorageLayer;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::{Manifest, ManifestRow, RowState};
+use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow};
 use haul_transfer::{ConnectionCount, GetOptions, TransferEvent};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -159,7 +159,7 @@ impl BatchCase {
         while let Some(event) = events.recv().await {
             match event {
                 TransferEvent::BatchRow(row) => {
-                    done += usize::from(row.state == RowState::Done);
+                    done += usize::from(row.state == JobRowState::Done);
                     rows.push(*row);
                     if self.stop_after_files == Some(done) {
                         self.stop.cancel();
@@ -223,7 +223,7 @@ impl BatchRun {
     #[track_caller]
     pub(crate) fn error(&self, name: &str) -> String {
         let row = self.row(name);
-        assert_eq!(row.state, RowState::Failed, "{row:?}");
+        assert_eq!(row.state, JobRowState::Failed, "{row:?}");
         row.error
             .as_ref()
             .expect("failed rows say why")

@@ -5,7 +5,7 @@ use haul_plan::Checksum;
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::FailureGroup;
 use haul_transfer::list::{DownloadList, ListEntry};
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -23,7 +23,7 @@ async fn every_file_is_in_place_and_has_a_row() {
         assert_eq!(row.line, Some(number + 1));
         assert_eq!(
             (row.state, row.bytes),
-            (RowState::Done, small_content(number).length())
+            (JobRowState::Done, small_content(number).length())
         );
         assert_eq!(
             (row.status, row.attempts),
@@ -148,7 +148,7 @@ async fn c2_a_bad_line_is_a_failed_row_with_its_number() {
     let run = case.run(Box::new(list)).await;
     assert_eq!(run.counts(), (2, 0, 1));
     let row = &run.rows[1];
-    assert_eq!((row.line, row.state), (Some(2), RowState::Failed));
+    assert_eq!((row.line, row.state), (Some(2), JobRowState::Failed));
     assert_eq!(run.summary.failure_groups[0].class, ErrorClass::Usage);
     assert_eq!(run.summary.listed, 3);
 }

@@ -5,7 +5,7 @@ use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::BatchHaltKind;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -106,7 +106,7 @@ async fn a24_an_error_page_is_not_taken_for_the_file() {
         ErrorClass::Verification
     );
     assert_eq!(run.row("/page").status, Some(206));
-    assert_eq!(run.row("/tiny").state, RowState::Failed);
+    assert_eq!(run.row("/tiny").state, JobRowState::Failed);
     assert!(run.row("/tiny").status.is_some(), "the origin responded");
     assert_eq!(case.listing(), ["image", "unsaid"]);
 }
@@ -143,7 +143,7 @@ async fn a_batch_ends_at_its_error_limit() {
         BatchHaltKind::TooManyFailures
     );
     assert!((11..400).contains(&run.summary.failed), "{:?}", run.summary);
-    assert!(run.rows.iter().all(|row| row.state == RowState::Failed));
+    assert!(run.rows.iter().all(|row| row.state == JobRowState::Failed));
 }
 
 #[tokio::test(flavor = "multi_thread")]

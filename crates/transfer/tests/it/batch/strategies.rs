@@ -7,7 +7,7 @@ use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ConnectionCount;
 use haul_transfer::disk::StorageLayer;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::RowState;
+use haul_transfer::manifest::JobRowState;
 
 use super::{BatchCase, origin_with_files, small_content};
 use crate::disks::DiskFaults;
@@ -91,7 +91,7 @@ async fn a13_an_unrequested_content_encoding_is_stored_as_sent() {
         .start()
         .await;
     let run = case.download([origin.url("/zip")]).await;
-    assert_eq!(run.row("/zip").state, RowState::Done);
+    assert_eq!(run.row("/zip").state, JobRowState::Done);
     assert_eq!(std::fs::read(case.path("zip")).unwrap()[..2], [0x1f, 0x8b]);
     let is_expected = |warning: &String| warning.contains("sent the file as gzip");
     assert!(run.warnings.iter().any(is_expected), "{:?}", run.warnings);
