@@ -140,7 +140,7 @@ struct ReadableResponse {
     length: Option<u64>,
 }
 
-/// A host, and leave for a request to it.
+/// The permit for a request, and its host.
 struct PermittedRequest {
     host: Arc<HostConnections>,
     permit: RequestPermit,
@@ -177,11 +177,11 @@ impl SingleResponseFetch<'_> {
             }
         };
         on_head(&response);
-        let leave = PermittedRequest {
+        let permitted = PermittedRequest {
             host: responder,
             permit,
         };
-        self.handle_response(response, content, leave).await
+        self.handle_response(response, content, permitted).await
     }
 
     /// Sends a request to the source's URL, or to where that redirects.
@@ -206,7 +206,7 @@ impl SingleResponseFetch<'_> {
         &self,
         response: FetchResponse,
         content: ResponseContent,
-        leave: PermittedRequest,
+        permitted: PermittedRequest,
     ) -> Result<SingleResponseOutcome, Box<AttemptError>> {
         let connections = self.engine.options.connections.max();
         let max_length = self.engine.segment_options(connections).first_request;
@@ -229,7 +229,7 @@ impl SingleResponseFetch<'_> {
             } if length.is_none_or(|length| length <= max_length) => (version, length),
             content => {
                 let first = FirstResponse { response, content };
-                let permit = leave.permit.into_host_permit(&leave.host).await;
+                let permit = permitted.permit.into_host_permit(&permitted.host).await;
                 let large = LargeResponse { first, permit };
                 return Ok(SingleResponseOutcome::Large(Box::new(large)));
             }
