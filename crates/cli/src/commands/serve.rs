@@ -58,7 +58,7 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let metrics = process.metrics(Arc::clone(&server.metrics) as Arc<dyn MetricSource>);
     let disk = DiskThreads::new(process.handle().clone());
     let server = Arc::new(FileServer::new(Arc::clone(&store), disk, server));
-    let admin = AdminAddresses::open(settings.admin.as_ref(), ("-l", &listeners.addresses()))?;
+    let admin = AdminAddresses::open(settings.admin.as_ref(), "-l", &listeners.addresses())?;
     let banner = banner::banner(&settings, &listeners, &store, &admin.addresses());
     let certificates = listeners.tls.as_ref();
     let certificates = certificates.map(|tls| Arc::clone(&tls.certificates));
@@ -68,6 +68,6 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
         banner.print();
     }
     drop(entered);
-    let running = RunningFileServer::new(server, certificates, (workers, files), settings.quiet);
+    let running = RunningFileServer::new(server, certificates, workers, files, settings.quiet);
     Ok(process.run(running, vec![admin], std::future::ready(())))
 }

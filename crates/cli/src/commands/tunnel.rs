@@ -79,8 +79,8 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     });
     let mut listeners = TunnelListenerSet::new(engine.clone(), InheritedSockets::take()?);
     listeners.apply(&settings.tunnels)?;
-    let others = ("SPEC", &listeners.addresses()[..]);
-    let admin = AdminAddresses::open(process.options.admin.as_ref(), others)?;
+    let others = listeners.addresses();
+    let admin = AdminAddresses::open(process.options.admin.as_ref(), "SPEC", &others)?;
     listeners.set_other_addresses(admin.addresses());
     if !process.quiet {
         banner::banner(&settings, &listeners, &admin.addresses()).print();

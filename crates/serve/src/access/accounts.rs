@@ -141,7 +141,9 @@ impl UserAccounts {
             add_rule(
                 &mut users,
                 entry,
-                (&rule.user, StoredPassword::Digest(password), &rule.scope),
+                &rule.user,
+                StoredPassword::Digest(password),
+                &rule.scope,
             )?;
         }
         for HashedRule { user, hash, scope } in
@@ -151,7 +153,9 @@ impl UserAccounts {
             add_rule(
                 &mut users,
                 digests.digest(SecretDigestKind::User, &[user]),
-                (user, password, scope),
+                user,
+                password,
+                scope,
             )?;
         }
         let mut tokens: HashMap<SecretDigest, Vec<AccessScope>> = HashMap::new();
@@ -187,7 +191,9 @@ impl UserAccounts {
 fn add_rule(
     users: &mut HashMap<SecretDigest, UserAccountBuilder>,
     entry: SecretDigest,
-    (user, password, scope): (&str, StoredPassword, &AccessScope),
+    user: &str,
+    password: StoredPassword,
+    scope: &AccessScope,
 ) -> Result<(), AccessError> {
     let account = users.entry(entry).or_insert_with(|| UserAccountBuilder {
         user: user.to_owned(),

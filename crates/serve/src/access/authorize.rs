@@ -180,7 +180,7 @@ impl AccessControl {
             }
             RequestCredentials::Token(token) => rules.check_token(request, &token),
             RequestCredentials::Login { user, password } => {
-                rules.check_login(request, (&user, password), login_result)
+                rules.check_login(request, &user, password, login_result)
             }
         }
     }
@@ -212,7 +212,7 @@ impl AccessRules {
         match known {
             Some((_, scopes)) if is_correct => {
                 let permissions =
-                    Permissions::scoped((PermissionSource::Token, None), scopes, &self.anonymous);
+                    Permissions::scoped(PermissionSource::Token, None, scopes, &self.anonymous);
                 self.check_permissions(request, permissions)
             }
             _ => self.refuse(AccessRefusalReason::WrongCredentials),
@@ -222,7 +222,8 @@ impl AccessRules {
     fn check_login(
         &self,
         request: &AccessRequest<'_>,
-        (user, password): (&str, ZeroizedSecret),
+        user: &str,
+        password: ZeroizedSecret,
         login_result: Option<&LoginResult>,
     ) -> AccessDecision {
         let digests = &self.accounts.hasher;
@@ -242,11 +243,14 @@ impl AccessRules {
         };
         match (outcome, account) {
             (Some(true), Some(account)) => {
-                let source = (PermissionSource::Login, Some(Arc::clone(&account.user)));
-                return self.check_permissions(
-                    request,
-                    Permissions::scoped(source, &account.scopes, &self.anonymous),
+                let user = Some(Arc::clone(&account.user));
+                let permissions = Permissions::scoped(
+                    PermissionSource::Login,
+                    user,
+                    &account.scopes,
+                    &self.anonymous,
                 );
+                return self.check_permissions(request, permissions);
             }
             (Some(_), _) => return self.refuse(AccessRefusalReason::WrongCredentials),
             (None, _) => {}

@@ -54,15 +54,12 @@ impl Permissions {
     }
 
     pub(super) fn anonymous(anonymous: &Arc<[AccessScope]>) -> Self {
-        Self::scoped(
-            (PermissionSource::Anonymous, None),
-            &Arc::from([]),
-            anonymous,
-        )
+        Self::scoped(PermissionSource::Anonymous, None, &Arc::from([]), anonymous)
     }
 
     pub(super) fn scoped(
-        (source, user): (PermissionSource, Option<Arc<str>>),
+        source: PermissionSource,
+        user: Option<Arc<str>>,
         own: &Arc<[AccessScope]>,
         anonymous: &Arc<[AccessScope]>,
     ) -> Self {

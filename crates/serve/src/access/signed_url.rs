@@ -191,7 +191,7 @@ impl SigningKey {
     ) -> String {
         let expires = seconds(expires).unwrap_or(0).to_string();
         let signed = SignedQuery::parse(query.unwrap_or_default());
-        let signature = self.signature(method, path, (&expires, &signed.other_parameters));
+        let signature = self.signature(method, path, &expires, &signed.other_parameters);
         format!(
             "{}{EXPIRES_PARAMETER}={expires}&{SIGNATURE_PARAMETER}={signature}",
             signed.other_parameters
@@ -217,7 +217,7 @@ impl SigningKey {
         let Some(method) = SignableMethod::for_method(method) else {
             return SignatureCheck::Invalid;
         };
-        let expected = self.signature(method, path, (expires, &query.other_parameters));
+        let expected = self.signature(method, path, expires, &query.other_parameters);
         if !bool::from(expected.as_bytes().ct_eq(signature.as_bytes())) {
             return SignatureCheck::Invalid;
         }
@@ -234,7 +234,8 @@ impl SigningKey {
         &self,
         method: SignableMethod,
         path: &RequestPath,
-        (expires, others): (&str, &str),
+        expires: &str,
+        other_parameters: &str,
     ) -> String {
         let mut escaped = path.key.escaped();
         if path.is_folder && !path.key.is_root() {
@@ -245,7 +246,9 @@ impl SigningKey {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             return String::new();
         };
-        mac.update(format!("{VERSION}\n{method}\n{escaped}\n{expires}\n{others}").as_bytes());
+        mac.update(
+            format!("{VERSION}\n{method}\n{escaped}\n{expires}\n{other_parameters}").as_bytes(),
+        );
         URL_SAFE_NO_PAD.encode(mac.finalize().into_bytes())
     }
 }

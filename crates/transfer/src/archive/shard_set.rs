@@ -52,7 +52,7 @@ impl ShardSet {
             Some((index, shard)) => (index, Some(shard)),
             None => (
                 next.0,
-                create_unless_extendable(&names, next, unfinished.is_empty(), &layer)?,
+                create_unless_extendable(&names, next.0, next.1, unfinished.is_empty(), &layer)?,
             ),
         };
         // The other unfinished shards were full when the earlier run ended.
@@ -158,7 +158,8 @@ impl ShardSet {
 /// an empty one. That archive is opened with its first new entry, so that a run without new entries leaves it alone.
 fn create_unless_extendable(
     names: &ShardNames,
-    (index, end): (u64, u64),
+    index: u64,
+    end: u64,
     is_only: bool,
     layer: &StorageLayer,
 ) -> Result<Option<UnfinishedShard>, ArchiveError> {

@@ -45,7 +45,7 @@ impl ServeListeners {
             let more = more.map_err(|error| {
                 match is_taken_by_this_process(&error, &bound_addresses(&bound)) {
                     true => {
-                        used_twice_error(("-l", address), "-l", "every interface includes this one")
+                        used_twice_error("-l", address, "-l", "every interface includes this one")
                     }
                     false => error.into(),
                 }

@@ -49,7 +49,8 @@ impl RunningFileServer {
     pub(super) fn new(
         server: Arc<FileServer>,
         certificates: Option<Arc<CertificateStore>>,
-        (workers, files): (WorkerThreads, SocketFiles),
+        workers: WorkerThreads,
+        files: SocketFiles,
         is_quiet: bool,
     ) -> Self {
         Self {

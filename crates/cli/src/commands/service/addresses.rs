@@ -92,7 +92,8 @@ fn is_same_file(path: &Path, other: &Path) -> bool {
 
 /// The error about an address that an earlier `before` of the command uses. `why` explains a port that is not the same.
 pub(crate) fn used_twice_error(
-    (flag, address): (&str, &ListenAddress),
+    flag: &str,
+    address: &ListenAddress,
     before: &str,
     why: &str,
 ) -> CommandError {

@@ -33,7 +33,8 @@ impl AdminAddresses {
     /// Binds the endpoint. `others` are the addresses of the server, which the command line calls `listener`.
     pub(crate) fn open(
         address: Option<&ListenAddress>,
-        (listener, others): (&str, &[BoundAddress]),
+        listener: &str,
+        others: &[BoundAddress],
     ) -> Result<Self, CommandError> {
         let Some(address) = address else {
             return Ok(Self::default());
@@ -45,7 +46,8 @@ impl AdminAddresses {
         );
         let bound = bound.map_err(|error| match is_taken_by_this_process(&error, others) {
             true => used_twice_error(
-                ("--admin", address),
+                "--admin",
+                address,
                 listener,
                 "the admin endpoint needs its own",
             ),

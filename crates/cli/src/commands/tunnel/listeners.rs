@@ -161,8 +161,7 @@ impl TunnelListenerSet {
         planned: &[&PlannedTunnel],
     ) -> Result<Vec<Vec<BoundListener>>, CommandError> {
         let used_twice = |address: &ListenAddress, before| {
-            let error =
-                used_twice_error(("", address), before, "every interface includes this one");
+            let error = used_twice_error("", address, before, "every interface includes this one");
             match self.open.is_empty() {
                 true => error,
                 false => {

@@ -29,7 +29,7 @@ pub(super) fn open(admin: AdminEndpoint) -> Result<AdminTask, String> {
         path: folder.join(name),
         mode: Some(0o600),
     };
-    let task = AdminAddresses::open(Some(&address), ("SPEC", &[]));
+    let task = AdminAddresses::open(Some(&address), "SPEC", &[]);
     let task = task.and_then(|endpoint| endpoint.serve(admin));
     task.map_err(|error| error.text().to_owned())
 }

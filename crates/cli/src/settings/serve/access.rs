@@ -129,9 +129,9 @@ fn access_options(
     };
     let key = args.sign_key.as_deref();
     Ok(AccessOptions {
-        users: rules(("--auth", &args.auth), (LOGINS_VARIABLE, &variable))?,
+        users: rules("--auth", &args.auth, LOGINS_VARIABLE, &variable)?,
         auth_files: read_each(&args.auth_file, logins)?,
-        tokens: rules(("--token", &args.token), (TOKENS_VARIABLE, &variable))?,
+        tokens: rules("--token", &args.token, TOKENS_VARIABLE, &variable)?,
         token_files: read_each(&args.token_file, tokens)?,
         anonymous: match &args.anonymous[..] {
             [] => AnonymousAccess::None,
@@ -153,12 +153,14 @@ fn read_each<T>(
 
 /// The rules of a flag and a variable, the flag's first.
 fn rules<T: FromStr<Err = AuthRuleError>>(
-    (flag, typed): (&str, &[SecretText]),
-    (name, variable): (&str, impl Fn(&str) -> Option<OsString>),
+    flag: &str,
+    typed: &[SecretText],
+    variable_name: &str,
+    variable: impl Fn(&str) -> Option<OsString>,
 ) -> Result<Vec<T>, SettingError> {
     let typed = typed.iter().map(|text| parse_rule(flag, &text.0));
     let mut rules: Vec<T> = typed.collect::<Result<_, _>>()?;
-    rules.extend(rules_from_variable(name, variable)?);
+    rules.extend(rules_from_variable(variable_name, variable)?);
     Ok(rules)
 }
 

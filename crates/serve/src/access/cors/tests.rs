@@ -43,7 +43,7 @@ fn response_headers(cors: &CorsPolicy, request: &HeaderMap) -> HeaderMap {
 
 fn permissions_from(source: PermissionSource) -> Permissions {
     let scopes: Arc<[AccessScope]> = Arc::from([AccessScope::everywhere(AccessRight::Write)]);
-    Permissions::scoped((source, None), &scopes, &scopes)
+    Permissions::scoped(source, None, &scopes, &scopes)
 }
 
 #[test]
