@@ -30,7 +30,7 @@ pub(super) struct RunningFileServer {
     certificates: Option<Arc<CertificateStore>>,
     is_quiet: bool,
     abort: CancellationToken,
-    /// The worker threads until they are told to stop.
+    /// The worker threads, until the shutdown begins.
     workers: Option<WorkerThreads>,
     /// The result of stopping them.
     shutdown: JoinSet<io::Result<ShutdownOutcome>>,

@@ -42,11 +42,11 @@ pub(crate) trait Server {
     /// Work to repeat while the server runs.
     fn chores(&self) -> Vec<Chore>;
 
-    /// What is unfinished, as in `3 connections have` 10 s to finish.
+    /// What is unfinished, as the beginning of a sentence: `3 connections have`, which `10 s to finish` follows.
     fn unfinished(&self) -> Option<String>;
 
-    /// Accepts nothing more and waits for what is unfinished, at most `grace`. Returns what was cut off then, as in `3 connections were`.
-    /// Cancel safe: called again, it waits for the new `grace`.
+    /// Accepts nothing more and waits for what is unfinished, at most `grace`. Returns what was cut off then, again as the beginning of a
+    /// sentence: `3 connections were`. Cancel safe: called again, it waits for the new `grace`.
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError>;
 }
 
@@ -58,13 +58,13 @@ pub(crate) struct ServerRuntime {
     options: ServerRuntimeOptions,
 }
 
-/// What every server can be told to do.
+/// The settings that all servers have.
 #[derive(Debug)]
 pub(crate) struct ServerRuntimeOptions {
     pub(crate) log: Option<Arc<LineLog>>,
     /// How long requests or connections may take to finish.
     pub(crate) grace: Duration,
-    /// Errors are printed only.
+    /// Print errors only.
     pub(crate) is_quiet: bool,
 }
 
