@@ -1,4 +1,4 @@
-//! One connection after another: reused while it lives, replaced once when it does not, given up when it is silent.
+//! HTTP/1.1 connections: a live one is reused, a closed one is replaced once, and a silent one times out.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ fn content() -> ResourceContent {
 }
 
 #[tokio::test]
-async fn requests_in_a_row_share_a_connection() {
+async fn sequential_requests_share_a_connection() {
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
         .await;
     let client = client(ClientConfig::default());
     for _ in 0..5 {
-        let answer = get(&client, &origin.url("/f")).await.unwrap();
-        assert_eq!(body(answer).await.unwrap(), content().to_vec());
+        let response = get(&client, &origin.url("/f")).await.unwrap();
+        assert_eq!(body(response).await.unwrap(), content().to_vec());
     }
     assert_eq!((origin.requests().len(), origin.connection_count()), (5, 1));
 }
@@ -59,14 +59,14 @@ async fn an_unread_body_closes_its_connection_unless_it_is_short() {
 
 #[tokio::test]
 async fn an_idle_connection_that_the_origin_closed_is_replaced_silently() {
-    // Each answer says nothing of a close, and then the connection is reset in place of the second one.
+    // No response announces a close. The connection is reset instead of the second response.
     let second = RequestMatcher::matching(|request| request.number_for_path == 1);
     let resource = OriginResource::new(content()).rule(second, faults::reset_connection);
     let origin = Origin::builder().resource("/f", resource).start().await;
     let client = client(ClientConfig::default());
     for _ in 0..2 {
-        let answer = get(&client, &origin.url("/f")).await.unwrap();
-        assert_eq!(body(answer).await.unwrap().len(), 300_000);
+        let response = get(&client, &origin.url("/f")).await.unwrap();
+        assert_eq!(body(response).await.unwrap().len(), 300_000);
     }
     assert_eq!((origin.requests().len(), origin.connection_count()), (3, 2));
 }
@@ -81,14 +81,18 @@ async fn a19_silence_in_a_body_is_a_stall_and_a_slow_reader_is_not() {
         stall_timeout,
         ..ClientConfig::default()
     });
-    let mut answer = get(&client, &origin.url("/f")).await.unwrap();
-    let mut received = within(LIMIT, answer.chunk()).await.unwrap().unwrap().len();
-    // The reader is busy for longer than the timeout, as with a slow disk: that is no stall, whether or not data arrived meanwhile.
+    let mut response = get(&client, &origin.url("/f")).await.unwrap();
+    let mut received = within(LIMIT, response.chunk())
+        .await
+        .unwrap()
+        .unwrap()
+        .len();
+    // The reader is busy for longer than the timeout, as with a slow disk. That is not a stall, with or without new data.
     tokio::time::pause();
     tokio::time::advance(stall_timeout * 2).await;
     tokio::time::resume();
     let error = loop {
-        match within(LIMIT, answer.chunk()).await {
+        match within(LIMIT, response.chunk()).await {
             Ok(piece) => received += piece.unwrap().len(),
             Err(error) => break error,
         }
@@ -98,18 +102,18 @@ async fn a19_silence_in_a_body_is_a_stall_and_a_slow_reader_is_not() {
 }
 
 #[tokio::test]
-async fn a10_a_short_body_is_an_early_close_and_not_an_end() {
+async fn a10_a_body_shorter_than_its_content_length_is_an_error() {
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::always(), faults::close_after(1000));
     let origin = Origin::builder().resource("/f", resource).start().await;
-    let answer = get(&client(ClientConfig::default()), &origin.url("/f"))
+    let response = get(&client(ClientConfig::default()), &origin.url("/f"))
         .await
         .unwrap();
-    assert_eq!(*body(answer).await.unwrap_err().kind(), Kind::Closed);
+    assert_eq!(*body(response).await.unwrap_err().kind(), Kind::Closed);
 }
 
 #[tokio::test]
-async fn headers_of_the_user_replace_and_remove_defaults() {
+async fn user_headers_replace_and_remove_default_headers() {
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
@@ -140,8 +144,8 @@ async fn credentials_in_a_url_are_sent_and_never_printed() {
         .await;
     let url = origin.url("/f").replace("://", "://user:hidden@");
     let client = client(ClientConfig::default());
-    let answer = get(&client, &url).await.unwrap();
-    assert!(!format!("{answer:?}").contains("hidden"));
+    let response = get(&client, &url).await.unwrap();
+    assert!(!format!("{response:?}").contains("hidden"));
     assert_eq!(
         origin.requests()[0].header("authorization"),
         Some("Basic dXNlcjpoaWRkZW4=")
@@ -152,30 +156,33 @@ async fn credentials_in_a_url_are_sent_and_never_printed() {
 }
 
 #[tokio::test]
-async fn the_dripping_body_of_a_redirect_delays_nothing() {
-    let far = Origin::builder()
+async fn a_slow_redirect_body_does_not_delay_the_redirect() {
+    let target = Origin::builder()
         .resource("/f", OriginResource::new(content()))
         .start()
         .await;
-    let to = far.url("/f");
+    let location = target.url("/f");
     let redirect =
         OriginResource::new(content()).rule(RequestMatcher::always(), move |request, reply| {
-            faults::status_with_header(302, "Location", to.clone())(request, reply);
+            faults::status_with_header(302, "Location", location.clone())(request, reply);
             reply.body = OriginResponseBody::Bytes(vec![b'x'; 60_000]);
             reply.max_rate = Some(500);
         });
-    let near = Origin::builder().resource("/f", redirect).start().await;
+    let redirecting = Origin::builder().resource("/f", redirect).start().await;
     let client = client(ClientConfig::default());
-    let begun = Instant::now();
-    assert_eq!(get(&client, &near.url("/f")).await.unwrap().status, 200);
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    let started = Instant::now();
+    assert_eq!(
+        get(&client, &redirecting.url("/f")).await.unwrap().status,
+        200
+    );
+    assert!(started.elapsed() < Duration::from_secs(2));
 }
 
 #[tokio::test]
 async fn the_connect_timeout_covers_lookup_proxy_and_tls() {
-    // A target that a proxy takes its time to reach, and that then says nothing in TLS.
+    // The proxy answers CONNECT late, and the target then never answers the TLS handshake.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let to = silent.local_addr().unwrap();
+    let silent_address = silent.local_addr().unwrap();
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), |_, reply| {
             reply.delay = Duration::from_millis(600);
@@ -190,9 +197,11 @@ async fn the_connect_timeout_covers_lookup_proxy_and_tls() {
         proxy: ProxyRules::all(proxy.url().parse().unwrap()),
         ..ClientConfig::default()
     });
-    let begun = Instant::now();
-    let error = get(&client, &format!("https://{to}/f")).await.unwrap_err();
+    let started = Instant::now();
+    let error = get(&client, &format!("https://{silent_address}/f"))
+        .await
+        .unwrap_err();
     assert!(matches!(error.kind(), Kind::ConnectTimeout(_)), "{error:?}");
-    let took = begun.elapsed();
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_millis(1500), "{elapsed:?}");
 }

@@ -1,4 +1,4 @@
-//! Who sees which credentials, and how often a challenge is answered.
+//! Which credentials are sent to which server, and how often a challenge is answered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,18 +30,18 @@ async fn origin(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f", resource).start().await
 }
 
-/// One that sends everybody on; by another name of the same host, so that only the origin differs.
-async fn leading_to(url: &str) -> Origin {
-    let to = url.replace("127.0.0.1", "localhost");
-    let redirect = faults::status_with_header(302, "Location", to);
+/// An origin that redirects every request to `url`, with another name of the same host, so that only the origin differs.
+async fn redirecting_to(url: &str) -> Origin {
+    let location = url.replace("127.0.0.1", "localhost");
+    let redirect = faults::status_with_header(302, "Location", location);
     origin(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await
 }
 
 #[tokio::test]
-async fn the_default_of_netrc_is_sent_only_to_the_named_origin() {
-    let far = origin(OriginResource::new(content())).await;
-    let near = leading_to(&far.url("/f")).await;
-    for (netrc, at_near, at_far) in [
+async fn the_netrc_default_is_sent_only_to_the_origin_of_the_user_url() {
+    let target = origin(OriginResource::new(content())).await;
+    let redirecting = redirecting_to(&target.url("/f")).await;
+    for (netrc, sent_to_redirecting, sent_to_target) in [
         ("default login u password p", true, false),
         ("machine localhost login u password p", false, true),
         ("machine 127.0.0.1 login u password p", true, false),
@@ -58,12 +58,16 @@ async fn the_default_of_netrc_is_sent_only_to_the_named_origin() {
             },
             ..ClientConfig::default()
         });
-        get(&client, &near.url("/f")).await.unwrap();
-        let knows = |origin: &Origin| {
+        get(&client, &redirecting.url("/f")).await.unwrap();
+        let got_credentials = |origin: &Origin| {
             let requests = origin.requests();
             requests.last().unwrap().header("authorization").is_some()
         };
-        assert_eq!((knows(&near), knows(&far)), (at_near, at_far), "{netrc}");
+        assert_eq!(
+            (got_credentials(&redirecting), got_credentials(&target)),
+            (sent_to_redirecting, sent_to_target),
+            "{netrc}"
+        );
     }
 }
 
@@ -75,7 +79,7 @@ async fn a21_parallel_requests_may_use_one_nonce() {
     ] {
         let resource =
             OriginResource::new(content()).rule(RequestMatcher::always(), required.rule());
-        // Long enough that all are refused before any has learnt the nonce.
+        // Long enough that all requests are refused before any of them has the nonce.
         let origin = Origin::builder()
             .resource("/f", resource)
             .latency(Duration::from_millis(50))
@@ -90,11 +94,11 @@ async fn a21_parallel_requests_may_use_one_nonce() {
         };
         let url = origin.url("/f");
         let right = client(config("p"));
-        let answers = join_all((0..6).map(|_| get(&right, &url))).await;
+        let responses = join_all((0..6).map(|_| get(&right, &url))).await;
         assert!(
-            answers
+            responses
                 .into_iter()
-                .all(|answer| answer.unwrap().status == 200)
+                .all(|response| response.unwrap().status == 200)
         );
         assert_eq!(origin.requests().len(), 12);
         // The nonce is known by now; a wrong answer to it is final.
@@ -135,16 +139,16 @@ async fn a21_a_proxy_with_digest_never_gets_the_password() {
         });
         let scheme = if tls { "https" } else { "http" };
         for _ in 0..2 {
-            let answer = get(&client, &format!("{scheme}://far.test:{port}/f")).await;
-            assert_eq!(body(answer.unwrap()).await.unwrap().len(), 100_000);
+            let response = get(&client, &format!("{scheme}://far.test:{port}/f")).await;
+            assert_eq!(body(response.unwrap()).await.unwrap().len(), 100_000);
         }
-        let shown: Vec<Option<bool>> = proxy
+        let sent_basic: Vec<Option<bool>> = proxy
             .requests()
             .iter()
             .map(|request| Some(request.header("proxy-authorization")?.starts_with("Basic ")))
             .collect();
-        // Asked once, and known from then on.
-        assert_eq!(shown, [None, Some(basic), Some(basic)]);
+        // The proxy challenges the first request only.
+        assert_eq!(sent_basic, [None, Some(basic), Some(basic)]);
     }
 }
 
@@ -178,7 +182,7 @@ async fn a21_a_proxy_and_the_origin_behind_it_may_both_require_digest() {
 }
 
 #[tokio::test]
-async fn a_challenge_with_utf8_is_answered() {
+async fn a_challenge_with_a_utf8_realm_is_answered() {
     let authority = CertificateAuthority::new();
     let origin = Origin::builder()
         .resource("/f", OriginResource::new(content()))
@@ -189,19 +193,22 @@ async fn a_challenge_with_utf8_is_answered() {
         .require_login(RequiredLogin::digest("me", "secret").realm("Прокси-сервер организации"))
         .start()
         .await;
-    let through = |proxy: &str| {
+    let client_through = |proxy: &str| {
         client(ClientConfig {
             proxy: ProxyRules::all(proxy.parse().unwrap()),
             tls: trusting(&authority),
             ..ClientConfig::default()
         })
     };
-    let error = get(&through(&proxy.url()), &origin.url("/f"))
+    let error = get(&client_through(&proxy.url()), &origin.url("/f"))
         .await
         .unwrap_err();
     assert!(matches!(error.kind(), Kind::ProxyAuth(Some(realm)) if realm.starts_with("Прокси")));
-    let known = through(&proxy.url_with_login("me", "secret"));
-    assert_eq!(get(&known, &origin.url("/f")).await.unwrap().status, 200);
+    let with_login = client_through(&proxy.url_with_login("me", "secret"));
+    assert_eq!(
+        get(&with_login, &origin.url("/f")).await.unwrap().status,
+        200
+    );
 }
 
 fn trusting(authority: &CertificateAuthority) -> TlsOptions {
@@ -211,8 +218,10 @@ fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     }
 }
 
-/// A client with a certificate, an origin that wants one and has a file, and one that wants one and redirects there.
-async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, Origin) {
+/// The configuration of a client with a certificate, and two origins that require one: one redirects to the other, which has a file.
+async fn origins_requiring_certificate(
+    authority: &CertificateAuthority,
+) -> (ClientConfig, Origin, Origin) {
     let issued = authority.issue(&["me"]);
     let config = ClientConfig {
         tls: TlsOptions {
@@ -224,55 +233,61 @@ async fn certified(authority: &CertificateAuthority) -> (ClientConfig, Origin, O
         },
         ..ClientConfig::default()
     };
-    let wanting = || {
+    let require_certificate = || {
         Arc::clone(
             &authority
                 .issue(&["127.0.0.1", "localhost"])
                 .server_config(Some(authority)),
         )
     };
-    let far = Origin::builder()
+    let target = Origin::builder()
         .resource("/f", OriginResource::new(content()))
-        .tls(wanting())
+        .tls(require_certificate())
         .start()
         .await;
-    let to = far.url("/f").replace("127.0.0.1", "localhost");
-    let redirect = faults::status_with_header(302, "Location", to);
-    let near = Origin::builder()
+    let location = target.url("/f").replace("127.0.0.1", "localhost");
+    let redirect = faults::status_with_header(302, "Location", location);
+    let redirecting = Origin::builder()
         .resource(
             "/f",
             OriginResource::new(content()).rule(RequestMatcher::always(), redirect),
         )
-        .tls(wanting())
+        .tls(require_certificate())
         .start()
         .await;
-    (config, near, far)
+    (config, redirecting, target)
 }
 
 #[tokio::test]
-async fn a_client_certificate_is_presented_only_to_the_named_origin() {
+async fn a_client_certificate_is_presented_only_to_the_origin_of_the_user_url() {
     let authority = CertificateAuthority::new();
-    let (config, near, far) = certified(&authority).await;
+    let (config, redirecting, target) = origins_requiring_certificate(&authority).await;
     let client = client(config);
-    let named = far.url("/f").replace("127.0.0.1", "localhost");
-    let answer = get(&client, &named).await.unwrap();
-    body(answer).await.unwrap();
-    // A connection that was made with the certificate rests now: the redirect must not ask over it.
-    let error = get(&client, &near.url("/f")).await.unwrap_err();
+    let user_url = target.url("/f").replace("127.0.0.1", "localhost");
+    let response = get(&client, &user_url).await.unwrap();
+    body(response).await.unwrap();
+    // The pool now has an idle connection that was made with the certificate. The redirected request must not use it.
+    let error = get(&client, &redirecting.url("/f")).await.unwrap_err();
     assert!(
         matches!(error.kind(), Kind::Tls(TlsProblem::ClientCertificate)),
         "{error:?}"
     );
-    assert!(!error.is_transient(), "nor is it worth another try");
-    assert_eq!((near.requests().len(), far.requests().len()), (1, 1));
-    assert_eq!(get(&client, &named).await.unwrap().status, 200);
-    assert_eq!(far.connection_count(), 1);
+    assert!(
+        !error.is_transient(),
+        "a missing client certificate is not retried"
+    );
+    assert_eq!(
+        (redirecting.requests().len(), target.requests().len()),
+        (1, 1)
+    );
+    assert_eq!(get(&client, &user_url).await.unwrap().status, 200);
+    assert_eq!(target.connection_count(), 1);
 }
 
 #[tokio::test]
 async fn a_proxy_is_presented_no_client_certificate() {
     let authority = CertificateAuthority::new();
-    let (config, _, far) = certified(&authority).await;
+    let (config, _, target) = origins_requiring_certificate(&authority).await;
     let tls = authority
         .issue(&["127.0.0.1"])
         .server_config(Some(&authority));
@@ -281,6 +296,6 @@ async fn a_proxy_is_presented_no_client_certificate() {
         proxy: ProxyRules::all(proxy.url().parse().unwrap()),
         ..config
     });
-    get(&client, &far.url("/f")).await.unwrap_err();
+    get(&client, &target.url("/f")).await.unwrap_err();
     assert!(proxy.requests().is_empty());
 }

@@ -1,5 +1,5 @@
-//! What strangers and typing errors make of a netrc, a proxy's URL and `no_proxy`: near misses of the right form, each
-//! against a model that shares no code with the parser.
+//! Malformed netrc files, proxy URLs and `no_proxy` values: near misses of the valid form, each compared with a model that
+//! shares no code with the parser.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,12 +7,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use haul_net::{Netrc, NoProxy, Proxy, ProxyScheme};
 use proptest::prelude::*;
 
-/// Stands where a password does; whatever is shown must not have it.
+/// The password in every input. It must never be printed.
 const SECRET: &str = "s3cret";
 
-/// Up to so many of these pieces, in any order.
-fn pieces(of: &'static [&'static str], most: usize) -> impl Strategy<Value = String> {
-    prop::collection::vec(prop::sample::select(of), 0..most).prop_map(|pieces| pieces.concat())
+/// A concatenation of fewer than `max` of these pieces, in any order.
+fn pieces(choices: &'static [&'static str], max: usize) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(choices), 0..max).prop_map(|pieces| pieces.concat())
 }
 
 const NETRC: &[&str] = &[
@@ -43,7 +43,7 @@ const NETRC: &[&str] = &[
     "\u{2003}",
 ];
 
-/// A word that may stand in a netrc, as it is written between quotes.
+/// Quotes a netrc word.
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -56,20 +56,20 @@ proptest! {
                 for host in ["h.test", "::1", "[::1]", "other", ""] {
                     let _ = netrc.login(host);
                 }
-                let shown = format!("{:?}", netrc.login("h.test").map(|login| login.password));
-                prop_assert!(!shown.contains(SECRET));
+                let printed = format!("{:?}", netrc.login("h.test").map(|login| login.password));
+                prop_assert!(!printed.contains(SECRET));
             }
             Err(error) => {
                 let lines = text.lines().count();
                 prop_assert!((1..=lines).contains(&error.line), "line {} of {lines}", error.line);
-                let shown = format!("{error} {error:?}");
-                prop_assert!(!shown.contains(SECRET));
+                let printed = format!("{error} {error:?}");
+                prop_assert!(!printed.contains(SECRET));
             }
         }
     }
 
     #[test]
-    fn a21_a_netrc_file_is_parsed_as_it_was_written(
+    fn a21_a_netrc_file_yields_the_logins_written_in_it(
         entries in prop::collection::vec(("[a-e]{1,2}\\.test", "[a-z0-9@.]{1,8}", "[ -~]{1,12}"), 0..6),
         blank in prop::sample::select(&[" ", "\n", "\n  ", "\r\n\t", "\n# a comment\n"][..]),
     ) {
@@ -134,10 +134,10 @@ const SCHEMES: [(&str, ProxyScheme, u16); 4] = [
 
 proptest! {
     #[test]
-    fn an_accepted_proxy_has_a_valid_host(text in pieces(PROXIES, 10)) {
+    fn an_accepted_proxy_url_has_a_valid_host(text in pieces(PROXIES, 10)) {
         if let Ok(proxy) = text.parse::<Proxy>() {
-            let odd = |c: char| c.is_whitespace() || c.is_control() || "@/?#\\[]".contains(c);
-            prop_assert!(!proxy.host.is_empty() && !proxy.host.contains(odd), "{:?} of {text:?}", proxy.host);
+            let is_invalid = |c: char| c.is_whitespace() || c.is_control() || "@/?#\\[]".contains(c);
+            prop_assert!(!proxy.host.is_empty() && !proxy.host.contains(is_invalid), "{:?} of {text:?}", proxy.host);
             prop_assert!(!proxy.host.contains(':') || proxy.host.parse::<IpAddr>().is_ok(), "{:?}", proxy.host);
         }
     }
@@ -147,16 +147,16 @@ proptest! {
         scheme in prop::sample::select(&["http://", "https://", "socks5h://", "ftp://", ""][..]),
         rest in pieces(PROXIES, 6),
     ) {
-        let shown = match format!("{scheme}me:{SECRET}@{rest}").parse::<Proxy>() {
+        let printed = match format!("{scheme}me:{SECRET}@{rest}").parse::<Proxy>() {
             Ok(proxy) => format!("{proxy:?}"),
             Err(error) => format!("{error} {error:?}"),
         };
-        prop_assert!(!shown.contains(SECRET), "{shown}");
+        prop_assert!(!printed.contains(SECRET), "{printed}");
     }
 
     #[test]
-    fn a_proxy_is_parsed_as_it_was_written(
-        (scheme, expected, usual) in prop::sample::select(&SCHEMES[..]),
+    fn a_proxy_url_yields_the_parts_written_in_it(
+        (scheme, expected, default_port) in prop::sample::select(&SCHEMES[..]),
         (written, host) in prop::sample::select(&[("p.test", "p.test"), ("10.0.0.1", "10.0.0.1"), ("[fd00::1]", "fd00::1")][..]),
         port in prop::option::of(1u16..),
         login in prop::option::of(("[a-z@:/%é]{1,6}", "[a-z@:/%é]{0,6}")),
@@ -166,7 +166,7 @@ proptest! {
         let colon = port.map(|port| format!(":{port}"));
         let text = format!("{scheme}://{}{written}{}", at.unwrap_or_default(), colon.unwrap_or_default());
         let proxy: Proxy = text.parse().unwrap();
-        prop_assert_eq!((proxy.scheme, proxy.host.as_str(), proxy.port), (expected, host, port.unwrap_or(usual)));
+        prop_assert_eq!((proxy.scheme, proxy.host.as_str(), proxy.port), (expected, host, port.unwrap_or(default_port)));
         let found = proxy.login.map(|login| (login.user, login.password.expose().to_owned()));
         prop_assert_eq!(found, login);
     }
@@ -177,7 +177,7 @@ fn bits(address: Ipv4Addr) -> String {
     format!("{:032b}", u32::from(address))
 }
 
-const DIRECT: &[&str] = &[
+const NO_PROXY: &[&str] = &[
     "a.test",
     ".a.test",
     "*.a.test",
@@ -204,15 +204,15 @@ const DIRECT: &[&str] = &[
     "10.0.0.0/99999999999",
 ];
 
-/// A name of a few labels of which many are alike.
+/// A host name of a few labels, drawn from so few that names often match.
 fn any_name() -> impl Strategy<Value = Vec<&'static str>> {
     prop::collection::vec(prop::sample::select(&["a", "b", "ab"][..]), 1..4)
 }
 
 proptest! {
     #[test]
-    fn no_value_of_no_proxy_causes_a_panic(
-        text in pieces(DIRECT, 8),
+    fn no_no_proxy_value_causes_a_panic(
+        text in pieces(NO_PROXY, 8),
         host in prop::sample::select(&["a.test", "a.test.", "", ".", "10.1.2.3", "::1", "fd00::1", "é", "*"][..]),
     ) {
         let _ = NoProxy::parse(&text).matches(host, 80);
@@ -229,11 +229,11 @@ proptest! {
 
     #[test]
     fn a_network_in_no_proxy_matches_its_addresses(network: Ipv4Addr, width in 0usize..=32, flip in prop::option::of(0u32..32)) {
-        // Of the same network, or apart from it in one bit.
+        // The network's own address, or one that differs from it in one bit.
         let address = Ipv4Addr::from(u32::from(network) ^ flip.map_or(0, |bit| 1 << bit));
         let expected = bits(network)[..width] == bits(address)[..width];
-        let direct = NoProxy::parse(&format!("{network}/{width}"));
-        prop_assert_eq!(direct.matches(&address.to_string(), 80), expected);
+        let no_proxy = NoProxy::parse(&format!("{network}/{width}"));
+        prop_assert_eq!(no_proxy.matches(&address.to_string(), 80), expected);
         let mapped = format!("{}/{}", network.to_ipv6_mapped(), width + 96);
         prop_assert_eq!(NoProxy::parse(&mapped).matches(&address.to_ipv6_mapped().to_string(), 80), expected);
     }

@@ -16,13 +16,13 @@ use url::Url;
 
 use crate::client;
 
-/// No reply takes longer to be understood.
+/// The time limit for reading one reply.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// Cases of each property: each is a connection.
 const CASES: u32 = 96;
 
-/// A client, and what runs it and the proxies.
+/// A client, and the runtime for it and the proxies.
 struct ProxyBench {
     runtime: Runtime,
     client: Client,
@@ -49,8 +49,12 @@ impl ProxyBench {
         }
     }
 
-    /// The bytes that arrive through a proxy that sends this reply in pieces of this size: everything after its success reply.
-    fn through(&self, scheme: &str, (reply, piece): (&[u8], usize)) -> Result<Vec<u8>, Error> {
+    /// Connects through a proxy that sends this reply in pieces of this size. Returns the bytes that follow the success reply.
+    fn connect_through(
+        &self,
+        scheme: &str,
+        (reply, piece): (&[u8], usize),
+    ) -> Result<Vec<u8>, Error> {
         self.runtime.block_on(within(LIMIT, async {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
@@ -79,9 +83,9 @@ impl ProxyBench {
                     port: 22,
                 };
                 let connector = self.client.connector();
-                let mut reached = connector.connect(&target, &[&proxy], &url).await?;
+                let mut connected = connector.connect(&target, &[&proxy], &url).await?;
                 let mut rest = Vec::new();
-                reached.stream.read_to_end(&mut rest).await.unwrap();
+                connected.stream.read_to_end(&mut rest).await.unwrap();
                 Ok(rest)
             };
             tokio::join!(proxy_side, client_side).1
@@ -89,17 +93,17 @@ impl ProxyBench {
     }
 }
 
-/// A SOCKS5 proxy's words, each perhaps not what it should be.
+/// The replies of a SOCKS5 proxy, in which any byte may be wrong.
 fn any_socks_reply() -> impl Strategy<Value = Vec<u8>> {
     let version = || prop_oneof![12 => Just(5u8), 1 => any::<u8>()];
-    let good = || prop_oneof![12 => Just(0u8), 1 => any::<u8>()];
+    let success = || prop_oneof![12 => Just(0u8), 1 => any::<u8>()];
     let kind = prop_oneof![4 => Just(1u8), 4 => Just(3), 4 => Just(4), 1 => any::<u8>()];
     let rest = prop::collection::vec(any::<u8>(), 0..64);
     (
         version(),
-        good(),
+        success(),
         version(),
-        good(),
+        success(),
         any::<u8>(),
         kind,
         rest,
@@ -111,7 +115,7 @@ fn any_socks_reply() -> impl Strategy<Value = Vec<u8>> {
         })
 }
 
-/// What follows the consent in a SOCKS5 proxy's words, by RFC 1928.
+/// The bytes after a SOCKS5 success reply (RFC 1928), or nothing if the reply is not one.
 fn bytes_after_socks_success(reply: &[u8]) -> Option<&[u8]> {
     let (head, rest) = reply.split_at_checked(6)?;
     let [5, 0, 5, 0, _, kind] = *head else {
@@ -130,7 +134,7 @@ fn bytes_after_socks_success(reply: &[u8]) -> Option<&[u8]> {
 fn e2_socks_replies_are_read_exactly_to_their_last_byte() {
     let bench = ProxyBench::new();
     bench.check(&(any_socks_reply(), 1usize..80), |(reply, piece)| {
-        let found = bench.through("socks5h", (&reply, piece));
+        let found = bench.connect_through("socks5h", (&reply, piece));
         let expected = bytes_after_socks_success(&reply);
         prop_assert_eq!(found.as_deref().ok(), expected, "{:?}", found);
         Ok(())
@@ -142,28 +146,31 @@ fn e3_socks_replies_that_end_early_are_refused() {
     let bench = ProxyBench::new();
     let whole = [&[5, 0, 5, 0, 0, 3, 4][..], b"host", &[0, 80]].concat();
     for end in 0..whole.len() {
-        assert!(bench.through("socks5h", (&whole[..end], 80)).is_err());
+        assert!(
+            bench
+                .connect_through("socks5h", (&whole[..end], 80))
+                .is_err()
+        );
     }
-    assert_eq!(bench.through("socks5h", (&whole, 1)).unwrap(), b"");
+    assert_eq!(bench.connect_through("socks5h", (&whole, 1)).unwrap(), b"");
 }
 
-/// An answer to CONNECT.
+/// A response to CONNECT.
 #[derive(Debug, Clone)]
-struct ConnectResult {
-    /// Heads below 200 before it.
+struct ConnectResponse {
+    /// The statuses of the 1xx responses before it.
     interim: Vec<u16>,
-    /// Its status.
     status: u16,
-    /// What follows the status, and fields that mean nothing here.
+    /// The reason phrase, then header lines that must not matter here.
     lines: Vec<String>,
-    /// How lines end.
+    /// The line ending.
     eol: &'static str,
-    /// Bytes that come with it: the target's.
+    /// Bytes of the target that follow the head at once.
     early: Vec<u8>,
 }
 
-impl ConnectResult {
-    fn written(&self) -> Vec<u8> {
+impl ConnectResponse {
+    fn to_bytes(&self) -> Vec<u8> {
         let Self { eol, status, .. } = self;
         let interim = self.interim.iter();
         let mut heads: Vec<String> = interim
@@ -186,7 +193,7 @@ const LINES: &[&str] = &[
     "Proxy-Agent: é",
 ];
 
-fn any_answer() -> impl Strategy<Value = ConnectResult> {
+fn any_connect_response() -> impl Strategy<Value = ConnectResponse> {
     let eol = prop_oneof![3 => Just("\r\n"), 1 => Just("\n")];
     let interim = prop::collection::vec(100u16..200, 0..20);
     let interim = prop_oneof![3 => Just(Vec::new()), 1 => interim];
@@ -194,7 +201,7 @@ fn any_answer() -> impl Strategy<Value = ConnectResult> {
     let lines = prop::collection::vec(prop::sample::select(LINES).prop_map(str::to_owned), 1..6);
     let early = prop::collection::vec(any::<u8>(), 0..64);
     (interim, status, lines, eol, early).prop_map(|(interim, status, lines, eol, early)| {
-        ConnectResult {
+        ConnectResponse {
             interim,
             status,
             lines,
@@ -205,28 +212,31 @@ fn any_answer() -> impl Strategy<Value = ConnectResult> {
 }
 
 #[test]
-fn e1_e2_e3_connect_responses_are_judged_by_status_and_lose_no_byte() {
+fn e1_e2_e3_the_connect_status_decides_and_no_byte_is_lost() {
     let bench = ProxyBench::new();
-    bench.check(&(any_answer(), 1usize..200), |(answer, piece)| {
-        let found = bench.through("http", (&answer.written(), piece));
-        // Sixteen heads below 200 are more than anyone has a reason for.
-        let up = answer.interim.len() < 16 && (200..300).contains(&answer.status);
-        prop_assert_eq!(
-            found.as_ref().ok(),
-            up.then_some(&answer.early),
-            "{:?}",
-            found
-        );
-        if let (true, Err(error)) = (answer.interim.is_empty(), &found) {
-            let reported = match error.kind() {
-                Kind::ProxyRefused(Some(status)) => status.as_u16(),
-                Kind::ProxyAuth(_) => 407,
-                _ => 0,
-            };
-            prop_assert_eq!(reported, answer.status);
-        }
-        Ok(())
-    });
+    bench.check(
+        &(any_connect_response(), 1usize..200),
+        |(response, piece)| {
+            let found = bench.connect_through("http", (&response.to_bytes(), piece));
+            // The connector gives up after sixteen 1xx responses.
+            let accepted = response.interim.len() < 16 && (200..300).contains(&response.status);
+            prop_assert_eq!(
+                found.as_ref().ok(),
+                accepted.then_some(&response.early),
+                "{:?}",
+                found
+            );
+            if let (true, Err(error)) = (response.interim.is_empty(), &found) {
+                let reported = match error.kind() {
+                    Kind::ProxyRefused(Some(status)) => status.as_u16(),
+                    Kind::ProxyAuth(_) => 407,
+                    _ => 0,
+                };
+                prop_assert_eq!(reported, response.status);
+            }
+            Ok(())
+        },
+    );
 }
 
 const JUNK: &[&str] = &[
@@ -261,7 +271,7 @@ fn e3_no_proxy_reply_hangs_or_adds_bytes() {
     let junk = prop::collection::vec(prop::sample::select(JUNK), 0..16);
     bench.check(&(junk, 1usize..40), |(pieces, piece)| {
         let reply = pieces.concat();
-        if let Ok(rest) = bench.through("http", (reply.as_bytes(), piece)) {
+        if let Ok(rest) = bench.connect_through("http", (reply.as_bytes(), piece)) {
             prop_assert!(
                 reply.starts_with("HTTP/1.") && reply.as_bytes().ends_with(&rest),
                 "{:?}",
@@ -273,9 +283,11 @@ fn e3_no_proxy_reply_hangs_or_adds_bytes() {
 }
 
 #[test]
-fn e3_a_head_without_end_is_refused_within_a_bound() {
+fn e3_an_endless_response_head_is_refused() {
     let bench = ProxyBench::new();
     let reply = "HTTP/1.1 200 OK\r\n".to_owned() + &"X: y\r\n".repeat(20_000);
-    let error = bench.through("http", (reply.as_bytes(), 4096)).unwrap_err();
+    let error = bench
+        .connect_through("http", (reply.as_bytes(), 4096))
+        .unwrap_err();
     assert_eq!(*error.kind(), Kind::Protocol);
 }

@@ -1,4 +1,4 @@
-//! Requests that share an HTTP/2 connection: which ones do, how many, and what the origin sees of them.
+//! Requests that share an HTTP/2 connection: which requests may, how many, and what the origin sees of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) async fn get_shared(client: &Client, url: &str) -> Result<FetchRespon
     crate::fetch(client, url, true).await
 }
 
-/// The same, with the whole body.
+/// Like [`get_shared`], and reads the whole body.
 pub(crate) async fn get_shared_body(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
     body(get_shared(client, url).await?).await
 }
@@ -54,7 +54,7 @@ pub(crate) async fn start_origin(
     Http2Origin::start(tls, settings, script).await
 }
 
-/// An origin with files, that speaks both versions.
+/// An origin with files that speaks HTTP/2 and HTTP/1.1.
 async fn start_file_origin(authority: &CertificateAuthority) -> Http2Origin {
     start_origin(
         authority,
@@ -65,7 +65,7 @@ async fn start_file_origin(authority: &CertificateAuthority) -> Http2Origin {
     .await
 }
 
-/// The file at a path: another one for each path.
+/// The file at a path. Each path has another one.
 pub(crate) fn file(path: &str) -> Bytes {
     let seed = path.bytes().map(u64::from).sum();
     Bytes::from(ResourceContent::random(seed, 3_000).to_vec())
@@ -97,7 +97,7 @@ async fn get_files(client: &Client, origin: &str, count: usize) -> Vec<Result<()
 }
 
 #[tokio::test]
-async fn requests_at_once_wait_for_one_connection_and_share_it() {
+async fn parallel_requests_wait_for_one_connection_and_share_it() {
     let authority = CertificateAuthority::new();
     let origin = start_file_origin(&authority).await;
     let client = client(config(&authority, HttpVersionChoice::Http2));
@@ -118,7 +118,7 @@ async fn requests_at_once_wait_for_one_connection_and_share_it() {
 }
 
 #[tokio::test]
-async fn requests_to_a_far_host_share_a_connection_if_they_may() {
+async fn requests_to_a_host_with_high_latency_share_a_connection_if_allowed() {
     let authority = CertificateAuthority::new();
     let origin = start_file_origin(&authority).await;
     let (link, url) = slow_link(origin.address()).await;
@@ -140,7 +140,7 @@ async fn requests_to_a_far_host_share_a_connection_if_they_may() {
 }
 
 #[tokio::test]
-async fn a_near_host_goes_over_to_http_1_with_its_first_quick_response() {
+async fn a_host_with_low_latency_switches_to_http_1_after_its_first_quick_response() {
     let authority = CertificateAuthority::new();
     let origin = start_file_origin(&authority).await;
     let client = client(config(&authority, HttpVersionChoice::Auto));
@@ -171,7 +171,7 @@ async fn a_host_that_refuses_a_second_connection_is_served_by_the_first() {
         .await;
     let url = format!("https://{}", link.address());
     let client = client(config(&authority, HttpVersionChoice::Http2));
-    // The first response tells how many streams the origin takes.
+    // The stream limit of the origin is known after the first response.
     get_shared_body(&client, &format!("{url}/f")).await.unwrap();
     for result in get_files(&client, &url, 8).await {
         result.unwrap();
@@ -213,7 +213,7 @@ async fn requests_to_a_host_without_http2_get_connections_of_their_own_at_once()
 }
 
 #[tokio::test]
-async fn http2_alone_at_an_origin_without_it_is_an_error_that_names_the_flag() {
+async fn forced_http2_at_an_origin_without_it_is_an_error_that_names_the_flag() {
     let authority = CertificateAuthority::new();
     let issued = authority.issue(LOCAL_NAMES);
     for tls in [
@@ -232,7 +232,7 @@ async fn http2_alone_at_an_origin_without_it_is_an_error_that_names_the_flag() {
 }
 
 #[tokio::test]
-async fn a_connection_carries_no_more_streams_than_the_peer_takes() {
+async fn a_connection_has_no_more_streams_than_the_peer_allows() {
     let authority = CertificateAuthority::new();
     let settings = Http2Settings {
         max_streams: Some(3),
@@ -243,7 +243,7 @@ async fn a_connection_carries_no_more_streams_than_the_peer_takes() {
     })
     .await;
     let client = client(config(&authority, HttpVersionChoice::Http2));
-    // The first response tells the limit.
+    // The stream limit is known after the first response.
     assert!(get_shared(&client, &origin.url("/x")).await.is_ok());
     for result in get_files(&client, &origin.url(""), 40).await {
         result.unwrap();
@@ -260,7 +260,7 @@ async fn a_connection_carries_no_more_streams_than_the_peer_takes() {
 }
 
 #[tokio::test]
-async fn a_failure_to_connect_is_the_failure_of_all_requests_that_wait() {
+async fn a_connect_error_fails_all_requests_that_wait_for_the_connection() {
     let authority = CertificateAuthority::new();
     let connects = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&connects);
@@ -294,7 +294,7 @@ async fn a_failure_to_connect_is_the_failure_of_all_requests_that_wait() {
 }
 
 #[tokio::test]
-async fn when_the_request_that_connects_is_dropped_another_one_connects() {
+async fn when_the_connecting_request_is_dropped_another_one_connects() {
     let authority = CertificateAuthority::new();
     let origin = start_file_origin(&authority).await;
     let (_link, url) = slow_link(origin.address()).await;
@@ -324,7 +324,7 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
             _ => StreamAction::RespondWith(
                 401,
                 vec![("www-authenticate", "Basic realm=\"r\"".into())],
-                Bytes::from_static(b"who?"),
+                Bytes::from_static(b"unauthorized"),
             ),
         }
     };
@@ -355,7 +355,7 @@ async fn a21_challenges_and_redirects_over_a_shared_connection() {
 }
 
 #[tokio::test]
-async fn only_the_users_origin_sees_the_client_certificate() {
+async fn a_client_certificate_is_not_sent_to_the_target_of_a_redirect() {
     let authority = CertificateAuthority::new();
     let tls = alpn_server_config(
         &authority.issue(LOCAL_NAMES),

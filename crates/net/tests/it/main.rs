@@ -1,8 +1,9 @@
-//! Streams and requests against the lab: proxies, credentials, connection reuse, limits; hostile peers and malformed input.
+//! Connections and requests to the test servers of `haul_lab`: proxies, credentials, connection reuse, limits, hostile peers and
+//! malformed input.
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a test that cannot go on should stop where it is"
+    reason = "a failed step ends the test at its line"
 )]
 
 mod a29;
@@ -22,10 +23,10 @@ use haul_lab::{CertificateAuthority, within};
 use haul_net::{Client, ClientConfig, Error, FetchRequest, FetchResponse, TlsOptions};
 use url::Url;
 
-/// No test takes longer.
+/// The time limit of one step of a test.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The names of an origin's certificate.
+/// The host names in the certificates of origins.
 const LOCAL_NAMES: &[&str] = &["127.0.0.1", "localhost"];
 
 fn client(config: ClientConfig) -> Client {
@@ -39,7 +40,7 @@ fn trusting(authority: &CertificateAuthority) -> TlsOptions {
     }
 }
 
-/// A GET of the whole resource, over a connection of its own.
+/// A GET of the whole resource over a connection that it does not share.
 async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
     fetch(client, url, false).await
 }
@@ -57,7 +58,7 @@ async fn fetch(client: &Client, url: &str, may_multiplex: bool) -> Result<FetchR
     within(LIMIT, client.fetch(fetch)).await
 }
 
-/// Reads the whole body, and gives the connection back.
+/// Reads the whole body and returns the connection to the pool.
 async fn body(mut response: FetchResponse) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     while let Some(chunk) = within(LIMIT, response.chunk()).await? {

@@ -1,4 +1,4 @@
-//! CONNECT, absolute-form and SOCKS5, with logins, over TLS, and what follows a proxy's consent.
+//! CONNECT, absolute-form requests and SOCKS5, with logins and over TLS, and bytes that follow a proxy's success response at once.
 
 use std::net::SocketAddr;
 
@@ -20,8 +20,8 @@ fn content() -> ResourceContent {
     ResourceContent::random(1, 300_000)
 }
 
-/// An origin that is reached by a name only the proxy knows.
-async fn far(authority: Option<&CertificateAuthority>) -> (Origin, String) {
+/// An origin, and its URL with a host name that only the proxy can resolve.
+async fn far_origin(authority: Option<&CertificateAuthority>) -> (Origin, String) {
     let mut builder = Origin::builder().resource("/f", OriginResource::new(content()));
     if let Some(authority) = authority {
         builder = builder.tls(authority.issue(&["far.test"]).server_config(None));
@@ -32,7 +32,7 @@ async fn far(authority: Option<&CertificateAuthority>) -> (Origin, String) {
     (origin, url)
 }
 
-fn through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
+fn client_through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
     let cacert = authority.map(|authority| authority.certificate_pem().into_bytes());
     client(ClientConfig {
         proxy: ProxyRules::all(proxy.parse().unwrap()),
@@ -44,7 +44,7 @@ fn through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
     })
 }
 
-async fn fetched(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
+async fn fetch_body(client: &Client, url: &str) -> Result<Vec<u8>, Error> {
     body(get(client, url).await?).await
 }
 
@@ -53,23 +53,23 @@ fn target(origin: &Origin) -> String {
 }
 
 #[tokio::test]
-async fn http_goes_in_absolute_form_and_https_by_connect() {
+async fn http_uses_absolute_form_and_https_uses_connect() {
     let authority = CertificateAuthority::new();
     for authority in [None, Some(&authority)] {
-        let (origin, url) = far(authority).await;
+        let (origin, url) = far_origin(authority).await;
         let proxy = HttpProxy::builder()
             .route(&target(&origin), origin.address())
             .start()
             .await;
-        let client = through(&proxy.url(), authority);
-        assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
-        assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
+        let client = client_through(&proxy.url(), authority);
+        assert_eq!(fetch_body(&client, &url).await.unwrap(), content().to_vec());
+        assert_eq!(fetch_body(&client, &url).await.unwrap(), content().to_vec());
         let methods: Vec<String> = proxy
             .requests()
             .into_iter()
             .map(|request| request.method)
             .collect();
-        // The tunnel is made once and used twice.
+        // The tunnel is opened once and used twice.
         assert_eq!(
             methods,
             if authority.is_some() {
@@ -91,23 +91,23 @@ async fn a21_proxy_logins_by_basic_and_digest_for_http_and_https() {
             || RequiredLogin::digest_md5("me", "secret"),
         ];
         for login in logins {
-            let (origin, url) = far(authority).await;
+            let (origin, url) = far_origin(authority).await;
             let proxy = HttpProxy::builder()
                 .require_login(login())
                 .route(&target(&origin), origin.address())
                 .start()
                 .await;
-            let client = through(&proxy.url_with_login("me", "secret"), authority);
-            assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
+            let client = client_through(&proxy.url_with_login("me", "secret"), authority);
+            assert_eq!(fetch_body(&client, &url).await.unwrap(), content().to_vec());
             assert!(
                 origin
                     .requests()
                     .iter()
                     .all(|request| request.header("proxy-authorization").is_none())
             );
-            let wrong = through(&proxy.url_with_login("me", "wrong"), authority);
+            let wrong = client_through(&proxy.url_with_login("me", "wrong"), authority);
             match get(&wrong, &url).await {
-                Ok(answer) => assert_eq!(answer.status.as_u16(), 407),
+                Ok(response) => assert_eq!(response.status.as_u16(), 407),
                 Err(error) => assert!(
                     matches!(error.kind(), Kind::ProxyAuth(Some(_))),
                     "{error:?}"
@@ -118,9 +118,9 @@ async fn a21_proxy_logins_by_basic_and_digest_for_http_and_https() {
 }
 
 #[tokio::test]
-async fn a_proxy_over_tls_is_checked_like_an_origin() {
+async fn the_certificate_of_an_https_proxy_is_checked() {
     let authority = CertificateAuthority::new();
-    let (origin, url) = far(Some(&authority)).await;
+    let (origin, url) = far_origin(Some(&authority)).await;
     let tls = authority.issue(&["127.0.0.1"]).server_config(None);
     let proxy = HttpProxy::builder()
         .tls(tls)
@@ -128,28 +128,28 @@ async fn a_proxy_over_tls_is_checked_like_an_origin() {
         .start()
         .await;
     assert_eq!(
-        fetched(&through(&proxy.url(), Some(&authority)), &url)
+        fetch_body(&client_through(&proxy.url(), Some(&authority)), &url)
             .await
             .unwrap(),
         content().to_vec()
     );
-    let stranger = CertificateAuthority::new();
-    let error = get(&through(&proxy.url(), Some(&stranger)), &url)
+    let other_authority = CertificateAuthority::new();
+    let error = get(&client_through(&proxy.url(), Some(&other_authority)), &url)
         .await
         .unwrap_err();
     assert!(matches!(error.kind(), Kind::Tls(_)) && !error.is_transient());
 }
 
 #[tokio::test]
-async fn a_refusing_proxy_is_an_error_with_its_status() {
+async fn a_proxy_that_refuses_connect_is_an_error_with_its_status() {
     let authority = CertificateAuthority::new();
-    let (_origin, url) = far(Some(&authority)).await;
+    let (_origin, url) = far_origin(Some(&authority)).await;
     for (status, transient) in [(403, false), (502, true)] {
         let proxy = HttpProxy::builder()
             .rule(RequestMatcher::always(), faults::status(status))
             .start()
             .await;
-        let error = get(&through(&proxy.url(), Some(&authority)), &url)
+        let error = get(&client_through(&proxy.url(), Some(&authority)), &url)
             .await
             .unwrap_err();
         assert!(
@@ -159,22 +159,22 @@ async fn a_refusing_proxy_is_an_error_with_its_status() {
     }
 }
 
-/// Reads what a target says first, through a connector that goes through a proxy.
-async fn banner(proxy: &str, to: SocketAddr) -> Vec<u8> {
+/// Connects to a target through a proxy and reads its first 12 bytes.
+async fn banner(proxy: &str, origin: SocketAddr) -> Vec<u8> {
     let client = client(ClientConfig::default());
     let proxy = proxy.parse().unwrap();
     let url = Url::parse("http://far.test/").unwrap();
     let target = Target {
         host: "far.test".into(),
-        port: to.port(),
+        port: origin.port(),
     };
-    let mut reached = client
+    let mut connected = client
         .connector()
         .connect(&target, &[&proxy], &url)
         .await
         .unwrap();
     let mut banner = vec![0; 12];
-    within(LIMIT, reached.stream.read_exact(&mut banner))
+    within(LIMIT, connected.stream.read_exact(&mut banner))
         .await
         .unwrap();
     banner
@@ -182,7 +182,7 @@ async fn banner(proxy: &str, to: SocketAddr) -> Vec<u8> {
 
 #[tokio::test]
 async fn e2_bytes_in_the_packet_of_the_connect_response_are_not_lost() {
-    let (origin, _) = far(None).await;
+    let (origin, _) = far_origin(None).await;
     let route = target(&origin);
     let proxy = HttpProxy::builder()
         .route(&route, origin.address())
@@ -207,14 +207,14 @@ async fn e2_bytes_in_the_packet_of_the_connect_response_are_not_lost() {
 }
 
 #[tokio::test]
-async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
-    let (origin, url) = far(None).await;
+async fn socks5h_sends_names_to_the_proxy_and_socks5_sends_addresses() {
+    let (origin, url) = far_origin(None).await;
     let proxy = SocksProxy::builder()
         .route(&target(&origin), origin.address())
         .start()
         .await;
     assert_eq!(
-        fetched(&through(&proxy.url("socks5h"), None), &url)
+        fetch_body(&client_through(&proxy.url("socks5h"), None), &url)
             .await
             .unwrap(),
         content().to_vec()
@@ -222,9 +222,9 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
     assert!(
         matches!(&proxy.requests()[0].target, Some(SocksTarget::Name(name, _)) if name == "far.test")
     );
-    let by_address = origin.url("/f").replace("127.0.0.1", "localhost");
+    let local_url = origin.url("/f").replace("127.0.0.1", "localhost");
     assert_eq!(
-        fetched(&through(&proxy.url("socks5"), None), &by_address)
+        fetch_body(&client_through(&proxy.url("socks5"), None), &local_url)
             .await
             .unwrap(),
         content().to_vec()
@@ -237,21 +237,21 @@ async fn socks5h_leaves_names_to_the_proxy_and_socks5_does_not() {
 
 #[tokio::test]
 async fn socks_logins_unusual_replies_and_refusals() {
-    let (origin, url) = far(None).await;
+    let (origin, url) = far_origin(None).await;
     let builder = || SocksProxy::builder().route(&target(&origin), origin.address());
     let locked = builder().require_login("me", "secret").start().await;
-    let with = |login: &str| {
+    let with_login = |login: &str| {
         locked
             .url("socks5h")
             .replace("://", &format!("://{login}@"))
     };
     assert!(
-        fetched(&through(&with("me:secret"), None), &url)
+        fetch_body(&client_through(&with_login("me:secret"), None), &url)
             .await
             .is_ok()
     );
-    for wrong in [with("me:wrong"), locked.url("socks5h")] {
-        let error = get(&through(&wrong, None), &url).await.unwrap_err();
+    for wrong in [with_login("me:wrong"), locked.url("socks5h")] {
+        let error = get(&client_through(&wrong, None), &url).await.unwrap_err();
         assert!(matches!(error.kind(), Kind::ProxyAuth(_)), "{error:?}");
     }
     for quirk in [
@@ -259,22 +259,22 @@ async fn socks_logins_unusual_replies_and_refusals() {
         SocksQuirk::BoundToName,
         SocksQuirk::Trickle,
     ] {
-        let odd = builder().quirk(quirk).start().await;
+        let unusual = builder().quirk(quirk).start().await;
         assert!(
-            fetched(&through(&odd.url("socks5h"), None), &url)
+            fetch_body(&client_through(&unusual.url("socks5h"), None), &url)
                 .await
                 .is_ok()
         );
     }
     let refusing = builder().quirk(SocksQuirk::RefuseWith(5)).start().await;
-    let error = get(&through(&refusing.url("socks5h"), None), &url)
+    let error = get(&client_through(&refusing.url("socks5h"), None), &url)
         .await
         .unwrap_err();
     assert_eq!(*error.kind(), Kind::ProxyRefused(None));
     for quirk in [SocksQuirk::AcceptNoMethod, SocksQuirk::WrongVersion] {
         let broken = builder().quirk(quirk).start().await;
         assert!(
-            get(&through(&broken.url("socks5h"), None), &url)
+            get(&client_through(&broken.url("socks5h"), None), &url)
                 .await
                 .is_err()
         );
@@ -282,8 +282,8 @@ async fn socks_logins_unusual_replies_and_refusals() {
 }
 
 #[tokio::test]
-async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
-    let (origin, url) = far(None).await;
+async fn a28_socks5_with_local_name_resolution_tries_the_next_address() {
+    let (origin, url) = far_origin(None).await;
     let proxy = SocksProxy::builder().start().await;
     let port = origin.address().port();
     let client = client(ClientConfig {
@@ -292,13 +292,13 @@ async fn a28_socks5_with_names_resolved_here_tries_the_next_address() {
             pinned_addresses: vec![PinnedAddress {
                 host: "far.test".into(),
                 port,
-                // Nobody listens at the first.
+                // Nothing listens on the first address.
                 addresses: vec![[127, 0, 0, 77].into(), [127, 0, 0, 1].into()],
             }],
             ..ConnectorConfig::default()
         },
         ..ClientConfig::default()
     });
-    assert_eq!(fetched(&client, &url).await.unwrap(), content().to_vec());
+    assert_eq!(fetch_body(&client, &url).await.unwrap(), content().to_vec());
     assert_eq!(proxy.requests().len(), 2);
 }

@@ -1,4 +1,4 @@
-//! Certificates that are trusted by being named: authorities, and servers' own.
+//! Certificates that the user trusts explicitly: those of authorities, and servers' self-signed ones.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use haul_net::{ClientConfig, Kind, TlsOptions, TlsProblem, TrustedFiles};
 
 use crate::{client, get};
 
-const HERE: &[&str] = &["127.0.0.1"];
+const LOOPBACK: &[&str] = &["127.0.0.1"];
 
-async fn serving(issued: &IssuedCertificate) -> Origin {
+async fn origin_with(issued: &IssuedCertificate) -> Origin {
     Origin::builder()
         .tls(issued.server_config(None))
         .resource("/f", OriginResource::new(ResourceContent::random(1, 10)))
@@ -17,17 +17,17 @@ async fn serving(issued: &IssuedCertificate) -> Origin {
         .await
 }
 
-/// What comes of a request to a server with this certificate, by one who trusts that PEM in either way.
-async fn trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
-    let origin = serving(server).await;
+/// The errors of requests to a server with this certificate, by clients that trust `pem` as `cacert` and as a file.
+async fn errors_when_trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
+    let origin = origin_with(server).await;
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("trusted.pem");
     std::fs::write(&file, pem).unwrap();
-    let given = TlsOptions {
+    let as_cacert = TlsOptions {
         cacert: Some(pem.into()),
         ..TlsOptions::default()
     };
-    let in_files = TlsOptions {
+    let as_file = TlsOptions {
         trusted_files: Some(TrustedFiles {
             file: Some(file),
             directories: Vec::new(),
@@ -35,13 +35,13 @@ async fn trusting(pem: &str, server: &IssuedCertificate) -> Vec<Option<Kind>> {
         ..TlsOptions::default()
     };
     let mut errors = Vec::new();
-    for tls in [given, in_files] {
+    for tls in [as_cacert, as_file] {
         let client = client(ClientConfig {
             tls,
             ..ClientConfig::default()
         });
-        let got = get(&client, &origin.url("/f")).await;
-        errors.push(got.err().map(|error| error.kind().clone()));
+        let result = get(&client, &origin.url("/f")).await;
+        errors.push(result.err().map(|error| error.kind().clone()));
     }
     errors
 }
@@ -51,32 +51,32 @@ fn refused(problem: TlsProblem) -> Vec<Option<Kind>> {
 }
 
 #[tokio::test]
-async fn a27_a_self_signed_certificate_is_trusted_if_it_is_named_and_valid() {
-    let server = CertificateAuthority::self_signed_ca(HERE, false);
-    let others = CertificateAuthority::self_signed_ca(HERE, false);
+async fn a27_a_valid_self_signed_certificate_is_trusted_if_it_is_configured() {
+    let server = CertificateAuthority::self_signed_ca(LOOPBACK, false);
+    let others = CertificateAuthority::self_signed_ca(LOOPBACK, false);
     let pem = &server.certificate_pem;
-    assert_eq!(trusting(pem, &server).await, [None, None]);
-    let among = format!("{}{pem}", others.certificate_pem);
-    assert_eq!(trusting(&among, &server).await, [None, None]);
+    assert_eq!(errors_when_trusting(pem, &server).await, [None, None]);
+    let bundle = format!("{}{pem}", others.certificate_pem);
+    assert_eq!(errors_when_trusting(&bundle, &server).await, [None, None]);
 }
 
 #[tokio::test]
-async fn a27_a_self_signed_certificate_is_otherwise_never_trusted() {
-    let server = CertificateAuthority::self_signed_ca(HERE, false);
-    let other = CertificateAuthority::self_signed_ca(HERE, false);
-    // Of the same name, with another key.
+async fn a27_a_self_signed_certificate_that_differs_or_is_invalid_is_refused() {
+    let server = CertificateAuthority::self_signed_ca(LOOPBACK, false);
+    let other = CertificateAuthority::self_signed_ca(LOOPBACK, false);
+    // A certificate for the same name, with another key.
     assert_eq!(
-        trusting(&other.certificate_pem, &server).await,
+        errors_when_trusting(&other.certificate_pem, &server).await,
         refused(TlsProblem::SelfSigned)
     );
-    let elsewhere = CertificateAuthority::self_signed_ca(&["other.test"], false);
+    let wrong_host = CertificateAuthority::self_signed_ca(&["other.test"], false);
     assert_eq!(
-        trusting(&elsewhere.certificate_pem, &elsewhere).await,
+        errors_when_trusting(&wrong_host.certificate_pem, &wrong_host).await,
         refused(TlsProblem::WrongHost)
     );
-    let expired = CertificateAuthority::self_signed_ca(HERE, true);
+    let expired = CertificateAuthority::self_signed_ca(LOOPBACK, true);
     assert_eq!(
-        trusting(&expired.certificate_pem, &expired).await,
+        errors_when_trusting(&expired.certificate_pem, &expired).await,
         refused(TlsProblem::Expired)
     );
 }
@@ -84,13 +84,13 @@ async fn a27_a_self_signed_certificate_is_otherwise_never_trusted() {
 #[tokio::test]
 async fn a27_authorities_in_files_are_trusted_too() {
     let (ours, theirs) = (CertificateAuthority::new(), CertificateAuthority::new());
-    let server = ours.issue(HERE);
+    let server = ours.issue(LOOPBACK);
     assert_eq!(
-        trusting(&ours.certificate_pem(), &server).await,
+        errors_when_trusting(&ours.certificate_pem(), &server).await,
         [None, None]
     );
     assert_eq!(
-        trusting(&theirs.certificate_pem(), &server).await,
+        errors_when_trusting(&theirs.certificate_pem(), &server).await,
         refused(TlsProblem::UnknownIssuer)
     );
 }
