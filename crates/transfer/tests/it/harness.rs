@@ -1,4 +1,4 @@
-//! A job against an origin, in one call.
+//! Runs one download job against an origin.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,25 +14,24 @@ use tempfile::TempDir;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// No test takes longer.
+/// The time limit of a job.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A directory, settings, and what a test says about a job.
+/// A download job of a test: its directory, its settings and its options.
 pub(crate) struct JobCase {
     pub(crate) dir: TempDir,
     pub(crate) options: GetOptions,
     pub(crate) client: ClientConfig,
     pub(crate) output: Option<JobOutput>,
     pub(crate) checksums: Vec<Checksum>,
-    /// URLs of mirrors.
     pub(crate) mirrors: Vec<String>,
-    pub(crate) named: Option<Vec<String>>,
-    pub(crate) pieces: Option<PieceDigests>,
-    pub(crate) size: Option<u64>,
+    pub(crate) credential_urls: Option<Vec<String>>,
+    pub(crate) piece_digests: Option<PieceDigests>,
+    pub(crate) expected_size: Option<u64>,
     pub(crate) stop: CancellationToken,
 }
 
-/// The result.
+/// The result of a job and its events.
 #[derive(Debug)]
 pub(crate) struct JobRun {
     pub(crate) result: Result<DownloadOutcome, GetError>,
@@ -40,7 +39,7 @@ pub(crate) struct JobRun {
 }
 
 impl JobCase {
-    /// Settings that make a small file many segments, and retries quick.
+    /// Settings under which a small file has many segments and retries are quick.
     pub(crate) fn new() -> Self {
         let retry = RetryOptions {
             retries: 6,
@@ -70,9 +69,9 @@ impl JobCase {
             output: None,
             checksums: Vec::new(),
             mirrors: Vec::new(),
-            named: None,
-            pieces: None,
-            size: None,
+            credential_urls: None,
+            piece_digests: None,
+            expected_size: None,
             stop: CancellationToken::new(),
         }
     }
@@ -81,7 +80,7 @@ impl JobCase {
         self.dir.path().join("f.bin")
     }
 
-    /// Downloads a URL.
+    /// Downloads a URL to [`JobCase::path`], or to `output` if it is set.
     pub(crate) async fn get(&self, url: &str) -> JobRun {
         let (sender, mut receiver) = mpsc::channel(64);
         let engine = TransferEngine::new(
@@ -102,35 +101,38 @@ impl JobCase {
                 .iter()
                 .map(|url| url.parse().unwrap())
                 .collect(),
-            credential_urls: self
-                .named
-                .as_ref()
-                .map(|named| named.iter().map(|url| url.parse().unwrap()).collect()),
-            piece_digests: self.pieces.clone(),
-            expected_size: self.size,
+            credential_urls: self.credential_urls.as_ref().map(|credential_urls| {
+                credential_urls
+                    .iter()
+                    .map(|url| url.parse().unwrap())
+                    .collect()
+            }),
+            piece_digests: self.piece_digests.clone(),
+            expected_size: self.expected_size,
             headers: Default::default(),
         };
         let stop = self.stop.clone();
-        let work = async move { engine.get(job, stop).await };
-        let listen = async move {
+        let download = async move { engine.get(job, stop).await };
+        let collect_events = async move {
             let mut events = Vec::new();
             while let Some(event) = receiver.recv().await {
                 events.push(event);
             }
             events
         };
-        let (result, events) = within(LIMIT, async { tokio::join!(work, listen) }).await;
+        let (result, events) =
+            within(LIMIT, async { tokio::join!(download, collect_events) }).await;
         JobRun { result, events }
     }
 
-    /// Downloads from an origin that serves one resource, and returns the origin for questions.
+    /// Downloads from a new origin with one resource. Also returns the origin.
     pub(crate) async fn run(&self, resource: OriginResource) -> (JobRun, Origin) {
         let origin = serve(resource).await;
-        let ran = self.get(&origin.url("/f.bin")).await;
-        (ran, origin)
+        let run = self.get(&origin.url("/f.bin")).await;
+        (run, origin)
     }
 
-    /// Asserts that the file has this content and is alone in its directory.
+    /// Asserts that the file has this content and that the directory has no other file.
     pub(crate) fn assert_file(&self, content: &ResourceContent) {
         assert_eq!(
             self.listing(),
@@ -143,16 +145,16 @@ impl JobCase {
         );
     }
 
-    /// Lays something under a name beside the file, as a user or an earlier run may have.
-    pub(crate) fn lay(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    /// Creates a file in the directory of the download.
+    pub(crate) fn write_file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         path
     }
 
-    /// Another place that holds what a kill at this moment would leave here. The journal comes first: its claims hold for
-    /// whatever is written later, too.
-    pub(crate) fn as_if_killed(&self) -> Self {
+    /// A new case whose directory has the files that a kill at this moment would leave. The journal is copied before the partial
+    /// file: what it records is in the file by then.
+    pub(crate) fn copy_as_if_killed(&self) -> Self {
         let killed = Self::new();
         for name in ["f.bin.haul-journal", "f.bin.haul-part"] {
             std::fs::copy(self.dir.path().join(name), killed.dir.path().join(name)).unwrap();
@@ -181,7 +183,9 @@ impl JobRun {
 
     #[track_caller]
     pub(crate) fn error(&self) -> &GetError {
-        self.result.as_ref().expect_err("it should have failed")
+        self.result
+            .as_ref()
+            .expect_err("the job should have failed")
     }
 
     /// Whether the hint says that the same command resumes the download.
@@ -190,15 +194,15 @@ impl JobRun {
         hint.contains("resumes the download")
     }
 
-    /// How many times something was tried again.
+    /// The number of retries.
     pub(crate) fn retries(&self) -> usize {
         let retry = |event: &&TransferEvent| matches!(event, TransferEvent::Retry { .. });
         self.events.iter().filter(retry).count()
     }
 
-    pub(crate) fn warned(&self, words: &str) -> bool {
+    pub(crate) fn has_warning(&self, part: &str) -> bool {
         self.events.iter().any(
-            |event| matches!(event, TransferEvent::Warning { text, .. } if text.contains(words)),
+            |event| matches!(event, TransferEvent::Warning { text, .. } if text.contains(part)),
         )
     }
 }
@@ -208,13 +212,12 @@ pub(crate) async fn serve(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f.bin", resource).start().await
 }
 
-/// Two and a bit MiB: nine segments of the harness's size.
+/// Slightly more than 2 MiB: nine segments of the size set in [`JobCase::new`].
 pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(1, (2 << 20) + 77_777)
 }
 
-/// A file system of one MiB, made for the test; `None` where the system does not let us (then the row rests on `/dev/full`
-/// and on the error table).
+/// Mounts a file system of 1 MiB. `None` if the test may not mount one; then only `/dev/full` and the error table test full disks.
 pub(crate) fn small_disk(dir: &std::path::Path) -> Option<MountedFilesystem> {
     let mount = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=1m", "haul-test"])

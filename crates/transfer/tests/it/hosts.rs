@@ -1,4 +1,4 @@
-//! The per-host limit: whose it is, and who waits for it.
+//! The limit of connections per host: which host it applies to, and which requests wait for it.
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults, within};
 use haul_net::Client;
@@ -9,14 +9,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, LIMIT, content, serve};
 
-/// An origin that sends everybody elsewhere.
-async fn sends_to(far: &Origin) -> Origin {
-    let away = faults::status_with_header(302, "Location", far.url("/f.bin"));
-    serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await
+/// An origin that redirects every request to another one.
+async fn redirecting_to(target: &Origin) -> Origin {
+    let redirect = faults::status_with_header(302, "Location", target.url("/f.bin"));
+    serve(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await
 }
 
 /// Runs a job for each URL through one engine.
-async fn all(case: &JobCase, urls: Vec<String>) {
+async fn download_all(case: &JobCase, urls: Vec<String>) {
     let (sender, mut receiver) = mpsc::channel(64);
     let client = Client::new(case.client.clone()).unwrap();
     let engine = TransferEngine::new(client, case.options.clone(), sender);
@@ -38,18 +38,18 @@ async fn all(case: &JobCase, urls: Vec<String>) {
     }
     drop(engine);
     while receiver.recv().await.is_some() {}
-    for done in jobs.join_all().await {
-        done.unwrap();
+    for result in jobs.join_all().await {
+        result.unwrap();
     }
 }
 
-/// Four hosts redirect to one: the limit of that one counts, for first requests as for all others.
+/// Five hosts redirect to one. The limit of that one applies, to first requests as to all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_limit_applies_to_the_host_that_delivers() {
+async fn the_connection_limit_applies_to_the_target_of_a_redirect() {
     let mut case = JobCase::new();
-    let n = 3;
-    case.options.connections = ConnectionCount::Fixed(n);
-    let far = Origin::builder()
+    let limit = 3;
+    case.options.connections = ConnectionCount::Fixed(limit);
+    let target = Origin::builder()
         .resource(
             "/f.bin",
             OriginResource::new(ResourceContent::random(3, 1 << 20)),
@@ -57,32 +57,35 @@ async fn the_limit_applies_to_the_host_that_delivers() {
         .rate_per_connection(1 << 20)
         .start()
         .await;
-    let mut nears = Vec::new();
+    let mut redirecting = Vec::new();
     for _ in 0..5 {
-        nears.push(sends_to(&far).await);
+        redirecting.push(redirecting_to(&target).await);
     }
-    let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
-    within(LIMIT, all(&case, urls)).await;
-    // A job that finds the host full has seen the head of an answer: it lets that go before it waits.
-    let streaming = far
+    let urls = redirecting
+        .iter()
+        .map(|origin| origin.url("/f.bin"))
+        .collect();
+    within(LIMIT, download_all(&case, urls)).await;
+    // A job that finds the host full already has a response head. It drops that response before it waits.
+    let streaming = target
         .requests()
         .iter()
         .map(|request| request.open_connections)
         .max()
         .unwrap();
-    assert!(streaming <= n + 5, "{streaming} connections");
+    assert!(streaming <= limit + 5, "{streaming} connections");
     for id in 0..5 {
         let found = std::fs::read(case.dir.path().join(format!("f{id}"))).unwrap();
         assert!(found == ResourceContent::random(3, 1 << 20).to_vec());
     }
 }
 
-/// A token that expires for several workers at once is no limit on connections: a new one is requested.
+/// An expired token must not be taken for a limit of connections: a new token is requested.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
+async fn a16_expired_tokens_do_not_reduce_the_number_of_connections() {
     let mut case = JobCase::new();
     case.options.segment_size = Some(64 << 10);
-    let far = Origin::builder()
+    let target = Origin::builder()
         .resource(
             "/t",
             OriginResource::new(content())
@@ -91,21 +94,22 @@ async fn a16_tokens_that_expire_under_several_connections_cost_none_of_them() {
         .latency(std::time::Duration::from_millis(5))
         .start()
         .await;
-    let away = faults::redirect_with_token(302, far.url("/t"));
-    let near = serve(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
-    let ran = case.get(&near.url("/f.bin")).await;
-    assert_eq!(ran.outcome().connections, 4);
-    assert!(near.requests().len() > 1);
+    let redirect = faults::redirect_with_token(302, target.url("/t"));
+    let origin =
+        serve(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await;
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().connections, 4);
+    assert!(origin.requests().len() > 1);
     case.assert_file(&content());
 }
 
-/// The same where the first answer brings the whole file: the permit is changed before its body is read.
+/// The first response has the whole file. The job takes a permit of the redirect's target before it reads the body.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_first_response_from_a_full_host_is_dropped() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.options.segment_size = None;
-    let far = Origin::builder()
+    let target = Origin::builder()
         .resource(
             "/f.bin",
             OriginResource::new(ResourceContent::random(3, 512 << 10)),
@@ -113,18 +117,24 @@ async fn a_first_response_from_a_full_host_is_dropped() {
         .rate_per_connection(1 << 20)
         .start()
         .await;
-    let mut nears = Vec::new();
+    let mut redirecting = Vec::new();
     for _ in 0..4 {
-        nears.push(sends_to(&far).await);
+        redirecting.push(redirecting_to(&target).await);
     }
-    let urls = nears.iter().map(|near| near.url("/f.bin")).collect();
-    let look = async {
-        // Half of a file: that of the one that has leave, or an eighth of each of four.
-        while far.bytes_sent() < 256 << 10 {
+    let urls = redirecting
+        .iter()
+        .map(|origin| origin.url("/f.bin"))
+        .collect();
+    let wait_for_half_a_file = async {
+        // Half of a file: from the one job with a permit, or an eighth of a file for each of four jobs.
+        while target.bytes_sent() < 256 << 10 {
             tokio::task::yield_now().await;
         }
-        far.open_connections()
+        target.open_connections()
     };
-    let ((), open) = within(LIMIT, async { tokio::join!(all(&case, urls), look) }).await;
+    let ((), open) = within(LIMIT, async {
+        tokio::join!(download_all(&case, urls), wait_for_half_a_file)
+    })
+    .await;
     assert_eq!(open, 1);
 }

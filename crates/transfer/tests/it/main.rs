@@ -1,4 +1,5 @@
-//! The engine against scripted origins: the rows of the corner cases by their numbers, A for the origin, B for this side.
+//! The transfer engine against scripted origins. Test names begin with the row of `docs/corner-cases.md` that they cover: A for
+//! origins, B for files and disks.
 
 #![expect(
     clippy::unwrap_used,
@@ -6,32 +7,32 @@
 )]
 
 mod batch;
-mod disks;
+mod faulty_disk;
 mod harness;
 mod hosts;
+mod mirror_discovery;
+mod mirror_piece_digests;
+mod mirror_resume;
+mod mirror_versions;
 mod mirrors;
-mod mirrors_believed;
-mod mirrors_found;
-mod mirrors_pieces;
-mod mirrors_resumed;
 mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;
-mod rows_a_ended;
+mod rows_a_file_names;
 mod rows_a_framing;
-mod rows_a_heads;
-mod rows_a_names;
+mod rows_a_joined_responses;
+mod rows_a_malformed_heads;
+mod rows_a_no_validator;
 mod rows_a_ranges;
 mod rows_a_refusals;
 mod rows_a_restarts;
-mod rows_a_seams;
+mod rows_a_short_bodies;
 mod rows_a_slow;
-mod rows_a_unpinned;
 mod rows_b;
-mod rows_b_again;
-mod rows_b_between;
-mod rows_b_companions;
+mod rows_b_complete_files;
 mod rows_b_disk;
-mod rows_b_kept;
+mod rows_b_kept_bytes;
+mod rows_b_later_runs;
 mod rows_b_replaced;
+mod rows_b_temporary_names;
 mod slow_disk;

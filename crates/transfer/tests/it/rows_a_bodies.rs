@@ -1,4 +1,4 @@
-//! Rows A10 to A12, A19, A22, A24, A26: what an origin does with bodies.
+//! Rows A10 to A12, A19, A22, A24, A26: faults in response bodies.
 
 use std::time::Duration;
 
@@ -19,10 +19,10 @@ async fn a10_resets_and_short_bodies_keep_the_received_bytes() {
                 _ => faults::close_after(100_000)(request, reply),
             },
         );
-        let (ran, origin) = case.run(resource).await;
-        ran.outcome();
+        let (run, origin) = case.run(resource).await;
+        run.outcome();
         case.assert_file(&content());
-        // Bytes before the break were kept, apart from those in the socket: far less than everything was fetched twice.
+        // The bytes before the break were kept, except for those in socket buffers: far less than the whole file was fetched twice.
         assert!(
             origin.bytes_sent() < content().length() * 3 / 2,
             "{} sent",
@@ -32,13 +32,13 @@ async fn a10_resets_and_short_bodies_keep_the_received_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a10_a_clean_close_in_the_middle_of_chunks_is_noticed() {
+async fn a10_a_download_survives_a_close_in_the_middle_of_chunks() {
     let case = JobCase::new();
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::always(), faults::chunked)
         .rule(RequestMatcher::nth(0), faults::close_after(50_000));
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, _origin) = case.run(resource).await;
+    run.outcome();
     case.assert_file(&content());
 }
 
@@ -57,8 +57,8 @@ async fn a10_a_broken_single_stream_is_resumed_if_ranges_work() {
     });
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::first(3), faults::reset_after(300_000));
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, _origin) = case.run(resource).await;
+    run.outcome();
     assert!(reader.join().unwrap() == content().to_vec());
 }
 
@@ -75,13 +75,13 @@ async fn a11_no_byte_beyond_the_requested_range_is_used() {
             );
         },
     );
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, _origin) = case.run(resource).await;
+    run.outcome();
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a12_an_unknown_length_is_one_stream_and_reported_as_not_resumable() {
+async fn a12_a_file_of_unknown_length_is_one_stream_with_a_warning() {
     for framing in [
         haul_lab::OriginResponseFraming::Chunked,
         haul_lab::OriginResponseFraming::CloseDelimited,
@@ -92,29 +92,29 @@ async fn a12_an_unknown_length_is_one_stream_and_reported_as_not_resumable() {
         let resource = resource.rule(RequestMatcher::always(), move |_, reply| {
             reply.framing = framing
         });
-        let (ran, origin) = case.run(resource).await;
-        assert_eq!(ran.outcome().bytes, content().length());
-        assert!(ran.warned("cannot be resumed"));
+        let (run, origin) = case.run(resource).await;
+        assert_eq!(run.outcome().bytes, content().length());
+        assert!(run.has_warning("cannot be resumed"));
         case.assert_file(&content());
         assert_eq!(origin.requests().len(), 1);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a19_silence_before_the_head_is_a_stall_too() {
+async fn a19_silence_before_the_response_head_is_a_stall() {
     let case = JobCase::new();
     let resource = OriginResource::new(content()).rule(RequestMatcher::nth(0), |_, reply| {
         reply.delay = Duration::from_secs(3600)
     });
-    let (ran, origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, origin) = case.run(resource).await;
+    run.outcome();
     assert!(origin.requests().len() > 1);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a22_old_and_unusual_heads_are_parsed() {
-    let odd: [fn(&mut haul_lab::OriginResponse); 4] = [
+    let changes: [fn(&mut haul_lab::OriginResponse); 4] = [
         |reply| {
             reply.version = "HTTP/1.0".into();
             reply.framing = haul_lab::OriginResponseFraming::CloseDelimited;
@@ -132,15 +132,15 @@ async fn a22_old_and_unusual_heads_are_parsed() {
                     .to_vec()
         },
     ];
-    for change in odd {
+    for change in changes {
         let case = JobCase::new();
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(
                 OriginResource::new(content())
                     .rule(RequestMatcher::always(), move |_, reply| change(reply)),
             )
             .await;
-        ran.outcome();
+        run.outcome();
         case.assert_file(&content());
     }
 }
@@ -150,57 +150,57 @@ async fn a24_an_error_page_does_not_match_the_given_checksum() {
     let mut case = JobCase::new();
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
     let page = ResourceContent::fixed("<html>please log in</html>");
-    let (ran, _origin) = case
+    let (run, _origin) = case
         .run(OriginResource::without_validator(page).header("Content-Type", "text/html"))
         .await;
-    assert_eq!(ran.error().class(), ErrorClass::Verification);
+    assert_eq!(run.error().class(), ErrorClass::Verification);
     assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_announced_digests_are_checked() {
-    // RFC 9530: the representation's digest holds on parts too.
+async fn a26_repr_digest_is_checked() {
+    // RFC 9530: `Repr-Digest` is the digest of the whole file in partial responses, too.
     let right = "sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:";
     let case = JobCase::new();
-    let (ran, _origin) = case
+    let (run, _origin) = case
         .run(OriginResource::new(ResourceContent::fixed("")).header("Repr-Digest", right))
         .await;
-    ran.outcome();
+    run.outcome();
     for connections in [ConnectionCount::Fixed(1), ConnectionCount::Fixed(4)] {
         let mut case = JobCase::new();
         case.options.connections = connections;
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(OriginResource::new(content()).header("Repr-Digest", right))
             .await;
         assert!(
             matches!(
-                ran.error(),
+                run.error(),
                 GetError::Checksum {
                     expected_by: "Repr-Digest",
                     ..
                 }
             ),
             "{:?}",
-            ran.error()
+            run.error()
         );
         assert!(!case.path().exists());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a4_a_broken_single_stream_is_resumed_without_if_range_if_the_origin_misreads_it() {
+async fn a4_a_broken_single_stream_is_resumed_without_if_range_if_the_origin_ignores_it() {
     let case = JobCase::new();
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::nth(0), faults::ignore_range)
         .rule(RequestMatcher::nth(0), faults::reset_after(1_000_000))
         .rule(RequestMatcher::always(), faults::if_range_never_matches);
-    let (ran, origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, origin) = case.run(resource).await;
+    run.outcome();
     case.assert_file(&content());
     assert_eq!(
         origin.requests().last().map(|request| request.status),
         Some(206),
-        "received bytes were kept"
+        "the received bytes are kept"
     );
 }
 
@@ -216,19 +216,19 @@ async fn a26_every_digest_field_is_checked_whether_right_or_wrong() {
         let whole =
             || OriginResource::new(content()).rule(RequestMatcher::always(), faults::ignore_range);
         let case = JobCase::new();
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(whole().rule(RequestMatcher::always(), faults::right_digest(field)))
             .await;
-        ran.outcome();
+        run.outcome();
         case.assert_file(&content());
         let case = JobCase::new();
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(whole().rule(RequestMatcher::always(), faults::wrong_digest(field)))
             .await;
         assert!(
-            matches!(ran.error(), GetError::Checksum { .. }),
+            matches!(run.error(), GetError::Checksum { .. }),
             "{field:?}: {:?}",
-            ran.error()
+            run.error()
         );
         assert_eq!(case.listing(), ["f.bin.haul-bad-checksum"]);
     }

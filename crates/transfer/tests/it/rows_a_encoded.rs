@@ -27,9 +27,9 @@ async fn a13_an_encoded_response_is_stored_as_sent_or_decoded_on_request() {
                 reply.status = 200;
                 reply.body = haul_lab::OriginResponseBody::Bytes(body.clone());
             });
-        let (ran, _origin) = case.run(resource).await;
-        ran.outcome();
-        assert_eq!(ran.warned("gzip"), !decode);
+        let (run, _origin) = case.run(resource).await;
+        run.outcome();
+        assert_eq!(run.has_warning("gzip"), !decode);
         case.assert_file(&if decode {
             content()
         } else {
@@ -39,21 +39,21 @@ async fn a13_an_encoded_response_is_stored_as_sent_or_decoded_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_encoded_segments_are_never_spliced() {
+async fn a13_encoded_segments_are_not_written_to_the_file() {
     let case = JobCase::new();
-    // Other bytes, as those of a coding would be: using them makes a wrong file.
+    // These are other bytes, as encoded ones would be: using them makes a wrong file.
     let resource = OriginResource::new(content()).rule(RequestMatcher::mid_file(), |_, reply| {
         reply.set_header("Content-Encoding", "gzip");
         if let haul_lab::OriginResponseBody::Slice(part, _) = &mut reply.body {
             *part = ResourceContent::random(2, content().length());
         }
     });
-    let (ran, _origin) = case.run(resource).await;
-    ran.outcome();
+    let (run, _origin) = case.run(resource).await;
+    run.outcome();
     case.assert_file(&content());
 }
 
-/// An origin that answers everything with this body under this coding.
+/// A resource that sends this body with this content coding to every request.
 fn encoded(coding: &'static str, body: Vec<u8>) -> OriginResource {
     OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
         reply.set_header("Content-Encoding", coding);
@@ -71,7 +71,7 @@ fn deflated(content: &ResourceContent) -> Vec<u8> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a13_decoding_after_a_broken_body_starts_over_with_a_new_decoder_and_digest() {
-    // Text, so that a decoder is ahead of what it was given, and holds some of it back when it is dropped.
+    // Compressible text, so that a decoder buffers output that is lost when it is dropped.
     let text = ResourceContent::fixed("the same line again and again\n".repeat(100_000));
     for (coding, body) in [("gzip", gzipped(&text)), ("deflate", deflated(&text))] {
         let mut case = JobCase::new();
@@ -81,22 +81,22 @@ async fn a13_decoding_after_a_broken_body_starts_over_with_a_new_decoder_and_dig
         let resource = encoded(coding, body)
             .rule(RequestMatcher::first(2), faults::close_after(half))
             .rule(RequestMatcher::nth(2), faults::reset_after(half / 2));
-        let (ran, origin) = case.run(resource).await;
-        assert_eq!(ran.outcome().bytes, text.length(), "{coding}");
+        let (run, origin) = case.run(resource).await;
+        assert_eq!(run.outcome().bytes, text.length(), "{coding}");
         assert_eq!(origin.requests().len(), 4);
         case.assert_file(&text);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_decoding_that_always_breaks_exhausts_the_retries_and_leaves_nothing() {
+async fn a13_an_encoded_body_that_always_breaks_exhausts_the_retries_and_leaves_no_files() {
     let mut case = JobCase::new();
     case.options.decode_content = true;
     case.options.retry.retries = 2;
     let resource = encoded("gzip", gzipped(&content()))
         .rule(RequestMatcher::always(), faults::close_after(1_000_000));
-    let (ran, origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), ErrorClass::Network);
+    let (run, origin) = case.run(resource).await;
+    assert_eq!(run.error().class(), ErrorClass::Network);
     assert_eq!(origin.requests().len(), 3);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
@@ -109,7 +109,7 @@ async fn a13_a_response_in_another_coding_does_not_continue_a_broken_one() {
         case.options.connections = ConnectionCount::Auto { max: 4 };
         let body = gzipped(&content());
         let plain = RequestMatcher::nth(1);
-        // Without a validator, so that the next request is for everything at once.
+        // Without a validator, so that the next request is for the whole file.
         let resource = encoded("gzip", body.clone())
             .rule(RequestMatcher::always(), |_, reply| {
                 reply.remove_header("ETag")
@@ -119,8 +119,8 @@ async fn a13_a_response_in_another_coding_does_not_continue_a_broken_one() {
                 reply.remove_header("Content-Encoding");
                 reply.body = haul_lab::OriginResponseBody::Bytes(content().to_vec());
             });
-        let (ran, origin) = case.run(resource).await;
-        ran.outcome();
+        let (run, origin) = case.run(resource).await;
+        run.outcome();
         assert_eq!(origin.requests().len(), 3);
         case.assert_file(&if decode {
             content()
@@ -131,14 +131,14 @@ async fn a13_a_response_in_another_coding_does_not_continue_a_broken_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a13_an_unknown_coding_is_an_error_of_the_origin_and_leaves_nothing() {
+async fn a13_an_unknown_content_coding_is_a_network_error_and_leaves_no_files() {
     let mut case = JobCase::new();
     case.options.decode_content = true;
     let resource = OriginResource::new(content())
         .header("Content-Encoding", "compress")
         .rule(RequestMatcher::always(), faults::ignore_range);
-    let (ran, _origin) = case.run(resource).await;
-    assert!(matches!(ran.error(), GetError::Decode { .. }));
-    assert_eq!(ran.error().class(), ErrorClass::Network);
+    let (run, _origin) = case.run(resource).await;
+    assert!(matches!(run.error(), GetError::Decode { .. }));
+    assert_eq!(run.error().class(), ErrorClass::Network);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }

@@ -1,4 +1,4 @@
-//! Rows A31 and A32: bodies without a certain end, and redirects without a certain target.
+//! Rows A31 and A32: ambiguous body framing and ambiguous redirect targets.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -19,19 +19,19 @@ async fn get_raw(case: &JobCase, response: String) -> (JobRun, usize) {
         OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
             reply.raw_bytes = Some(response.clone().into_bytes());
         });
-    let (ran, origin) = case.run(resource).await;
-    (ran, origin.requests().len())
+    let (run, origin) = case.run(resource).await;
+    (run, origin.requests().len())
 }
 
-fn assert_refused(case: &JobCase, ran: &JobRun, requests: usize, name: &str) {
-    let GetError::Transport { source, .. } = ran.error() else {
-        panic!("{name}: {:?}", ran.error())
+fn assert_refused(case: &JobCase, run: &JobRun, requests: usize, name: &str) {
+    let GetError::Transport { source, .. } = run.error() else {
+        panic!("{name}: {:?}", run.error())
     };
     assert!(
         matches!(source.kind(), Kind::Framing(_)),
         "{name}: {source}"
     );
-    assert_eq!(ran.error().class(), ErrorClass::Network, "{name}");
+    assert_eq!(run.error().class(), ErrorClass::Network, "{name}");
     assert_eq!(requests, 1, "{name}");
     assert!(case.listing().is_empty(), "{name}: {:?}", case.listing());
 }
@@ -57,15 +57,15 @@ async fn a31_an_unrequested_transfer_encoding_is_refused_at_once() {
             for body in [HELLO, HELLO_CHUNK] {
                 let case = JobCase::new();
                 let response = format!("HTTP/1.1 200 OK\r\n{field}{length}\r\n\r\n{body}");
-                let (ran, requests) = get_raw(&case, response).await;
-                assert_refused(&case, &ran, requests, field);
+                let (run, requests) = get_raw(&case, response).await;
+                assert_refused(&case, &run, requests, field);
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_chunked_once_or_twice_and_after_identity_is_decoded() {
+async fn a31_chunked_is_decoded_if_it_is_repeated_or_follows_identity() {
     let fields = [
         "Transfer-Encoding: chunked",
         "Transfer-Encoding: CHUNKED",
@@ -77,8 +77,8 @@ async fn a31_chunked_once_or_twice_and_after_identity_is_decoded() {
     for field in fields {
         let case = JobCase::new();
         let response = format!("HTTP/1.1 200 OK\r\n{field}\r\n\r\n{HELLO_CHUNK}");
-        let (ran, _) = get_raw(&case, response).await;
-        ran.outcome();
+        let (run, _) = get_raw(&case, response).await;
+        run.outcome();
         case.assert_file(&ResourceContent::fixed(HELLO));
     }
 }
@@ -90,8 +90,8 @@ async fn a31_chunks_that_contradict_content_length_are_refused_at_once() {
         let response = format!(
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: {length}\r\n\r\n{HELLO_CHUNK}"
         );
-        let (ran, requests) = get_raw(&case, response).await;
-        assert_refused(&case, &ran, requests, length);
+        let (run, requests) = get_raw(&case, response).await;
+        assert_refused(&case, &run, requests, length);
     }
 }
 
@@ -104,24 +104,24 @@ async fn chunk_sizes_and_trailers_may_end_with_lf_alone() {
     ] {
         let case = JobCase::new();
         let response = format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}");
-        let (ran, requests) = get_raw(&case, response).await;
-        ran.outcome();
+        let (run, requests) = get_raw(&case, response).await;
+        run.outcome();
         assert_eq!(requests, 1, "{chunks:?}");
         case.assert_file(&ResourceContent::fixed(HELLO));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_chunk_that_is_longer_than_its_size_is_no_file() {
+async fn a_chunk_that_is_longer_than_its_size_fails_the_download() {
     let case = JobCase::new();
     let response =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\nhello\n0\n\n".to_owned();
-    let (ran, _) = get_raw(&case, response).await;
-    assert_eq!(ran.error().class(), ErrorClass::Network);
+    let (run, _) = get_raw(&case, response).await;
+    assert_eq!(run.error().class(), ErrorClass::Network);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
-/// An origin that sends this to its one connection, and leaves the connection open.
+/// An origin that sends this response to one connection and leaves the connection open.
 fn serve_and_stay_open(response: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/f.bin", listener.local_addr().unwrap());
@@ -145,7 +145,7 @@ fn read_request(stream: &mut TcpStream) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_identity_alone_is_ignored_and_the_end_of_the_connection_is_not_awaited() {
+async fn a31_identity_is_ignored_and_the_body_ends_at_its_content_length() {
     let responses = [
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity, identity\r\nContent-Length: 5\r\n\r\nhello",
@@ -153,34 +153,34 @@ async fn a31_identity_alone_is_ignored_and_the_end_of_the_connection_is_not_awai
     ];
     for response in responses {
         let case = JobCase::new();
-        let ran = case.get(&serve_and_stay_open(response)).await;
-        ran.outcome();
-        assert_eq!(ran.retries(), 0, "{response}");
+        let run = case.get(&serve_and_stay_open(response)).await;
+        run.outcome();
+        assert_eq!(run.retries(), 0, "{response}");
         case.assert_file(&ResourceContent::fixed(HELLO));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_identity_without_a_length_ends_with_the_connection() {
+async fn a31_an_identity_body_without_a_length_ends_with_the_connection() {
     let case = JobCase::new();
     let response = "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\nhello".to_owned();
-    let (ran, _) = get_raw(&case, response).await;
-    ran.outcome();
+    let (run, _) = get_raw(&case, response).await;
+    run.outcome();
     case.assert_file(&ResourceContent::fixed(HELLO));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a31_an_identity_body_that_ends_early_is_not_taken_for_the_file() {
+async fn a31_an_identity_body_that_ends_early_is_an_error() {
     let case = JobCase::new();
     let response =
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 9\r\n\r\nhello";
-    let (ran, _) = get_raw(&case, response.to_owned()).await;
-    assert_eq!(ran.error().class(), ErrorClass::Network);
+    let (run, _) = get_raw(&case, response.to_owned()).await;
+    assert_eq!(run.error().class(), ErrorClass::Network);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a32_several_locations_are_followed_if_equal_and_refused_if_not() {
+async fn a32_several_location_headers_are_followed_only_if_they_are_equal() {
     for (second, is_followed) in [("/f.bin?2", true), ("/other", false)] {
         let case = JobCase::new();
         let response = format!(
@@ -190,12 +190,12 @@ async fn a32_several_locations_are_followed_if_equal_and_refused_if_not() {
         let resource = OriginResource::new(content()).rule(first, move |_, reply| {
             reply.raw_bytes = Some(response.clone().into_bytes());
         });
-        let (ran, origin) = case.run(resource).await;
+        let (run, origin) = case.run(resource).await;
         if is_followed {
-            ran.outcome();
+            run.outcome();
             case.assert_file(&content());
         } else {
-            let refused = ran.error();
+            let refused = run.error();
             assert!(
                 matches!(refused, GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
             );
@@ -207,13 +207,13 @@ async fn a32_several_locations_are_followed_if_equal_and_refused_if_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a32_locations_that_differ_are_refused_with_any_status() {
+async fn a32_different_location_headers_are_refused_with_any_status() {
     let case = JobCase::new();
     let response =
         "HTTP/1.1 200 OK\r\nLocation: /a\r\nLocation: /b\r\nContent-Length: 5\r\n\r\nhello";
-    let (ran, requests) = get_raw(&case, response.to_owned()).await;
-    let GetError::Transport { source, .. } = ran.error() else {
-        panic!("{:?}", ran.error())
+    let (run, requests) = get_raw(&case, response.to_owned()).await;
+    let GetError::Transport { source, .. } = run.error() else {
+        panic!("{:?}", run.error())
     };
     assert!(matches!(source.kind(), Kind::Redirect(_)), "{source}");
     assert_eq!(requests, 1);

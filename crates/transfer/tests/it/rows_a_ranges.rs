@@ -1,4 +1,4 @@
-//! Rows A1 to A9 (but A7) and A30: what an origin does with ranges and validators.
+//! Rows A1 to A9 (but not A7) and A30: ranges and validators.
 
 use haul_lab::{
     OriginResource, OriginResponse, OriginResponseBody, RecordedRequest, RequestMatcher,
@@ -9,23 +9,23 @@ use haul_transfer::{ConnectionCount, ErrorClass};
 
 use crate::harness::{JobCase, content};
 
-/// One version of A5's two.
-fn other() -> ResourceContent {
+/// Another version of the file, of the same length.
+fn other_version() -> ResourceContent {
     ResourceContent::random(2, content().length())
 }
 
-/// Other bytes of the same length under the same head: using them makes a wrong file.
-fn poison(_: &RecordedRequest, reply: &mut OriginResponse) {
+/// Replaces the body with other bytes of the same length. Using them makes a wrong file.
+fn replace_body(_: &RecordedRequest, reply: &mut OriginResponse) {
     if let OriginResponseBody::Slice(content, _) = &mut reply.body {
-        *content = other();
+        *content = other_version();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a1_a_plain_download_uses_several_connections_and_requests_every_byte_once() {
     let case = JobCase::new();
-    let (ran, origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.outcome().bytes, content().length());
+    let (run, origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.outcome().bytes, content().length());
     case.assert_file(&content());
     assert!(origin.connection_count() > 1);
     assert_eq!(origin.bytes_sent(), content().length());
@@ -46,22 +46,22 @@ async fn a1_a_plain_download_uses_several_connections_and_requests_every_byte_on
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a2_an_origin_without_ranges_gives_the_file_over_one_connection() {
     let case = JobCase::new();
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), faults::ignore_range))
         .await;
-    ran.outcome();
+    run.outcome();
     case.assert_file(&content());
     assert_eq!((origin.requests().len(), origin.connection_count()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
+async fn a3_some_responses_that_ignore_ranges_cause_retries_and_no_wrong_byte() {
     let case = JobCase::new();
     let every_fifth = RequestMatcher::matching(|request| request.number_for_path % 5 == 3);
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(every_fifth, faults::ignore_range))
         .await;
-    ran.outcome();
+    run.outcome();
     case.assert_file(&content());
     assert!(
         origin
@@ -74,14 +74,14 @@ async fn a3_some_servers_that_ignore_ranges_cost_retries_and_no_wrong_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a3_servers_that_always_ignore_mid_file_ranges_lead_to_one_stream() {
+async fn a3_an_origin_that_ignores_all_ranges_but_the_first_is_read_as_one_stream() {
     let case = JobCase::new();
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::mid_file(), faults::ignore_range))
         .await;
-    assert_eq!(ran.outcome().bytes, content().length());
+    assert_eq!(run.outcome().bytes, content().length());
     case.assert_file(&content());
-    assert!(ran.warned("cannot be trusted"));
+    assert!(run.has_warning("cannot be trusted"));
     assert!(
         origin
             .requests()
@@ -91,15 +91,15 @@ async fn a3_servers_that_always_ignore_mid_file_ranges_lead_to_one_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a4_a_misread_if_range_is_not_sent_again() {
+async fn a4_if_range_is_not_sent_again_after_it_was_wrongly_ignored() {
     let case = JobCase::new();
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(
             OriginResource::new(content())
                 .rule(RequestMatcher::always(), faults::if_range_never_matches),
         )
         .await;
-    ran.outcome();
+    run.outcome();
     case.assert_file(&content());
     let requests = origin.requests();
     assert!(
@@ -121,9 +121,9 @@ async fn a4_a_misread_if_range_is_not_sent_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a5_a_change_starts_over_once_on_the_new_version() {
+async fn a5_a_changed_file_restarts_the_download_once_with_the_new_version() {
     let case = JobCase::new();
-    let newer = other();
+    let newer = other_version();
     let changed = newer.clone();
     let resource = OriginResource::new(content()).rule(
         RequestMatcher::after_first(3),
@@ -140,33 +140,33 @@ async fn a5_a_change_starts_over_once_on_the_new_version() {
             }
         },
     );
-    let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.outcome().etag.as_deref(), Some("\"v2\""));
-    assert!(ran.warned("changed at the origin"));
+    let (run, _origin) = case.run(resource).await;
+    assert_eq!(run.outcome().etag.as_deref(), Some("\"v2\""));
+    assert!(run.has_warning("changed at the origin"));
     case.assert_file(&newer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a5_a_second_change_is_an_error_and_no_file() {
+async fn a5_a_second_change_of_the_file_is_an_error() {
     let case = JobCase::new();
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::always(), |request, reply| {
             reply.set_header("ETag", &format!("\"v{}\"", request.number_for_path / 3));
         });
-    let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), ErrorClass::Verification);
+    let (run, _origin) = case.run(resource).await;
+    assert_eq!(run.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a6_weak_tags_and_dates_are_compared_by_haul_and_never_sent_as_if_range() {
+async fn a6_weak_etags_and_recent_dates_are_never_sent_as_if_range() {
     for resource in [
         OriginResource::without_validator(content()).etag("W/\"v1\""),
         OriginResource::without_validator(content()).last_modified(&recent()),
     ] {
         let case = JobCase::new();
-        let (ran, origin) = case.run(resource).await;
-        ran.outcome();
+        let (run, origin) = case.run(resource).await;
+        run.outcome();
         case.assert_file(&content());
         assert!(
             origin
@@ -177,13 +177,13 @@ async fn a6_weak_tags_and_dates_are_compared_by_haul_and_never_sent_as_if_range(
     }
 }
 
-/// Ten seconds ago: too young for a strong validator.
+/// The date ten seconds ago, too recent for a strong validator.
 fn recent() -> String {
     httpdate::fmt_http_date(std::time::SystemTime::now() - std::time::Duration::from_secs(10))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a6_a_weak_tag_that_changes_is_a_change() {
+async fn a6_a_changed_weak_etag_is_a_changed_file() {
     let case = JobCase::new();
     let resource = OriginResource::without_validator(content()).rule(
         RequestMatcher::always(),
@@ -191,8 +191,8 @@ async fn a6_a_weak_tag_that_changes_is_a_change() {
             reply.set_header("ETag", &format!("W/\"v{}\"", request.number_for_path / 3));
         },
     );
-    let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), ErrorClass::Verification);
+    let (run, _origin) = case.run(resource).await;
+    assert_eq!(run.error().class(), ErrorClass::Verification);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -211,22 +211,22 @@ async fn a8_wrong_content_ranges_never_reach_the_file() {
         let case = JobCase::new();
         let resource = OriginResource::new(content())
             .rule(RequestMatcher::nth(1), faults::content_range(wrong))
-            .rule(RequestMatcher::nth(1), poison);
-        let (ran, _origin) = case.run(resource).await;
-        ran.outcome();
+            .rule(RequestMatcher::nth(1), replace_body);
+        let (run, _origin) = case.run(resource).await;
+        run.outcome();
         case.assert_file(&content());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a8_wrong_content_ranges_in_every_response_lead_to_one_stream() {
+async fn a8_if_every_content_range_is_wrong_the_file_is_read_as_one_stream() {
     let case = JobCase::new();
     let wrong = faults::content_range("bytes 0-99/2174929");
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::mid_file(), wrong)
-        .rule(RequestMatcher::mid_file(), poison);
-    let (ran, origin) = case.run(resource).await;
-    ran.outcome();
+        .rule(RequestMatcher::mid_file(), replace_body);
+    let (run, origin) = case.run(resource).await;
+    run.outcome();
     case.assert_file(&content());
     let whole =
         |request: &RecordedRequest| request.header("range").is_none() && request.status == 200;
@@ -234,7 +234,7 @@ async fn a8_wrong_content_ranges_in_every_response_lead_to_one_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a9_responses_without_content_range_and_multipart_lead_to_one_stream() {
+async fn a9_without_a_content_range_or_with_multipart_the_file_is_read_as_one_stream() {
     for kind in [
         "application/octet-stream",
         "multipart/byteranges; boundary=x",
@@ -245,17 +245,17 @@ async fn a9_responses_without_content_range_and_multipart_lead_to_one_stream() {
             move |request, reply| {
                 reply.remove_header("Content-Range");
                 reply.set_header("Content-Type", kind);
-                poison(request, reply);
+                replace_body(request, reply);
             },
         );
-        let (ran, _origin) = case.run(resource).await;
-        ran.outcome();
+        let (run, _origin) = case.run(resource).await;
+        run.outcome();
         case.assert_file(&content());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
+async fn a30_a_growing_file_without_an_etag_fails_after_one_restart() {
     let case = JobCase::new();
     let resource = OriginResource::without_validator(content()).rule(
         RequestMatcher::always(),
@@ -268,19 +268,19 @@ async fn a30_a_file_that_grows_without_an_etag_starts_over_and_then_fails() {
             );
         },
     );
-    let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.error().class(), ErrorClass::Verification);
+    let (run, _origin) = case.run(resource).await;
+    assert_eq!(run.error().class(), ErrorClass::Verification);
     assert!(!case.path().exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a14_sizes_of_zero_one_and_around_a_segment_are_exact() {
+async fn a14_files_of_zero_and_one_byte_and_about_a_segment_are_complete() {
     let segment = 256 << 10;
     for length in [0, 1, segment - 1, segment, segment + 1, 2 * segment] {
         let case = JobCase::new();
         let content = ResourceContent::random(3, length);
-        let (ran, origin) = case.run(OriginResource::new(content.clone())).await;
-        assert_eq!(ran.outcome().bytes, length);
+        let (run, origin) = case.run(OriginResource::new(content.clone())).await;
+        assert_eq!(run.outcome().bytes, length);
         case.assert_file(&content);
         assert_eq!(
             origin.requests().len() as u64,
@@ -291,12 +291,12 @@ async fn a14_sizes_of_zero_one_and_around_a_segment_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_connection_per_server_is_obeyed_and_digests_are_reported() {
+async fn the_limit_of_one_connection_holds_and_the_checksum_is_reported() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.checksums = vec!["sha256".parse::<Checksum>().unwrap()];
-    let (ran, origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.outcome().checksums[0].1, content().sha256());
+    let (run, origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.outcome().checksums[0].1, content().sha256());
     assert_eq!(origin.connection_count(), 1);
-    assert_eq!(ran.outcome().connections, 1);
+    assert_eq!(run.outcome().connections, 1);
 }

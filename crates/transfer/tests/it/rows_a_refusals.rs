@@ -1,4 +1,5 @@
-//! Rows A16 to A18, A21, A27: what an origin refuses, and where it sends one.
+//! Rows A16 to A18, A21, A27: redirects, error statuses, connection limits, authentication and certificates.
+
 use haul_lab::{
     CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults,
 };
@@ -8,12 +9,12 @@ use haul_transfer::{ConnectionCount, GetError};
 use crate::harness::{JobCase, content, serve};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
+async fn a16_redirects_are_followed_and_credentials_are_not_sent_to_the_target() {
     for status in [301, 302, 303, 307, 308] {
-        let far = serve(OriginResource::new(content())).await;
-        let near = serve(OriginResource::new(content()).rule(
+        let target = serve(OriginResource::new(content())).await;
+        let redirecting = serve(OriginResource::new(content()).rule(
             RequestMatcher::always(),
-            faults::status_with_header(status, "Location", far.url("/f.bin")),
+            faults::status_with_header(status, "Location", target.url("/f.bin")),
         ))
         .await;
         let mut case = JobCase::new();
@@ -24,38 +25,40 @@ async fn a16_redirects_are_followed_and_credentials_stay_with_their_origin() {
         case.client
             .headers
             .insert("cookie", "secret".parse().unwrap());
-        let ran = case.get(&near.url("/f.bin")).await;
-        assert_eq!(ran.outcome().final_url.as_str(), far.url("/f.bin"));
+        let run = case.get(&redirecting.url("/f.bin")).await;
+        assert_eq!(run.outcome().final_url.as_str(), target.url("/f.bin"));
         case.assert_file(&content());
         assert!(
-            near.requests()
+            redirecting
+                .requests()
                 .iter()
                 .all(|request| request.header("authorization").is_some()
                     && request.header("cookie").is_some())
         );
-        assert!(far.requests().len() > 3);
+        assert!(target.requests().len() > 3);
         assert!(
-            far.requests()
+            target
+                .requests()
                 .iter()
                 .all(|request| request.header("authorization").is_none()
                     && request.header("cookie").is_none())
         );
         assert_eq!(
-            near.requests().len(),
+            redirecting.requests().len(),
             1,
-            "segments go straight to where the redirect led"
+            "segments are requested from the target of the redirect"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
-    let far = Origin::builder()
+async fn a16_an_expired_token_is_renewed_by_a_request_to_the_first_url() {
+    let target = Origin::builder()
         .resource(
             "/t",
             OriginResource::new(content()).rule(
                 RequestMatcher::matching(|request| {
-                    // Each token is good for three requests.
+                    // Each token is valid for three requests.
                     let token: usize = request
                         .target
                         .split("token=")
@@ -69,69 +72,69 @@ async fn a16_a_token_that_expires_is_fetched_again_from_the_first_url() {
         )
         .start()
         .await;
-    let target = far.url("/t");
-    let near = serve(OriginResource::new(content()).rule(
+    let token_url = target.url("/t");
+    let redirecting = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
         move |request, reply| {
             faults::status_with_header(
                 302,
                 "Location",
-                format!("{target}?token={}", request.number_for_path * 2),
+                format!("{token_url}?token={}", request.number_for_path * 2),
             )(request, reply);
         },
     ))
     .await;
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
-    let ran = case.get(&near.url("/f.bin")).await;
-    ran.outcome();
+    let run = case.get(&redirecting.url("/f.bin")).await;
+    run.outcome();
     case.assert_file(&content());
-    assert!(near.requests().len() > 1);
+    assert!(redirecting.requests().len() > 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a16_redirect_loops_end() {
+async fn a16_a_redirect_loop_is_an_error_after_twenty_redirects() {
     let origin = serve(OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::status_with_header(302, "Location", "/f.bin".into()),
     ))
     .await;
-    let ran = JobCase::new().get(&origin.url("/f.bin")).await;
+    let run = JobCase::new().get(&origin.url("/f.bin")).await;
     assert!(
-        matches!(ran.error(), GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
+        matches!(run.error(), GetError::Transport { source, .. } if matches!(source.kind(), Kind::Redirect(_)))
     );
     assert_eq!(origin.requests().len(), 21);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a17_busy_origins_get_fewer_connections_and_retries_after_a_wait() {
+async fn a17_an_origin_that_sends_503_gets_fewer_connections() {
     let case = JobCase::new();
     let busy = faults::status_with_header(503, "Retry-After", "0".into());
     let resource = OriginResource::new(content()).rule(
         RequestMatcher::matching(|request| request.number_for_path % 4 == 2),
         busy,
     );
-    let (ran, _origin) = case.run(resource).await;
+    let (run, _origin) = case.run(resource).await;
     assert!(
-        ran.outcome().connections < 4,
+        run.outcome().connections < 4,
         "settled on {}",
-        ran.outcome().connections
+        run.outcome().connections
     );
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a17_an_origin_that_stays_busy_ends_the_job_with_its_status() {
+async fn a17_permanent_429_responses_fail_the_job_with_the_status() {
     let case = JobCase::new();
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), faults::status(429)))
         .await;
-    assert!(matches!(ran.error(), GetError::Status { status, .. } if status.as_u16() == 429));
+    assert!(matches!(run.error(), GetError::Status { status, .. } if status.as_u16() == 429));
     assert!(origin.requests().len() > 1 && origin.requests().len() < 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a18_an_origin_that_accepts_four_connections_gets_four() {
+async fn a18_the_connection_count_adapts_to_an_origin_that_accepts_four() {
     let rules: [fn(&haul_lab::RecordedRequest, &mut haul_lab::OriginResponse); 2] =
         [faults::reset_connection, |request, reply| {
             faults::status(403)(request, reply)
@@ -147,9 +150,9 @@ async fn a18_an_origin_that_accepts_four_connections_gets_four() {
             .rate_per_connection(4 << 20)
             .start()
             .await;
-        let ran = case.get(&origin.url("/f.bin")).await;
-        let settled = ran.outcome().connections;
-        assert!((3..=5).contains(&settled), "settled on {settled}");
+        let run = case.get(&origin.url("/f.bin")).await;
+        let connections = run.outcome().connections;
+        assert!((3..=5).contains(&connections), "settled on {connections}");
         case.assert_file(&content);
     }
 }
@@ -159,11 +162,11 @@ async fn a21_missing_credentials_name_the_realm_and_are_not_retried() {
     let case = JobCase::new();
     let challenge =
         faults::status_with_header(401, "WWW-Authenticate", "Basic realm=\"vault\"".into());
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(RequestMatcher::always(), challenge))
         .await;
-    assert!(ran.error().to_string().contains("vault"), "{}", ran.error());
-    assert!(ran.error().hint().is_some());
+    assert!(run.error().to_string().contains("vault"), "{}", run.error());
+    assert!(run.error().hint().is_some());
     assert_eq!(origin.requests().len(), 1);
 }
 
@@ -202,15 +205,15 @@ async fn a21_basic_bearer_and_netrc_are_sent() {
         let locked = RequestMatcher::matching(move |request| {
             request.header("authorization") != Some(expected)
         });
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(OriginResource::new(content()).rule(locked, faults::status(401)))
             .await;
-        ran.outcome();
+        run.outcome();
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a21_digest_is_answered_after_one_challenge() {
+async fn a21_digest_authentication_needs_one_challenge() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(1);
     case.client.credentials.login = Some(Login {
@@ -224,10 +227,10 @@ async fn a21_digest_is_answered_after_one_challenge() {
     });
     let challenge = "Digest realm=\"vault\", qop=\"auth\", nonce=\"n1\", algorithm=SHA-256";
     let rule = faults::status_with_header(401, "WWW-Authenticate", challenge.into());
-    let (ran, origin) = case
+    let (run, origin) = case
         .run(OriginResource::new(content()).rule(locked, rule))
         .await;
-    ran.outcome();
+    run.outcome();
     case.assert_file(&content());
     assert_eq!(
         origin
@@ -261,13 +264,13 @@ async fn a27_bad_certificates_are_refused_once_with_the_reason() {
             .await;
         let mut case = JobCase::new();
         case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
-        let ran = case.get(&origin.url("/f.bin")).await;
-        let GetError::Transport { source, .. } = ran.error() else {
-            panic!("{:?}", ran.error())
+        let run = case.get(&origin.url("/f.bin")).await;
+        let GetError::Transport { source, .. } = run.error() else {
+            panic!("{:?}", run.error())
         };
         assert_eq!(*source.kind(), Kind::Tls(problem));
         assert!(
-            !ran.events
+            !run.events
                 .iter()
                 .any(|event| matches!(event, haul_transfer::TransferEvent::Retry { .. }))
         );
@@ -278,7 +281,7 @@ async fn a27_bad_certificates_are_refused_once_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a27_a_good_certificate_and_a_client_certificate_work() {
+async fn a27_a_valid_certificate_is_accepted_and_a_client_certificate_is_sent() {
     let authority = CertificateAuthority::new();
     let server = authority
         .issue(&["127.0.0.1"])
@@ -288,28 +291,28 @@ async fn a27_a_good_certificate_and_a_client_certificate_work() {
         .resource("/f.bin", OriginResource::new(content()))
         .start()
         .await;
-    let me = authority.issue(&["client"]);
+    let client_certificate = authority.issue(&["client"]);
     let mut case = JobCase::new();
     case.client.tls.cacert = Some(authority.certificate_pem().into_bytes());
     case.client.tls.client_certificate = Some(haul_net::ClientCertificate {
-        certificates: me.certificate_pem.into_bytes(),
-        key: me.key_pem.into_bytes(),
+        certificates: client_certificate.certificate_pem.into_bytes(),
+        key: client_certificate.key_pem.into_bytes(),
     });
     case.get(&origin.url("/f.bin")).await.outcome();
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn final_statuses_are_not_retried() {
+async fn permanent_error_statuses_are_not_retried() {
     for status in [400, 404, 410, 451] {
         let case = JobCase::new();
-        let (ran, origin) = case
+        let (run, origin) = case
             .run(
                 OriginResource::new(content())
                     .rule(RequestMatcher::always(), faults::status(status)),
             )
             .await;
-        assert!(matches!(ran.error(), GetError::Status { .. }));
+        assert!(matches!(run.error(), GetError::Status { .. }));
         assert_eq!(origin.requests().len(), 1);
         assert!(case.listing().is_empty(), "{:?}", case.listing());
     }

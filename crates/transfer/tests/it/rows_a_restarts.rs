@@ -1,4 +1,4 @@
-//! Rows A33 and A34: origins that break responses off, and origins, links and proxies that restart.
+//! Rows A33 and A34: origins that cut every response, and origins and proxies that restart.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ use crate::harness::{JobCase, content, serve};
 
 const RATE: u64 = 6 << 20;
 
-/// What restarts.
+/// The server that restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Restarted {
     Origin,
     Proxy,
 }
 
-/// Does some work while a link restarts each time that it has sent another MiB.
+/// Runs a download while a link restarts each time it has sent another MiB.
 async fn with_restarts<T: std::fmt::Debug>(
     link: &mut SlowLink,
     times: u64,
     down_for: Duration,
-    work: impl Future<Output = T>,
+    download: impl Future<Output = T>,
 ) -> T {
     let mut restarted = 0;
     let restarts = async {
@@ -43,10 +43,13 @@ async fn with_restarts<T: std::fmt::Debug>(
         std::future::pending().await
     };
     let output = tokio::select! {
-        output = work => output,
-        () = restarts => unreachable!("it never ends"),
+        output = download => output,
+        () = restarts => unreachable!("restarts never end"),
     };
-    assert!(restarted > 0, "the work ended before: {output:?}");
+    assert!(
+        restarted > 0,
+        "the download ended before a restart: {output:?}"
+    );
     output
 }
 
@@ -74,29 +77,30 @@ async fn assert_download_survives(
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(connections);
     case.options.retry = default_retries();
-    let front = link.address();
+    let link_address = link.address();
     let url = match restarted {
-        Restarted::Origin => format!("http://{front}/f.bin"),
+        Restarted::Origin => format!("http://{link_address}/f.bin"),
         Restarted::Proxy => {
-            let proxy = format!("http://{front}");
+            let proxy = format!("http://{link_address}");
             case.client.proxy = ProxyRules::all(proxy.parse().unwrap());
             origin.url("/f.bin")
         }
     };
     let down_for = Duration::from_millis(down_ms);
-    let ran = with_restarts(&mut link, times, down_for, Box::pin(case.get(&url))).await;
-    let what = format!("{restarted:?}, {connections} connections, {times} times, {down_ms} ms");
-    assert!(ran.result.is_ok(), "{what}: {:?}", ran.error());
+    let run = with_restarts(&mut link, times, down_for, Box::pin(case.get(&url))).await;
+    let description =
+        format!("{restarted:?}, {connections} connections, {times} times, {down_ms} ms");
+    assert!(run.result.is_ok(), "{description}: {:?}", run.error());
     case.assert_file(&content);
     assert!(
-        ran.retries() < 40 * usize::try_from(times).unwrap(),
-        "{what}: {} messages",
-        ran.retries()
+        run.retries() < 40 * usize::try_from(times).unwrap(),
+        "{description}: {} messages",
+        run.retries()
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a34_a_download_goes_on_when_its_origin_or_its_proxy_is_back() {
+async fn a34_a_download_survives_restarts_of_its_origin_and_of_its_proxy() {
     use Restarted::{Origin, Proxy};
     tokio::join!(
         assert_download_survives(Origin, 1, 1, 300),
@@ -112,7 +116,7 @@ async fn a34_a_download_goes_on_when_its_origin_or_its_proxy_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a34_a_batch_goes_on_when_its_origin_or_its_proxy_is_back() {
+async fn a34_a_batch_survives_restarts_of_its_origin_and_of_its_proxy() {
     async fn assert_survives(restarted: Restarted, times: u64, down_ms: u64) {
         let contents: Vec<_> = (0..600)
             .map(|n| ResourceContent::random(n, 10_000 + n))
@@ -138,12 +142,12 @@ async fn a34_a_batch_goes_on_when_its_origin_or_its_proxy_is_back() {
         }
         let urls = (0..contents.len()).map(|n| format!("{base}/{n}.bin"));
         let down_for = Duration::from_millis(down_ms);
-        let ran = with_restarts(&mut link, times, down_for, Box::pin(case.download(urls))).await;
+        let run = with_restarts(&mut link, times, down_for, Box::pin(case.download(urls))).await;
         assert_eq!(
-            ran.counts(),
+            run.counts(),
             (600, 0, 0),
             "{restarted:?}: {:?}",
-            ran.warnings
+            run.warnings
         );
         for (n, content) in contents.iter().enumerate() {
             case.assert_file(&format!("{n}.bin"), content);
@@ -157,7 +161,7 @@ async fn a34_a_batch_goes_on_when_its_origin_or_its_proxy_is_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a34_a_batch_over_http2_goes_on_when_its_origin_is_back() {
+async fn a34_a_batch_over_http2_survives_restarts_of_its_origin() {
     let file = |path: &str| {
         let seed = path.bytes().map(u64::from).sum();
         ResourceContent::random(seed, 9_000)
@@ -178,14 +182,14 @@ async fn a34_a_batch_over_http2_goes_on_when_its_origin_is_back() {
     let base = format!("https://{}", link.address());
     let urls = (0..500).map(|n| format!("{base}/{n}.bin"));
     let down_for = Duration::from_millis(300);
-    let ran = with_restarts(&mut link, 3, down_for, Box::pin(case.download(urls))).await;
-    assert_eq!(ran.counts(), (500, 0, 0), "{:?}", ran.warnings);
+    let run = with_restarts(&mut link, 3, down_for, Box::pin(case.download(urls))).await;
+    assert_eq!(run.counts(), (500, 0, 0), "{:?}", run.warnings);
     for n in 0..500 {
         case.assert_file(&format!("{n}.bin"), &file(&format!("/{n}.bin")));
     }
 }
 
-/// Every response is cut to a third of its body, but one byte comes always.
+/// Every response is cut to a third of its body, but to one byte at least.
 fn cut_to_a_third(content: ResourceContent) -> OriginResource {
     OriginResource::new(content).rule(RequestMatcher::always(), |_, response| {
         let after = response.body.length().div_ceil(3);
@@ -199,28 +203,31 @@ async fn a33_an_origin_that_cuts_every_response_to_a_third_delivers_the_file_wit
         let mut case = JobCase::new();
         case.options.connections = ConnectionCount::Fixed(connections);
         case.options.retry = default_retries();
-        let (ran, _origin) = case.run(cut_to_a_third(content())).await;
+        let (run, _origin) = case.run(cut_to_a_third(content())).await;
         case.assert_file(&content());
-        let taken = ran.outcome().elapsed;
-        assert!(taken < Duration::from_secs(8), "{connections}: {taken:?}");
+        let elapsed = run.outcome().elapsed;
+        assert!(
+            elapsed < Duration::from_secs(8),
+            "{connections}: {elapsed:?}"
+        );
     }
     let file = ResourceContent::random(3, 200_000);
     let origin = serve(cut_to_a_third(file.clone())).await;
     let mut case = BatchCase::new();
     case.get.retry = default_retries();
-    let ran = case.download([origin.url("/f.bin")]).await;
-    assert_eq!(ran.counts(), (1, 0, 0), "{:?}", ran.warnings);
+    let run = case.download([origin.url("/f.bin")]).await;
+    assert_eq!(run.counts(), (1, 0, 0), "{:?}", run.warnings);
     case.assert_file("f.bin", &file);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once_with_a_message_that_says_so() {
+async fn a17_a_retry_after_of_an_hour_ends_the_job_at_once() {
     let busy = || haul_lab::faults::status_with_header(503, "Retry-After", "3600".into());
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), busy());
     let case = JobCase::new();
-    let (ran, origin) = case.run(resource).await;
-    assert!(matches!(ran.error(), GetError::Status { .. }));
-    let text = ran.error().to_string();
+    let (run, origin) = case.run(resource).await;
+    assert!(matches!(run.error(), GetError::Status { .. }));
+    let text = run.error().to_string();
     assert!(
         text.ends_with("503 Service Unavailable, and asks to wait for 60 min"),
         "{text}"

@@ -1,4 +1,4 @@
-//! Rows A15 and B1 to B9, as far as the engine alone can show them; the binary's share is in the project's own `tests/`.
+//! Rows A15 and B1 to B9, as far as the engine covers them. Tests of the binary are in `tests/` of the workspace.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use haul_transfer::{ConnectionCount, ErrorClass, ExistingFilePolicy, GetError, J
 
 use crate::harness::{JobCase, content, small_disk};
 
-/// An origin slow enough that a job can be stopped in its middle.
-async fn slow(content: &ResourceContent) -> Origin {
+/// An origin slow enough that a job can be stopped halfway.
+async fn slow_origin(content: &ResourceContent) -> Origin {
     Origin::builder()
         .resource("/f.bin", OriginResource::new(content.clone()))
         .rate_per_connection(2 << 20)
@@ -17,18 +17,18 @@ async fn slow(content: &ResourceContent) -> Origin {
 }
 
 /// Runs a job until a third of the file has arrived, and stops it.
-async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &ResourceContent) {
+async fn interrupt_download(case: &mut JobCase, origin: &Origin, content: &ResourceContent) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
-    let watch = async {
+    let stop_after_a_third = async {
         while origin.bytes_sent() < content.length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
     };
-    let (ran, ()) = tokio::join!(case.get(&url), watch);
+    let (run, ()) = tokio::join!(case.get(&url), stop_after_a_third);
     assert!(matches!(
-        ran.error(),
+        run.error(),
         GetError::Interrupted { resumable: true }
     ));
     case.stop = tokio_util::sync::CancellationToken::new();
@@ -38,10 +38,10 @@ async fn stopped_half_way(case: &mut JobCase, origin: &Origin, content: &Resourc
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_an_interrupted_job_resumes_and_fetches_nothing_twice() {
     let (mut case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
-    stopped_half_way(&mut case, &origin, &content).await;
-    let ran = case.get(&origin.url("/f.bin")).await;
-    let outcome = ran.outcome();
+    let origin = slow_origin(&content).await;
+    interrupt_download(&mut case, &origin, &content).await;
+    let run = case.get(&origin.url("/f.bin")).await;
+    let outcome = run.outcome();
     assert!(outcome.resumed > 0);
     assert_eq!(outcome.resumed + outcome.fetched, content.length());
     case.assert_file(&content);
@@ -50,20 +50,20 @@ async fn b1_an_interrupted_job_resumes_and_fetches_nothing_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b1_a_changed_resource_is_not_resumed() {
     let (mut case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
-    stopped_half_way(&mut case, &origin, &content).await;
+    let origin = slow_origin(&content).await;
+    interrupt_download(&mut case, &origin, &content).await;
     let newer = ResourceContent::random(4, content.length());
     origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, 0);
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().resumed, 0);
     case.assert_file(&newer);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a15_a_resource_that_became_shorter_starts_again() {
     let (mut case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
-    stopped_half_way(&mut case, &origin, &content).await;
+    let origin = slow_origin(&content).await;
+    interrupt_download(&mut case, &origin, &content).await;
     let shorter = ResourceContent::random(4, 1000);
     origin.replace(
         "/f.bin",
@@ -71,13 +71,13 @@ async fn a15_a_resource_that_became_shorter_starts_again() {
             .etag("\"v2\"")
             .rule(RequestMatcher::mid_file(), faults::status(416)),
     );
-    let ran = case.get(&origin.url("/f.bin")).await;
-    ran.outcome();
+    let run = case.get(&origin.url("/f.bin")).await;
+    run.outcome();
     case.assert_file(&shorter);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_damaged_state_is_noticed_and_not_used() {
+async fn b3_a_damaged_partial_file_or_journal_is_not_used() {
     type Damage = fn(&std::path::Path);
     let damages: [(Damage, &str); 5] = [
         (
@@ -111,75 +111,79 @@ async fn b3_damaged_state_is_noticed_and_not_used() {
             "format 99",
         ),
     ];
-    for (number, (harm, words)) in damages.into_iter().enumerate() {
+    for (number, (damage_state, warning)) in damages.into_iter().enumerate() {
         let (mut case, content) = (JobCase::new(), content());
-        let origin = slow(&content).await;
-        stopped_half_way(&mut case, &origin, &content).await;
-        harm(case.dir.path());
-        let ran = case.get(&origin.url("/f.bin")).await;
-        assert_eq!(ran.outcome().resumed, 0, "damage {number}");
-        assert!(ran.warned(words), "damage {number}: {:?}", ran.events);
+        let origin = slow_origin(&content).await;
+        interrupt_download(&mut case, &origin, &content).await;
+        damage_state(case.dir.path());
+        let run = case.get(&origin.url("/f.bin")).await;
+        assert_eq!(run.outcome().resumed, 0, "damage {number}");
+        assert!(
+            run.has_warning(warning),
+            "damage {number}: {:?}",
+            run.events
+        );
         case.assert_file(&content);
     }
 }
 
-fn damage(path: &std::path::Path, harm: impl FnOnce(&mut Vec<u8>)) {
+fn damage(path: &std::path::Path, damage_state: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(path).unwrap();
-    harm(&mut bytes);
+    damage_state(&mut bytes);
     std::fs::write(path, bytes).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_state_of_another_url_is_not_used() {
+async fn b3_the_partial_file_of_another_url_is_not_used() {
     let (mut case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
-    stopped_half_way(&mut case, &origin, &content).await;
-    let ran = case.get(&origin.url("/f.bin?other")).await;
-    assert_eq!(ran.outcome().resumed, 0);
-    assert!(ran.warned("another URL"));
+    let origin = slow_origin(&content).await;
+    interrupt_download(&mut case, &origin, &content).await;
+    let run = case.get(&origin.url("/f.bin?other")).await;
+    assert_eq!(run.outcome().resumed, 0);
+    assert!(run.has_warning("another URL"));
     case.assert_file(&content);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_torn_last_line_loses_that_line_only() {
+async fn b3_an_incomplete_last_journal_line_is_ignored() {
     let (mut case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
-    stopped_half_way(&mut case, &origin, &content).await;
+    let origin = slow_origin(&content).await;
+    interrupt_download(&mut case, &origin, &content).await;
     damage(&case.dir.path().join("f.bin.haul-journal"), |bytes| {
         bytes.extend(b"0123abcd {\"done\":{\"sta")
     });
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert!(ran.outcome().resumed > 0);
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert!(run.outcome().resumed > 0);
     case.assert_file(&content);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_directory_and_a_missing_directory_are_clear_errors() {
+async fn b4_a_directory_with_the_name_and_a_missing_directory_are_errors() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File(case.dir.path().to_owned()));
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    assert!(matches!(ran.error(), GetError::IsDirectory { .. }));
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    assert!(matches!(run.error(), GetError::IsDirectory { .. }));
     case.output = Some(JobOutput::File(case.dir.path().join("none/f")));
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
-    assert!(ran.error().hint().is_some());
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.error().class(), ErrorClass::LocalIo);
+    assert!(run.error().hint().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_devices_are_written_in_place() {
     let mut case = JobCase::new();
     case.output = Some(JobOutput::File("/dev/null".into()));
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.outcome().bytes, content().length());
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.outcome().bytes, content().length());
     case.output = Some(JobOutput::File("/dev/full".into()));
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.error().class(), ErrorClass::LocalIo);
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.error().class(), ErrorClass::LocalIo);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
+async fn b5_a_second_download_to_the_same_file_is_a_locked_error() {
     let (case, content) = (JobCase::new(), content());
-    let origin = slow(&content).await;
+    let origin = slow_origin(&content).await;
     let url = origin.url("/f.bin");
     let second = async {
         while origin.bytes_sent() == 0 {
@@ -197,16 +201,16 @@ async fn b5_the_second_of_two_says_that_the_first_holds_the_file() {
 async fn b6_an_existing_file_is_kept_by_default() {
     let mut case = JobCase::new();
     std::fs::write(case.path(), "mine").unwrap();
-    let (ran, origin) = case.run(OriginResource::new(content())).await;
-    assert!(matches!(ran.error(), GetError::AlreadyExists { .. }));
+    let (run, origin) = case.run(OriginResource::new(content())).await;
+    assert!(matches!(run.error(), GetError::AlreadyExists { .. }));
     assert!(
         origin.requests().is_empty(),
-        "nothing need be request to know that"
+        "an existing file needs no request"
     );
     assert_eq!(std::fs::read(case.path()).unwrap(), b"mine");
     case.options.existing_file = ExistingFilePolicy::Overwrite;
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    ran.outcome();
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    run.outcome();
     case.assert_file(&content());
 }
 
@@ -242,25 +246,25 @@ async fn b6_update_sends_a_conditional_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b8_repeated_breaks_do_not_end_a_job_that_makes_progress() {
+async fn b8_repeated_resets_do_not_end_a_job_that_makes_progress() {
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(2);
     let content = ResourceContent::random(11, 40 << 20);
     case.options.segment_size = Some(8 << 20);
     let resource = OriginResource::new(content.clone())
         .rule(RequestMatcher::always(), faults::reset_after(5 << 20));
-    let (ran, origin) = case.run(resource).await;
-    assert!(ran.outcome().retries > 4 || origin.requests().len() > 8);
+    let (run, origin) = case.run(resource).await;
+    assert!(run.outcome().retries > 4 || origin.requests().len() > 8);
     case.assert_file(&content);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_a_wrong_checksum_sets_the_file_aside() {
+async fn b9_a_file_with_a_wrong_checksum_is_renamed() {
     let mut case = JobCase::new();
     case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert!(matches!(
-        ran.error(),
+        run.error(),
         GetError::Checksum {
             expected_by: "the given checksum",
             moved_to: Some(_),
@@ -271,14 +275,14 @@ async fn b9_a_wrong_checksum_sets_the_file_aside() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b9_right_checksums_of_all_kinds_pass() {
+async fn b9_correct_checksums_of_all_algorithms_are_accepted() {
     let mut case = JobCase::new();
     case.checksums = ["sha256", "sha512", "sha1", "md5", "blake3", "crc32c"]
         .iter()
         .map(|a| a.parse().unwrap())
         .collect();
-    let (ran, origin) = case.run(OriginResource::new(content())).await;
-    let given = ran
+    let (run, origin) = case.run(OriginResource::new(content())).await;
+    let given = run
         .outcome()
         .checksums
         .iter()
@@ -291,11 +295,11 @@ async fn b9_right_checksums_of_all_kinds_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopping_before_any_data_leaves_nothing() {
+async fn stopping_before_any_data_leaves_no_file() {
     let case = JobCase::new();
     case.stop.cancel();
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
-    assert_eq!(ran.error().class(), ErrorClass::Interrupted);
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
+    assert_eq!(run.error().class(), ErrorClass::Interrupted);
     assert!(!case.path().exists());
 }
 
@@ -305,19 +309,19 @@ async fn b4_a_full_disk_is_reported_before_anything_is_fetched() {
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
     };
-    let (ran, origin) = case.run(OriginResource::new(content())).await;
+    let (run, origin) = case.run(OriginResource::new(content())).await;
     assert!(
-        matches!(ran.error(), GetError::NoSpace { .. }),
+        matches!(run.error(), GetError::NoSpace { .. }),
         "{:?}",
-        ran.error()
+        run.error()
     );
-    assert!(ran.error().hint().is_some());
+    assert!(run.error().hint().is_some());
     assert_eq!(origin.requests().len(), 1);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_disk_that_fills_keeps_the_state_and_the_same_command_resumes() {
+async fn b4_after_a_disk_became_full_the_same_command_resumes() {
     let case = JobCase::new();
     let Some(_mounted) = small_disk(case.dir.path()) else {
         return;
@@ -329,20 +333,20 @@ async fn b4_a_disk_that_fills_keeps_the_state_and_the_same_command_resumes() {
         .rate_per_connection(400 << 10)
         .start()
         .await;
-    let fill = async {
+    let fill_disk = async {
         while origin.bytes_sent() < 300 << 10 {
             tokio::task::yield_now().await;
         }
-        // What is still free when the look at the disk was fine; the write fails when it is full, as it should.
+        // Fills the disk after the check of free space. This write fails when the disk is full, as it should.
         let _ = std::fs::write(&ballast, vec![1; 1 << 20]);
     };
     let url = origin.url("/f.bin");
-    let (ran, ()) = tokio::join!(case.get(&url), fill);
+    let (run, ()) = tokio::join!(case.get(&url), fill_disk);
     assert_eq!(
-        ran.error().class(),
+        run.error().class(),
         ErrorClass::LocalIo,
         "{:?}",
-        ran.error()
+        run.error()
     );
     assert!(!case.path().exists());
     std::fs::remove_file(&ballast).unwrap();
@@ -352,19 +356,19 @@ async fn b4_a_disk_that_fills_keeps_the_state_and_the_same_command_resumes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rate_limit_is_kept_and_loses_no_byte_with_either_strategy() {
+async fn a_rate_limit_holds_with_segments_and_with_a_single_stream() {
     for whole in [false, true] {
         let mut case = JobCase::new();
         case.client.connector.rate_limit = Some(4 << 20);
         let all = RequestMatcher::matching(move |_| whole);
-        let (ran, _origin) = case
+        let (run, _origin) = case
             .run(OriginResource::new(content()).rule(all, faults::ignore_range))
             .await;
-        // Half a second's worth, and a burst may be missing at its beginning.
+        // Half a second at this rate, less a burst at the start.
         assert!(
-            ran.outcome().elapsed > Duration::from_millis(400),
+            run.outcome().elapsed > Duration::from_millis(400),
             "{:?}",
-            ran.outcome().elapsed
+            run.outcome().elapsed
         );
         case.assert_file(&content());
     }

@@ -1,4 +1,4 @@
-//! Rows B4 and B7 and the reading back, with the engine at work on disks that misbehave.
+//! Rows B3, B4 and B7: full and slow disks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,128 +8,133 @@ use haul_lab::{OriginResource, ResourceContent};
 use haul_transfer::{ConnectionCount, ErrorClass, GetError, TransferEvent};
 use tokio::time::Instant;
 
-use crate::disks::DiskFaults;
+use crate::faulty_disk::DiskFaults;
 use crate::harness::{JobCase, content, serve};
 
-/// A disk without room from some byte on: what was claimed before stays, and the same command goes on when there is room.
+/// The disk is full after some bytes. They are kept, and the same command resumes when there is space.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_a_disk_that_is_full_at_some_byte_keeps_the_state_and_no_wrong_file() {
-    for room in [0, 100_000, 1 << 20, 2 << 20] {
+async fn b4_a_disk_that_becomes_full_keeps_the_written_bytes_for_the_next_run() {
+    for free_bytes in [0, 100_000, 1 << 20, 2 << 20] {
         let mut case = JobCase::new();
         let full = Arc::new(DiskFaults {
-            room: Some(AtomicU64::new(room)),
+            free_bytes: Some(AtomicU64::new(free_bytes)),
             ..DiskFaults::default()
         });
         case.options.storage_layer = full.layer();
         let origin = serve(OriginResource::new(content())).await;
         let url = origin.url("/f.bin");
-        let ran = case.get(&url).await;
+        let run = case.get(&url).await;
         assert_eq!(
-            ran.error().class(),
+            run.error().class(),
             ErrorClass::LocalIo,
             "{:?}",
-            ran.error()
+            run.error()
         );
         assert!(!case.path().exists());
         let written = full.written.load(Ordering::SeqCst);
         assert_eq!(
-            ran.hints_at_resuming(),
+            run.hints_at_resuming(),
             written > 0,
-            "{room}: {written} written"
+            "{free_bytes}: {written} written"
         );
         case.options.storage_layer = Arc::new(DiskFaults::default()).layer();
         let again = case.get(&url).await;
-        assert_eq!(again.outcome().resumed, written, "{room}");
+        assert_eq!(again.outcome().resumed, written, "{free_bytes}");
         assert_eq!(again.outcome().fetched, content().length() - written);
         case.assert_file(&content());
     }
 }
 
-/// How late timers were meanwhile, and how far the origin was ahead of the disk.
+/// The largest delay of a timer, and the largest number of bytes by which the origin was ahead of the disk.
 #[derive(Debug, Default)]
 struct MeasuredDelays {
-    late: Duration,
-    ahead: u64,
+    timer_delay: Duration,
+    bytes_ahead: u64,
 }
 
-/// Four writers on two threads, each write longer than what counts as a stall.
+/// Four workers write on two threads. Each write takes longer than the stall timeout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b7_a_slow_disk_holds_back_the_origin_and_stalls_nothing() {
-    let all = ResourceContent::random(1, 64 << 20);
+async fn b7_a_slow_disk_slows_the_origin_down_and_is_not_a_stall() {
+    let file = ResourceContent::random(1, 64 << 20);
     let mut case = JobCase::new();
     case.options.connections = ConnectionCount::Fixed(4);
     case.options.segment_size = Some(8 << 20);
     case.client.stall_timeout = Duration::from_millis(100);
     let slow = Arc::new(DiskFaults {
-        write: Duration::from_millis(200),
+        write_delay: Duration::from_millis(200),
         ..DiskFaults::default()
     });
     case.options.storage_layer = slow.layer();
-    let origin = Arc::new(serve(OriginResource::new(all.clone())).await);
-    let (sends, length) = (Arc::clone(&origin), all.length());
-    let mut heart = tokio::task::JoinSet::new();
-    heart.spawn(async move {
-        let mut seen = MeasuredDelays::default();
+    let origin = Arc::new(serve(OriginResource::new(file.clone())).await);
+    let (watched_origin, length) = (Arc::clone(&origin), file.length());
+    let mut measuring = tokio::task::JoinSet::new();
+    measuring.spawn(async move {
+        let mut measured = MeasuredDelays::default();
         while slow.written.load(Ordering::SeqCst) < length {
             let due = Instant::now() + Duration::from_millis(10);
             tokio::time::sleep_until(due).await;
-            seen.late = seen.late.max(due.elapsed());
+            measured.timer_delay = measured.timer_delay.max(due.elapsed());
             let written = slow.written.load(Ordering::SeqCst);
-            seen.ahead = seen.ahead.max(sends.bytes_sent().saturating_sub(written));
+            measured.bytes_ahead = measured
+                .bytes_ahead
+                .max(watched_origin.bytes_sent().saturating_sub(written));
         }
-        seen
+        measured
     });
-    let ran = case.get(&origin.url("/f.bin")).await;
-    ran.outcome();
-    assert_eq!(ran.retries(), 0);
-    case.assert_file(&all);
-    let seen = heart.join_next().await.unwrap().unwrap();
-    // A reactor that waits for a write would be late by all of it.
-    assert!(seen.late < Duration::from_millis(150), "{seen:?}");
-    // What the sockets' buffers and a batch hold, times four: Linux gives a connection six mebibytes to receive, two and more to send.
-    assert!(seen.ahead < 4 * (8 << 20), "{seen:?}");
+    let run = case.get(&origin.url("/f.bin")).await;
+    run.outcome();
+    assert_eq!(run.retries(), 0);
+    case.assert_file(&file);
+    let measured = measuring.join_next().await.unwrap().unwrap();
+    // A reactor that is blocked by a write would be late by the duration of that write.
+    assert!(
+        measured.timer_delay < Duration::from_millis(150),
+        "{measured:?}"
+    );
+    // Socket buffers and a write batch, times four: Linux has receive buffers of up to 6 MiB and send buffers of 2 MiB and more.
+    assert!(measured.bytes_ahead < 4 * (8 << 20), "{measured:?}");
 }
 
-/// What an earlier run left is read back with a word about it, and a stop in the middle is soon obeyed and costs nothing.
+/// The partial file of an earlier run is read and verified. That is reported, and an interruption ends it soon and loses no bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_reading_back_is_reported_and_can_be_interrupted() {
-    let all = ResourceContent::random(1, 64 << 20);
+async fn b3_verifying_a_partial_file_is_reported_and_can_be_interrupted() {
+    let file = ResourceContent::random(1, 64 << 20);
     let mut case = JobCase::new();
     case.options.segment_size = Some(8 << 20);
-    let room = Arc::new(DiskFaults {
-        room: Some(AtomicU64::new(48 << 20)),
+    let small_disk = Arc::new(DiskFaults {
+        free_bytes: Some(AtomicU64::new(48 << 20)),
         ..DiskFaults::default()
     });
-    case.options.storage_layer = room.layer();
-    let origin = serve(OriginResource::new(all.clone())).await;
+    case.options.storage_layer = small_disk.layer();
+    let origin = serve(OriginResource::new(file.clone())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.error();
-    let left = room.written.load(Ordering::SeqCst);
-    // A mebibyte in a tenth of a second: seconds for all of it.
+    let kept_bytes = small_disk.written.load(Ordering::SeqCst);
+    // Reading takes 0.1 s per MiB: seconds for the whole file.
     let slow = Arc::new(DiskFaults {
-        read: Duration::from_millis(100),
+        read_delay: Duration::from_millis(100),
         ..DiskFaults::default()
     });
     case.options.storage_layer = slow.layer();
     let request_count = origin.requests().len();
-    let (stop, disk) = (case.stop.clone(), Arc::clone(&slow));
-    let late = async move {
-        while disk.reads.load(Ordering::SeqCst) < 3 {
+    let (stop, watched_disk) = (case.stop.clone(), Arc::clone(&slow));
+    let stop_after_three_reads = async move {
+        while watched_disk.reads.load(Ordering::SeqCst) < 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
         Instant::now()
     };
-    let (ran, stopped) = tokio::join!(case.get(&url), late);
+    let (run, stopped) = tokio::join!(case.get(&url), stop_after_three_reads);
     assert!(stopped.elapsed() < Duration::from_secs(2));
-    assert!(matches!(ran.error(), GetError::Interrupted { .. }));
-    assert!(ran.hints_at_resuming());
+    assert!(matches!(run.error(), GetError::Interrupted { .. }));
+    assert!(run.hints_at_resuming());
     assert_eq!(origin.requests().len(), request_count);
-    let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == left);
-    assert!(ran.events.iter().any(verifying), "{:?}", ran.events);
+    let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == kept_bytes);
+    assert!(run.events.iter().any(verifying), "{:?}", run.events);
     case.stop = tokio_util::sync::CancellationToken::new();
     case.options.storage_layer = haul_transfer::disk::StorageLayer::default();
     let again = case.get(&url).await;
-    assert_eq!(again.outcome().resumed, left);
-    case.assert_file(&all);
+    assert_eq!(again.outcome().resumed, kept_bytes);
+    case.assert_file(&file);
 }

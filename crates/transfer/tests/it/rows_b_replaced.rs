@@ -1,4 +1,4 @@
-//! What is replaced, and what is not: rights, links, directories, and a partial file that is ours no more.
+//! Rows B3 and B4: replacing existing files, their permissions, links, directories, and partial files that were swapped.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -12,7 +12,7 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().permissions().mode() & 0o7777
 }
 
-fn overwriting() -> JobCase {
+fn case_with_overwrite() -> JobCase {
     let mut case = JobCase::new();
     case.options.existing_file = ExistingFilePolicy::Overwrite;
     case
@@ -27,23 +27,23 @@ async fn b4_a_replaced_file_keeps_its_permissions_and_partial_files_are_private(
         (0o4755, 0o755),
     ] {
         for existing in [ExistingFilePolicy::Overwrite, ExistingFilePolicy::Update] {
-            for whole in [false, true] {
+            for single_stream in [false, true] {
                 let mut case = JobCase::new();
                 case.options.existing_file = existing;
-                let path = case.lay("f.bin", "old");
+                let path = case.write_file("f.bin", "old");
                 std::fs::set_permissions(&path, std::fs::Permissions::from_mode(old)).unwrap();
                 let part = case.dir.path().join("f.bin.haul-part");
                 let resource = OriginResource::new(content())
                     .last_modified("Fri, 01 Jan 2100 00:00:00 GMT")
                     .rule(
-                        RequestMatcher::matching(move |_| whole),
+                        RequestMatcher::matching(move |_| single_stream),
                         faults::ignore_range,
                     )
                     .rule(RequestMatcher::after_first(1), move |_, _| {
                         assert_eq!(mode(&part), 0o600)
                     });
-                let (ran, _origin) = case.run(resource).await;
-                ran.outcome();
+                let (run, _origin) = case.run(resource).await;
+                run.outcome();
                 assert_eq!(mode(&path), new, "{existing:?}");
                 case.assert_file(&content());
             }
@@ -52,20 +52,23 @@ async fn b4_a_replaced_file_keeps_its_permissions_and_partial_files_are_private(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_file() {
-    for there in [true, false] {
-        let case = overwriting();
-        let far = case.dir.path().join("far");
-        std::fs::create_dir(&far).unwrap();
-        if there {
-            std::fs::write(far.join("target"), "old").unwrap();
+async fn b4_the_target_of_a_link_is_replaced_or_created() {
+    for target_exists in [true, false] {
+        let case = case_with_overwrite();
+        let target_directory = case.dir.path().join("far");
+        std::fs::create_dir(&target_directory).unwrap();
+        if target_exists {
+            std::fs::write(target_directory.join("target"), "old").unwrap();
         }
         symlink("far/target", case.path()).unwrap();
-        let (ran, _origin) = case.run(OriginResource::new(content())).await;
-        assert_eq!(ran.outcome().path.as_deref(), Some(&*far.join("target")));
+        let (run, _origin) = case.run(OriginResource::new(content())).await;
+        assert_eq!(
+            run.outcome().path.as_deref(),
+            Some(&*target_directory.join("target"))
+        );
         assert!(case.path().is_symlink());
-        assert!(std::fs::read(far.join("target")).unwrap() == content().to_vec());
-        let names: Vec<_> = std::fs::read_dir(&far).unwrap().collect();
+        assert!(std::fs::read(target_directory.join("target")).unwrap() == content().to_vec());
+        let names: Vec<_> = std::fs::read_dir(&target_directory).unwrap().collect();
         assert_eq!(names.len(), 1, "{names:?}");
         assert_eq!(case.listing(), ["f.bin", "far"]);
     }
@@ -75,45 +78,45 @@ async fn b4_the_target_of_a_link_is_replaced_and_a_link_to_nothing_makes_its_fil
 async fn b4_a_link_with_the_name_is_an_error_without_overwrite() {
     let case = JobCase::new();
     symlink("nowhere", case.path()).unwrap();
-    let (ran, _origin) = case.run(OriginResource::new(content())).await;
+    let (run, _origin) = case.run(OriginResource::new(content())).await;
     assert!(
-        matches!(ran.error(), GetError::AlreadyExists { .. }),
+        matches!(run.error(), GetError::AlreadyExists { .. }),
         "{:?}",
-        ran.error()
+        run.error()
     );
     assert_eq!(case.listing(), ["f.bin"]);
 }
 
-/// A directory under the name that the origin gives is found out by the first answer, not after the last byte.
+/// The first response names the file, so the conflict is reported then and not after the last byte.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_directory_with_the_origins_name_is_reported_before_anything_is_fetched() {
-    let mut case = overwriting();
+    let mut case = case_with_overwrite();
     case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     std::fs::create_dir(case.dir.path().join("named")).unwrap();
     let resource = OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::content_disposition("named"),
     );
-    let (ran, origin) = case.run(resource).await;
+    let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(ran.error(), GetError::IsDirectory { .. }),
+        matches!(run.error(), GetError::IsDirectory { .. }),
         "{:?}",
-        ran.error()
+        run.error()
     );
     assert_eq!(origin.requests().len(), 1);
     assert_eq!(case.listing(), ["named"]);
 }
 
-/// Somebody moves the partial file away and lays another under its name: that one is neither published nor removed.
+/// Another process moves the partial file away and creates another file with its name. That file is neither published nor removed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_partial_file_that_was_swapped_is_not_published() {
-    for whole in [false, true] {
-        let case = overwriting();
+async fn b3_a_swapped_partial_file_is_not_published() {
+    for single_stream in [false, true] {
+        let case = case_with_overwrite();
         let origin = Origin::builder()
             .resource(
                 "/f.bin",
                 OriginResource::new(content()).rule(
-                    RequestMatcher::matching(move |_| whole),
+                    RequestMatcher::matching(move |_| single_stream),
                     faults::ignore_range,
                 ),
             )
@@ -121,7 +124,7 @@ async fn b3_a_partial_file_that_was_swapped_is_not_published() {
             .start()
             .await;
         let part = case.dir.path().join("f.bin.haul-part");
-        let swap = async {
+        let swap_partial_file = async {
             while !part.exists() || origin.bytes_sent() < 100_000 {
                 tokio::task::yield_now().await;
             }
@@ -129,23 +132,23 @@ async fn b3_a_partial_file_that_was_swapped_is_not_published() {
             std::fs::write(&part, "theirs").unwrap();
         };
         let url = origin.url("/f.bin");
-        let (ran, ()) = tokio::join!(case.get(&url), swap);
+        let (run, ()) = tokio::join!(case.get(&url), swap_partial_file);
         assert_eq!(
-            ran.error().class(),
+            run.error().class(),
             ErrorClass::LocalIo,
             "{:?}",
-            ran.error()
+            run.error()
         );
         assert!(!case.path().exists());
         assert_eq!(std::fs::read(&part).unwrap(), b"theirs");
     }
 }
 
-/// Another name of an open descriptor is written as it is, also where a regular file is behind it.
+/// A `/dev/fd` path is written through the open descriptor, even if that is a regular file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_a_descriptor_of_a_regular_file_is_written_at_its_end() {
     use std::os::fd::AsRawFd;
-    let mut case = overwriting();
+    let mut case = case_with_overwrite();
     let mut log = std::fs::File::create(case.dir.path().join("log")).unwrap();
     std::io::Write::write_all(&mut log, b"before").unwrap();
     case.output = Some(JobOutput::File(
@@ -153,8 +156,8 @@ async fn b4_a_descriptor_of_a_regular_file_is_written_at_its_end() {
     ));
     let origin = serve(OriginResource::new(content())).await;
     case.get(&origin.url("/f.bin")).await.outcome();
-    let mut all = b"before".to_vec();
-    all.extend(content().to_vec());
-    assert!(std::fs::read(case.dir.path().join("log")).unwrap() == all);
+    let mut expected = b"before".to_vec();
+    expected.extend(content().to_vec());
+    assert!(std::fs::read(case.dir.path().join("log")).unwrap() == expected);
     assert_eq!(case.listing(), ["log"]);
 }

@@ -1,4 +1,4 @@
-//! Row B7, and the promise that writes never stall the reactor.
+//! Row B7: writes to a slow disk never block the reactor.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::harness::{JobCase, serve};
 
-/// A disk that takes its time.
+/// A disk on which each write takes 400 ms.
 #[derive(Debug)]
 struct SlowStorage;
 
@@ -43,7 +43,7 @@ impl PartialStorage for SlowStorage {
     }
 }
 
-/// With as many writes under way as there are reactor threads, a timer still fires when it is due.
+/// With as many writes in progress as there are reactor threads, a timer still fires on time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
     let mut writers = tokio::task::JoinSet::new();
@@ -55,60 +55,60 @@ async fn b7_writes_to_a_slow_disk_do_not_stall_the_reactor() {
             }
         });
     }
-    let mut heart = tokio::task::JoinSet::new();
-    heart.spawn(async {
-        let mut worst = Duration::ZERO;
+    let mut timer_task = tokio::task::JoinSet::new();
+    timer_task.spawn(async {
+        let mut largest_delay = Duration::ZERO;
         for _ in 0..50 {
             let due = Instant::now() + Duration::from_millis(10);
             tokio::time::sleep_until(due).await;
-            worst = worst.max(due.elapsed());
+            largest_delay = largest_delay.max(due.elapsed());
         }
-        worst
+        largest_delay
     });
-    let worst = heart.join_next().await.unwrap().unwrap();
-    // A stalled reactor would be late by a whole write.
+    let largest_delay = timer_task.join_next().await.unwrap().unwrap();
+    // A blocked reactor would be late by a whole write.
     assert!(
-        worst < Duration::from_millis(300),
-        "a timer was late by {worst:?}"
+        largest_delay < Duration::from_millis(300),
+        "a timer was late by {largest_delay:?}"
     );
     writers.join_all().await;
 }
 
-/// Whoever takes the bytes late holds back the origin: neither is that a stall, nor do they pile up here.
+/// If the reader of the output is late, the origin is slowed down. That is not a stall, and the bytes are not buffered in memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b7_a_reader_that_waits_holds_back_the_origin_and_is_no_stall() {
+async fn b7_a_slow_reader_of_the_output_slows_the_origin_down_and_is_not_a_stall() {
     let mut case = JobCase::new();
     let fifo = case.dir.path().join("fifo");
-    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
-    assert!(made.unwrap().success());
+    let status = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(status.unwrap().success());
     case.output = Some(JobOutput::File(fifo.clone()));
-    let all = ResourceContent::random(1, 64 << 20);
-    let origin = Arc::new(serve(OriginResource::new(all.clone())).await);
-    // Twice as long as what is taken for a stall.
+    let file = ResourceContent::random(1, 64 << 20);
+    let origin = Arc::new(serve(OriginResource::new(file.clone())).await);
+    // Twice the stall timeout.
     let wait = case.client.stall_timeout * 2;
-    let (go, waits) = std::sync::mpsc::channel::<()>();
+    let (start_reading, reading_allowed) = std::sync::mpsc::channel::<()>();
     let reader = std::thread::spawn(move || {
         let mut fifo = std::fs::File::open(fifo).unwrap();
-        waits.recv().unwrap();
+        reading_allowed.recv().unwrap();
         let mut output = Vec::new();
         io::Read::read_to_end(&mut fifo, &mut output).unwrap();
         output
     });
     let url = origin.url("/f.bin");
-    // On its own, since a write to a FIFO blocks the task that makes it.
+    // In a task of its own, since a write to a FIFO blocks its task.
     let mut watch = tokio::task::JoinSet::new();
     let watched = Arc::clone(&origin);
     watch.spawn(async move {
         tokio::time::sleep(wait).await;
         let sent = watched.bytes_sent();
-        go.send(()).unwrap();
+        start_reading.send(()).unwrap();
         sent
     });
-    let ran = case.get(&url).await;
+    let run = case.get(&url).await;
     let sent = watch.join_next().await.unwrap().unwrap();
-    ran.outcome();
-    assert_eq!(ran.retries(), 0);
-    assert!(reader.join().unwrap() == all.to_vec());
-    // What the sockets' buffers and one piece on its way hold.
-    assert!(sent < all.length() / 2, "{sent} bytes were sent");
+    run.outcome();
+    assert_eq!(run.retries(), 0);
+    assert!(reader.join().unwrap() == file.to_vec());
+    // Only socket buffers and one chunk can hold bytes.
+    assert!(sent < file.length() / 2, "{sent} bytes were sent");
 }

@@ -134,10 +134,10 @@ async fn b6_an_existing_file_must_have_the_size_and_digest_of_the_list() {
 async fn b4_a_fifo_with_the_name_is_an_error_at_once() {
     use haul_transfer::list::ListEntry;
     let (case, origin) = (BatchCase::new(), origin_with_files(2).start().await);
-    let made = std::process::Command::new("mkfifo")
+    let status = std::process::Command::new("mkfifo")
         .arg(case.path("1"))
         .status();
-    assert!(made.unwrap().success());
+    assert!(status.unwrap().success());
     let mut entry = ListEntry::new(1, origin.url("/1").parse().unwrap());
     entry.checksums = vec![
         format!("sha256:{}", small_content(1).sha256())

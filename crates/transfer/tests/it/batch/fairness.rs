@@ -1,7 +1,7 @@
 //! Fairness: neither a dead host, nor a slow host, nor a large file delays the other jobs.
 //!
-//! Whatever must not delay others takes for ever here, so that no timing is measured: the batch is stopped when the
-//! other files are in place, which would never happen if they waited.
+//! The slow jobs never end here, so that no timing is measured: the batch is stopped when the other files are in place, which would
+//! never happen if they waited.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -63,9 +63,9 @@ async fn c3_a_dead_host_delays_only_its_own_jobs() {
     let port = origin.address().port();
     // The jobs of the dead host come first, and are more than may run at once.
     let dead = (0..200).map(|n| format!("http://{}/dead{n}", silent.address()));
-    let living = (0..500).map(|n| format!("http://127.1.0.{}:{port}/{n}", n % 50 + 1));
+    let reachable = (0..500).map(|n| format!("http://127.1.0.{}:{port}/{n}", n % 50 + 1));
     BatchCase::without_timeouts()
-        .download_until(500, dead.chain(living))
+        .download_until(500, dead.chain(reachable))
         .await;
 }
 
@@ -92,9 +92,9 @@ async fn c3_dead_hosts_among_many_delay_only_their_own_jobs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     let silent = SilentListener::start().unwrap();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let refusing = gone.local_addr().unwrap().port();
-    drop(gone);
+    let closed_listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refusing = closed_listener.local_addr().unwrap().port();
+    drop(closed_listener);
     let origin = origin_on_all_addresses().start().await;
     let port = |host: usize| match host {
         3 => silent.address().port(),
@@ -114,13 +114,13 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
         "{:?}",
         run.summary.failure_groups
     );
-    let named: u64 = run
+    let grouped: u64 = run
         .summary
         .failure_groups
         .iter()
         .map(|cause| cause.count)
         .sum();
-    assert_eq!(named, 20);
+    assert_eq!(grouped, 20);
     // Jobs that were never tried give the reason, too.
     let texts = run.rows.iter().filter_map(|row| row.error.as_ref());
     let mut given_up = texts

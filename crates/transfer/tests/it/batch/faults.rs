@@ -24,7 +24,7 @@ fn paths(files: usize) -> impl Iterator<Item = String> + Clone {
 
 /// Each transient fault affects two of a hundred requests, each permanent one two files of a thousand.
 fn faulty_files(seed: u64) -> GeneratedFiles {
-    let passing = [
+    let transient = [
         FileFault::Reset,
         FileFault::ResetMidBody,
         FileFault::Stall,
@@ -36,7 +36,7 @@ fn faulty_files(seed: u64) -> GeneratedFiles {
         FileFault::ShortChunks,
         FileFault::WrongLength,
     ];
-    let lasting = [
+    let permanent = [
         FileFault::Reset,
         FileFault::ResetMidBody,
         FileFault::Status500,
@@ -49,12 +49,12 @@ fn faulty_files(seed: u64) -> GeneratedFiles {
         .with_permanent_fault(FileFault::Status404, 0.01)
         .with_permanent_fault(FileFault::ErrorPage, 0.02)
         .with_changing_files(0.2);
-    let files_of_origin = passing
+    let files_of_origin = transient
         .iter()
         .fold(files_of_origin, |files_of_origin, fault| {
             files_of_origin.with_transient_fault(*fault, 0.02)
         });
-    lasting
+    permanent
         .iter()
         .fold(files_of_origin, |files_of_origin, fault| {
             files_of_origin.with_permanent_fault(*fault, 0.002)

@@ -1,4 +1,4 @@
-//! Batches that end before their lists.
+//! Batches that end before the end of their list.
 
 use std::sync::mpsc;
 use std::time::Duration;

@@ -31,14 +31,17 @@ async fn every_file_is_in_place_and_has_a_row() {
         );
         assert_eq!(row.etag.as_deref(), Some("\"v1\""));
     }
-    let most = origin.connection_count();
-    assert!(most <= 4, "{most} connections where four may be");
+    let connections = origin.connection_count();
+    assert!(
+        connections <= 4,
+        "{connections} connections, but the limit is four"
+    );
     assert_eq!(origin.requests().len(), 300, "one request each");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commit_groups_smaller_than_a_flush_cause_no_deadlock() {
-    // As where few files may be open.
+    // As with a low limit of open files.
     let (mut case, origin) = (BatchCase::new(), origin_with_files(200).start().await);
     case.options.commit_group.max_files = 4;
     let run = case
@@ -103,7 +106,7 @@ async fn c5_transient_failures_are_retried_and_others_are_grouped_by_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn b9_a_file_with_a_wrong_digest_is_set_aside() {
+async fn b9_a_file_with_a_wrong_digest_is_renamed() {
     let case = BatchCase::new();
     let origin = origin_with_files(3).start().await;
     let entry = |(name, digest): (u64, String)| {

@@ -78,7 +78,7 @@ async fn a24_an_error_page_is_not_taken_for_the_file() {
             OriginResource::new(small_content(0)).header("Content-Type", "image/png"),
         )
         .resource(
-            "/unsaid",
+            "/without-length",
             image
                 .rule(RequestMatcher::always(), faults::chunked)
                 .rule(RequestMatcher::always(), faults::ignore_range),
@@ -91,7 +91,7 @@ async fn a24_an_error_page_is_not_taken_for_the_file() {
         min_length: Some(500),
         ..ContentExpectation::default()
     };
-    let names = ["page", "image", "tiny", "unsaid"];
+    let names = ["page", "image", "tiny", "without-length"];
     let run = case
         .download(names.map(|name| origin.url(&format!("/{name}"))))
         .await;
@@ -108,7 +108,7 @@ async fn a24_an_error_page_is_not_taken_for_the_file() {
     assert_eq!(run.row("/page").status, Some(206));
     assert_eq!(run.row("/tiny").state, JobRowState::Failed);
     assert!(run.row("/tiny").status.is_some(), "the origin responded");
-    assert_eq!(case.listing(), ["image", "unsaid"]);
+    assert_eq!(case.listing(), ["image", "without-length"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,12 +194,12 @@ async fn a24_an_error_page_is_not_taken_for_a_large_file() {
 #[tokio::test(flavor = "multi_thread")]
 async fn header_fields_of_a_list_go_to_its_origin_only() {
     let other = origin_with_files(2).start().await;
-    let to = faults::redirect(302, other.url("/1"));
+    let redirect = faults::redirect(302, other.url("/1"));
     let origin = Origin::builder()
         .resource("/here", OriginResource::new(small_content(3)))
         .resource(
             "/redirected",
-            OriginResource::new(small_content(4)).rule(RequestMatcher::always(), to),
+            OriginResource::new(small_content(4)).rule(RequestMatcher::always(), redirect),
         )
         .resource(
             "/large",

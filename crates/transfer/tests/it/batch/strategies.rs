@@ -10,7 +10,7 @@ use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::JobRowState;
 
 use super::{BatchCase, origin_with_files, small_content};
-use crate::disks::DiskFaults;
+use crate::faulty_disk::DiskFaults;
 use crate::harness::LIMIT;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -123,7 +123,7 @@ async fn b2_a_row_is_written_when_all_directories_of_a_large_file_are_durable() 
                 assert!(synced.contains(&directory), "{directory:?}: {synced:?}");
             }
         } else {
-            assert!(run.error("/large").contains("no names are kept here"));
+            assert!(run.error("/large").contains("directory sync failed"));
         }
         case.assert_file(&name("x/deep/large"), &large);
         std::fs::remove_dir_all(case.path(&host)).unwrap();
@@ -162,7 +162,7 @@ async fn b4_a_subdirectory_without_unnamed_files_gets_its_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a19_a_slow_body_goes_into_a_partial_file() {
-    // Every connection is as slow: a file that is begun again and again would never be complete.
+    // Every connection is slow: a file that is restarted again and again would never be complete.
     let content = ResourceContent::random(1, 900);
     let slow =
         OriginResource::new(content.clone()).rule(RequestMatcher::always(), faults::body_rate(900));
@@ -170,7 +170,7 @@ async fn a19_a_slow_body_goes_into_a_partial_file() {
     let mut case = BatchCase::new();
     case.options.body_timeout = Duration::ZERO;
     case.client.stall_timeout = LIMIT;
-    // A file that is begun again too often fails.
+    // A file that is restarted too often fails.
     case.get.retry.retries = 1;
     let run = case.download([origin.url("/slow")]).await;
     assert_eq!(run.counts(), (1, 0, 0), "{:?}", run.summary.failure_groups);
@@ -298,7 +298,7 @@ async fn a10_a_broken_body_is_resumed_and_leaves_no_extra_files() {
         .rule(RequestMatcher::first(2), faults::close_after(300 << 10));
     let origin = origin_with_files(1).resource("/cut", cut).start().await;
     let run = case.download([origin.url("/cut")]).await;
-    // The second attempt keeps the bytes, and goes on with them when its body breaks off, too.
+    // The second attempt keeps the bytes and resumes when its body breaks off, too.
     assert_eq!((run.counts(), run.row("/cut").attempts), ((1, 0, 0), 2));
     case.assert_file("cut", &medium);
     assert_eq!(case.listing(), ["cut"]);
@@ -432,7 +432,7 @@ async fn a_large_file_of_two_versions_is_fetched_from_each_source_alone() {
     assert_eq!(case.listing(), ["large"]);
 }
 
-/// A port that unreachable listens on.
+/// A port on which nothing listens.
 pub(crate) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()

@@ -1,4 +1,4 @@
-//! The seams between runs: what an earlier one left is used only where it is right today.
+//! Partial files of an earlier run: they are used only if they still match the origin's file.
 
 use haul_lab::faults::DigestHeader;
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::harness::{JobCase, content};
 
-async fn slow(resource: OriginResource) -> Origin {
+async fn slow_origin(resource: OriginResource) -> Origin {
     Origin::builder()
         .resource("/f.bin", resource)
         .rate_per_connection(2 << 20)
@@ -15,81 +15,81 @@ async fn slow(resource: OriginResource) -> Origin {
         .await
 }
 
-/// Stops a job when a third of it has come, and checks that something was kept.
-async fn stopped(case: &mut JobCase, origin: &Origin) {
+/// Stops a job when a third of the file has arrived, and asserts that it can be resumed.
+async fn interrupt_download(case: &mut JobCase, origin: &Origin) {
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
-    let watch = async {
+    let stop_after_a_third = async {
         while origin.bytes_sent() < content().length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
     };
-    let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(ran.hints_at_resuming(), "{:?}", ran.error());
+    let (run, ()) = tokio::join!(case.get(&url), stop_after_a_third);
+    assert!(run.hints_at_resuming(), "{:?}", run.error());
     case.stop = CancellationToken::new();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a7_bytes_without_a_validator_are_not_kept_for_the_next_run() {
     let mut case = JobCase::new();
-    let origin = slow(OriginResource::without_validator(content())).await;
+    let origin = slow_origin(OriginResource::without_validator(content())).await;
     let stop = case.stop.clone();
     let url = origin.url("/f.bin");
-    let watch = async {
+    let stop_after_a_third = async {
         while origin.bytes_sent() < content().length() / 3 {
             tokio::task::yield_now().await;
         }
         stop.cancel();
     };
-    let (ran, ()) = tokio::join!(case.get(&url), watch);
-    assert!(!ran.hints_at_resuming(), "{:?}", ran.error());
+    let (run, ()) = tokio::join!(case.get(&url), stop_after_a_third);
+    assert!(!run.hints_at_resuming(), "{:?}", run.error());
     assert!(case.listing().is_empty(), "{:?}", case.listing());
-    // With a digest any mix would be found out, so they are.
+    // A checksum would detect a mixture of versions, so with one the bytes are kept.
     case.stop = CancellationToken::new();
-    let origin = slow(OriginResource::without_validator(content())).await;
+    let origin = slow_origin(OriginResource::without_validator(content())).await;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
-    stopped(&mut case, &origin).await;
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert!(ran.outcome().resumed > 0);
+    interrupt_download(&mut case, &origin).await;
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert!(run.outcome().resumed > 0);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a6_everything_is_requested_if_the_origin_no_longer_sends_its_validator() {
+async fn a6_nothing_is_resumed_if_the_origin_no_longer_sends_its_validator() {
     let mut case = JobCase::new();
-    let origin = slow(OriginResource::new(content())).await;
-    stopped(&mut case, &origin).await;
+    let origin = slow_origin(OriginResource::new(content())).await;
+    interrupt_download(&mut case, &origin).await;
     origin.replace("/f.bin", OriginResource::without_validator(content()));
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, 0);
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().resumed, 0);
     case.assert_file(&content());
 }
 
-/// A whole partial file whose name somebody took meanwhile.
-async fn whole_but_taken(case: &JobCase, origin: &Origin) {
+/// Downloads while another file appears under the final name. This leaves a complete partial file.
+async fn download_with_name_taken(case: &JobCase, origin: &Origin) {
     let path = case.path();
-    let appear = async {
+    let take_name = async {
         while origin.bytes_sent() == 0 {
             tokio::task::yield_now().await;
         }
         std::fs::write(&path, "theirs").unwrap();
     };
     let url = origin.url("/f.bin");
-    let (ran, ()) = tokio::join!(case.get(&url), appear);
+    let (run, ()) = tokio::join!(case.get(&url), take_name);
     assert!(
-        matches!(ran.error(), GetError::AlreadyExists { .. }),
+        matches!(run.error(), GetError::AlreadyExists { .. }),
         "{:?}",
-        ran.error()
+        run.error()
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a5_a_file_is_replaced_only_by_the_origins_present_version() {
+async fn a5_a_complete_partial_file_of_an_old_version_is_not_used() {
     for existing in [ExistingFilePolicy::Update, ExistingFilePolicy::Overwrite] {
         let mut case = JobCase::new();
-        let origin = slow(OriginResource::new(content())).await;
-        whole_but_taken(&case, &origin).await;
+        let origin = slow_origin(OriginResource::new(content())).await;
+        download_with_name_taken(&case, &origin).await;
         let newer = ResourceContent::random(99, 5000);
         origin.replace("/f.bin", OriginResource::new(newer.clone()).etag("\"v2\""));
         case.options.existing_file = existing;
@@ -99,14 +99,14 @@ async fn a5_a_file_is_replaced_only_by_the_origins_present_version() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
+async fn b6_a_complete_partial_file_of_the_current_version_is_used_after_a_request_for_one_byte() {
     let mut case = JobCase::new();
-    let origin = slow(OriginResource::new(content())).await;
-    whole_but_taken(&case, &origin).await;
+    let origin = slow_origin(OriginResource::new(content())).await;
+    download_with_name_taken(&case, &origin).await;
     let before = origin.bytes_sent();
     case.options.existing_file = ExistingFilePolicy::Overwrite;
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, content().length());
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().resumed, content().length());
     assert!(
         origin.bytes_sent() - before <= 1,
         "{}",
@@ -116,40 +116,44 @@ async fn b6_a_whole_partial_file_of_the_present_version_costs_a_byte() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a26_a_run_that_only_finishes_checks_the_announced_digest() {
+async fn a26_the_origins_digest_is_checked_also_if_the_partial_file_is_complete() {
     let case = JobCase::new();
-    let announces = OriginResource::new(content()).rule(
+    let resource = OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::right_digest(DigestHeader::Repr),
     );
-    let origin = slow(announces).await;
-    whole_but_taken(&case, &origin).await;
+    let origin = slow_origin(resource).await;
+    download_with_name_taken(&case, &origin).await;
     std::fs::remove_file(case.path()).unwrap();
     let before = origin.requests().len();
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, content().length());
-    assert_eq!(origin.requests().len(), before, "nothing had to be request");
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().resumed, content().length());
+    assert_eq!(
+        origin.requests().len(),
+        before,
+        "the complete partial file needs no request"
+    );
     let verified = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { .. });
-    assert!(ran.events.iter().any(verified), "{:?}", ran.events);
+    assert!(run.events.iter().any(verified), "{:?}", run.events);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b3_a_whole_partial_file_that_somebody_made_longer_is_not_published() {
+async fn b3_a_complete_partial_file_that_was_extended_is_not_used() {
     let case = JobCase::new();
-    let origin = slow(OriginResource::new(content())).await;
-    whole_but_taken(&case, &origin).await;
+    let origin = slow_origin(OriginResource::new(content())).await;
+    download_with_name_taken(&case, &origin).await;
     std::fs::remove_file(case.path()).unwrap();
     let part = case.dir.path().join("f.bin.haul-part");
     let mut file = std::fs::OpenOptions::new().append(true).open(part).unwrap();
     std::io::Write::write_all(&mut file, b"more").unwrap();
-    let ran = case.get(&origin.url("/f.bin")).await;
-    assert_eq!(ran.outcome().resumed, 0);
+    let run = case.get(&origin.url("/f.bin")).await;
+    assert_eq!(run.outcome().resumed, 0);
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a25_a_file_of_another_url_under_a_guessed_name_stays() {
+async fn a25_the_partial_file_of_another_url_with_the_same_name_is_kept() {
     let mut case = JobCase::new();
     let named = OriginResource::new(ResourceContent::random(5, 1000))
         .header("Content-Disposition", "attachment; filename=one.zip");
@@ -159,7 +163,7 @@ async fn a25_a_file_of_another_url_under_a_guessed_name_stays() {
         .rate_per_connection(2 << 20)
         .start()
         .await;
-    stopped(&mut case, &origin).await;
+    interrupt_download(&mut case, &origin).await;
     case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
     case.get(&origin.url("/g/f.bin")).await.outcome();
     assert_eq!(
@@ -171,23 +175,23 @@ async fn a25_a_file_of_another_url_under_a_guessed_name_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn b6_a_file_that_is_not_newer_at_the_origin_is_verified_as_one_that_is_fetched() {
+async fn b6_update_verifies_the_checksum_of_an_unchanged_file() {
     let mut case = JobCase::new();
-    let origin = slow(OriginResource::new(content())).await;
+    let origin = slow_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.outcome();
     case.options.existing_file = ExistingFilePolicy::Update;
     case.checksums = vec![format!("sha256:{}", content().sha256()).parse().unwrap()];
-    let ran = case.get(&url).await;
-    assert!(ran.outcome().not_modified);
-    assert_eq!(ran.outcome().checksums[0].1, content().sha256());
+    let run = case.get(&url).await;
+    assert!(run.outcome().not_modified);
+    assert_eq!(run.outcome().checksums[0].1, content().sha256());
     case.checksums = vec!["md5:00000000000000000000000000000000".parse().unwrap()];
-    let ran = case.get(&url).await;
+    let run = case.get(&url).await;
     assert!(
-        matches!(ran.error(), GetError::Checksum { .. }),
+        matches!(run.error(), GetError::Checksum { .. }),
         "{:?}",
-        ran.error()
+        run.error()
     );
-    // It is the user's, whatever it holds.
+    // The existing file is kept although its checksum is wrong.
     case.assert_file(&content());
 }

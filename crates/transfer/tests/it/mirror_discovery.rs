@@ -1,11 +1,11 @@
-//! Mirrors that an origin names by itself: Link fields, and the Metalink document they lead to (RFC 6249).
+//! Mirrors that an origin announces: `Link` headers, and the Metalink documents that they link to (RFC 6249).
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_net::Secret;
 use sha2::{Digest, Sha256};
 
 use crate::harness::{JobCase, content, serve};
-use crate::mirrors::paced;
+use crate::mirrors::rate_limited;
 
 fn case() -> JobCase {
     let mut case = JobCase::new();
@@ -17,13 +17,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A document about the right file, with this place.
-fn document(place: &str) -> String {
-    document_of(&content(), place)
+/// A Metalink document that describes the file, with this mirror URL.
+fn metalink(mirror_url: &str) -> String {
+    metalink_of(&content(), mirror_url)
 }
 
-/// One about this file.
-fn document_of(content: &ResourceContent, place: &str) -> String {
+/// A Metalink document that describes this content.
+fn metalink_of(content: &ResourceContent, mirror_url: &str) -> String {
     let bytes = content.to_vec();
     let pieces: String = bytes
         .chunks(200_000)
@@ -32,14 +32,14 @@ fn document_of(content: &ResourceContent, place: &str) -> String {
     format!(
         "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f.bin\"><size>{}</size>\
          <hash type=\"sha-256\">{}</hash><pieces length=\"200000\" type=\"sha-256\">{pieces}</pieces>\
-         <url>{place}</url></file></metalink>",
+         <url>{mirror_url}</url></file></metalink>",
         bytes.len(),
         content.sha256()
     )
 }
 
-/// An origin that leads to a document beside its file.
-async fn describing(resource: OriginResource, document: String) -> Origin {
+/// An origin whose file links to a Metalink document.
+async fn origin_with_metalink(resource: OriginResource, document: String) -> Origin {
     let link = "</f.meta4>; rel=describedby; type=\"application/metalink4+xml\"";
     Origin::builder()
         .resource("/f.bin", resource.header("Link", link))
@@ -52,15 +52,15 @@ async fn describing(resource: OriginResource, document: String) -> Origin {
         .await
 }
 
-fn duplicate(origin: &Origin) -> String {
+fn duplicate_link(origin: &Origin) -> String {
     format!("<{}>; rel=duplicate; pri=1", origin.url("/f.bin"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_duplicate_with_the_same_tag_shares_the_work() {
-    let mirror = paced(OriginResource::new(content())).await;
-    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
-    let (case, origin) = (case(), paced(resource).await);
+async fn a_duplicate_with_the_same_etag_delivers_a_part() {
+    let mirror = rate_limited(OriginResource::new(content())).await;
+    let resource = OriginResource::new(content()).header("Link", &duplicate_link(&mirror));
+    let (case, origin) = (case(), rate_limited(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
     assert!(mirror.bytes_sent() > 0 && origin.bytes_sent() > 0);
     case.assert_file(&content());
@@ -68,62 +68,62 @@ async fn a_duplicate_with_the_same_tag_shares_the_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mirrors_are_not_requested_if_the_user_turned_them_off() {
-    let mirror = paced(OriginResource::new(content())).await;
-    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
-    let (case, origin) = (JobCase::new(), paced(resource).await);
+    let mirror = rate_limited(OriginResource::new(content())).await;
+    let resource = OriginResource::new(content()).header("Link", &duplicate_link(&mirror));
+    let (case, origin) = (JobCase::new(), rate_limited(resource).await);
     case.get(&origin.url("/f.bin")).await.outcome();
     assert_eq!(mirror.requests().len(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unverifiable_duplicate_delivers_no_byte() {
-    // Another tag, no digest; and the same length, as it happens.
+    // Another ETag and no digest, but by chance the same length.
     let other = ResourceContent::random(4, content().length());
     let mirror = serve(OriginResource::without_validator(other).etag("\"v2\"")).await;
-    let resource = OriginResource::new(content()).header("Link", &duplicate(&mirror));
-    let (case, origin) = (case(), paced(resource).await);
-    let ran = case.get(&origin.url("/f.bin")).await;
-    ran.outcome();
-    assert!(ran.warned("nothing shows that it has the same version"));
+    let resource = OriginResource::new(content()).header("Link", &duplicate_link(&mirror));
+    let (case, origin) = (case(), rate_limited(resource).await);
+    let run = case.get(&origin.url("/f.bin")).await;
+    run.outcome();
+    assert!(run.has_warning("nothing shows that it has the same version"));
     case.assert_file(&content());
     // Without a digest or validator to compare, no mirror is requested.
     let dated =
         OriginResource::without_validator(content()).last_modified("Sun, 06 Nov 1994 08:49:37 GMT");
-    let origin = paced(dated.header("Link", &duplicate(&mirror))).await;
+    let origin = rate_limited(dated.header("Link", &duplicate_link(&mirror))).await;
     let (before, case) = (mirror.requests().len(), self::case());
     case.get(&origin.url("/f.bin")).await.outcome();
     assert_eq!(mirror.requests().len(), before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_gives_mirrors_and_digests_of_pieces() {
-    let mirror = paced(OriginResource::without_validator(content()).etag("\"other\"")).await;
+async fn a_metalink_document_provides_mirrors_and_piece_digests() {
+    let mirror = rate_limited(OriginResource::without_validator(content()).etag("\"other\"")).await;
     let resource = OriginResource::new(content());
     let (case, origin) = (
         case(),
-        describing(resource, document(&mirror.url("/f.bin"))).await,
+        origin_with_metalink(resource, metalink(&mirror.url("/f.bin"))).await,
     );
     case.get(&origin.url("/f.bin")).await.outcome();
     assert!(mirror.bytes_sent() > 0);
     case.assert_file(&content());
-    // A mirror with another file is found out.
-    let bad = paced(OriginResource::new(ResourceContent::random(
+    // The piece digests detect a mirror with another file.
+    let bad = rate_limited(OriginResource::new(ResourceContent::random(
         9,
         content().length(),
     )))
     .await;
     let (case, origin) = (
         self::case(),
-        describing(OriginResource::new(content()), document(&bad.url("/f.bin"))).await,
+        origin_with_metalink(OriginResource::new(content()), metalink(&bad.url("/f.bin"))).await,
     );
-    let ran = case.get(&origin.url("/f.bin")).await;
-    ran.outcome();
-    assert!(ran.warned("do not match their digest"));
+    let run = case.get(&origin.url("/f.bin")).await;
+    run.outcome();
+    assert!(run.has_warning("do not match their digest"));
     case.assert_file(&content());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_useless_metalink_document_is_no_error() {
+async fn an_invalid_or_missing_metalink_document_is_ignored() {
     let longer = format!(
         "<metalink xmlns=\"urn:ietf:params:xml:ns:metalink\"><file name=\"f\"><size>{}</size></file></metalink>",
         content().length() + 1
@@ -131,7 +131,7 @@ async fn a_useless_metalink_document_is_no_error() {
     for document in ["junk".to_owned(), longer] {
         let (case, origin) = (
             case(),
-            describing(OriginResource::new(content()), document).await,
+            origin_with_metalink(OriginResource::new(content()), document).await,
         );
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&content());
@@ -155,18 +155,18 @@ async fn a_useless_metalink_document_is_no_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_is_not_sent_to_mirrors_that_an_origin_names() {
-    let mirror = paced(OriginResource::new(content())).await;
+async fn a_token_is_not_sent_to_mirrors_that_an_origin_announces() {
+    let mirror = rate_limited(OriginResource::new(content())).await;
     let resource = OriginResource::new(content())
-        .header("Link", &duplicate(&mirror))
+        .header("Link", &duplicate_link(&mirror))
         .rule(
             RequestMatcher::always(),
             faults::require_bearer_token("s3cret"),
         );
-    let (mut case, origin) = (case(), paced(resource).await);
+    let (mut case, origin) = (case(), rate_limited(resource).await);
     case.client.credentials.bearer = Some(Secret::new("s3cret".into()));
-    let ran = case.get(&origin.url("/f.bin")).await;
-    ran.outcome();
+    let run = case.get(&origin.url("/f.bin")).await;
+    run.outcome();
     assert!(mirror.bytes_sent() > 0);
     assert!(
         mirror
@@ -176,15 +176,15 @@ async fn a_login_is_not_sent_to_mirrors_that_an_origin_names() {
     );
 }
 
-/// An origin over TLS, one without and one with, and a case that believes the first and the last.
-async fn origins(
+/// Three origins: one over TLS, a mirror without TLS and a mirror over TLS; and a case that trusts their certificates.
+async fn tls_and_plain_origins(
     resource: impl Fn(&Origin, &Origin) -> [OriginResource; 2],
 ) -> (JobCase, [Origin; 3]) {
     let authority = haul_lab::CertificateAuthority::new();
     let issued = authority.issue(&["127.0.0.1"]);
-    // Whoever is on the way may give other bytes under the same tag.
+    // An attacker on the network path may send other bytes with the same ETag.
     let other = ResourceContent::random(4, content().length());
-    let plain = paced(OriginResource::without_validator(other).etag("\"same\"")).await;
+    let plain = rate_limited(OriginResource::without_validator(other).etag("\"same\"")).await;
     let secure = Origin::builder()
         .resource(
             "/f.bin",
@@ -208,35 +208,35 @@ async fn origins(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn https_sources_do_not_lead_to_http_mirrors() {
+async fn https_origins_cannot_announce_http_mirrors() {
     let link = |url: &str| format!("<{url}>; rel=describedby; type=\"application/metalink4+xml\"");
-    // By a field, by a document, and to a document.
-    for way in 0..3 {
-        let (case, [origin, plain, secure]) = origins(|plain, secure| {
+    // A mirror in a Link header, a mirror in a document, and a document over HTTP.
+    for variant in 0..3 {
+        let (case, [origin, plain, secure]) = tls_and_plain_origins(|plain, secure| {
             let file = OriginResource::without_validator(content()).etag("\"same\"");
-            let links = match way {
-                0 => format!("{}, {}", duplicate(plain), duplicate(secure)),
+            let links = match variant {
+                0 => format!("{}, {}", duplicate_link(plain), duplicate_link(secure)),
                 1 => link("/f.meta4"),
                 _ => link(&plain.url("/f.bin")),
             };
-            let places = format!("{}</url><url>{}", plain.url("/f.bin"), secure.url("/f.bin"));
-            let document = OriginResource::new(ResourceContent::fixed(document(&places)));
+            let mirror_urls = format!("{}</url><url>{}", plain.url("/f.bin"), secure.url("/f.bin"));
+            let document = OriginResource::new(ResourceContent::fixed(metalink(&mirror_urls)));
             [file.header("Link", &links), document]
         })
         .await;
         case.get(&origin.url("/f.bin")).await.outcome();
         case.assert_file(&content());
-        assert_eq!(plain.requests().len(), 0, "{way}");
-        assert_eq!(secure.bytes_sent() > 0, way < 2, "{way}");
+        assert_eq!(plain.requests().len(), 0, "{variant}");
+        assert_eq!(secure.bytes_sent() > 0, variant < 2, "{variant}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn https_sources_lead_to_http_mirrors_if_the_user_allows_it() {
-    let (mut case, [origin, plain, _]) = origins(|plain, _| {
+async fn https_origins_can_announce_http_mirrors_if_the_user_allows_it() {
+    let (mut case, [origin, plain, _]) = tls_and_plain_origins(|plain, _| {
         let file = OriginResource::without_validator(content()).etag("\"same\"");
         let document = OriginResource::new(ResourceContent::fixed(""));
-        [file.header("Link", &duplicate(plain)), document]
+        [file.header("Link", &duplicate_link(plain)), document]
     })
     .await;
     plain.replace(
@@ -249,41 +249,44 @@ async fn https_sources_lead_to_http_mirrors_if_the_user_allows_it() {
     case.assert_file(&content());
 }
 
-/// What was there before the new version: the same length, and mirrors that still have it.
+/// An older version of the file of the same length, which some mirrors still have.
 fn older() -> ResourceContent {
     ResourceContent::random(9, content().length())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_of_an_older_version_does_not_overrule_the_origin() {
-    let hash = |document: &str| document.split_once("<pieces").unwrap().0.to_owned();
-    let url = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
-    // By digests of pieces, and by that of the whole alone.
+async fn a_metalink_document_of_an_older_version_is_ignored() {
+    let before_pieces = |document: &str| document.split_once("<pieces").unwrap().0.to_owned();
+    let after_pieces = |document: &str| document.split_once("</pieces>").unwrap().1.to_owned();
+    // With digests of pieces, and with the digest of the whole file only.
     for pieces in [true, false] {
-        let mirror = paced(OriginResource::without_validator(older()).etag("\"old\"")).await;
-        let mut stale = document_of(&older(), &mirror.url("/f.bin"));
+        let mirror = rate_limited(OriginResource::without_validator(older()).etag("\"old\"")).await;
+        let mut stale = metalink_of(&older(), &mirror.url("/f.bin"));
         if !pieces {
-            stale = hash(&stale) + &url(&stale);
+            stale = before_pieces(&stale) + &after_pieces(&stale);
         }
         let (case, origin) = (
             case(),
-            describing(OriginResource::new(content()), stale).await,
+            origin_with_metalink(OriginResource::new(content()), stale).await,
         );
-        let ran = case.get(&origin.url("/f.bin")).await;
-        ran.outcome();
-        assert!(ran.warned("is not about the version it has"), "{pieces}");
-        assert_eq!(ran.outcome().final_url.as_str(), origin.url("/f.bin"));
+        let run = case.get(&origin.url("/f.bin")).await;
+        run.outcome();
+        assert!(
+            run.has_warning("is not about the version it has"),
+            "{pieces}"
+        );
+        assert_eq!(run.outcome().final_url.as_str(), origin.url("/f.bin"));
         case.assert_file(&content());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_metalink_document_that_contradicts_the_user_is_not_used() {
-    let mirror = paced(OriginResource::without_validator(older()).etag("\"old\"")).await;
-    let stale = document_of(&older(), &mirror.url("/f.bin"));
+    let mirror = rate_limited(OriginResource::without_validator(older()).etag("\"old\"")).await;
+    let stale = metalink_of(&older(), &mirror.url("/f.bin"));
     let (mut case, origin) = (
         case(),
-        describing(OriginResource::new(content()), stale).await,
+        origin_with_metalink(OriginResource::new(content()), stale).await,
     );
     case.checksums = vec![crate::mirrors::sha256()];
     case.get(&origin.url("/f.bin")).await.outcome();
@@ -294,12 +297,13 @@ async fn a_metalink_document_that_contradicts_the_user_is_not_used() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_metalink_document_has_a_size_limit() {
     for large in [true, false] {
-        let mirror = paced(OriginResource::without_validator(content()).etag("\"other\"")).await;
+        let mirror =
+            rate_limited(OriginResource::without_validator(content()).etag("\"other\"")).await;
         let padding = if large { 1 << 20 } else { 1 << 19 };
-        let document = document(&mirror.url("/f.bin")) + &" ".repeat(padding);
+        let document = metalink(&mirror.url("/f.bin")) + &" ".repeat(padding);
         let (case, origin) = (
             case(),
-            describing(OriginResource::new(content()), document).await,
+            origin_with_metalink(OriginResource::new(content()), document).await,
         );
         case.get(&origin.url("/f.bin")).await.outcome();
         assert_eq!(mirror.requests().is_empty(), large);
@@ -307,13 +311,13 @@ async fn a_metalink_document_has_a_size_limit() {
     }
 }
 
-/// A document takes a connection as everything does.
+/// Fetching the document counts towards the connection limit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_metalink_document_is_not_fetched_beyond_the_limit_of_its_host() {
     let mut case = case();
     case.options.connections = haul_transfer::ConnectionCount::Fixed(1);
-    let document = document("http://127.0.0.1:9/f.bin");
-    let origin = describing(OriginResource::new(content()), document).await;
+    let document = metalink("http://127.0.0.1:9/f.bin");
+    let origin = origin_with_metalink(OriginResource::new(content()), document).await;
     case.get(&origin.url("/f.bin")).await.outcome();
     let open = origin
         .requests()

@@ -1,4 +1,4 @@
-//! Disks that misbehave, put between the engine and its partial file.
+//! A storage layer with faults, between the engine and its partial file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,70 +9,71 @@ use std::time::Duration;
 use bytes::Bytes;
 use haul_transfer::disk::{PartialStorage, StorageLayer};
 
-/// What a [`UnreliableDisk`] does to those who use it.
+/// The faults of a [`FaultyDisk`], and counters of its use.
 #[derive(Debug, Default)]
 pub(crate) struct DiskFaults {
-    /// How long each write takes.
-    pub(crate) write: Duration,
-    /// How long each read takes.
-    pub(crate) read: Duration,
-    /// So many bytes fit in all, counted over all files; `None` is no limit.
-    pub(crate) room: Option<AtomicU64>,
-    /// Bytes written.
+    /// The duration of each write.
+    pub(crate) write_delay: Duration,
+    /// The duration of each read.
+    pub(crate) read_delay: Duration,
+    /// Free space in bytes, shared by all files; `None` is unlimited.
+    pub(crate) free_bytes: Option<AtomicU64>,
+    /// The number of bytes written.
     pub(crate) written: AtomicU64,
-    /// Reads begun.
+    /// The number of reads started.
     pub(crate) reads: AtomicU64,
-    /// The directories whose names were made durable.
+    /// The directories that were synced.
     pub(crate) synced: Mutex<Vec<PathBuf>>,
-    /// The one whose names cannot be.
+    /// The directory whose sync fails.
     pub(crate) unsyncable: Option<PathBuf>,
 }
 
 impl DiskFaults {
-    /// Such a disk under every partial file.
+    /// A storage layer that puts these faults under every partial file.
     pub(crate) fn layer(self: &Arc<Self>) -> StorageLayer {
-        let manners = Arc::clone(self);
+        let faults = Arc::clone(self);
         StorageLayer::new(move |file| {
-            Arc::new(UnreliableDisk {
+            Arc::new(FaultyDisk {
                 file,
-                manners: Arc::clone(&manners),
+                faults: Arc::clone(&faults),
             })
         })
     }
 }
 
-/// A file on a disk with bad manners.
+/// A file on a disk with faults.
 #[derive(Debug)]
-struct UnreliableDisk {
+struct FaultyDisk {
     file: Arc<dyn PartialStorage>,
-    manners: Arc<DiskFaults>,
+    faults: Arc<DiskFaults>,
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "a slow disk blocks the thread that uses it: that is what is tested"
 )]
-fn takes(time: Duration) {
+fn block_for(time: Duration) {
     std::thread::sleep(time);
 }
 
-impl PartialStorage for UnreliableDisk {
+impl PartialStorage for FaultyDisk {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
-        takes(self.manners.write);
+        block_for(self.faults.write_delay);
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        if let Some(room) = &self.manners.room {
-            let less = |room: u64| room.checked_sub(bytes);
-            room.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less)
+        if let Some(free_bytes) = &self.faults.free_bytes {
+            let subtract = |free: u64| free.checked_sub(bytes);
+            free_bytes
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, subtract)
                 .map_err(|_| io::Error::from(io::ErrorKind::StorageFull))?;
         }
         self.file.write_at(offset, pieces)?;
-        self.manners.written.fetch_add(bytes, Ordering::SeqCst);
+        self.faults.written.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.manners.reads.fetch_add(1, Ordering::SeqCst);
-        takes(self.manners.read);
+        self.faults.reads.fetch_add(1, Ordering::SeqCst);
+        block_for(self.faults.read_delay);
         self.file.read_at(offset, buffer)
     }
 
@@ -89,10 +90,10 @@ impl PartialStorage for UnreliableDisk {
     }
 
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
-        if self.manners.unsyncable.as_deref() == Some(directory) {
-            return Err(io::Error::other("no names are kept here"));
+        if self.faults.unsyncable.as_deref() == Some(directory) {
+            return Err(io::Error::other("directory sync failed"));
         }
-        let mut synced = self.manners.synced.lock().unwrap();
+        let mut synced = self.faults.synced.lock().unwrap();
         synced.push(directory.to_owned());
         self.file.sync_directory(directory)
     }

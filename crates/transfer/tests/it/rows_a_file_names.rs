@@ -1,4 +1,4 @@
-//! Row A25: names that an origin chooses stay in the directory.
+//! Row A25: file names from `Content-Disposition` and URLs cannot leave the output directory.
 
 use haul_lab::{Origin, OriginResource};
 use haul_transfer::JobOutput;
@@ -22,9 +22,9 @@ async fn a25_names_from_content_disposition_stay_in_the_directory() {
         std::fs::create_dir(&inner).unwrap();
         case.output = Some(JobOutput::Directory(inner.clone()));
         let resource = OriginResource::new(content()).header("Content-Disposition", disposition);
-        let (ran, _origin) = case.run(resource).await;
+        let (run, _origin) = case.run(resource).await;
         assert_eq!(
-            ran.outcome().path.as_deref(),
+            run.outcome().path.as_deref(),
             Some(inner.join(name).as_path())
         );
         assert_eq!(case.listing(), ["inner"]);
@@ -40,7 +40,7 @@ async fn a25_without_content_disposition_the_url_names_the_file() {
         .await;
     let mut case = JobCase::new();
     case.output = Some(JobOutput::Directory(case.dir.path().to_owned()));
-    let ran = case.get(&origin.url("/a/b%20c.txt?x=y/z")).await;
-    ran.outcome();
+    let run = case.get(&origin.url("/a/b%20c.txt?x=y/z")).await;
+    run.outcome();
     assert_eq!(case.listing(), ["b c.txt"]);
 }

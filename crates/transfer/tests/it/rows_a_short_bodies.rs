@@ -1,4 +1,4 @@
-//! Row A10 where the framing tells of no error: bodies that end properly, and before what their head promised.
+//! Row A10: bodies with correct framing that are shorter than the response head says.
 
 use haul_lab::{OriginResource, OriginResponseBody, OriginResponseFraming, RequestMatcher, faults};
 use haul_net::Kind;
@@ -6,7 +6,7 @@ use haul_transfer::{GetError, TransferEvent};
 
 use crate::harness::{JobCase, content};
 
-/// Chunked bodies that end at once, to every request but the first: each costs budget and a wait, so the job ends.
+/// All requests but the first get an empty chunked body. Each uses a retry and a wait, so the job ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_empty_bodies_that_end_cleanly_exhaust_the_retries() {
     let case = JobCase::new();
@@ -14,50 +14,50 @@ async fn a10_empty_bodies_that_end_cleanly_exhaust_the_retries() {
         reply.framing = OriginResponseFraming::Chunked;
         reply.body = OriginResponseBody::Bytes(Vec::new());
     });
-    let (ran, origin) = case.run(resource).await;
+    let (run, origin) = case.run(resource).await;
     assert!(
-        matches!(ran.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Closed),
+        matches!(run.error(), GetError::Transport { source, .. } if *source.kind() == Kind::Closed),
         "{:?}",
-        ran.error()
+        run.error()
     );
-    assert!(ran.retries() >= 6, "{} retries", ran.retries());
+    assert!(run.retries() >= 6, "{} retries", run.retries());
     let request_count = origin.requests().len();
     assert!(request_count < 60, "{request_count} requests");
     assert!(!case.path().exists());
 }
 
-/// The same once and in the middle of a body: the rest is fetched again, and only that.
+/// One body ends early. Only the rest of its range is fetched again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a10_a_chunked_body_that_ends_cleanly_but_short_is_resumed() {
     let case = JobCase::new();
-    let half = content();
+    let file = content();
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(1), move |request, reply| {
-            let range = request.range(half.length()).unwrap();
+            let range = request.range(file.length()).unwrap();
             faults::chunked(request, reply);
             reply.body =
-                OriginResponseBody::Slice(half.clone(), range.start..range.start + 100_000);
+                OriginResponseBody::Slice(file.clone(), range.start..range.start + 100_000);
         });
-    let (ran, _origin) = case.run(resource).await;
-    assert_eq!(ran.outcome().fetched, content().length());
-    assert!(ran.retries() >= 1);
+    let (run, _origin) = case.run(resource).await;
+    assert_eq!(run.outcome().fetched, content().length());
+    assert!(run.retries() >= 1);
     case.assert_file(&content());
 }
 
-/// A request whose whole rest was taken over is reported like any other.
+/// A request ends with an event even if another connection took over the rest of its range.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a19_a_request_whose_range_was_taken_over_is_reported() {
     let mut case = JobCase::new();
-    // No stall: only a take-over can fetch the rest of the silent segment.
+    // No stall timeout: only another connection can fetch the rest of the silent segment.
     case.client.stall_timeout = crate::harness::LIMIT * 2;
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(1), faults::stall_after(100_000));
-    let (ran, _origin) = case.run(resource).await;
+    let (run, _origin) = case.run(resource).await;
     case.assert_file(&content());
     let received = |event: &TransferEvent| match event {
         TransferEvent::SegmentEnded { range, .. } => range.end - range.start,
         _ => 0,
     };
-    let received: u64 = ran.events.iter().map(received).sum();
+    let received: u64 = run.events.iter().map(received).sum();
     assert_eq!(received, content().length());
 }
