@@ -8,8 +8,8 @@ use haul_tunnel::ListenerKind;
 use crate::harness::*;
 
 #[tokio::test]
-async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
-    let echo = ScriptedTarget::echo().await;
+async fn e1_any_2xx_opens_the_tunnel_whatever_its_headers_are() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder()
         .rule(
             RequestMatcher::matching(|request| request.target.starts_with("old.test")),
@@ -56,7 +56,8 @@ async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
     });
     let proxy = proxy.start().await;
     for name in names {
-        let fixture = EngineFixture::forward(target(format!("{name}:22")), through(&proxy.url()));
+        let fixture =
+            EngineFixture::forward(target(format!("{name}:22")), through_proxy(&proxy.url()));
         drop(fixture.echo().await);
         let line = fixture.log.line(0).await;
         assert!(
@@ -67,13 +68,13 @@ async fn e1_any_2xx_is_a_tunnel_whatever_else_the_head_says() {
 }
 
 #[tokio::test]
-async fn e2_bytes_that_come_with_the_200_come_first() {
-    // Less than one read, more than one, and more than sockets pass on at once.
+async fn e2_bytes_that_arrive_with_the_200_reach_the_client_first() {
+    // Less than one read, more than one read, and more than socket buffers hold.
     for length in [1, 12, 4000, 70_000, 3_000_000] {
         let early: Vec<u8> = (0..length)
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
-        let echo = ScriptedTarget::echo().await;
+        let echo = ScriptedServer::echo().await;
         let sent = early.clone();
         let proxy = HttpProxy::builder()
             .route("far.test:22", echo.address)
@@ -87,10 +88,10 @@ async fn e2_bytes_that_come_with_the_200_come_first() {
             ListenerKind::Socks,
         ] {
             let is_socks = local == ListenerKind::Socks;
-            let fixture = EngineFixture::with_kind(local, through(&proxy.url()));
+            let fixture = EngineFixture::with_kind(local, through_proxy(&proxy.url()));
             let mut client = fixture.connect().await;
             if is_socks {
-                // All at once: a client that does not wait for replies.
+                // A client that sends everything at once and does not wait for replies.
                 send(
                     &mut client,
                     b"\x05\x01\x00\x05\x01\x00\x03\x08far.test\x00\x16a word",
@@ -111,7 +112,7 @@ async fn e2_bytes_that_come_with_the_200_come_first() {
 
 #[tokio::test]
 async fn e2_a_target_that_sends_first_is_received_through_every_kind_of_proxy() {
-    let server = ScriptedTarget::greeting(b"SSH-2.0-lab\r\n").await;
+    let server = ScriptedServer::greeting(b"SSH-2.0-lab\r\n").await;
     let http = HttpProxy::builder()
         .route("far.test:22", server.address)
         .start()
@@ -120,21 +121,27 @@ async fn e2_a_target_that_sends_first_is_received_through_every_kind_of_proxy() 
         .route("far.test:22", server.address)
         .start()
         .await;
-    let chatty = SocksProxy::builder()
+    let with_banner = SocksProxy::builder()
         .route("far.test:22", server.address)
         .banner(b"220 ")
         .start()
         .await;
     let other = HttpProxy::builder().start().await;
     for (upstream, greeting) in [
-        (through(&http.url()), &b"SSH-2.0-lab\r\n"[..]),
-        (through(&socks.url("socks5h")), b"SSH-2.0-lab\r\n"),
-        (through(&chatty.url("socks5h")), b"220 SSH-2.0-lab\r\n"),
+        (through_proxy(&http.url()), &b"SSH-2.0-lab\r\n"[..]),
+        (through_proxy(&socks.url("socks5h")), b"SSH-2.0-lab\r\n"),
         (
-            chain(&[&[other.url()], &[chatty.url("socks5h")]]),
+            through_proxy(&with_banner.url("socks5h")),
             b"220 SSH-2.0-lab\r\n",
         ),
-        (chain(&[&[other.url()], &[http.url()]]), b"SSH-2.0-lab\r\n"),
+        (
+            proxy_chain(&[&[other.url()], &[with_banner.url("socks5h")]]),
+            b"220 SSH-2.0-lab\r\n",
+        ),
+        (
+            proxy_chain(&[&[other.url()], &[http.url()]]),
+            b"SSH-2.0-lab\r\n",
+        ),
     ] {
         let fixture = EngineFixture::forward(target("far.test:22"), upstream);
         let mut client = fixture.connect().await;
@@ -144,25 +151,25 @@ async fn e2_a_target_that_sends_first_is_received_through_every_kind_of_proxy() 
 }
 
 #[tokio::test]
-async fn e3_a_head_in_single_bytes_is_read_and_interim_heads_are_skipped() {
-    let echo = ScriptedTarget::echo().await;
+async fn e3_a_head_in_single_bytes_is_read_and_1xx_responses_are_skipped() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::interim_response(100))
         .rule(RequestMatcher::always(), faults::interim_response(103))
         .rule(RequestMatcher::always(), faults::trickled_head(1))
         .start()
         .await;
-    let fixture = EngineFixture::forward(target(echo.address), through(&proxy.url()));
+    let fixture = EngineFixture::forward(target(echo.address), through_proxy(&proxy.url()));
     fixture.echo().await;
 }
 
 #[tokio::test]
-async fn e3_a_head_without_end_is_given_up() {
+async fn e3_an_endless_response_head_is_an_error() {
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::endless_head)
         .start()
         .await;
-    let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy.url()));
+    let fixture = EngineFixture::forward(target("far.test:22"), through_proxy(&proxy.url()));
     let mut client = fixture.connect().await;
     assert_closed(&mut client).await;
     let line = fixture.log.line(0).await;

@@ -1,4 +1,4 @@
-//! Listeners, the status of open connections, metrics, and the shutdown.
+//! Listeners, the status of open connections, metrics and shutdown.
 
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use crate::harness::*;
 #[tokio::test]
 async fn a_reconfigured_listener_keeps_its_connections() {
     let (one, other) = (
-        ScriptedTarget::greeting(b"one").await,
-        ScriptedTarget::greeting(b"two").await,
+        ScriptedServer::greeting(b"one").await,
+        ScriptedServer::greeting(b"two").await,
     );
     let fixture = EngineFixture::forward(target(one.address), direct());
     let mut old_client = fixture.connect().await;
@@ -63,10 +63,10 @@ async fn a_reconfigured_listener_keeps_its_connections() {
 }
 
 #[tokio::test]
-async fn status_and_metrics_tell_what_is_open() {
-    let echo = ScriptedTarget::echo().await;
+async fn status_and_metrics_show_open_connections() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder().start().await;
-    let fixture = EngineFixture::forward(target(echo.address), through(&proxy.url()));
+    let fixture = EngineFixture::forward(target(echo.address), through_proxy(&proxy.url()));
     let client = fixture.echo().await;
     wait_until(|| {
         fixture
@@ -103,46 +103,46 @@ async fn status_and_metrics_tell_what_is_open() {
 }
 
 #[tokio::test]
-async fn the_shutdown_waits_for_connections_that_end_in_time() {
-    let echo = ScriptedTarget::echo().await;
+async fn shutdown_waits_for_connections_that_end_before_its_timeout() {
+    let echo = ScriptedServer::echo().await;
     let fixture = EngineFixture::forward(target(echo.address), direct());
     let mut client = fixture.echo().await;
     let engine = fixture.engine.clone();
-    let ending = async { engine.shut_down(LIMIT).await };
-    let leaving = async {
+    let shutdown = async { engine.shut_down(LIMIT).await };
+    let close_client = async {
         within(LIMIT, engine.closing().cancelled()).await;
-        // Nothing more is accepted, and the connection that is open goes on.
+        // No new connections are accepted, and the open one still works.
         wait_until(|| std::net::TcpStream::connect(fixture.address).is_err()).await;
         assert_echo(&mut client).await;
         drop(client);
     };
     assert_eq!(
-        within(LIMIT, async { tokio::join!(ending, leaving).0 }).await,
+        within(LIMIT, async { tokio::join!(shutdown, close_client).0 }).await,
         0
     );
     assert!(fixture.log.line(0).await.contains("\"closed\""));
 }
 
 #[tokio::test]
-async fn the_shutdown_resets_connections_that_stay() {
-    let server = ScriptedTarget::echo().await;
-    let mute = ScriptedTarget::new(|mut stream, _| async move {
+async fn shutdown_resets_connections_that_are_open_after_its_timeout() {
+    let server = ScriptedServer::echo().await;
+    let unresponsive = ScriptedServer::new(|mut stream, _| async move {
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     })
     .await;
     let fixture = EngineFixture::forward(target(server.address), direct());
     let mut relayed = fixture.echo().await;
-    // A connection whose target is not reached yet.
+    // A connection that still waits for its target.
     fixture.listener.reconfigure(config(
         ListenerKind::Forward(target("far.test:22")),
-        through(&mute.proxy_url()),
+        through_proxy(&unresponsive.proxy_url()),
     ));
-    let mut waiting = fixture.connect().await;
-    wait_until(|| mute.accepted() == 1).await;
+    let mut connecting = fixture.connect().await;
+    wait_until(|| unresponsive.accepted() == 1).await;
     fixture
         .listener
         .reconfigure(config(ListenerKind::Socks, direct()));
-    let mut asking = fixture.connect().await;
+    let mut in_socks_handshake = fixture.connect().await;
     fixture.wait_for_connections(3).await;
     assert_eq!(
         within(LIMIT, fixture.engine.shut_down(Duration::from_millis(20))).await,
@@ -151,23 +151,23 @@ async fn the_shutdown_resets_connections_that_stay() {
     assert_eq!(fixture.engine.connection_count(), 0);
     let error = within(LIMIT, relayed.read(&mut [0; 1])).await.unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    assert_closed(&mut waiting).await;
-    assert_closed(&mut asking).await;
+    assert_closed(&mut connecting).await;
+    assert_closed(&mut in_socks_handshake).await;
     for n in 0..3 {
         assert!(fixture.log.line(n).await.contains("\"stopped\""));
     }
 }
 
 #[tokio::test]
-async fn the_shutdown_can_be_hastened() {
-    let echo = ScriptedTarget::echo().await;
+async fn a_second_shutdown_without_a_timeout_ends_at_once() {
+    let echo = ScriptedServer::echo().await;
     let fixture = EngineFixture::forward(target(echo.address), direct());
     let _client = fixture.echo().await;
-    let patient = tokio::time::timeout(
+    let first_shutdown = tokio::time::timeout(
         Duration::from_millis(20),
         fixture.engine.shut_down(LIMIT * 100),
     );
-    assert!(patient.await.is_err());
+    assert!(first_shutdown.await.is_err());
     assert_eq!(
         within(LIMIT, fixture.engine.shut_down(Duration::ZERO)).await,
         1
@@ -175,8 +175,8 @@ async fn the_shutdown_can_be_hastened() {
 }
 
 #[tokio::test]
-async fn clients_of_a_socket_file_are_served() {
-    let echo = ScriptedTarget::echo().await;
+async fn clients_of_a_unix_socket_are_served() {
+    let echo = ScriptedServer::echo().await;
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
@@ -189,14 +189,14 @@ async fn clients_of_a_socket_file_are_served() {
         .unwrap();
     let mut client = within(LIMIT, UnixStream::connect(&path)).await.unwrap();
     let all = vec![9; 3 << 20];
-    let (mut from, mut to) = client.split();
-    let sending = async {
-        send(&mut to, &all).await;
-        to.shutdown().await.unwrap();
+    let (mut reader, mut writer) = client.split();
+    let send_all = async {
+        send(&mut writer, &all).await;
+        writer.shutdown().await.unwrap();
     };
     assert!(
         within(LIMIT, async {
-            tokio::join!(sending, read_to_end(&mut from)).1
+            tokio::join!(send_all, read_to_end(&mut reader)).1
         })
         .await
             == all
@@ -204,10 +204,10 @@ async fn clients_of_a_socket_file_are_served() {
     assert!(fixture.log.line(0).await.contains("\"client\":\"unix\""));
 }
 
-/// Its other sockets do not accept then.
+/// The other sockets of the listener do not accept connections either.
 #[tokio::test]
 async fn a_listener_with_a_socket_that_cannot_be_polled_is_not_opened() {
-    let echo = ScriptedTarget::echo().await;
+    let echo = ScriptedServer::echo().await;
     let fixture = EngineFixture::forward(target(echo.address), direct());
     let good = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     good.set_nonblocking(true).unwrap();
@@ -215,21 +215,22 @@ async fn a_listener_with_a_socket_that_cannot_be_polled_is_not_opened() {
     // A file cannot be polled.
     let directory = tempfile::tempdir().unwrap();
     let file = std::fs::File::create(directory.path().join("file")).unwrap();
-    let unfit = UnixListener::from(std::os::fd::OwnedFd::from(file));
-    unfit.set_nonblocking(true).unwrap();
+    let unpollable = UnixListener::from(std::os::fd::OwnedFd::from(file));
+    unpollable.set_nonblocking(true).unwrap();
     let local = ListenerKind::Forward(target(echo.address));
-    let opened = fixture.engine.listen(
-        vec![Listener::Tcp(good), Listener::Unix(unfit)],
+    let result = fixture.engine.listen(
+        vec![Listener::Tcp(good), Listener::Unix(unpollable)],
         config(local, direct()),
     );
-    assert!(opened.is_err());
+    assert!(result.is_err());
     wait_until(|| std::net::TcpStream::connect(address).is_err()).await;
     assert_eq!(fixture.status().tunnels.len(), 1);
 }
 
 #[tokio::test]
-async fn a_connection_that_reached_no_target_has_a_line_as_well() {
-    let fixture = EngineFixture::forward(target("far.test:22"), through("http://127.0.0.1:1"));
+async fn a_connection_that_reached_no_target_is_logged() {
+    let fixture =
+        EngineFixture::forward(target("far.test:22"), through_proxy("http://127.0.0.1:1"));
     assert_closed(&mut TcpStream::connect(fixture.address).await.unwrap()).await;
     let line = fixture.log.line(0).await;
     let parsed: serde_json::Value = serde_json::from_str(&line).unwrap();

@@ -1,4 +1,4 @@
-//! An engine with one listener, its log, and peers for both of its sides.
+//! A tunnel engine with one listener and a log, and clients and servers for it.
 
 use std::future::Future;
 use std::io;
@@ -19,13 +19,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// No test takes longer.
+/// The time limit of one step of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// A password that must be in no log.
+/// The password of proxy logins. It must never be logged.
 pub(crate) const PASSWORD: &str = "s3cret-w0rd";
 
-/// The lines of a log, as they are written.
+/// A log that keeps its lines in memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CapturedLog(Arc<(Mutex<Vec<String>>, Notify)>);
 
@@ -45,7 +45,7 @@ impl LogSink for CapturedLog {
 }
 
 impl CapturedLog {
-    /// Waits for the line of this number, from 0 on.
+    /// Waits for the line with this number, counted from 0.
     pub(crate) async fn line(&self, number: usize) -> String {
         let line = async {
             loop {
@@ -66,7 +66,7 @@ impl CapturedLog {
     }
 }
 
-/// An engine with one listener.
+/// A tunnel engine with one listener.
 #[derive(Debug)]
 pub(crate) struct EngineFixture {
     pub(crate) engine: TunnelEngine,
@@ -75,33 +75,33 @@ pub(crate) struct EngineFixture {
     pub(crate) log: CapturedLog,
 }
 
-/// Through a chain of proxies. Each place of it has alternatives.
-pub(crate) fn chain(places: &[&[String]]) -> UpstreamOptions {
+/// An upstream through a chain of proxies. Each hop has one or more alternatives.
+pub(crate) fn proxy_chain(hops: &[&[String]]) -> UpstreamOptions {
     let parse = |text: &String| -> Proxy { text.parse().unwrap() };
     UpstreamOptions {
-        proxies: places
+        proxies: hops
             .iter()
-            .map(|place| place.iter().map(parse).collect())
+            .map(|hop| hop.iter().map(parse).collect())
             .collect(),
         connector: connect_timeout(LIMIT),
         ..UpstreamOptions::default()
     }
 }
 
-/// Without proxies.
+/// An upstream without proxies.
 pub(crate) fn direct() -> UpstreamOptions {
-    chain(&[])
+    proxy_chain(&[])
 }
 
-/// Through one proxy.
-pub(crate) fn through(proxy: &str) -> UpstreamOptions {
-    chain(&[&[proxy.to_owned()]])
+/// An upstream through one proxy.
+pub(crate) fn through_proxy(proxy: &str) -> UpstreamOptions {
+    proxy_chain(&[&[proxy.to_owned()]])
 }
 
-/// Through one proxy, with a login of ours.
-pub(crate) fn with_login(proxy: &ScriptedTarget) -> UpstreamOptions {
+/// An upstream through one proxy with a login.
+pub(crate) fn with_login(proxy: &ScriptedServer) -> UpstreamOptions {
     let login = format!("://me:{PASSWORD}@");
-    through(&proxy.proxy_url().replacen("://", &login, 1))
+    through_proxy(&proxy.proxy_url().replacen("://", &login, 1))
 }
 
 pub(crate) fn connect_timeout(limit: Duration) -> ConnectorConfig {
@@ -115,7 +115,7 @@ pub(crate) fn target(text: impl ToString) -> Target {
     text.to_string().parse().unwrap()
 }
 
-/// A config without warm connections and timeouts.
+/// A listener configuration without a warm pool and without timeouts.
 pub(crate) fn config(kind: ListenerKind, upstream: UpstreamOptions) -> TunnelConfig {
     TunnelConfig {
         name: "here".into(),
@@ -189,26 +189,26 @@ impl EngineFixture {
         serde_json::from_slice(&self.engine.status_page().render()).unwrap()
     }
 
-    /// Waits until so many connections are open.
+    /// Waits until this many connections are open.
     pub(crate) async fn wait_for_connections(&self, count: usize) {
         wait_until(|| self.engine.connection_count() == count).await;
     }
 
-    /// A new client that has sent a word and got it back.
+    /// A new client whose bytes have been echoed once.
     pub(crate) async fn echo(&self) -> TcpStream {
         let mut client = self.connect().await;
         assert_echo(&mut client).await;
         client
     }
 
-    /// A new client that sends this and reads to the end.
+    /// A new client that sends these bytes and reads to the end of the stream.
     pub(crate) async fn request(&self, bytes: &[u8]) -> String {
         let mut client = self.connect().await;
         send(&mut client, bytes).await;
         String::from_utf8(read_to_end(&mut client).await).unwrap()
     }
 
-    /// A new client that sends an HTTP request and reads the response to it.
+    /// A new client that sends an HTTP request and reads one response.
     pub(crate) async fn http_request(&self, bytes: &[u8]) -> String {
         let mut client = self.connect().await;
         send(&mut client, bytes).await;
@@ -216,7 +216,7 @@ impl EngineFixture {
     }
 }
 
-/// Waits until a condition holds. Other tasks have their turn meanwhile.
+/// Waits until a condition holds, and lets other tasks run meanwhile.
 pub(crate) async fn wait_until(condition: impl Fn() -> bool + Send + Sync) {
     let waiting = async {
         while !condition() {
@@ -226,7 +226,7 @@ pub(crate) async fn wait_until(condition: impl Fn() -> bool + Send + Sync) {
     within(LIMIT, waiting).await;
 }
 
-/// Sends a word, and gets it back.
+/// Asserts that the other side sends back what it gets.
 pub(crate) async fn assert_echo(client: &mut TcpStream) {
     send(client, b"a word").await;
     assert_eq!(read(client, 6).await, b"a word");
@@ -236,21 +236,21 @@ pub(crate) async fn send(peer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) 
     within(LIMIT, peer.write_all(bytes)).await.unwrap();
 }
 
-/// The next `count` bytes.
+/// Reads this many bytes.
 pub(crate) async fn read(peer: &mut (impl AsyncReadExt + Unpin), count: usize) -> Vec<u8> {
     let mut bytes = vec![0; count];
     within(LIMIT, peer.read_exact(&mut bytes)).await.unwrap();
     bytes
 }
 
-/// All until the end of the stream.
+/// Reads to the end of the stream.
 pub(crate) async fn read_to_end(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     within(LIMIT, peer.read_to_end(&mut all)).await.unwrap();
     all
 }
 
-/// The stream was closed or reset before any byte.
+/// Asserts that the stream is closed or reset before any byte.
 pub(crate) async fn assert_closed(peer: &mut TcpStream) {
     let read = within(LIMIT, peer.read(&mut [0; 1])).await;
     assert!(!matches!(read, Ok(1..)), "{read:?}");
@@ -265,20 +265,20 @@ pub(crate) async fn read_head(peer: &mut (impl AsyncReadExt + Unpin)) -> String 
     String::from_utf8(head).unwrap()
 }
 
-/// The value of a field in a head.
-pub(crate) fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+/// The value of a header in the head of a request or a response.
+pub(crate) fn header_value<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().skip(1).find_map(|line| {
         let (found, value) = line.split_once(':')?;
         found.eq_ignore_ascii_case(name).then(|| value.trim())
     })
 }
 
-/// Reads a response with a Content-Length: the head, then the body.
+/// Reads a response: the head, then the body by its Content-Length, its chunks or the end of the stream.
 pub(crate) async fn read_response(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
     let head = read_head(peer).await;
     let body = match (
-        field(&head, "content-length"),
-        field(&head, "transfer-encoding"),
+        header_value(&head, "content-length"),
+        header_value(&head, "transfer-encoding"),
     ) {
         (Some(length), _) => read(peer, length.parse().unwrap()).await,
         (None, Some(_)) => read_chunks(peer).await,
@@ -287,7 +287,7 @@ pub(crate) async fn read_response(peer: &mut (impl AsyncReadExt + Unpin)) -> Str
     head + &String::from_utf8(body).unwrap()
 }
 
-/// Reads a chunked body, and returns it with its chunks' sizes and its trailer.
+/// Reads a chunked body. Returns it with the chunk sizes and trailers.
 async fn read_chunks(peer: &mut (impl AsyncReadExt + Unpin)) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
@@ -318,14 +318,14 @@ async fn read_line(peer: &mut (impl AsyncReadExt + Unpin)) -> String {
 
 /// A server that handles each connection by a script. It stops when it is dropped.
 #[derive(Debug)]
-pub(crate) struct ScriptedTarget {
+pub(crate) struct ScriptedServer {
     pub(crate) address: SocketAddr,
     accepted: Arc<Mutex<usize>>,
     _tasks: JoinSet<()>,
 }
 
-impl ScriptedTarget {
-    /// The script gets each connection and its number, from 0 on. If it panics, that ends its connection alone.
+impl ScriptedServer {
+    /// The script gets each connection and its number, counted from 0. A panic in it ends that connection only.
     pub(crate) async fn new<F>(script: impl Fn(TcpStream, usize) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -363,12 +363,12 @@ impl ScriptedTarget {
         })
     }
 
-    /// Sends back what it receives.
+    /// A server that sends back what it receives.
     pub(crate) async fn echo() -> Self {
         Self::new(|stream, _| echo_all(stream)).await
     }
 
-    /// Sends a greeting, and then back what it receives.
+    /// A server that sends a greeting and then sends back what it receives.
     pub(crate) async fn greeting(greeting: &'static [u8]) -> Self {
         Self::new(move |mut stream, _| async move {
             if stream.write_all(greeting).await.is_ok() {
@@ -378,12 +378,12 @@ impl ScriptedTarget {
         .await
     }
 
-    /// How many connections it has accepted.
+    /// The number of accepted connections.
     pub(crate) fn accepted(&self) -> usize {
         *self.accepted.lock().unwrap()
     }
 
-    /// Its URL as an HTTP proxy.
+    /// The URL of this server as an HTTP proxy.
     pub(crate) fn proxy_url(&self) -> String {
         format!("http://{}", self.address)
     }

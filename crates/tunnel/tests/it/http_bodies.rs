@@ -1,16 +1,16 @@
-//! Bodies of requests and responses: how they are framed, counted and held back.
+//! Request and response bodies: framing, byte counts, `Expect: 100-continue` and backpressure.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::*;
 use crate::http_forwarding::OK;
 
-/// A client that waits for 100 Continue gets it when the server says so, and its body is not sent before.
+/// The client gets 100 Continue when the server sends it, and the body is not sent to the server before.
 #[tokio::test]
 async fn a_client_that_waits_for_100_continue_gets_it_from_the_server() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
-        // No byte of the body is sent before it is requested.
+        // No byte of the body is sent before 100 Continue.
         let early = tokio::time::timeout(std::time::Duration::from_millis(50), stream.read_u8());
         assert!(early.await.is_err());
         let interim = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n";
@@ -23,7 +23,7 @@ async fn a_client_that_waits_for_100_continue_gets_it_from_the_server() {
         "POST http://{}/ HTTP/1.1\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n",
         server.address
     );
-    for upstream in [direct(), through(&server.proxy_url())] {
+    for upstream in [direct(), through_proxy(&server.proxy_url())] {
         let fixture = EngineFixture::http(upstream);
         let mut client = fixture.connect().await;
         send(&mut client, post.as_bytes()).await;
@@ -37,10 +37,10 @@ async fn a_client_that_waits_for_100_continue_gets_it_from_the_server() {
     }
 }
 
-/// The server refuses by the head alone: the client keeps its body.
+/// The server rejects the request after reading its head, so the client does not send the body.
 #[tokio::test]
-async fn a_refusal_in_place_of_100_continue_comes_before_the_body() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn an_error_response_instead_of_100_continue_arrives_without_the_body() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 417 No\r\nContent-Length: 2\r\n\r\nno";
         stream.write_all(response).await.unwrap();
@@ -56,10 +56,10 @@ async fn a_refusal_in_place_of_100_continue_comes_before_the_body() {
     assert!(response.starts_with("HTTP/1.1 417 No\r\n"), "{response}");
 }
 
-/// A server of HTTP/1.0 knows nothing of it. Nobody waits for it for ever.
+/// An HTTP/1.0 server does not know `Expect`, so the wait for 100 Continue has a timeout.
 #[tokio::test(start_paused = true)]
-async fn a_body_is_sent_in_time_to_a_server_that_gives_no_consent() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_body_is_sent_after_a_timeout_to_a_server_that_sends_no_100_continue() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         assert_eq!(read(&mut stream, 4).await, b"body");
         stream.write_all(OK.as_bytes()).await.unwrap();
@@ -82,8 +82,8 @@ async fn a_body_is_sent_in_time_to_a_server_that_gives_no_consent() {
 }
 
 #[tokio::test]
-async fn bytes_are_counted_with_the_heads_as_they_were_sent() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn logged_byte_counts_include_the_heads_that_were_sent() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
         if head.starts_with("POST") {
             read(&mut stream, 4).await;
@@ -93,7 +93,11 @@ async fn bytes_are_counted_with_the_heads_as_they_were_sent() {
         stream.write_all(response.as_bytes()).await.unwrap();
     })
     .await;
-    for upstream in [direct(), through(&server.proxy_url()), with_login(&server)] {
+    for upstream in [
+        direct(),
+        through_proxy(&server.proxy_url()),
+        with_login(&server),
+    ] {
         let fixture = EngineFixture::http(upstream);
         let mut client = fixture.connect().await;
         for (n, body) in ["", "body", "", "body"].into_iter().enumerate() {
@@ -105,7 +109,7 @@ async fn bytes_are_counted_with_the_heads_as_they_were_sent() {
             );
             send(&mut client, request.as_bytes()).await;
             let response = read_response(&mut client).await;
-            let head: usize = field(&response, "x-head").unwrap().parse().unwrap();
+            let head: usize = header_value(&response, "x-head").unwrap().parse().unwrap();
             let counted = format!("\"up\":{},\"down\":{},", head + length, response.len());
             let line = fixture.log.line(n).await;
             assert!(line.contains(&counted), "{counted} {line}");
@@ -113,13 +117,13 @@ async fn bytes_are_counted_with_the_heads_as_they_were_sent() {
     }
 }
 
-/// However a client frames its body, the server gets one that nobody can read as two lengths.
+/// The server gets a body with unambiguous framing, whatever framing the client used.
 #[tokio::test]
-async fn a_body_is_framed_anew() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_request_body_is_sent_with_new_framing() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
-        let is_chunked = field(&head, "transfer-encoding") == Some("chunked");
-        let is_sized = field(&head, "content-length") == Some("4");
+        let is_chunked = header_value(&head, "transfer-encoding") == Some("chunked");
+        let is_sized = header_value(&head, "content-length") == Some("4");
         assert!(is_chunked != is_sized, "{head}");
         let body = match is_chunked {
             true => read(&mut stream, 14).await,
@@ -143,7 +147,7 @@ async fn a_body_is_framed_anew() {
             chunks,
             "4\r\nbody\r\n0\r\n\r\n",
         ),
-        // The chunks say how long it is, and the connection ends with the response (RFC 9112 section 6.1).
+        // The chunks determine the length, and the connection is closed after the response (RFC 9112 section 6.1).
         (
             "Content-Length: 3\r\nTransfer-Encoding: chunked",
             chunks,
@@ -168,8 +172,8 @@ async fn a_body_is_framed_anew() {
 }
 
 #[tokio::test]
-async fn malformed_chunks_are_the_clients_fault() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn malformed_chunks_in_a_request_get_a_400() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_to_end(&mut stream).await;
     })
     .await;
@@ -199,10 +203,10 @@ async fn malformed_chunks_are_the_clients_fault() {
 }
 
 #[tokio::test]
-async fn trailers_go_both_ways() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn trailers_are_forwarded_in_both_directions() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
-        assert_eq!(field(&head, "te"), Some("trailers"), "{head}");
+        assert_eq!(header_value(&head, "te"), Some("trailers"), "{head}");
         let body = read(&mut stream, "4\r\nbody\r\n0\r\nx-sum: 7\r\n\r\n".len()).await;
         let body = body.to_ascii_lowercase();
         assert!(body.ends_with(b"0\r\nx-sum: 7\r\n\r\n"), "{body:?}");
@@ -225,10 +229,10 @@ async fn trailers_go_both_ways() {
     );
 }
 
-/// Neither peer's body is gathered: each piece arrives before the next is sent.
+/// Bodies are not buffered: each chunk arrives before the next is sent.
 #[tokio::test]
-async fn bodies_pass_piece_by_piece_both_ways_at_once() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn bodies_are_streamed_in_both_directions_at_once() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let head = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n";
         stream.write_all(head).await.unwrap();
@@ -249,12 +253,12 @@ async fn bodies_pass_piece_by_piece_both_ways_at_once() {
     }
 }
 
-/// A slow client holds up its server, and nothing piles up in between.
+/// A slow client slows the server down, and the tunnel does not buffer the body.
 #[tokio::test]
-async fn a_client_that_does_not_read_holds_up_the_server() {
+async fn a_client_that_does_not_read_stops_the_server() {
     let sent = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = std::sync::Arc::clone(&sent);
-    let server = ScriptedTarget::new(move |mut stream, _| {
+    let server = ScriptedServer::new(move |mut stream, _| {
         let count = std::sync::Arc::clone(&count);
         async move {
             read_head(&mut stream).await;
@@ -271,24 +275,28 @@ async fn a_client_that_does_not_read_holds_up_the_server() {
     let get = format!("GET http://{}/ HTTP/1.1\r\n\r\n", server.address);
     send(&mut client, get.as_bytes()).await;
     read_head(&mut client).await;
-    let (mut last, mut quiet) = (0, 0);
-    while quiet < 2000 {
+    let (mut last_count, mut unchanged_polls) = (0, 0);
+    while unchanged_polls < 2000 {
         tokio::task::yield_now().await;
-        let now = sent.load(std::sync::atomic::Ordering::SeqCst);
-        quiet = if now == last { quiet + 1 } else { 0 };
-        last = now;
+        let sent_count = sent.load(std::sync::atomic::Ordering::SeqCst);
+        unchanged_polls = if sent_count == last_count {
+            unchanged_polls + 1
+        } else {
+            0
+        };
+        last_count = sent_count;
     }
-    // Sockets hold some megabytes each.
-    assert!(last < 64 << 20, "{last}");
+    // Each socket buffer holds some megabytes.
+    assert!(last_count < 64 << 20, "{last_count}");
     drop(client);
     let line = fixture.log.line(0).await;
     assert!(line.contains("\"reset_by_client\""), "{line}");
 }
 
-/// A server that has seen enough of an upload says so and closes. The client gets that, though it goes on sending.
+/// A server rejects an upload before it has read it, and closes. The client gets the response although it still sends.
 #[tokio::test]
-async fn a_response_before_the_body_was_read_arrives() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_response_that_is_sent_before_the_body_was_read_arrives() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response =
             b"HTTP/1.1 413 Too Large\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much";

@@ -1,11 +1,11 @@
-//! Requests in absolute-form to an origin or to another proxy.
+//! Absolute-form requests, forwarded to an origin or to another proxy.
 
 use haul_lab::{HttpProxy, Origin, OriginResource, ResourceContent, SocksProxy};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::harness::*;
 
-const BODY: &[u8] = b"what is in the file";
+const BODY: &[u8] = b"content of the file";
 
 pub(crate) async fn origin() -> Origin {
     Origin::builder()
@@ -26,10 +26,10 @@ pub(crate) fn get(origin: &Origin, fields: &str) -> Vec<u8> {
 pub(crate) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn a_request_is_passed_on_to_its_origin() {
+async fn a_request_is_forwarded_to_its_origin() {
     let origin = origin().await;
     let socks = SocksProxy::builder().start().await;
-    for upstream in [direct(), through(&socks.url("socks5h"))] {
+    for upstream in [direct(), through_proxy(&socks.url("socks5h"))] {
         let fixture = EngineFixture::http(upstream);
         let fields = "Proxy-Connection: keep-alive\r\nConnection: x-mine\r\nX-Mine: 1\r\nX-Yours: 2\r\nProxy-Authorization: Basic eDp5\r\n";
         let response = fixture.http_request(&get(&origin, fields)).await;
@@ -41,25 +41,25 @@ async fn a_request_is_passed_on_to_its_origin() {
             ("/f", Some(origin.address().to_string().as_str()))
         );
         assert_eq!(request.header("x-yours"), Some("2"));
-        for field in [
+        for name in [
             "connection",
             "proxy-connection",
             "x-mine",
             "proxy-authorization",
         ] {
-            assert_eq!(request.header(field), None, "{field}");
+            assert_eq!(request.header(name), None, "{name}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_request_is_passed_on_to_a_proxy_in_absolute_form() {
+async fn a_request_is_forwarded_to_a_proxy_in_absolute_form() {
     let origin = origin().await;
     let first = HttpProxy::builder().start().await;
     let proxy = HttpProxy::builder().start().await;
     for upstream in [
-        through(&proxy.url()),
-        chain(&[&[first.url()], &[proxy.url()]]),
+        through_proxy(&proxy.url()),
+        proxy_chain(&[&[first.url()], &[proxy.url()]]),
     ] {
         let fixture = EngineFixture::http(upstream);
         let response = fixture.http_request(&get(&origin, "")).await;
@@ -73,10 +73,10 @@ async fn a_request_is_passed_on_to_a_proxy_in_absolute_form() {
     assert_eq!(first.requests()[0].method, "CONNECT");
 }
 
-/// The origin says what is true of its own connection, and names fields of it. The client gets neither, and all else as it was written.
+/// Hop-by-hop headers of the origin are removed, also those that `Connection` names. All other headers are unchanged.
 #[tokio::test]
-async fn a_response_goes_back_as_it_was_written_but_for_its_connection() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_response_is_forwarded_without_its_hop_by_hop_headers() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 200 very odd\r\nContent-Length: 2\r\nConnection: keep-alive, x\r\nX: 1\r\nKeep-Alive: timeout=9\r\nx-Yours:2\r\n  folded\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n\r\nok";
         stream.write_all(response).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_response_goes_back_as_it_was_written_but_for_its_connection() {
     assert!(fixture.log.line(0).await.contains("\"closed\""));
 }
 
-/// The lines of a head; the order of different fields does not matter.
+/// The sorted lines of a head, since the order of different headers does not matter.
 fn sorted(head: &str) -> Vec<&str> {
     let mut lines: Vec<_> = head.lines().collect();
     lines.sort_unstable();
@@ -102,8 +102,8 @@ fn sorted(head: &str) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn an_old_client_gets_what_it_can_read() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn an_http_1_0_client_gets_a_response_without_chunks() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
         assert!(head.starts_with("GET / HTTP/1.1\r\n"), "{head}");
         let response =
@@ -119,18 +119,18 @@ async fn an_old_client_gets_what_it_can_read() {
 }
 
 #[tokio::test]
-async fn a_switch_of_protocols_goes_through_and_loses_no_byte() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_protocol_upgrade_becomes_a_tunnel_and_loses_no_byte() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let head = read_head(&mut stream).await;
-        assert_eq!(field(&head, "upgrade"), Some("websocket"), "{head}");
-        assert_eq!(field(&head, "connection"), Some("upgrade"), "{head}");
-        assert_eq!(field(&head, "sec-websocket-key"), Some("x"), "{head}");
+        assert_eq!(header_value(&head, "upgrade"), Some("websocket"), "{head}");
+        assert_eq!(header_value(&head, "connection"), Some("upgrade"), "{head}");
+        assert_eq!(header_value(&head, "sec-websocket-key"), Some("x"), "{head}");
         let response = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello";
         stream.write_all(response).await.unwrap();
         echo_all(stream).await;
     })
     .await;
-    for upstream in [direct(), through(&server.proxy_url())] {
+    for upstream in [direct(), through_proxy(&server.proxy_url())] {
         let fixture = EngineFixture::http(upstream);
         let mut client = fixture.connect().await;
         let request = format!(
@@ -140,7 +140,7 @@ async fn a_switch_of_protocols_goes_through_and_loses_no_byte() {
         send(&mut client, request.as_bytes()).await;
         let head = read_head(&mut client).await;
         assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        assert_eq!(field(&head, "upgrade"), Some("websocket"), "{head}");
+        assert_eq!(header_value(&head, "upgrade"), Some("websocket"), "{head}");
         assert_eq!(read(&mut client, 10).await, b"helloearly");
         assert_echo(&mut client).await;
         drop(client);
@@ -149,7 +149,7 @@ async fn a_switch_of_protocols_goes_through_and_loses_no_byte() {
 }
 
 #[tokio::test]
-async fn responses_that_cannot_be_passed_on_are_errors() {
+async fn responses_that_cannot_be_forwarded_become_a_502() {
     let upgrade = "HTTP/1.1 101 x\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
     let gzip = "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
     let lengths = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab";
@@ -160,13 +160,13 @@ async fn responses_that_cannot_be_passed_on_are_errors() {
         "ICY 200 OK\r\n\r\n",
         "SSH-2.0-x\r\n\r\n",
     ] {
-        let server = ScriptedTarget::new(move |mut stream, _| async move {
+        let server = ScriptedServer::new(move |mut stream, _| async move {
             read_head(&mut stream).await;
             stream.write_all(bytes.as_bytes()).await.unwrap();
             read_to_end(&mut stream).await;
         })
         .await;
-        for upstream in [direct(), through(&server.proxy_url())] {
+        for upstream in [direct(), through_proxy(&server.proxy_url())] {
             let fixture = EngineFixture::http(upstream);
             let request = format!("GET http://{}/ HTTP/1.1\r\n\r\n", server.address);
             let response = fixture.http_request(request.as_bytes()).await;
@@ -182,13 +182,16 @@ async fn responses_that_cannot_be_passed_on_are_errors() {
 }
 
 #[tokio::test]
-async fn e5_a_peer_that_closes_without_a_response_is_an_error() {
-    let mute = ScriptedTarget::new(|mut stream, _| async move {
+async fn e5_a_server_that_closes_without_a_response_causes_a_502() {
+    let unresponsive = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
     })
     .await;
-    let request = format!("GET http://{}/f HTTP/1.1\r\nHost: x\r\n\r\n", mute.address);
-    for upstream in [direct(), through(&mute.proxy_url())] {
+    let request = format!(
+        "GET http://{}/f HTTP/1.1\r\nHost: x\r\n\r\n",
+        unresponsive.address
+    );
+    for upstream in [direct(), through_proxy(&unresponsive.proxy_url())] {
         let fixture = EngineFixture::http(upstream);
         let response = fixture.http_request(request.as_bytes()).await;
         assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
@@ -197,10 +200,10 @@ async fn e5_a_peer_that_closes_without_a_response_is_an_error() {
     }
 }
 
-/// The client sees by the reset that it is not all, though neither head says how long it is.
+/// The body ends with the connection, so only a reset tells the client that the body is incomplete.
 #[tokio::test]
-async fn a_response_that_breaks_off_is_no_whole_one() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_response_without_a_length_that_breaks_off_ends_with_a_reset() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 200 OK\r\n\r\nhalf of it";
         stream.write_all(response).await.unwrap();

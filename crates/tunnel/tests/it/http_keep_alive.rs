@@ -1,4 +1,4 @@
-//! Several requests on one connection: of the client, and to where they go.
+//! Several requests on one connection, both of the client and to the server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,19 +9,20 @@ use tokio::net::TcpStream;
 
 use crate::harness::*;
 
-/// The first lines of the requests that a server received, each with the number of its connection.
+/// The request lines that a server received, each with the number of its connection.
 type RequestLines = Arc<Mutex<Vec<(usize, String)>>>;
 
-/// A server that keeps its connections.
-async fn keeping() -> (ScriptedTarget, RequestLines) {
+/// A server that keeps its connections open, and the requests that it received.
+async fn keep_alive_server() -> (ScriptedServer, RequestLines) {
     let lines = RequestLines::default();
     let seen = Arc::clone(&lines);
-    let server = ScriptedTarget::new(move |mut stream, number| {
+    let server = ScriptedServer::new(move |mut stream, number| {
         let seen = Arc::clone(&seen);
         async move {
             loop {
                 let head = read_head(&mut stream).await;
-                let length = field(&head, "content-length").map_or(0, |text| text.parse().unwrap());
+                let length =
+                    header_value(&head, "content-length").map_or(0, |text| text.parse().unwrap());
                 read(&mut stream, length).await;
                 let line = head.lines().next().unwrap().to_owned();
                 seen.lock().unwrap().push((number, line));
@@ -43,22 +44,22 @@ async fn request(client: &mut TcpStream, method: &str, url: &str, body: &str) ->
 
 #[tokio::test]
 async fn requests_of_a_client_share_its_connection_and_the_one_to_the_origin() {
-    let (server, lines) = keeping().await;
+    let (server, lines) = keep_alive_server().await;
     let fixture = EngineFixture::http(direct());
     let mut client = fixture.connect().await;
     for n in 0..3 {
         let url = format!("http://{}/{n}", server.address);
         let response = request(&mut client, "GET", &url, "").await;
         assert!(response.ends_with("ok"), "{response}");
-        // A line for each of them.
+        // The log has a line for each request.
         let line = fixture.log.line(n).await;
-        let is_its = line.contains(&server.address.to_string()) && line.contains("\"closed\"");
-        assert!(is_its, "{line}");
+        let is_logged = line.contains(&server.address.to_string()) && line.contains("\"closed\"");
+        assert!(is_logged, "{line}");
     }
     assert_eq!(server.accepted(), 1);
     assert_eq!(lines.lock().unwrap().len(), 3);
     assert_eq!(fixture.engine.connection_count(), 1);
-    // Between requests it leads nowhere, and its end is no line of the log.
+    // Between requests the connection has no target, and its end is not logged.
     assert_eq!(fixture.status().connections[0].up, 0);
     drop(client);
     fixture.wait_for_connections(0).await;
@@ -67,8 +68,8 @@ async fn requests_of_a_client_share_its_connection_and_the_one_to_the_origin() {
 
 #[tokio::test]
 async fn a_proxy_gets_requests_for_several_origins_over_one_connection() {
-    let (proxy, lines) = keeping().await;
-    let fixture = EngineFixture::http(through(&proxy.proxy_url()));
+    let (proxy, lines) = keep_alive_server().await;
+    let fixture = EngineFixture::http(through_proxy(&proxy.proxy_url()));
     let mut client = fixture.connect().await;
     for host in ["one.test", "two.test"] {
         request(&mut client, "GET", &format!("http://{host}/"), "").await;
@@ -78,10 +79,11 @@ async fn a_proxy_gets_requests_for_several_origins_over_one_connection() {
     assert_eq!(lines[1], (0, "GET http://two.test/ HTTP/1.1".to_owned()));
 }
 
-/// Requests of two origins alternate on the client's connection: each origin sees its own.
+/// Requests to two origins alternate on the connection of the client. Each origin gets only its own.
 #[tokio::test]
-async fn a_request_never_reaches_another_requests_origin() {
-    let ((one, one_lines), (two, two_lines)) = (keeping().await, keeping().await);
+async fn a_request_never_reaches_the_origin_of_another_request() {
+    let ((one, one_lines), (two, two_lines)) =
+        (keep_alive_server().await, keep_alive_server().await);
     let fixture = EngineFixture::http(direct());
     for is_pipelined in [false, true] {
         let mut client = fixture.connect().await;
@@ -112,28 +114,28 @@ async fn a_request_never_reaches_another_requests_origin() {
     assert!(are_all(&two_lines, " /second "), "{two_lines:?}");
 }
 
-/// A kept connection may be closed at any time, and what cannot be sent twice must not be lost.
+/// A server may close an idle connection at any time, so only requests that can be sent again use one.
 #[tokio::test]
-async fn a_request_that_cannot_be_sent_twice_has_a_connection_of_its_own() {
-    let (server, lines) = keeping().await;
+async fn a_request_that_cannot_be_sent_again_gets_a_new_connection() {
+    let (server, lines) = keep_alive_server().await;
     let fixture = EngineFixture::http(direct());
     let mut client = fixture.connect().await;
     let url = format!("http://{}/", server.address);
     request(&mut client, "GET", &url, "").await;
     request(&mut client, "POST", &url, "body").await;
     request(&mut client, "POST", &url, "").await;
-    // PUT can, but its body cannot.
+    // PUT is idempotent, but its body cannot be sent again.
     request(&mut client, "PUT", &url, "body").await;
-    // It goes over the last one.
+    // GET uses the last connection.
     request(&mut client, "GET", &url, "").await;
     let connections: Vec<usize> = lines.lock().unwrap().iter().map(|(n, _)| *n).collect();
     assert_eq!(connections, [0, 1, 2, 3, 3]);
 }
 
-/// The server closes after each response without saying so.
+/// The server closes after each response without `Connection: close`.
 #[tokio::test]
-async fn a_kept_connection_that_the_server_closed_is_replaced() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn an_idle_connection_that_the_server_closed_is_replaced() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         stream.write_all(response).await.unwrap();
@@ -149,10 +151,10 @@ async fn a_kept_connection_that_the_server_closed_is_replaced() {
     assert_eq!(server.accepted(), 5);
 }
 
-/// The server closes when the next request comes, before it has read it.
+/// The server closes when the second request arrives, before it has read it.
 #[tokio::test]
-async fn a_request_that_a_closing_connection_swallows_is_sent_again() {
-    let server = ScriptedTarget::new(|mut stream, number| async move {
+async fn a_request_on_a_connection_that_is_just_closed_is_sent_again() {
+    let server = ScriptedServer::new(|mut stream, number| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
         stream.write_all(response).await.unwrap();
@@ -175,8 +177,8 @@ async fn a_request_that_a_closing_connection_swallows_is_sent_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_so_is_closed_after_its_response() {
-    let (server, _) = keeping().await;
+async fn connection_close_and_http_1_0_close_the_client_after_the_response() {
+    let (server, _) = keep_alive_server().await;
     let fixture = EngineFixture::http(direct());
     for head in [
         format!(
@@ -192,23 +194,23 @@ async fn a_client_that_says_so_is_closed_after_its_response() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_idle_between_requests_is_closed_in_time() {
-    let (server, _) = keeping().await;
+async fn a_client_that_is_idle_between_requests_is_closed_after_a_timeout() {
+    let (server, _) = keep_alive_server().await;
     let fixture = EngineFixture::http(direct());
     let mut client = TcpStream::connect(fixture.address).await.unwrap();
     let get = format!("GET http://{}/ HTTP/1.1\r\n\r\n", server.address);
     client.write_all(get.as_bytes()).await.unwrap();
-    let begun = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     let mut all = Vec::new();
     client.read_to_end(&mut all).await.unwrap();
     assert!(all.ends_with(b"ok"));
-    let waited = begun.elapsed().as_secs();
+    let waited = started.elapsed().as_secs();
     assert!((29..60).contains(&waited), "{waited}");
 }
 
 #[tokio::test]
-async fn a_client_between_requests_does_not_delay_the_end() {
-    let (server, _) = keeping().await;
+async fn a_client_between_requests_does_not_delay_shutdown() {
+    let (server, _) = keep_alive_server().await;
     let fixture = EngineFixture::http(direct());
     let mut client = fixture.connect().await;
     let url = format!("http://{}/", server.address);
@@ -217,20 +219,23 @@ async fn a_client_between_requests_does_not_delay_the_end() {
     assert_eq!(read_to_end(&mut client).await, b"");
 }
 
-/// The current request has its response. Later requests come over a new connection, by the new config.
+/// The current request gets its response. The connection is closed then, so that later requests use the new configuration.
 #[tokio::test]
-async fn a_new_config_ends_connections_after_the_request_under_way() {
-    let (received, go) = (
+async fn a_new_configuration_closes_connections_after_the_current_request() {
+    let (received, respond) = (
         Arc::new(tokio::sync::Notify::new()),
         Arc::new(tokio::sync::Notify::new()),
     );
-    let (received_by_server, go_of_server) = (Arc::clone(&received), Arc::clone(&go));
-    let slow = ScriptedTarget::new(move |mut stream, _| {
-        let (received, go) = (Arc::clone(&received_by_server), Arc::clone(&go_of_server));
+    let (received_by_server, respond_of_server) = (Arc::clone(&received), Arc::clone(&respond));
+    let slow = ScriptedServer::new(move |mut stream, _| {
+        let (received, respond) = (
+            Arc::clone(&received_by_server),
+            Arc::clone(&respond_of_server),
+        );
         async move {
             read_head(&mut stream).await;
             received.notify_one();
-            go.notified().await;
+            respond.notified().await;
             let response = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
             stream.write_all(response).await.unwrap();
             read_to_end(&mut stream).await;
@@ -245,29 +250,33 @@ async fn a_new_config_ends_connections_after_the_request_under_way() {
     fixture
         .listener
         .reconfigure(config(haul_tunnel::ListenerKind::Http, direct()));
-    // Its task sees that before the response comes.
+    // The task of the connection sees the new configuration before the response arrives.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    go.notify_one();
+    respond.notify_one();
     let response = String::from_utf8(read_to_end(&mut client).await).unwrap();
-    assert_eq!(field(&response, "connection"), Some("close"), "{response}");
+    assert_eq!(
+        header_value(&response, "connection"),
+        Some("close"),
+        "{response}"
+    );
     assert!(response.ends_with("ok"), "{response}");
 }
 
 #[tokio::test]
-async fn the_end_cuts_off_a_request_under_way() {
-    let mute = ScriptedTarget::new(|mut stream, _| async move {
+async fn shutdown_cuts_off_a_request_after_its_timeout() {
+    let unresponsive = ScriptedServer::new(|mut stream, _| async move {
         read_to_end(&mut stream).await;
     })
     .await;
     let fixture = EngineFixture::http(direct());
     let mut client = fixture.connect().await;
-    let get = format!("GET http://{}/ HTTP/1.1\r\n\r\n", mute.address);
+    let get = format!("GET http://{}/ HTTP/1.1\r\n\r\n", unresponsive.address);
     send(&mut client, get.as_bytes()).await;
-    wait_until(|| mute.accepted() == 1).await;
-    let left = within(LIMIT, fixture.engine.shut_down(Duration::from_millis(20))).await;
-    assert_eq!(left, 1);
+    wait_until(|| unresponsive.accepted() == 1).await;
+    let open_count = within(LIMIT, fixture.engine.shut_down(Duration::from_millis(20))).await;
+    assert_eq!(open_count, 1);
     assert!(!matches!(client.read(&mut [0; 1]).await, Ok(1..)));
     assert!(fixture.log.line(0).await.contains("\"stopped\""));
 }

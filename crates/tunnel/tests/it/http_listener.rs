@@ -1,4 +1,4 @@
-//! The HTTP listener: CONNECT, what it refuses, and how it leaves clients.
+//! The HTTP listener: CONNECT, refused requests, and clients that are silent or disconnect.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tokio::net::TcpStream;
 use crate::harness::*;
 
 #[tokio::test]
-async fn connect_makes_a_tunnel_and_loses_no_byte() {
-    let server = ScriptedTarget::greeting(b"220 hello\r\n").await;
+async fn connect_opens_a_tunnel_and_loses_no_byte() {
+    let server = ScriptedServer::greeting(b"220 hello\r\n").await;
     let proxy = HttpProxy::builder()
         .route("far.test:25", server.address)
         .start()
         .await;
-    let fixture = EngineFixture::http(through(&proxy.url()));
+    let fixture = EngineFixture::http(through_proxy(&proxy.url()));
     let mut client = fixture.connect().await;
     let connect = b"CONNECT far.test:25 HTTP/1.1\r\nHost: far.test:25\r\nProxy-Authorization: Basic eDp5\r\n\r\nEHLO";
     send(&mut client, connect).await;
@@ -33,8 +33,8 @@ async fn connect_makes_a_tunnel_and_loses_no_byte() {
 }
 
 #[tokio::test]
-async fn connect_after_other_requests_makes_a_tunnel() {
-    let server = ScriptedTarget::echo().await;
+async fn connect_after_other_requests_opens_a_tunnel() {
+    let server = ScriptedServer::echo().await;
     let fixture = EngineFixture::http(direct());
     let mut client = fixture.connect().await;
     send(&mut client, b"GET http://127.0.0.1:1/ HTTP/1.1\r\n\r\n").await;
@@ -54,7 +54,7 @@ async fn connect_after_other_requests_makes_a_tunnel() {
 }
 
 #[tokio::test]
-async fn requests_that_are_not_for_a_proxy_are_refused_with_the_reason() {
+async fn requests_that_are_not_for_a_proxy_get_a_400_with_the_reason() {
     let fixture = EngineFixture::http(direct());
     let address = fixture.address;
     for (n, request) in [
@@ -134,18 +134,18 @@ async fn an_unreachable_target_gets_a_status_without_secrets() {
         .rule(RequestMatcher::always(), faults::status(403))
         .start()
         .await;
-    let asking = HttpProxy::builder()
+    let with_other_login = HttpProxy::builder()
         .require_login(RequiredLogin::basic("me", "other"))
         .start()
         .await;
     let closed = "http://127.0.0.1:1".to_owned();
     for (proxy, status) in [
         (forbidding.url(), 403),
-        (asking.url_with_login("me", PASSWORD), 502),
+        (with_other_login.url_with_login("me", PASSWORD), 502),
         (closed, 502),
     ] {
-        let fixture = EngineFixture::http(through(&proxy));
-        // What follows would be for the target, and is no request to this proxy.
+        let fixture = EngineFixture::http(through_proxy(&proxy));
+        // Bytes after CONNECT are for the target and must not be taken for a second request.
         let connect =
             b"CONNECT far.test:22 HTTP/1.1\r\n\r\nGET http://127.0.0.1:1/ HTTP/1.1\r\n\r\n";
         let response = fixture.request(connect).await;
@@ -162,9 +162,9 @@ async fn an_unreachable_target_gets_a_status_without_secrets() {
     }
 }
 
-/// A client that stays when it has been refused is not waited for.
+/// A refused client that keeps its connection open is closed after a timeout.
 #[tokio::test(start_paused = true)]
-async fn a_refused_client_that_stays_is_closed_in_time() {
+async fn a_refused_client_that_does_not_close_is_closed_after_a_timeout() {
     for (kind, bytes) in [
         (ListenerKind::Http, &b"GET / HTTP/1.1\r\n\r\n"[..]),
         (ListenerKind::Socks, b"GET / HTTP/1.1\r\n\r\n"),
@@ -179,24 +179,24 @@ async fn a_refused_client_that_stays_is_closed_in_time() {
         client.write_all(bytes).await.unwrap();
         let mut all = Vec::new();
         let _ = client.read_to_end(&mut all).await;
-        let gone = async {
+        let wait_for_close = async {
             while fixture.engine.connection_count() > 0 {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         };
-        within(Duration::from_secs(120), gone).await;
+        within(Duration::from_secs(120), wait_for_close).await;
     }
 }
 
-/// Nor is a client that never names a target.
+/// A client that never sends a request is closed after a timeout.
 #[tokio::test(start_paused = true)]
-async fn a_silent_client_is_closed_in_time() {
+async fn a_silent_client_is_closed_after_a_timeout() {
     for kind in [ListenerKind::Http, ListenerKind::Socks] {
         let fixture = EngineFixture::with_kind(kind, direct());
         let mut client = TcpStream::connect(fixture.address).await.unwrap();
         let read = within(Duration::from_secs(120), client.read(&mut [0; 1])).await;
         assert!(!matches!(read, Ok(1..)));
-        // A thread of its own writes the log, and its time is not paused.
+        // The log is written by a thread for which time is not paused.
         tokio::time::resume();
         assert!(fixture.log.line(0).await.contains("\"silent\""));
         tokio::time::pause();
@@ -204,16 +204,16 @@ async fn a_silent_client_is_closed_in_time() {
 }
 
 #[tokio::test]
-async fn e10_a_client_that_leaves_takes_its_connect_with_it() {
-    let mute = ScriptedTarget::new(|mut stream, _| async move {
+async fn e10_a_client_that_disconnects_cancels_its_connect() {
+    let unresponsive = ScriptedServer::new(|mut stream, _| async move {
         read_to_end(&mut stream).await;
     })
     .await;
-    let fixture = EngineFixture::http(through(&mute.proxy_url()));
+    let fixture = EngineFixture::http(through_proxy(&unresponsive.proxy_url()));
     for n in 0..2 {
         let mut client = fixture.connect().await;
         send(&mut client, b"CONNECT far.test:22 HTTP/1.1\r\n\r\n").await;
-        wait_until(|| mute.accepted() == n + 1).await;
+        wait_until(|| unresponsive.accepted() == n + 1).await;
         if n == 1 {
             client.set_zero_linger().unwrap();
         }

@@ -1,4 +1,4 @@
-//! Requests in absolute-form to a proxy that wants a login, and when it is probed (E4).
+//! Row E4: absolute-form requests to a proxy that requires a login, and when haul probes for a challenge.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::harness::*;
 use crate::http_forwarding::{OK, get, origin};
 
 #[tokio::test]
-async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
+async fn e4_a_challenge_of_a_proxy_is_answered_with_and_without_a_request_body() {
     // Basic is accepted at once; Digest needs a challenge for each body.
     for (login, challenges) in [
         (RequiredLogin::basic("me", PASSWORD), 1),
         (RequiredLogin::digest("me", PASSWORD), 2),
     ] {
-        let server = ScriptedTarget::new(|mut stream, _| async move {
+        let server = ScriptedServer::new(|mut stream, _| async move {
             let head = read_head(&mut stream).await;
             let body = match head.starts_with("POST") {
                 true => read(&mut stream, 9).await,
@@ -43,7 +43,7 @@ async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
                 .require_login(login.clone())
                 .start()
                 .await;
-            let fixture = EngineFixture::http(through(&proxy.url_with_login("me", PASSWORD)));
+            let fixture = EngineFixture::http(through_proxy(&proxy.url_with_login("me", PASSWORD)));
             let mut client = fixture.connect().await;
             for request in requests {
                 send(&mut client, request.as_bytes()).await;
@@ -51,7 +51,7 @@ async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
                 assert!(response.starts_with("HTTP/1.1 200 OK"), "{response}");
                 assert_eq!(response.ends_with("some data"), request.starts_with("POST"));
             }
-            // No body was sent to a proxy that did not want it yet.
+            // No body was sent to the proxy before it accepted the login.
             let refused = proxy.requests().into_iter();
             let refused = refused.filter(|request| request.status == 407);
             let methods: Vec<_> = refused.map(|request| request.method).collect();
@@ -61,7 +61,7 @@ async fn e4_a_proxys_login_is_answered_for_requests_with_and_without_a_body() {
     }
 }
 
-/// The response is our own and says what is wrong, and so does the log's line of this number.
+/// Asserts that the client gets a 502 of haul's own with this reason, and that the log line with this number has it, too.
 async fn assert_refused(fixture: &EngineFixture, number: usize, request: &[u8], reason: &str) {
     let response = fixture.http_request(request).await;
     assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
@@ -78,7 +78,7 @@ async fn assert_refused(fixture: &EngineFixture, number: usize, request: &[u8], 
 }
 
 #[tokio::test]
-async fn e4_a_login_that_the_proxy_refuses_is_our_error_and_is_not_shown_for_ever() {
+async fn e4_a_login_that_the_proxy_refuses_causes_a_502_and_is_not_sent_endlessly() {
     let origin = origin().await;
     let refused = "refused the credentials";
     let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
@@ -87,41 +87,45 @@ async fn e4_a_login_that_the_proxy_refuses_is_our_error_and_is_not_shown_for_eve
         RequiredLogin::basic("me", "other"),
     ] {
         let proxy = HttpProxy::builder().require_login(login).start().await;
-        let fixture = EngineFixture::http(through(&proxy.url_with_login("me", PASSWORD)));
+        let fixture = EngineFixture::http(through_proxy(&proxy.url_with_login("me", PASSWORD)));
         for number in [0, 2] {
-            // A login that a client shows is not for the next proxy.
-            let own = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\n";
-            assert_refused(&fixture, number, &get(&origin, own), refused).await;
+            // The login of a client is not sent to the next proxy.
+            let client_login = "Proxy-Authorization: Basic bWU6b3RoZXI=\r\n";
+            assert_refused(&fixture, number, &get(&origin, client_login), refused).await;
             assert_refused(&fixture, number + 1, post, refused).await;
         }
-        let fixture = EngineFixture::http(through(&proxy.url()));
+        let fixture = EngineFixture::http(through_proxy(&proxy.url()));
         for (number, request) in [&get(&origin, "")[..], post].into_iter().enumerate() {
             assert_refused(&fixture, number, request, "requires credentials").await;
         }
         assert!(origin.requests().is_empty());
     }
     // A proxy that has a new nonce for each response.
-    let fickle = ScriptedTarget::new(|mut stream, number| async move {
+    let nonce_changing = ScriptedServer::new(|mut stream, number| async move {
         read_head(&mut stream).await;
         let response = format!("HTTP/1.1 407 x\r\nProxy-Authenticate: Digest realm=\"x\", qop=\"auth\", nonce=\"{number}\", stale=true\r\nContent-Length: 0\r\n\r\n");
         let _ = stream.write_all(response.as_bytes()).await;
     })
     .await;
-    let fixture = EngineFixture::http(with_login(&fickle));
+    let fixture = EngineFixture::http(with_login(&nonce_changing));
     assert_refused(&fixture, 0, &get(&origin, ""), refused).await;
-    assert!(fickle.accepted() <= 4, "{}", fickle.accepted());
+    assert!(
+        nonce_changing.accepted() <= 4,
+        "{}",
+        nonce_changing.accepted()
+    );
 }
 
-/// It does not read the body before it refuses, and its system resets the connection.
+/// The proxy does not read the body before it responds, so its system resets the connection.
 #[tokio::test]
-async fn e4_a_challenge_before_the_body_was_read_arrives() {
-    let hasty = ScriptedTarget::new(|mut stream, _| async move {
+async fn e4_a_challenge_that_is_sent_before_the_body_was_read_is_handled() {
+    let proxy = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"lab\"\r\n\r\n";
         stream.write_all(response).await.unwrap();
     })
     .await;
-    let fixture = EngineFixture::http(through(&hasty.proxy_url()));
+    let fixture = EngineFixture::http(through_proxy(&proxy.proxy_url()));
     let mut client = fixture.connect().await;
     let head = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n";
     send(&mut client, head).await;
@@ -133,14 +137,14 @@ async fn e4_a_challenge_before_the_body_was_read_arrives() {
     assert!(fixture.log.line(0).await.contains("\"unreached\""));
 }
 
-/// A proxy that responds to every request itself, and the methods of its requests.
-async fn recording(
+/// A proxy that responds to every request itself, and the methods of the requests that it got.
+async fn recording_proxy(
     respond: impl Fn(&str) -> &'static str + Send + Sync + 'static,
-) -> (ScriptedTarget, Arc<Mutex<Vec<String>>>) {
+) -> (ScriptedServer, Arc<Mutex<Vec<String>>>) {
     let methods = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&methods);
     let respond = Arc::new(respond);
-    let proxy = ScriptedTarget::new(move |mut stream, _| {
+    let proxy = ScriptedServer::new(move |mut stream, _| {
         let (seen, respond) = (Arc::clone(&seen), Arc::clone(&respond));
         async move {
             let head = read_head(&mut stream).await;
@@ -157,8 +161,8 @@ async fn recording(
 }
 
 #[tokio::test]
-async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
-    let (proxy, methods) = recording(|head| match head.contains("locked.test") {
+async fn e4_a_proxy_that_requires_no_login_is_probed_once() {
+    let (proxy, methods) = recording_proxy(|head| match head.contains("locked.test") {
         true => "HTTP/1.1 407 x\r\nProxy-Authenticate: Negotiate\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         false => OK,
     })
@@ -170,7 +174,7 @@ async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
         assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
     }
     assert_eq!(*methods.lock().unwrap(), ["HEAD", "POST", "POST", "POST"]);
-    // It has required a login once, so it may again.
+    // The proxy has required a login once, so it may do so again.
     methods.lock().unwrap().clear();
     let get = b"GET http://locked.test/ HTTP/1.1\r\n\r\n";
     let negotiate = "it accepts only negotiate";
@@ -181,8 +185,8 @@ async fn e4_a_proxy_that_wants_no_login_is_probed_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn e4_a_proxy_that_does_not_respond_is_not_waited_for_for_ever() {
-    let proxy = ScriptedTarget::new(|mut stream, number| async move {
+async fn e4_a_proxy_that_does_not_respond_causes_a_timeout() {
+    let proxy = ScriptedServer::new(|mut stream, number| async move {
         let head = read_head(&mut stream).await;
         if head.starts_with("POST") {
             assert_eq!(number, 1);
@@ -191,7 +195,7 @@ async fn e4_a_proxy_that_does_not_respond_is_not_waited_for_for_ever() {
         std::future::pending::<()>().await;
     })
     .await;
-    // The probe for a body has the connect timeout.
+    // The connect timeout applies to the probe before a body.
     let upstream = UpstreamOptions {
         connector: connect_timeout(Duration::from_secs(5)),
         ..with_login(&proxy)
@@ -199,7 +203,7 @@ async fn e4_a_proxy_that_does_not_respond_is_not_waited_for_for_ever() {
     let mut config = config(ListenerKind::Http, upstream);
     config.timeouts.idle = Some(Duration::from_secs(60));
     let fixture = EngineFixture::with_config(config);
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut client = TcpStream::connect(fixture.address).await.unwrap();
     client
         .write_all(b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody")
@@ -208,16 +212,16 @@ async fn e4_a_proxy_that_does_not_respond_is_not_waited_for_for_ever() {
     let mut start = [0; 13];
     client.read_exact(&mut start).await.unwrap();
     assert_eq!(start, *b"HTTP/1.1 200 ");
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(10));
     drop(client);
-    // A response has the idle timeout.
-    let begun = Instant::now();
+    // The idle timeout applies to a response.
+    let started = Instant::now();
     let mut client = TcpStream::connect(fixture.address).await.unwrap();
     client
         .write_all(b"GET http://far.test/ HTTP/1.1\r\n\r\n")
         .await
         .unwrap();
     assert!(!matches!(client.read(&mut [0; 1]).await, Ok(1..)));
-    let waited = begun.elapsed().as_secs();
+    let waited = started.elapsed().as_secs();
     assert!((59..77).contains(&waited), "{waited}");
 }

@@ -1,4 +1,4 @@
-//! Whole tunnels over real sockets, through scripted proxies: rows E1 to E13, and what listeners speak.
+//! Tunnels over real sockets and through scripted proxies: rows E1 to E13 of `docs/corner-cases.md`, and the protocols of listeners.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Proxies that want a login: row E4.
+//! Row E4: proxies that require a login.
 
 use haul_lab::faults::{RequiredLogin, status_with_header};
 use haul_lab::{HttpProxy, RequestMatcher, SocksProxy};
@@ -6,35 +6,37 @@ use tokio::io::AsyncWriteExt;
 
 use crate::harness::*;
 
-/// A proxy's URL with our login.
-fn with_our_login(url: &str) -> String {
+/// The URL of a proxy with the login of the tests.
+fn url_with_login(url: &str) -> String {
     url.replacen("://", &format!("://me:{PASSWORD}@"), 1)
 }
 
 #[tokio::test]
 async fn e4_basic_and_digest_are_sent_only_after_a_challenge() {
-    for wanted in [
+    for required in [
         RequiredLogin::basic("me", PASSWORD),
         RequiredLogin::digest("me", PASSWORD),
         RequiredLogin::digest_md5("me", PASSWORD),
     ] {
-        let echo = ScriptedTarget::echo().await;
-        let proxy = HttpProxy::builder().require_login(wanted).start().await;
-        let fixture =
-            EngineFixture::forward(target(echo.address), through(&with_our_login(&proxy.url())));
+        let echo = ScriptedServer::echo().await;
+        let proxy = HttpProxy::builder().require_login(required).start().await;
+        let fixture = EngineFixture::forward(
+            target(echo.address),
+            through_proxy(&url_with_login(&proxy.url())),
+        );
         fixture.echo().await;
         let request = proxy.requests();
         assert_eq!(request[0].header("proxy-authorization"), None);
         assert_eq!((request.len(), request[0].status), (2, 407));
-        // The challenge is known by now.
+        // The challenge is remembered for later connections.
         fixture.echo().await;
         assert_eq!(proxy.requests().len(), 3);
     }
 }
 
 #[tokio::test]
-async fn e4_where_both_would_do_digest_is_shown_and_no_password() {
-    let echo = ScriptedTarget::echo().await;
+async fn e4_digest_is_preferred_to_basic() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder()
         .require_login(RequiredLogin::digest("me", PASSWORD))
         .rule(RequestMatcher::always(), |_, reply| {
@@ -47,8 +49,10 @@ async fn e4_where_both_would_do_digest_is_shown_and_no_password() {
         })
         .start()
         .await;
-    let fixture =
-        EngineFixture::forward(target(echo.address), through(&with_our_login(&proxy.url())));
+    let fixture = EngineFixture::forward(
+        target(echo.address),
+        through_proxy(&url_with_login(&proxy.url())),
+    );
     fixture.echo().await;
     let request = proxy.requests();
     assert!(
@@ -65,7 +69,7 @@ async fn e4_wrong_missing_and_unsupported_logins_are_logged() {
         .require_login(RequiredLogin::digest("me", "other"))
         .start()
         .await;
-    let odd = HttpProxy::builder()
+    let negotiate_only = HttpProxy::builder()
         .rule(
             RequestMatcher::always(),
             status_with_header(407, "Proxy-Authenticate", "Negotiate".into()),
@@ -73,14 +77,14 @@ async fn e4_wrong_missing_and_unsupported_logins_are_logged() {
         .start()
         .await;
     for (proxy, message) in [
-        (with_our_login(&strict.url()), "refused the credentials"),
+        (url_with_login(&strict.url()), "refused the credentials"),
         (strict.url(), "requires credentials"),
         (
-            with_our_login(&odd.url()),
+            url_with_login(&negotiate_only.url()),
             "requires credentials: it accepts only negotiate",
         ),
     ] {
-        let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy));
+        let fixture = EngineFixture::forward(target("far.test:22"), through_proxy(&proxy));
         assert_closed(&mut fixture.connect().await).await;
         let line = fixture.log.line(0).await;
         assert!(
@@ -89,15 +93,16 @@ async fn e4_wrong_missing_and_unsupported_logins_are_logged() {
         );
     }
     assert!(
-        odd.requests()
+        negotiate_only
+            .requests()
             .iter()
             .all(|request| request.header("proxy-authorization").is_none())
     );
 }
 
-/// A proxy that responds by this 407 once, closes, and takes any login over its next connection.
-async fn closing(response: &'static str) -> ScriptedTarget {
-    ScriptedTarget::new(move |mut stream, number| async move {
+/// A proxy that responds with this 407 and closes. On later connections it accepts any Basic login.
+async fn closing_proxy(response: &'static str) -> ScriptedServer {
+    ScriptedServer::new(move |mut stream, number| async move {
         let head = read_head(&mut stream).await;
         assert_eq!(head.contains("Proxy-Authorization: Basic "), number > 0);
         if number == 0 {
@@ -111,7 +116,7 @@ async fn closing(response: &'static str) -> ScriptedTarget {
 }
 
 #[tokio::test]
-async fn e4_a_connection_that_ends_with_the_407_is_made_again_whatever_the_407_says() {
+async fn e4_a_connection_that_the_proxy_closes_after_a_407_is_replaced() {
     for response in [
         "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n",
@@ -120,10 +125,10 @@ async fn e4_a_connection_that_ends_with_the_407_is_made_again_whatever_the_407_s
         "HTTP/1.0 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n",
         "HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ] {
-        let proxy = closing(response).await;
+        let proxy = closing_proxy(response).await;
         let fixture = EngineFixture::forward(
             target("far.test:22"),
-            through(&with_our_login(&proxy.proxy_url())),
+            through_proxy(&url_with_login(&proxy.proxy_url())),
         );
         fixture.echo().await;
         assert_eq!(proxy.accepted(), 2, "{response}");
@@ -131,8 +136,8 @@ async fn e4_a_connection_that_ends_with_the_407_is_made_again_whatever_the_407_s
 }
 
 #[tokio::test]
-async fn e4_a_proxy_that_keeps_its_connection_gets_the_login_over_it() {
-    let proxy = ScriptedTarget::new(|mut stream, _| async move {
+async fn e4_a_login_is_sent_on_the_same_connection_if_the_proxy_keeps_it_open() {
+    let proxy = ScriptedServer::new(|mut stream, _| async move {
         assert!(!read_head(&mut stream).await.contains("Proxy-Authorization"));
         let request =
             b"HTTP/1.1 407 x\r\nProxy-Authenticate: Basic realm=\"x\"\r\nContent-Length: 0\r\n\r\n";
@@ -148,27 +153,27 @@ async fn e4_a_proxy_that_keeps_its_connection_gets_the_login_over_it() {
     .await;
     let fixture = EngineFixture::forward(
         target("far.test:22"),
-        through(&with_our_login(&proxy.proxy_url())),
+        through_proxy(&url_with_login(&proxy.proxy_url())),
     );
     fixture.echo().await;
     assert_eq!(proxy.accepted(), 1);
 }
 
 #[tokio::test]
-async fn socks_logins_are_shown_and_refusals_are_logged() {
-    let echo = ScriptedTarget::echo().await;
+async fn socks_logins_are_sent_and_refusals_are_logged() {
+    let echo = ScriptedServer::echo().await;
     let proxy = SocksProxy::builder()
         .require_login("me", PASSWORD)
         .start()
         .await;
     let fixture = EngineFixture::forward(
         target(echo.address),
-        through(&with_our_login(&proxy.url("socks5h"))),
+        through_proxy(&url_with_login(&proxy.url("socks5h"))),
     );
     fixture.echo().await;
     let fixture = EngineFixture::forward(
         target(echo.address),
-        through(&proxy.url("socks5h").replace("://", "://me:wrong@")),
+        through_proxy(&proxy.url("socks5h").replace("://", "://me:wrong@")),
     );
     assert_closed(&mut fixture.connect().await).await;
     let line = fixture.log.line(0).await;

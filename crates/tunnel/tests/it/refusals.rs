@@ -1,4 +1,4 @@
-//! Proxies that refuse, and proxies that cannot be reached: rows E5 and E6.
+//! Rows E5 and E6: proxies that refuse, and proxies that cannot be reached.
 
 use std::slice::from_ref;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::harness::*;
 
-/// A timeout that a test can wait for.
+/// A timeout short enough to wait for in a test.
 const SHORT: Duration = Duration::from_millis(400);
 
 /// The URL of a proxy where nothing listens.
@@ -22,8 +22,8 @@ fn closed_port() -> String {
 }
 
 #[tokio::test]
-async fn e5_a_refusal_closes_the_client_and_is_logged_and_the_next_client_tries_again() {
-    let echo = ScriptedTarget::echo().await;
+async fn e5_a_refusal_closes_the_client_and_is_logged_and_the_proxy_is_used_again() {
+    let echo = ScriptedServer::echo().await;
     for (status, message) in [
         (403, "refused with 403"),
         (404, "refused with 404"),
@@ -38,7 +38,7 @@ async fn e5_a_refusal_closes_the_client_and_is_logged_and_the_next_client_tries_
             })
             .start()
             .await;
-        let fixture = EngineFixture::forward(target(echo.address), through(&proxy.url()));
+        let fixture = EngineFixture::forward(target(echo.address), through_proxy(&proxy.url()));
         assert_eq!(read_to_end(&mut fixture.connect().await).await, b"");
         let line = fixture.log.line(0).await;
         let expected = [
@@ -54,15 +54,15 @@ async fn e5_a_refusal_closes_the_client_and_is_logged_and_the_next_client_tries_
 }
 
 #[tokio::test]
-async fn e5_squids_own_reason_is_logged_and_no_control_character_of_it() {
-    let proxy = ScriptedTarget::new(|mut stream, _| async move {
+async fn e5_the_x_squid_error_header_is_logged_without_control_characters() {
+    let proxy = ScriptedServer::new(|mut stream, _| async move {
         read_head(&mut stream).await;
         let response = b"HTTP/1.1 503 Service Unavailable\r\nX-Squid-Error: ERR_DNS_FAIL \x1b[2J\x07 0\r\n\r\n";
         stream.write_all(response).await.unwrap();
         echo_all(stream).await;
     })
     .await;
-    let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy.proxy_url()));
+    let fixture = EngineFixture::forward(target("far.test:22"), through_proxy(&proxy.proxy_url()));
     assert_closed(&mut fixture.connect().await).await;
     let line = fixture.log.line(0).await;
     assert!(
@@ -83,7 +83,8 @@ async fn e5_socks_refusals_are_logged() {
             .quirk(SocksQuirk::RefuseWith(code))
             .start()
             .await;
-        let fixture = EngineFixture::forward(target("far.test:22"), through(&proxy.url("socks5h")));
+        let fixture =
+            EngineFixture::forward(target("far.test:22"), through_proxy(&proxy.url("socks5h")));
         assert_closed(&mut fixture.connect().await).await;
         let line = fixture.log.line(0).await;
         assert!(line.contains(message), "{line}");
@@ -92,14 +93,14 @@ async fn e5_socks_refusals_are_logged() {
 
 #[tokio::test]
 async fn e6_a_proxy_that_is_down_is_logged_at_once() {
-    let fixture = EngineFixture::forward(target("far.test:22"), through(&closed_port()));
+    let fixture = EngineFixture::forward(target("far.test:22"), through_proxy(&closed_port()));
     assert_closed(&mut fixture.connect().await).await;
     let line = fixture.log.line(0).await;
     assert!(line.contains("cannot connect to the proxy"), "{line}");
 }
 
-/// Waits until the client is closed, and returns the line of the log.
-async fn fails_in_time(upstream: UpstreamOptions) -> String {
+/// Asserts that a client is closed within the timeout. Returns the log line.
+async fn assert_times_out(upstream: UpstreamOptions) -> String {
     let fixture = EngineFixture::forward(
         target("far.test:22"),
         UpstreamOptions {
@@ -107,76 +108,76 @@ async fn fails_in_time(upstream: UpstreamOptions) -> String {
             ..upstream
         },
     );
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_closed(&mut fixture.connect().await).await;
-    let elapsed = begun.elapsed();
-    // More than a busy machine adds, and less than a timeout that is not kept.
+    let elapsed = started.elapsed();
+    // Enough for a busy machine, and less than the time without a timeout.
     assert!(elapsed < SHORT + Duration::from_secs(4), "{elapsed:?}");
     fixture.log.line(0).await
 }
 
 #[tokio::test]
-async fn e6_a_proxy_that_is_silent_is_given_up_in_time() {
+async fn e6_a_silent_proxy_causes_a_connect_timeout() {
     let silent = SilentListener::start().unwrap();
-    let line = fails_in_time(through(&format!("http://{}", silent.address()))).await;
+    let line = assert_times_out(through_proxy(&format!("http://{}", silent.address()))).await;
     assert!(line.contains("no connection to the proxy"), "{line}");
-    let mute = SocksProxy::builder()
+    let unresponsive = SocksProxy::builder()
         .quirk(SocksQuirk::Silent)
         .start()
         .await;
-    let line = fails_in_time(through(&mute.url("socks5h"))).await;
+    let line = assert_times_out(through_proxy(&unresponsive.url("socks5h"))).await;
     assert!(
         line.contains("no connection to far.test:22 in time"),
         "{line}"
     );
-    // A proxy that accepts and never responds: alone, within TLS, behind another proxy, and before one.
-    let mute = ScriptedTarget::new(|stream, _| hold(stream)).await;
-    let good = HttpProxy::builder().start().await;
-    let silent = mute.proxy_url();
-    for places in [
+    // A proxy that accepts and never responds: alone, over TLS, after another proxy, and before one.
+    let unresponsive = ScriptedServer::new(|stream, _| read_silently(stream)).await;
+    let working = HttpProxy::builder().start().await;
+    let silent = unresponsive.proxy_url();
+    for hops in [
         &[&[silent.clone()][..]][..],
         &[&[silent.replace("http:", "https:")]],
-        &[&[good.url()], from_ref(&silent)],
-        &[from_ref(&silent), &[good.url()]],
-        &[&[good.url()], &[silent.replace("http:", "https:")]],
+        &[&[working.url()], from_ref(&silent)],
+        &[from_ref(&silent), &[working.url()]],
+        &[&[working.url()], &[silent.replace("http:", "https:")]],
         &[&[silent.clone(), silent.clone(), silent.clone()]],
     ] {
-        fails_in_time(chain(places)).await;
+        assert_times_out(proxy_chain(hops)).await;
     }
 }
 
-/// Keeps a connection for as long as the peer does, and sends nothing.
-async fn hold(mut stream: tokio::net::TcpStream) {
+/// Reads until the peer closes, and sends nothing.
+async fn read_silently(mut stream: tokio::net::TcpStream) {
     let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
 }
 
-/// The same for a request in absolute-form, which goes to the last proxy and no further.
+/// The same for an absolute-form request, which is sent to the last proxy of the chain.
 #[tokio::test]
-async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
-    let mute = ScriptedTarget::new(|stream, _| hold(stream)).await;
-    let (silent, behind) = (mute.proxy_url(), closed_port());
-    for places in [
-        &[from_ref(&silent), from_ref(&behind)][..],
+async fn e6_an_absolute_form_request_to_silent_proxies_times_out() {
+    let unresponsive = ScriptedServer::new(|stream, _| read_silently(stream)).await;
+    let (silent, closed) = (unresponsive.proxy_url(), closed_port());
+    for hops in [
+        &[from_ref(&silent), from_ref(&closed)][..],
         &[
             &[silent.clone(), silent.clone(), silent.clone()],
-            from_ref(&behind),
+            from_ref(&closed),
         ],
         &[&[silent.replace("http:", "https:")]],
     ] {
         let upstream = UpstreamOptions {
             connector: connect_timeout(SHORT),
-            ..chain(places)
+            ..proxy_chain(hops)
         };
         let fixture = EngineFixture::with_kind(ListenerKind::Http, upstream);
         let mut client = fixture.connect().await;
-        let begun = Instant::now();
+        let started = Instant::now();
         send(
             &mut client,
             b"GET http://far.test/ HTTP/1.1\r\nHost: far.test\r\n\r\n",
         )
         .await;
         let response = read_head(&mut client).await;
-        assert!(begun.elapsed() < SHORT + Duration::from_secs(4));
+        assert!(started.elapsed() < SHORT + Duration::from_secs(4));
         assert!(response.starts_with("HTTP/1.1 50"), "{response}");
     }
 }
@@ -184,25 +185,25 @@ async fn e6_a_request_is_not_held_by_proxies_that_are_silent() {
 #[tokio::test]
 async fn e6_a_proxy_whose_name_does_not_resolve_is_logged() {
     let names = DnsServer::start(|_| DnsReply::NxDomain).await;
-    let mut upstream = through("http://proxy.test:3128");
+    let mut upstream = through_proxy("http://proxy.test:3128");
     upstream.connector.dns_servers = vec![names.address()];
     let fixture = EngineFixture::forward(target("far.test:22"), upstream);
     assert_closed(&mut fixture.connect().await).await;
     let line = fixture.log.line(0).await;
     assert!(line.contains("no such host: proxy.test"), "{line}");
     let silent = DnsServer::start(|_| DnsReply::NoReply).await;
-    let mut upstream = through("http://proxy.test:3128");
+    let mut upstream = through_proxy("http://proxy.test:3128");
     upstream.connector = connect_timeout(SHORT);
     upstream.connector.dns_servers = vec![silent.address()];
     let fixture = EngineFixture::forward(target("far.test:22"), upstream);
-    let begun = Instant::now();
+    let started = Instant::now();
     assert_closed(&mut fixture.connect().await).await;
-    assert!(begun.elapsed() < SHORT + Duration::from_secs(4));
+    assert!(started.elapsed() < SHORT + Duration::from_secs(4));
 }
 
 #[tokio::test]
-async fn e6_with_the_fallback_a_target_is_reached_directly_when_no_proxy_can_be() {
-    let echo = ScriptedTarget::echo().await;
+async fn e6_with_direct_fallback_a_target_is_reached_directly_if_no_proxy_is_reachable() {
+    let echo = ScriptedServer::echo().await;
     let names = DnsServer::start(|_| DnsReply::NxDomain).await;
     let silent = SilentListener::start().unwrap();
     for proxy in [
@@ -212,7 +213,7 @@ async fn e6_with_the_fallback_a_target_is_reached_directly_when_no_proxy_can_be(
     ] {
         let mut upstream = UpstreamOptions {
             direct_fallback: true,
-            ..through(&proxy)
+            ..through_proxy(&proxy)
         };
         upstream.connector = connect_timeout(SHORT * 4);
         upstream.connector.dns_servers = vec![names.address()];
@@ -224,8 +225,8 @@ async fn e6_with_the_fallback_a_target_is_reached_directly_when_no_proxy_can_be(
 }
 
 #[tokio::test]
-async fn e6_the_fallback_does_not_go_around_a_proxy_that_responds() {
-    let echo = ScriptedTarget::echo().await;
+async fn e6_direct_fallback_is_not_used_if_a_proxy_responds_with_an_error() {
+    let echo = ScriptedServer::echo().await;
     for status in [403, 407, 502, 503] {
         let proxy = HttpProxy::builder()
             .rule(RequestMatcher::always(), faults::status(status))
@@ -233,7 +234,7 @@ async fn e6_the_fallback_does_not_go_around_a_proxy_that_responds() {
             .await;
         let upstream = UpstreamOptions {
             direct_fallback: true,
-            ..through(&proxy.url())
+            ..through_proxy(&proxy.url())
         };
         let fixture = EngineFixture::forward(target(echo.address), upstream);
         assert_closed(&mut fixture.connect().await).await;
@@ -246,43 +247,47 @@ async fn e6_the_fallback_does_not_go_around_a_proxy_that_responds() {
 }
 
 #[tokio::test]
-async fn e6_alternatives_are_tried_in_turn_and_the_one_that_worked_is_kept() {
-    let echo = ScriptedTarget::echo().await;
-    // It is no proxy: it closes every connection.
-    let broken = ScriptedTarget::new(|_, _| async {}).await;
-    let good = HttpProxy::builder().start().await;
-    let upstream = chain(&[&[closed_port(), broken.proxy_url(), good.url()]]);
+async fn e6_alternative_proxies_are_tried_in_turn_and_the_working_one_is_kept() {
+    let echo = ScriptedServer::echo().await;
+    // A server that closes every connection.
+    let broken = ScriptedServer::new(|_, _| async {}).await;
+    let working = HttpProxy::builder().start().await;
+    let upstream = proxy_chain(&[&[closed_port(), broken.proxy_url(), working.url()]]);
     let fixture = EngineFixture::forward(target(echo.address), upstream);
     for n in 0..5 {
         drop(fixture.echo().await);
         let line = fixture.log.line(n).await;
         assert!(
-            line.contains(&format!("\"via\":\"{}\"", good.address())),
+            line.contains(&format!("\"via\":\"{}\"", working.address())),
             "{line}"
         );
     }
-    assert_eq!((broken.accepted(), good.requests().len()), (1, 5));
+    assert_eq!((broken.accepted(), working.requests().len()), (1, 5));
     assert_eq!(fixture.log.count(), 5);
 }
 
 #[tokio::test]
-async fn e6_a_proxy_that_refuses_by_its_rules_is_not_gone_around() {
-    let echo = ScriptedTarget::echo().await;
+async fn e6_an_alternative_is_tried_after_a_502_and_not_after_a_403() {
+    let echo = ScriptedServer::echo().await;
     let strict = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::status(403))
         .start()
         .await;
-    let good = HttpProxy::builder().start().await;
-    let fixture =
-        EngineFixture::forward(target(echo.address), chain(&[&[strict.url(), good.url()]]));
+    let working = HttpProxy::builder().start().await;
+    let fixture = EngineFixture::forward(
+        target(echo.address),
+        proxy_chain(&[&[strict.url(), working.url()]]),
+    );
     assert_closed(&mut fixture.connect().await).await;
-    assert!(good.requests().is_empty());
-    // When a proxy cannot reach the target, another may.
+    assert!(working.requests().is_empty());
+    // If a proxy cannot reach the target, another may.
     let cut_off = HttpProxy::builder()
         .rule(RequestMatcher::always(), faults::status(502))
         .start()
         .await;
-    let fixture =
-        EngineFixture::forward(target(echo.address), chain(&[&[cut_off.url(), good.url()]]));
+    let fixture = EngineFixture::forward(
+        target(echo.address),
+        proxy_chain(&[&[cut_off.url(), working.url()]]),
+    );
     fixture.echo().await;
 }

@@ -1,4 +1,4 @@
-//! By which route a target is reached, and what each proxy on it gets: row E12, chains, alternatives.
+//! Row E12: name resolution, `no_proxy`, chains of proxies and alternative proxies.
 
 use haul_lab::{DnsReply, DnsServer, HttpProxy, SocksProxy, SocksTarget};
 use haul_net::NoProxy;
@@ -8,11 +8,11 @@ use crate::harness::*;
 
 #[tokio::test]
 async fn e12_an_ipv6_address_is_written_in_brackets() {
-    let echo = ScriptedTarget::at("[::1]:0", |stream, _| echo_all(stream))
+    let echo = ScriptedServer::at("[::1]:0", |stream, _| echo_all(stream))
         .await
         .unwrap();
     let proxy = HttpProxy::builder().start().await;
-    let fixture = EngineFixture::forward(target(echo.address), through(&proxy.url()));
+    let fixture = EngineFixture::forward(target(echo.address), through_proxy(&proxy.url()));
     fixture.echo().await;
     let request = &proxy.requests()[0];
     let authority = format!("[::1]:{}", echo.address.port());
@@ -26,7 +26,7 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
     );
     let socks = SocksProxy::builder().start().await;
     for scheme in ["socks5", "socks5h"] {
-        EngineFixture::forward(target(echo.address), through(&socks.url(scheme)))
+        EngineFixture::forward(target(echo.address), through_proxy(&socks.url(scheme)))
             .echo()
             .await;
         let request = socks.requests().pop().unwrap().target;
@@ -38,8 +38,8 @@ async fn e12_an_ipv6_address_is_written_in_brackets() {
 }
 
 #[tokio::test]
-async fn e12_the_proxy_resolves_names() {
-    let echo = ScriptedTarget::echo().await;
+async fn e12_names_are_resolved_by_the_proxy() {
+    let echo = ScriptedServer::echo().await;
     let names = DnsServer::start(|_| DnsReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
     let port = echo.address.port();
     let far = format!("far.test:{port}");
@@ -49,17 +49,17 @@ async fn e12_the_proxy_resolves_names() {
         .start()
         .await;
     let by_name = [
-        through(&http.url()),
-        through(&socks.url("socks5h")),
-        chain(&[&[http.url()], &[socks.url("socks5h")]]),
+        through_proxy(&http.url()),
+        through_proxy(&socks.url("socks5h")),
+        proxy_chain(&[&[http.url()], &[socks.url("socks5h")]]),
         UpstreamOptions {
             direct_fallback: true,
-            ..through(&http.url())
+            ..through_proxy(&http.url())
         },
-        // Rules are compared with the name, and not with its address.
+        // `no_proxy` is compared with the name and not with its address.
         UpstreamOptions {
             no_proxy: NoProxy::parse("127.0.0.0/8"),
-            ..through(&http.url())
+            ..through_proxy(&http.url())
         },
     ];
     for mut upstream in by_name {
@@ -71,8 +71,8 @@ async fn e12_the_proxy_resolves_names() {
         "{:?}",
         names.queried_names()
     );
-    // With this scheme the name is resolved here.
-    let mut upstream = through(&socks.url("socks5"));
+    // With the scheme `socks5`, haul resolves the name.
+    let mut upstream = through_proxy(&socks.url("socks5"));
     upstream.connector.dns_servers = vec![names.address()];
     EngineFixture::forward(target(&far), upstream).echo().await;
     assert!(!names.queried_names().is_empty());
@@ -80,7 +80,7 @@ async fn e12_the_proxy_resolves_names() {
 
 #[tokio::test]
 async fn e12_targets_of_no_proxy_are_reached_directly() {
-    let echo = ScriptedTarget::echo().await;
+    let echo = ScriptedServer::echo().await;
     let names = DnsServer::start(|_| DnsReply::Addresses(vec![[127, 0, 0, 1].into()], 60)).await;
     let proxy = HttpProxy::builder().start().await;
     for (rule, host) in [
@@ -91,7 +91,7 @@ async fn e12_targets_of_no_proxy_are_reached_directly() {
     ] {
         let mut upstream = UpstreamOptions {
             no_proxy: NoProxy::parse(rule),
-            ..through(&proxy.url())
+            ..through_proxy(&proxy.url())
         };
         upstream.connector.dns_servers = vec![names.address()];
         let fixture =
@@ -103,10 +103,10 @@ async fn e12_targets_of_no_proxy_are_reached_directly() {
 }
 
 #[tokio::test]
-async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
+async fn an_unreachable_proxy_of_a_chain_is_named_in_the_log() {
     let first = HttpProxy::builder().start().await;
-    let places = [&[first.url()][..], &["http://127.0.0.1:1".to_owned()]];
-    let fixture = EngineFixture::forward(target("far.test:22"), chain(&places));
+    let hops = [&[first.url()][..], &["http://127.0.0.1:1".to_owned()]];
+    let fixture = EngineFixture::forward(target("far.test:22"), proxy_chain(&hops));
     let mut client = fixture.connect().await;
     assert_eq!(read_to_end(&mut client).await, b"");
     let line = fixture.log.line(0).await;
@@ -119,7 +119,7 @@ async fn a_proxy_of_a_chain_that_cannot_be_reached_is_named() {
 #[tokio::test]
 async fn each_proxy_of_a_chain_connects_to_the_next_with_its_own_login() {
     use haul_lab::faults::RequiredLogin;
-    let echo = ScriptedTarget::echo().await;
+    let echo = ScriptedServer::echo().await;
     let login = |url: String, user: &str| url.replacen("://", &format!("://{user}:{PASSWORD}@"), 1);
     let first = HttpProxy::builder()
         .require_login(RequiredLogin::digest("one", PASSWORD))
@@ -134,7 +134,7 @@ async fn each_proxy_of_a_chain_connects_to_the_next_with_its_own_login() {
         .start()
         .await;
     let socks_url = |scheme: &str| login(socks.url(scheme), "three");
-    for places in [
+    for hops in [
         &[
             &[login(first.url(), "one")][..],
             &[login(last.url(), "two")],
@@ -147,7 +147,7 @@ async fn each_proxy_of_a_chain_connects_to_the_next_with_its_own_login() {
             &[login(last.url(), "two")],
         ],
     ] {
-        let fixture = EngineFixture::forward(target(echo.address), chain(places));
+        let fixture = EngineFixture::forward(target(echo.address), proxy_chain(hops));
         drop(fixture.echo().await);
         let line = fixture.log.line(0).await;
         assert!(
@@ -156,36 +156,36 @@ async fn each_proxy_of_a_chain_connects_to_the_next_with_its_own_login() {
         );
         drop(fixture.echo().await);
     }
-    let is_asked = |proxy: &HttpProxy, target: String| {
+    let got_request_for = |proxy: &HttpProxy, target: String| {
         let requests = proxy.requests();
         requests.iter().any(|request| request.target == target)
     };
-    assert!(is_asked(&first, last.address().to_string()));
-    assert!(is_asked(&first, socks.address().to_string()));
+    assert!(got_request_for(&first, last.address().to_string()));
+    assert!(got_request_for(&first, socks.address().to_string()));
     let target = echo.address.to_string();
     assert!(
         last.requests()
             .iter()
             .all(|request| request.target == target)
     );
-    // Every login that the first proxy saw is its own.
+    // The first proxy got only its own login.
     for request in first.requests() {
-        let shown = request.header("proxy-authorization").unwrap_or_default();
+        let login = request.header("proxy-authorization").unwrap_or_default();
         assert!(
-            !shown.starts_with("Digest") || shown.contains("one"),
-            "{shown}"
+            !login.starts_with("Digest") || login.contains("one"),
+            "{login}"
         );
     }
 }
 
 #[tokio::test]
-async fn header_fields_go_to_their_own_proxy_alone() {
-    let echo = ScriptedTarget::echo().await;
+async fn proxy_headers_are_sent_to_their_proxy_only() {
+    let echo = ScriptedServer::echo().await;
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
     );
-    let mut upstream = chain(&[&[first.url()], &[last.url()]]);
+    let mut upstream = proxy_chain(&[&[first.url()], &[last.url()]]);
     upstream.proxies[0][0]
         .headers
         .insert("x-first", "1".parse().unwrap());
@@ -213,14 +213,14 @@ async fn header_fields_go_to_their_own_proxy_alone() {
 }
 
 #[tokio::test]
-async fn alternatives_of_several_places_are_tried_in_every_combination() {
-    let echo = ScriptedTarget::echo().await;
-    let broken = ScriptedTarget::new(|_, _| async {}).await;
+async fn alternatives_of_several_hops_are_tried_in_every_combination() {
+    let echo = ScriptedServer::echo().await;
+    let broken = ScriptedServer::new(|_, _| async {}).await;
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
     );
-    let upstream = chain(&[
+    let upstream = proxy_chain(&[
         &[broken.proxy_url(), first.url()],
         &[broken.proxy_url(), last.url()],
     ]);

@@ -1,4 +1,4 @@
-//! The SOCKS5 listener, with a client written by hand (RFC 1928).
+//! The SOCKS5 listener (RFC 1928), tested with raw bytes.
 
 use haul_lab::{HttpProxy, RequestMatcher, SocksProxy, SocksQuirk, faults, within};
 use haul_tunnel::ListenerKind;
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::harness::*;
 
-/// A request for an address of this kind.
+/// A CONNECT request for an address of this type.
 fn socks_request(kind: u8, address: &[u8], port: u16) -> Vec<u8> {
     [&[5, 1, 0, kind], address, &port.to_be_bytes()].concat()
 }
@@ -20,7 +20,7 @@ fn request_for_name(name: &str, port: u16) -> Vec<u8> {
     )
 }
 
-/// Greets, sends a request, and returns the code of the reply.
+/// Does the SOCKS greeting and sends a request. Returns the client and the reply code.
 async fn exchange(fixture: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
     let mut client = fixture.connect().await;
     send(&mut client, &[5, 2, 0, 2]).await;
@@ -32,9 +32,9 @@ async fn exchange(fixture: &EngineFixture, request: &[u8]) -> (TcpStream, u8) {
 }
 
 #[tokio::test]
-async fn every_kind_of_address_is_reached() {
-    let four = ScriptedTarget::echo().await;
-    let six = ScriptedTarget::at("[::1]:0", |stream, _| echo_all(stream))
+async fn targets_of_every_address_type_are_reached() {
+    let four = ScriptedServer::echo().await;
+    let six = ScriptedServer::at("[::1]:0", |stream, _| echo_all(stream))
         .await
         .unwrap();
     let port = four.address.port();
@@ -42,9 +42,9 @@ async fn every_kind_of_address_is_reached() {
         .route(&format!("far.test:{port}"), four.address)
         .start()
         .await;
-    let fixture = EngineFixture::with_kind(ListenerKind::Socks, through(&proxy.url()));
+    let fixture = EngineFixture::with_kind(ListenerKind::Socks, through_proxy(&proxy.url()));
     let v6 = std::net::Ipv6Addr::LOCALHOST.octets();
-    let wanted = [
+    let cases = [
         (
             socks_request(1, &[127, 0, 0, 1], port),
             four.address.to_string(),
@@ -66,7 +66,7 @@ async fn every_kind_of_address_is_reached() {
             six.address.to_string(),
         ),
     ];
-    for (n, (request, target)) in wanted.into_iter().enumerate() {
+    for (n, (request, target)) in cases.into_iter().enumerate() {
         let (mut client, code) = exchange(&fixture, &request).await;
         assert_eq!(code, 0);
         assert_echo(&mut client).await;
@@ -83,8 +83,8 @@ async fn every_kind_of_address_is_reached() {
 }
 
 #[tokio::test]
-async fn single_bytes_and_everything_at_once_are_understood() {
-    let echo = ScriptedTarget::echo().await;
+async fn a_handshake_may_arrive_in_single_bytes_or_all_at_once() {
+    let echo = ScriptedServer::echo().await;
     let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
     let request = socks_request(1, &[127, 0, 0, 1], echo.address.port());
     let all = [&[5, 1, 0][..], &request, b"a word"].concat();
@@ -96,16 +96,16 @@ async fn single_bytes_and_everything_at_once_are_understood() {
     }
     assert_eq!(read(&mut client, 12).await[..4], [5, 0, 5, 0]);
     assert_eq!(read(&mut client, 6).await, b"a word");
-    // And with all that follows in the same write as the greeting.
+    // The greeting, the request and the data in one write.
     let mut client = fixture.connect().await;
     let long = [&[5, 1, 0][..], &request, &[b'x'; 100_000]].concat();
-    let (mut from, mut to) = client.split();
-    let both = async { tokio::join!(send(&mut to, &long), read(&mut from, 100_012)).1 };
+    let (mut reader, mut writer) = client.split();
+    let both = async { tokio::join!(send(&mut writer, &long), read(&mut reader, 100_012)).1 };
     assert!(both.await[12..] == [b'x'; 100_000]);
 }
 
 #[tokio::test]
-async fn requests_that_are_not_served_get_a_reply_of_the_protocol() {
+async fn unsupported_and_malformed_requests_get_a_socks_error_reply() {
     let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
     for (n, (bytes, reply, reason)) in [
         (
@@ -161,10 +161,11 @@ async fn requests_that_are_not_served_get_a_reply_of_the_protocol() {
     }
 }
 
-/// A client that sends more behind its request gets the reply nevertheless.
+/// A client gets the reply although it sends more bytes after its request.
 #[tokio::test]
-async fn a_refusal_reaches_a_client_that_goes_on_sending() {
-    let fixture = EngineFixture::with_kind(ListenerKind::Socks, through("http://127.0.0.1:1"));
+async fn a_refusal_reaches_a_client_that_keeps_sending() {
+    let fixture =
+        EngineFixture::with_kind(ListenerKind::Socks, through_proxy("http://127.0.0.1:1"));
     let mut client = fixture.connect().await;
     let request = [
         &[5, 1, 0][..],
@@ -172,20 +173,23 @@ async fn a_refusal_reaches_a_client_that_goes_on_sending() {
         &[b'x'; 200_000],
     ]
     .concat();
-    let (mut from, mut to) = client.split();
-    let (_, response) = tokio::join!(send(&mut to, &request), read(&mut from, 12));
+    let (mut reader, mut writer) = client.split();
+    let (_, response) = tokio::join!(send(&mut writer, &request), read(&mut reader, 12));
     assert_eq!(response[..4], [5, 0, 5, 1]);
-    // The end of the stream comes after it, and no reset.
+    // The stream ends after the reply without a reset.
     let mut rest = Vec::new();
-    assert_eq!(within(LIMIT, from.read_to_end(&mut rest)).await.unwrap(), 0);
+    assert_eq!(
+        within(LIMIT, reader.read_to_end(&mut rest)).await.unwrap(),
+        0
+    );
     for _ in 0..100 {
-        send(&mut to, b"x").await;
+        send(&mut writer, b"x").await;
         tokio::task::yield_now().await;
     }
 }
 
 #[tokio::test]
-async fn the_code_of_a_refusal_tells_who_refused() {
+async fn the_reply_code_shows_whether_the_proxy_or_the_target_refused() {
     let closed = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()
@@ -205,13 +209,13 @@ async fn the_code_of_a_refusal_tells_who_refused() {
     let request = socks_request(1, &[127, 0, 0, 1], closed.port());
     for (upstream, expected) in [
         (direct(), 5),
-        (through(&forbidden.url()), 2),
-        (through(&bad.url()), 4),
-        (through(&late.url()), 4),
-        (through(&rules.url("socks5h")), 2),
-        (through(&unreachable.url("socks5h")), 4),
-        // Nothing listens at the proxy's address: that says nothing of the target.
-        (through(&format!("http://{closed}")), 1),
+        (through_proxy(&forbidden.url()), 2),
+        (through_proxy(&bad.url()), 4),
+        (through_proxy(&late.url()), 4),
+        (through_proxy(&rules.url("socks5h")), 2),
+        (through_proxy(&unreachable.url("socks5h")), 4),
+        // Nothing listens on the proxy's address, so nothing is known about the target.
+        (through_proxy(&format!("http://{closed}")), 1),
     ] {
         let fixture = EngineFixture::with_kind(ListenerKind::Socks, upstream);
         let (mut client, code) = exchange(&fixture, &request).await;
@@ -221,7 +225,7 @@ async fn the_code_of_a_refusal_tells_who_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_is_forgotten() {
+async fn a_client_that_disconnects_during_the_handshake_is_logged() {
     let fixture = EngineFixture::with_kind(ListenerKind::Socks, direct());
     for (n, bytes) in [
         &b""[..],

@@ -1,4 +1,4 @@
-//! TLS to a proxy (row E13), and to the target.
+//! TLS to a proxy (row E13) and to the target.
 
 use std::sync::{Arc, Mutex};
 
@@ -21,17 +21,17 @@ fn trusting(authority: &CertificateAuthority, identity: Option<&IssuedCertificat
     }
 }
 
-/// Through a proxy to which TLS is made by these options.
+/// An upstream through a proxy with these TLS options for the connection to the proxy.
 fn through_tls(url: &str, tls: TlsOptions) -> UpstreamOptions {
-    let mut upstream = through(url);
+    let mut upstream = through_proxy(url);
     upstream.proxies[0][0].tls = Some(ProxyTls::new(tls).unwrap());
     upstream
 }
 
 #[tokio::test]
-async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
-    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
-    let echo = ScriptedTarget::echo().await;
+async fn e13_the_certificate_of_a_proxy_is_checked_with_the_authority_for_that_proxy() {
+    let (authority, other_authority) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
@@ -42,26 +42,26 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
     );
     drop(fixture.echo().await);
     assert!(fixture.log.line(0).await.contains("\"closed\""));
-    let elsewhere = HttpProxy::builder()
+    let wrong_host = HttpProxy::builder()
         .tls(authority.issue(&["other.test"]).server_config(None))
         .start()
         .await;
-    let old = HttpProxy::builder()
+    let expired = HttpProxy::builder()
         .tls(authority.issue_expired(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     for (url, tls, message) in [
         (
             proxy.url(),
-            trusting(&stranger, None),
+            trusting(&other_authority, None),
             "issuer of the certificate is not trusted",
         ),
         (
-            elsewhere.url(),
+            wrong_host.url(),
             trusting(&authority, None),
             "for another host",
         ),
-        (old.url(), trusting(&authority, None), "expired"),
+        (expired.url(), trusting(&authority, None), "expired"),
     ] {
         let fixture = EngineFixture::forward(target(echo.address), through_tls(&url, tls));
         assert_closed(&mut fixture.connect().await).await;
@@ -72,7 +72,7 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
         );
     }
     // The authority for the target is not the one for the proxy.
-    let mut upstream = through_tls(&proxy.url(), trusting(&stranger, None));
+    let mut upstream = through_tls(&proxy.url(), trusting(&other_authority, None));
     upstream.tls = trusting(&authority, None);
     assert_closed(
         &mut EngineFixture::forward(target(echo.address), upstream)
@@ -84,10 +84,10 @@ async fn e13_a_proxys_certificate_is_checked_against_its_own_authority() {
 }
 
 #[tokio::test]
-async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
+async fn e13_a_client_certificate_for_a_proxy_is_sent_to_that_proxy_only() {
     let authority = CertificateAuthority::new();
-    let me = authority.issue(&["me.test"]);
-    let echo = ScriptedTarget::echo().await;
+    let identity = authority.issue(&["me.test"]);
+    let echo = ScriptedServer::echo().await;
     let strict = HttpProxy::builder()
         .tls(
             authority
@@ -98,12 +98,12 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
         .await;
     let fixture = EngineFixture::forward(
         target(echo.address),
-        through_tls(&strict.url(), trusting(&authority, Some(&me))),
+        through_tls(&strict.url(), trusting(&authority, Some(&identity))),
     );
     fixture.echo().await;
-    // A certificate for the target alone, and none.
+    // A client certificate for the target only, and no client certificate.
     let mut other = through_tls(&strict.url(), trusting(&authority, None));
-    other.tls = trusting(&authority, Some(&me));
+    other.tls = trusting(&authority, Some(&identity));
     for upstream in [
         other,
         through_tls(&strict.url(), trusting(&authority, None)),
@@ -117,27 +117,27 @@ async fn e13_a_client_certificate_is_shown_to_its_proxy_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
+async fn e13_a_proxy_with_tls_may_be_at_any_hop_of_a_chain() {
     let authority = CertificateAuthority::new();
-    let echo = ScriptedTarget::echo().await;
+    let echo = ScriptedServer::echo().await;
     let secured = HttpProxy::builder()
         .tls(authority.issue(&["127.0.0.1"]).server_config(None))
         .start()
         .await;
     let plain = HttpProxy::builder().start().await;
     let tls = ProxyTls::new(trusting(&authority, None)).unwrap();
-    let read = |url: String| -> Proxy { url.parse().unwrap() };
-    let secure = || Proxy {
+    let parse_proxy = |url: String| -> Proxy { url.parse().unwrap() };
+    let tls_proxy = || Proxy {
         tls: Some(tls.clone()),
-        ..read(secured.url())
+        ..parse_proxy(secured.url())
     };
-    for chain in [
-        vec![vec![secure()], vec![read(plain.url())]],
-        vec![vec![read(plain.url())], vec![secure()]],
-        vec![vec![secure()], vec![secure()]],
+    for proxy_chain in [
+        vec![vec![tls_proxy()], vec![parse_proxy(plain.url())]],
+        vec![vec![parse_proxy(plain.url())], vec![tls_proxy()]],
+        vec![vec![tls_proxy()], vec![tls_proxy()]],
     ] {
         let upstream = UpstreamOptions {
-            proxies: chain,
+            proxies: proxy_chain,
             ..direct()
         };
         let fixture = EngineFixture::forward(target(echo.address), upstream);
@@ -148,24 +148,24 @@ async fn e13_a_proxy_with_tls_may_be_anywhere_in_a_chain() {
             send(&mut to, &all).await;
             to.shutdown().await.unwrap();
         };
-        let (_, heard) = within(LIMIT, async {
+        let (_, received) = within(LIMIT, async {
             tokio::join!(sending, read_to_end(&mut from))
         })
         .await;
-        assert!(heard == all);
+        assert!(received == all);
         assert!(fixture.log.line(0).await.contains("\"closed\""));
     }
 }
 
-/// The server name of each ClientHello, and whether it offered a protocol.
+/// The server name of each ClientHello, and whether it had ALPN protocols.
 type ClientHellos = Arc<Mutex<Vec<(Option<String>, bool)>>>;
 
-/// A mail server, and the ClientHellos that it got.
-async fn imap(authority: &CertificateAuthority) -> (ScriptedTarget, ClientHellos) {
+/// An IMAP server over TLS, and the ClientHellos that it received.
+async fn imap_server(authority: &CertificateAuthority) -> (ScriptedServer, ClientHellos) {
     let hellos = ClientHellos::default();
     let seen = Arc::clone(&hellos);
     let config = authority.issue(&["imap.test"]).server_config(None);
-    let server = ScriptedTarget::new(move |stream, _| {
+    let server = ScriptedServer::new(move |stream, _| {
         let (seen, config) = (Arc::clone(&seen), Arc::clone(&config));
         async move {
             let start = LazyConfigAcceptor::new(Default::default(), stream).await;
@@ -188,9 +188,9 @@ async fn imap(authority: &CertificateAuthority) -> (ScriptedTarget, ClientHellos
 }
 
 #[tokio::test]
-async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
-    let (authority, stranger) = (CertificateAuthority::new(), CertificateAuthority::new());
-    let (server, hellos) = imap(&authority).await;
+async fn the_certificate_of_the_target_is_checked_and_no_alpn_is_sent() {
+    let (authority, other_authority) = (CertificateAuthority::new(), CertificateAuthority::new());
+    let (server, hellos) = imap_server(&authority).await;
     let proxy = HttpProxy::builder()
         .route("imap.test:993", server.address)
         .route("other.test:993", server.address)
@@ -199,7 +199,7 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
     let upstream = |tls| UpstreamOptions {
         target_tls: true,
         tls,
-        ..through(&proxy.url())
+        ..through_proxy(&proxy.url())
     };
     let fixture = EngineFixture::forward(
         target("imap.test:993"),
@@ -216,7 +216,7 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
     for (to, tls, message) in [
         (
             "imap.test:993",
-            trusting(&stranger, None),
+            trusting(&other_authority, None),
             "issuer of the certificate is not trusted",
         ),
         (
@@ -225,10 +225,10 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
             "for another host",
         ),
     ] {
-        // Another route would lead to the same target: none is tried.
+        // Another route would reach the same target, so none is tried.
         let other = HttpProxy::builder().start().await;
         let options = UpstreamOptions {
-            proxies: chain(&[&[proxy.url(), other.url()]]).proxies,
+            proxies: proxy_chain(&[&[proxy.url(), other.url()]]).proxies,
             direct_fallback: true,
             ..upstream(tls)
         };
@@ -241,11 +241,11 @@ async fn tls_with_the_target_is_checked_and_offers_no_protocol() {
 }
 
 #[tokio::test]
-async fn a_plain_request_goes_over_tls_to_its_target_whatever_the_proxy() {
+async fn a_plain_http_request_is_sent_to_the_target_over_tls() {
     let authority = CertificateAuthority::new();
     let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
-    let server = ScriptedTarget::new(move |stream, _| {
+    let server = ScriptedServer::new(move |stream, _| {
         let acceptor = acceptor.clone();
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
@@ -258,7 +258,7 @@ async fn a_plain_request_goes_over_tls_to_its_target_whatever_the_proxy() {
     })
     .await;
     let proxy = HttpProxy::builder().start().await;
-    for proxies in [direct(), through(&proxy.url())] {
+    for proxies in [direct(), through_proxy(&proxy.url())] {
         let fixture = EngineFixture::with_kind(
             haul_tunnel::ListenerKind::Http,
             UpstreamOptions {
@@ -274,19 +274,19 @@ async fn a_plain_request_goes_over_tls_to_its_target_whatever_the_proxy() {
     assert_eq!(proxy.requests()[0].method, "CONNECT");
 }
 
-/// A server that ends without a close_notify of TLS may have more to send. What it has sent arrives, and then a reset.
+/// Without a TLS close_notify, the stream may have been truncated. The client gets the received bytes and then a reset.
 #[tokio::test]
-async fn bytes_before_tls_is_cut_off_arrive_and_then_there_is_no_end() {
+async fn a_tls_stream_without_close_notify_ends_with_a_reset_after_its_bytes() {
     let authority = CertificateAuthority::new();
     let all = vec![7; 3 << 20];
     let config = authority.issue(&["127.0.0.1"]).server_config(None);
     let acceptor = tokio_rustls::TlsAcceptor::from(config);
     let sent = all.clone();
-    let server = ScriptedTarget::new(move |stream, _| {
+    let server = ScriptedServer::new(move |stream, _| {
         let (acceptor, sent) = (acceptor.clone(), sent.clone());
         async move {
             let mut stream = acceptor.accept(stream).await.unwrap();
-            // What the client sends is read here: unread, it would cause a reset by itself.
+            // The byte of the client is read, since unread bytes would cause a reset.
             read(&mut stream, 1).await;
             stream.write_all(&sent).await.unwrap();
             stream.flush().await.unwrap();
@@ -305,7 +305,7 @@ async fn bytes_before_tls_is_cut_off_arrive_and_then_there_is_no_end() {
         },
     );
     let client = tokio::net::TcpSocket::new_v4().unwrap();
-    // The client's buffer is small: most of the bytes wait in the relay when it sees the end.
+    // The client's buffer is small, so most of the bytes are in the relay when it sees the end.
     client.set_recv_buffer_size(64 << 10).unwrap();
     let mut client = client.connect(fixture.address).await.unwrap();
     send(&mut client, b"x").await;

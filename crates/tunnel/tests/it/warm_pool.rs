@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::harness::*;
 
-/// A forward with a warm pool of this size.
+/// A forwarding listener with a warm pool of this size.
 fn with_pool(
     to: &Target,
     upstream: UpstreamOptions,
@@ -36,16 +36,16 @@ fn with_pool(
 
 #[tokio::test]
 async fn warm_connections_are_used_and_replaced() {
-    let echo = ScriptedTarget::echo().await;
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder().start().await;
-    let (config, pool) = with_pool(&target(echo.address), through(&proxy.url()), 3, LIMIT);
+    let (config, pool) = with_pool(&target(echo.address), through_proxy(&proxy.url()), 3, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| pool.ready_count() == 3).await;
     assert_eq!((fixture.status().tunnels[0].ready, echo.accepted()), (3, 3));
     for n in 1..6 {
         drop(fixture.echo().await);
         wait_until(|| pool.ready_count() == 3).await;
-        // Each is used once.
+        // Each warm connection is used once.
         assert_eq!(echo.accepted(), 3 + n);
         let line = fixture.log.line(n - 1).await;
         assert!(
@@ -56,8 +56,8 @@ async fn warm_connections_are_used_and_replaced() {
 }
 
 #[tokio::test]
-async fn more_clients_than_are_ready_are_all_served() {
-    let echo = ScriptedTarget::echo().await;
+async fn more_clients_than_warm_connections_are_all_served() {
+    let echo = ScriptedServer::echo().await;
     let (config, pool) = with_pool(&target(echo.address), direct(), 2, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| pool.ready_count() == 2).await;
@@ -73,8 +73,8 @@ async fn more_clients_than_are_ready_are_all_served() {
 }
 
 #[tokio::test]
-async fn a_greeting_of_the_target_is_kept() {
-    let server = ScriptedTarget::greeting(b"220 ready\r\n").await;
+async fn a_greeting_of_the_target_reaches_the_client() {
+    let server = ScriptedServer::greeting(b"220 ready\r\n").await;
     let (config, pool) = with_pool(&target(server.address), direct(), 1, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| pool.ready_count() == 1).await;
@@ -85,10 +85,10 @@ async fn a_greeting_of_the_target_is_kept() {
     }
 }
 
-/// A greeting that is longer than one read, and begins with the proxy's response.
+/// The greeting is longer than one read, and its first bytes arrive with the proxy's response.
 #[tokio::test]
-async fn a_long_greeting_is_kept_in_order() {
-    let server = ScriptedTarget::new(|mut stream, _| async move {
+async fn a_long_greeting_arrives_in_order() {
+    let server = ScriptedServer::new(|mut stream, _| async move {
         let all: Vec<u8> = (0..200_000_u32)
             .map(|n| u8::try_from(n % 251).unwrap())
             .collect();
@@ -102,14 +102,19 @@ async fn a_long_greeting_is_kept_in_order() {
         })
         .start()
         .await;
-    let (config, pool) = with_pool(&target(server.address), through(&proxy.url()), 2, LIMIT);
+    let (config, pool) = with_pool(
+        &target(server.address),
+        through_proxy(&proxy.url()),
+        2,
+        LIMIT,
+    );
     let fixture = EngineFixture::with_config(config);
     wait_until(|| pool.ready_count() == 2).await;
     let mut client = fixture.connect().await;
-    let heard = read(&mut client, 200_007).await;
-    assert_eq!(&heard[..7], b"hello, ");
+    let received = read(&mut client, 200_007).await;
+    assert_eq!(&received[..7], b"hello, ");
     assert!(
-        heard[7..]
+        received[7..]
             .iter()
             .enumerate()
             .all(|(at, byte)| usize::from(*byte) == at % 251)
@@ -118,10 +123,10 @@ async fn a_long_greeting_is_kept_in_order() {
 }
 
 #[tokio::test]
-async fn a_connection_that_its_target_has_closed_is_passed_over() {
+async fn a_warm_connection_that_the_target_has_closed_is_not_used() {
     let is_closing = Arc::new(AtomicBool::new(true));
     let closing = Arc::clone(&is_closing);
-    let server = ScriptedTarget::new(move |stream, _| {
+    let server = ScriptedServer::new(move |stream, _| {
         let closing = Arc::clone(&closing);
         async move {
             if !closing.load(Ordering::SeqCst) {
@@ -133,7 +138,7 @@ async fn a_connection_that_its_target_has_closed_is_passed_over() {
     let (config, pool) = with_pool(&target(server.address), direct(), 4, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| pool.ready_count() == 4 && server.accepted() == 4).await;
-    // The runtime knows that they were closed when it has been idle.
+    // The runtime sees that they were closed only when it has been idle.
     tokio::time::timeout(Duration::from_millis(50), std::future::pending::<()>())
         .await
         .unwrap_err();
@@ -143,14 +148,14 @@ async fn a_connection_that_its_target_has_closed_is_passed_over() {
 }
 
 #[tokio::test]
-async fn old_connections_are_closed_and_replaced() {
-    let echo = ScriptedTarget::echo().await;
+async fn warm_connections_are_replaced_after_their_maximum_idle_time() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder().start().await;
     let age = Duration::from_millis(30);
-    let (config, _pool) = with_pool(&target(echo.address), through(&proxy.url()), 2, age);
+    let (config, _pool) = with_pool(&target(echo.address), through_proxy(&proxy.url()), 2, age);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| echo.accepted() >= 10).await;
-    // No more than those that are ready, and those that are being opened and closed.
+    // At most the ready connections and those that are being opened or closed.
     assert!(
         proxy.open_connections() <= 6,
         "{}",
@@ -160,16 +165,16 @@ async fn old_connections_are_closed_and_replaced() {
 }
 
 #[tokio::test]
-async fn after_a_failure_the_pool_waits_and_clients_do_not() {
-    let echo = ScriptedTarget::echo().await;
+async fn a_failed_warm_connection_delays_the_pool_and_not_the_clients() {
+    let echo = ScriptedServer::echo().await;
     let proxy = HttpProxy::builder()
         .rule(RequestMatcher::first(2), faults::status(503))
         .start()
         .await;
-    let (config, pool) = with_pool(&target(echo.address), through(&proxy.url()), 2, LIMIT);
+    let (config, pool) = with_pool(&target(echo.address), through_proxy(&proxy.url()), 2, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| proxy.requests().len() == 2).await;
-    // The pool waits now; a client does not.
+    // The pool waits before its next attempt, and a client does not.
     drop(fixture.echo().await);
     assert!(proxy.requests().len() <= 4, "{}", proxy.requests().len());
     wait_until(|| pool.ready_count() == 2).await;
@@ -177,15 +182,15 @@ async fn after_a_failure_the_pool_waits_and_clients_do_not() {
 
 #[tokio::test]
 async fn a_listener_that_is_reconfigured_or_closed_closes_its_pool() {
-    let (one, other) = (ScriptedTarget::echo().await, ScriptedTarget::echo().await);
+    let (one, other) = (ScriptedServer::echo().await, ScriptedServer::echo().await);
     let (first, last) = (
         HttpProxy::builder().start().await,
         HttpProxy::builder().start().await,
     );
-    let (config, before) = with_pool(&target(one.address), through(&first.url()), 3, LIMIT);
+    let (config, before) = with_pool(&target(one.address), through_proxy(&first.url()), 3, LIMIT);
     let fixture = EngineFixture::with_config(config);
     wait_until(|| before.ready_count() == 3).await;
-    let (config, after) = with_pool(&target(other.address), through(&last.url()), 2, LIMIT);
+    let (config, after) = with_pool(&target(other.address), through_proxy(&last.url()), 2, LIMIT);
     fixture.listener.reconfigure(config);
     wait_until(|| after.ready_count() == 2 && first.open_connections() == 0).await;
     assert_eq!(before.ready_count(), 0);
@@ -197,24 +202,29 @@ async fn a_listener_that_is_reconfigured_or_closed_closes_its_pool() {
 }
 
 #[tokio::test]
-async fn attempts_under_way_end_with_their_listener() {
-    let mute = ScriptedTarget::new(|mut stream, _| async move {
+async fn shutdown_ends_attempts_to_open_warm_connections() {
+    let unresponsive = ScriptedServer::new(|mut stream, _| async move {
         let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
     })
     .await;
-    let (config, _pool) = with_pool(&target("far.test:22"), through(&mute.proxy_url()), 3, LIMIT);
+    let (config, _pool) = with_pool(
+        &target("far.test:22"),
+        through_proxy(&unresponsive.proxy_url()),
+        3,
+        LIMIT,
+    );
     let fixture = EngineFixture::with_config(config);
-    // One is opened before the others.
-    wait_until(|| mute.accepted() == 1).await;
+    // The pool opens one connection before the others.
+    wait_until(|| unresponsive.accepted() == 1).await;
     assert_eq!(fixture.engine.shut_down(LIMIT).await, 0);
 }
 
-/// A warm connection to one target is for no other.
+/// A warm connection is used only for its own target.
 #[tokio::test]
-async fn a_client_that_names_another_target_gets_no_warm_connection() {
+async fn a_request_for_another_target_does_not_use_a_warm_connection() {
     let (one, other) = (
-        ScriptedTarget::greeting(b"one").await,
-        ScriptedTarget::greeting(b"two").await,
+        ScriptedServer::greeting(b"one").await,
+        ScriptedServer::greeting(b"two").await,
     );
     let (config, pool) = with_pool(&target(one.address), direct(), 2, LIMIT);
     let fixture = EngineFixture::with_config(TunnelConfig {
