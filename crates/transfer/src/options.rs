@@ -9,7 +9,7 @@ use haul_plan::{
 use http::HeaderMap;
 use url::Url;
 
-use crate::disk::StorageLayer;
+use crate::disk::StorageWrapping;
 
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub struct GetOptions {
     /// When checkpoints are due: what a kill may cost to fetch again.
     pub checkpoint: CheckpointOptions,
     /// What is between the engine and its partial files.
-    pub storage_layer: StorageLayer,
+    pub storage_wrapping: StorageWrapping,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
 }
@@ -86,7 +86,7 @@ impl Default for GetOptions {
             expected_content: ContentExpectation::default(),
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
-            storage_layer: StorageLayer::default(),
+            storage_wrapping: StorageWrapping::default(),
             // Off: other hosts than the one that was named would be asked.
             mirror_links: false,
         }

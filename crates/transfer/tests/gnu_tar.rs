@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 use bytes::Bytes;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardEntryContent, ShardWriter};
-use haul_transfer::disk::StorageLayer;
+use haul_transfer::disk::StorageWrapping;
 
 fn tar(arguments: &[&str]) -> Option<String> {
     let run = Command::new("tar")
@@ -40,7 +40,7 @@ fn gnu_tar_unpacks_haul_archives() {
     let options = ArchiveOptions {
         destination: ArchiveDestination::File(path.clone()),
         shard_size: None,
-        layer: StorageLayer::default(),
+        wrapping: StorageWrapping::default(),
     };
     let mut shards = ShardWriter::open(options, []).unwrap();
     let names = ["a", "d/e/f", "ä/日本語", "empty", "with space\n"].map(str::to_owned);

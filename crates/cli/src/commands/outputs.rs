@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use haul_transfer::archive::{ArchiveError, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::BatchArchive;
-use haul_transfer::disk::StorageLayer;
+use haul_transfer::disk::StorageWrapping;
 use haul_transfer::manifest::{Manifest, ManifestError, PreviousRuns};
 use tempfile::TempDir;
 
@@ -98,7 +98,7 @@ fn open_archive(
     let options = ArchiveOptions {
         destination,
         shard_size: args.shard_size.map(|size| size.0),
-        layer: StorageLayer::default(),
+        wrapping: StorageWrapping::default(),
     };
     let durable_shards = previous.into_iter().flat_map(PreviousRuns::shard_ends);
     let shards = ShardWriter::open(options, durable_shards)

@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use super::{BodyVersion, Operation, OperationOutcome};
 
-/// The maximum number of concurrent operations: bits of a [`RegisterState`].
+/// The maximum number of concurrent operations: bits of a [`PossibleKeyState`].
 const MAX_CONCURRENT: usize = 128;
 
 /// Why a history is not that of a register.
@@ -39,7 +39,7 @@ pub enum LinearizabilityViolation {
 
 /// A state that the register may be in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct RegisterState {
+struct PossibleKeyState {
     /// The key's version.
     current: Option<BodyVersion>,
     /// A bit for each slot: whether its operation has taken effect.
@@ -56,7 +56,7 @@ enum HistoryEvent {
 /// The check, up to some event.
 struct LinearizabilityCheck<'a> {
     /// All states that the register may be in.
-    states: HashSet<RegisterState>,
+    states: HashSet<PossibleKeyState>,
     /// The concurrent operations, in slots.
     concurrent: [Option<&'a Operation>; MAX_CONCURRENT],
 }
@@ -75,7 +75,7 @@ pub fn check_linearizability(history: &[Operation]) -> Result<(), Linearizabilit
         }
     }
     events.sort_unstable();
-    let absent = RegisterState {
+    let absent = PossibleKeyState {
         current: None,
         applied: 0,
     };
@@ -113,7 +113,7 @@ impl<'a> LinearizabilityCheck<'a> {
             return Err(self.violation(slot, operation));
         }
         // The slot is free for another operation.
-        let ended = after.into_iter().map(|state| RegisterState {
+        let ended = after.into_iter().map(|state| PossibleKeyState {
             applied: state.applied & !(1 << slot),
             ..state
         });
@@ -123,7 +123,7 @@ impl<'a> LinearizabilityCheck<'a> {
     }
 
     /// The states in which an operation has taken effect, after as few others as possible.
-    fn states_after(&self, slot: usize) -> HashSet<RegisterState> {
+    fn states_after(&self, slot: usize) -> HashSet<PossibleKeyState> {
         let (mut after, mut seen) = (HashSet::new(), HashSet::new());
         let mut open: Vec<_> = self.states.iter().copied().collect();
         while let Some(state) = open.pop() {
@@ -137,14 +137,14 @@ impl<'a> LinearizabilityCheck<'a> {
     }
 
     /// The states after one more of the concurrent operations.
-    fn next_states(&self, state: RegisterState) -> impl Iterator<Item = RegisterState> {
+    fn next_states(&self, state: PossibleKeyState) -> impl Iterator<Item = PossibleKeyState> {
         let slots = self.concurrent.iter().enumerate();
         slots.filter_map(move |(slot, operation)| {
             let bit = 1 << slot;
             let current = operation
                 .filter(|_| state.applied & bit == 0)?
                 .apply(state.current)?;
-            Some(RegisterState {
+            Some(PossibleKeyState {
                 current,
                 applied: state.applied | bit,
             })

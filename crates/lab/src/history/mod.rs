@@ -19,6 +19,6 @@ mod tests;
 
 pub use linearizability::{LinearizabilityViolation, check_linearizability};
 pub use operation::{
-    BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, WriteCondition,
+    BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, WritePrecondition,
 };
 pub use stamped_body::{BodyCorruption, StampedBody};

@@ -12,14 +12,14 @@ pub enum OperationKind {
     /// Reads the key's version.
     Read,
     /// Writes this version.
-    Write(BodyVersion, WriteCondition),
+    Write(BodyVersion, WritePrecondition),
     /// Removes the key.
-    Delete(WriteCondition),
+    Delete(WritePrecondition),
 }
 
 /// What must be true at the instant of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WriteCondition {
+pub enum WritePrecondition {
     /// No condition.
     Always,
     /// The key does not exist.
@@ -73,7 +73,7 @@ impl LogicalClock {
     }
 }
 
-impl WriteCondition {
+impl WritePrecondition {
     /// Whether it holds for the key's current version.
     pub(super) fn holds(self, current: Option<BodyVersion>) -> bool {
         match self {
@@ -89,7 +89,7 @@ impl Operation {
     /// The key's version after it, if it takes effect while `current` is the version. `None` if its response excludes that.
     pub(super) fn apply(&self, current: Option<BodyVersion>) -> Option<Option<BodyVersion>> {
         let (condition, next) = match self.kind {
-            OperationKind::Read => (WriteCondition::Always, current),
+            OperationKind::Read => (WritePrecondition::Always, current),
             OperationKind::Write(version, condition) => (condition, Some(version)),
             OperationKind::Delete(condition) => (condition, None),
         };

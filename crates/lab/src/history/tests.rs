@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{
     BodyVersion, LinearizabilityViolation, Operation, OperationKind, OperationOutcome,
-    WriteCondition, check_linearizability,
+    WritePrecondition, check_linearizability,
 };
 
 /// The definition itself: a history passes if one of all orders explains it.
@@ -29,12 +29,12 @@ fn has_order(history: &[Operation], current: Option<BodyVersion>) -> bool {
     })
 }
 
-fn any_condition() -> impl Strategy<Value = WriteCondition> {
+fn any_condition() -> impl Strategy<Value = WritePrecondition> {
     prop_oneof![
-        3 => Just(WriteCondition::Always),
-        1 => Just(WriteCondition::Absent),
-        1 => Just(WriteCondition::Present),
-        1 => (0..6u64).prop_map(|version| WriteCondition::Matches(BodyVersion(version))),
+        3 => Just(WritePrecondition::Always),
+        1 => Just(WritePrecondition::Absent),
+        1 => Just(WritePrecondition::Present),
+        1 => (0..6u64).prop_map(|version| WritePrecondition::Matches(BodyVersion(version))),
     ]
 }
 
@@ -75,7 +75,7 @@ fn any_history() -> impl Strategy<Value = Vec<Operation>> {
 struct PlannedOperation {
     /// 0 to 9: four reads, four writes, two deletes.
     kind: u8,
-    condition: WriteCondition,
+    condition: WritePrecondition,
     early: u64,
     late: u64,
     /// 0: it is done without a response. 1: it is not done and gets no response. 2: its body is not sent completely.
@@ -102,8 +102,8 @@ fn carry_out(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>
         let instant = 1000 + number * 10;
         // A condition on a recent version.
         let condition = match plan.condition {
-            WriteCondition::Matches(BodyVersion(back)) => {
-                WriteCondition::Matches(BodyVersion(number.saturating_sub(back)))
+            WritePrecondition::Matches(BodyVersion(back)) => {
+                WritePrecondition::Matches(BodyVersion(number.saturating_sub(back)))
             }
             other => other,
         };
@@ -169,7 +169,7 @@ const WRITTEN: OperationOutcome = OperationOutcome::Succeeded { replaced: None }
 
 fn write(version: u64) -> (OperationKind, OperationOutcome) {
     (
-        OperationKind::Write(BodyVersion(version), WriteCondition::Always),
+        OperationKind::Write(BodyVersion(version), WritePrecondition::Always),
         WRITTEN,
     )
 }
@@ -182,7 +182,7 @@ fn read(found: Option<u64>) -> (OperationKind, OperationOutcome) {
 }
 
 const DELETE: (OperationKind, OperationOutcome) =
-    (OperationKind::Delete(WriteCondition::Always), WRITTEN);
+    (OperationKind::Delete(WritePrecondition::Always), WRITTEN);
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn two_writes_that_replaced_the_same_version_are_detected(plans in plans()) {
         let (mut history, _) = carry_out(&plans);
-        let replace = |version| (OperationKind::Write(BodyVersion(version), WriteCondition::Matches(BodyVersion(900))), WRITTEN);
+        let replace = |version| (OperationKind::Write(BodyVersion(version), WritePrecondition::Matches(BodyVersion(900))), WRITTEN);
         append(&mut history, &[write(900), replace(901), replace(902)]);
         prop_assert!(check_linearizability(&history).is_err());
     }
@@ -259,7 +259,7 @@ proptest! {
 #[test]
 fn a_write_to_a_killed_server_takes_effect_before_the_server_was_dead_or_never() {
     let killed = Operation {
-        kind: OperationKind::Write(BodyVersion(1), WriteCondition::Always),
+        kind: OperationKind::Write(BodyVersion(1), WritePrecondition::Always),
         started_at: 0,
         finished_at: 10,
         outcome: OperationOutcome::Unknown,

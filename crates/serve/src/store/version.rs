@@ -138,7 +138,7 @@ const DIGEST_REMAINDER: i64 = 517;
 
 /// Whether an upload's time has the mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DigestMark {
+pub(super) enum DigestTimestampMark {
     /// No digest is stored.
     Absent,
     /// A digest is stored.
@@ -154,14 +154,14 @@ pub(super) struct UploadTimestamps {
 
 impl UploadTimestamps {
     /// The current time, or soon after: later than the last one.
-    pub(super) fn next(&self, mark: DigestMark) -> Timespec {
+    pub(super) fn next(&self, mark: DigestTimestampMark) -> Timespec {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX - 1);
         let later = |last: i64| {
             let from = now.max(last + 1);
-            (from..).find(|time| is_marked(*time) == (mark == DigestMark::Present))
+            (from..).find(|time| is_marked(*time) == (mark == DigestTimestampMark::Present))
         };
         let last = self
             .last
@@ -278,7 +278,7 @@ mod tests {
             let timestamps = UploadTimestamps { last: AtomicI64::new(start) };
             let mut before = start;
             for with_digest in marks {
-                let time = timestamps.next(if with_digest { DigestMark::Present } else { DigestMark::Absent });
+                let time = timestamps.next(if with_digest { DigestTimestampMark::Present } else { DigestTimestampMark::Absent });
                 let now = time.tv_sec * NANOS_PER_SECOND + time.tv_nsec;
                 prop_assert!(before < now && now - before < 3000);
                 prop_assert_eq!(is_marked(now), with_digest);
@@ -291,7 +291,7 @@ mod tests {
     fn timestamps_are_unique_and_current() {
         let timestamps = UploadTimestamps::default();
         let all: Vec<_> = (0..1000)
-            .map(|_| timestamps.next(DigestMark::Absent))
+            .map(|_| timestamps.next(DigestTimestampMark::Absent))
             .map(|time| (time.tv_sec, time.tv_nsec))
             .collect();
         assert!(all.is_sorted_by(|a, b| a < b));

@@ -6,7 +6,7 @@ use super::entry_header::END;
 use super::error::ArchiveError;
 use super::shard_names::{ShardNames, exists};
 use super::unfinished_shard::{UnfinishedShard, is_finished};
-use crate::disk::{DownloadPaths, StorageLayer};
+use crate::disk::{DownloadPaths, StorageWrapping};
 
 /// The shard files of an archive.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct ShardSet {
     names: ShardNames,
     /// The size limit of a shard; `None` for a single archive.
     limit: Option<u64>,
-    layer: StorageLayer,
+    wrapping: StorageWrapping,
     /// The number of the growing shard.
     index: u64,
     /// The growing shard. `None` while that is a finished archive of an earlier run for which no new entry has come.
@@ -31,12 +31,12 @@ impl ShardSet {
     pub(super) fn open(
         names: ShardNames,
         limit: Option<u64>,
-        layer: StorageLayer,
+        wrapping: StorageWrapping,
         durable: &BTreeMap<u64, u64>,
     ) -> Result<Self, ArchiveError> {
         let mut unfinished = BTreeMap::new();
         for (index, end) in durable {
-            if let Some(shard) = resume_unfinished(&names, *index, *end, &layer)? {
+            if let Some(shard) = resume_unfinished(&names, *index, *end, &wrapping)? {
                 unfinished.insert(*index, shard);
             }
         }
@@ -52,7 +52,7 @@ impl ShardSet {
             Some((index, shard)) => (index, Some(shard)),
             None => (
                 next.0,
-                create_unless_extendable(&names, next.0, next.1, unfinished.is_empty(), &layer)?,
+                create_unless_extendable(&names, next.0, next.1, unfinished.is_empty(), &wrapping)?,
             ),
         };
         // The other unfinished shards were full when the earlier run ended.
@@ -61,7 +61,7 @@ impl ShardSet {
         Ok(Self {
             names,
             limit,
-            layer,
+            wrapping,
             index,
             current,
             reopen_at: next.1,
@@ -79,7 +79,9 @@ impl ShardSet {
     pub(super) fn shard_for(&mut self, bytes: u64) -> Result<&mut UnfinishedShard, ArchiveError> {
         let mut current = match self.current.take() {
             Some(current) => current,
-            None => UnfinishedShard::reopen(self.target(self.index), self.reopen_at, &self.layer)?,
+            None => {
+                UnfinishedShard::reopen(self.target(self.index), self.reopen_at, &self.wrapping)?
+            }
         };
         let with = current
             .end()
@@ -88,7 +90,7 @@ impl ShardSet {
         let full = current.end() > 0 && self.limit.is_some_and(|limit| with > limit);
         let next = full.then(|| {
             current.write_end()?;
-            UnfinishedShard::create(self.target(self.index + 1), &self.layer)
+            UnfinishedShard::create(self.target(self.index + 1), &self.wrapping)
         });
         let (current, failed) = match next {
             None => (current, None),
@@ -161,13 +163,13 @@ fn create_unless_extendable(
     index: u64,
     end: u64,
     is_only: bool,
-    layer: &StorageLayer,
+    wrapping: &StorageWrapping,
 ) -> Result<Option<UnfinishedShard>, ArchiveError> {
     let target = DownloadPaths::new(names.path(index));
     if is_only && is_finished(&target, end) {
         return Ok(None);
     }
-    UnfinishedShard::create(target, layer).map(Some)
+    UnfinishedShard::create(target, wrapping).map(Some)
 }
 
 /// Reopens the unfinished shard that an earlier run left and that rows tell of; `None` when the shard is finished.
@@ -175,14 +177,14 @@ fn resume_unfinished(
     names: &ShardNames,
     index: u64,
     end: u64,
-    layer: &StorageLayer,
+    wrapping: &StorageWrapping,
 ) -> Result<Option<UnfinishedShard>, ArchiveError> {
     let target = DownloadPaths::new(names.path(index));
     if exists(target.path()) {
         return Ok(None);
     }
     if exists(&target.partial()) {
-        return UnfinishedShard::resume(target, end, layer).map(Some);
+        return UnfinishedShard::resume(target, end, wrapping).map(Some);
     }
     if names.is_numbered() {
         // It was finished and then moved away, as pipelines do with shards.

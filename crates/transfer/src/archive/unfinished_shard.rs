@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::entry_header::END;
 use super::error::ArchiveError;
 use super::shard_names::exists;
-use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
+use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageWrapping};
 
 /// Offset and bytes of the magic number in a tar header.
 const TAR_MAGIC: (usize, &[u8]) = (257, b"ustar");
@@ -39,7 +39,7 @@ pub(super) struct UnfinishedShard {
     paths: DownloadPaths,
     /// Holds the lock, and the descriptor with which the directory is synced.
     file: Arc<PartialFile>,
-    /// The same file through the storage layer, for writing.
+    /// The same file through the storage wrapping, for writing.
     storage: Arc<dyn PartialStorage>,
     /// End of the last complete entry.
     end: u64,
@@ -56,7 +56,10 @@ impl UnfinishedShard {
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].
-    pub(super) fn create(paths: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
+    pub(super) fn create(
+        paths: DownloadPaths,
+        wrapping: &StorageWrapping,
+    ) -> Result<Self, ArchiveError> {
         if exists(paths.path()) {
             let path = paths.path().to_owned();
             return Err(ArchiveError::Exists { path });
@@ -67,7 +70,7 @@ impl UnfinishedShard {
                 what: "it belongs to an interrupted download",
             });
         }
-        let shard = Self::open(paths, layer)?;
+        let shard = Self::open(paths, wrapping)?;
         if !shard.is_archive().map_err(|e| shard.local("read", e))? {
             return Err(ArchiveError::InTheWay {
                 path: shard.paths.partial(),
@@ -88,9 +91,9 @@ impl UnfinishedShard {
     pub(super) fn resume(
         paths: DownloadPaths,
         end: u64,
-        layer: &StorageLayer,
+        wrapping: &StorageWrapping,
     ) -> Result<Self, ArchiveError> {
-        let mut shard = Self::open(paths, layer)?;
+        let mut shard = Self::open(paths, wrapping)?;
         shard.truncate(end)?;
         Ok(shard)
     }
@@ -104,7 +107,7 @@ impl UnfinishedShard {
     pub(super) fn reopen(
         paths: DownloadPaths,
         end: u64,
-        layer: &StorageLayer,
+        wrapping: &StorageWrapping,
     ) -> Result<Self, ArchiveError> {
         let path = paths.partial();
         if exists(&path) {
@@ -117,7 +120,7 @@ impl UnfinishedShard {
             path: paths.path().to_owned(),
             source,
         })?;
-        let mut shard = Self::open(paths, layer)?;
+        let mut shard = Self::open(paths, wrapping)?;
         // A power cut must not bring the final name back after the end was cut off.
         shard.sync_directory()?;
         shard.truncate(end)?;
@@ -142,7 +145,7 @@ impl UnfinishedShard {
         Ok(())
     }
 
-    fn open(paths: DownloadPaths, layer: &StorageLayer) -> Result<Self, ArchiveError> {
+    fn open(paths: DownloadPaths, wrapping: &StorageWrapping) -> Result<Self, ArchiveError> {
         let file = PartialFile::open(&paths.partial()).map_err(|source| match source.kind() {
             io::ErrorKind::WouldBlock => ArchiveError::Locked {
                 path: paths.path().to_owned(),
@@ -156,7 +159,7 @@ impl UnfinishedShard {
         let file = Arc::new(file);
         Ok(Self {
             paths,
-            storage: layer.wrap_file(Arc::clone(&file) as Arc<dyn PartialStorage>),
+            storage: wrapping.wrap_file(Arc::clone(&file) as Arc<dyn PartialStorage>),
             file,
             end: 0,
             dirty: true,

@@ -12,7 +12,7 @@ use super::entry_header::{END, entry_header, entry_name, padding};
 use super::error::ArchiveError;
 use super::shard_names::ShardNames;
 use super::shard_set::ShardSet;
-use crate::disk::{StorageLayer, is_stdout, is_stream};
+use crate::disk::{StorageWrapping, is_stdout, is_stream};
 
 /// Bytes of a long entry that are in memory at a time.
 const CHUNK: u64 = 256 * 1024;
@@ -61,8 +61,8 @@ pub struct ArchiveOptions {
     pub destination: ArchiveDestination,
     /// The size limit of a shard, in bytes; `None` for a single archive. A stream is never split.
     pub shard_size: Option<u64>,
-    /// A layer between the writer and each shard file, for tests and embedding.
-    pub layer: StorageLayer,
+    /// A wrapper of each shard file, for tests and embedding.
+    pub wrapping: StorageWrapping,
 }
 
 /// The location of an entry in an archive.
@@ -172,7 +172,7 @@ impl ShardWriter {
                 .and_modify(|last: &mut u64| *last = end.max(*last))
                 .or_insert(end);
         }
-        let files = ShardSet::open(names, options.shard_size, options.layer, &ends)?;
+        let files = ShardSet::open(names, options.shard_size, options.wrapping, &ends)?;
         Ok(Self(ShardOutput::Files(Box::new(files))))
     }
 

@@ -14,11 +14,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use haul_plan::{DigestAlgorithm, ResourceVersion, RetryOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::commit::{CommitMessage, FileContent, VerifiedFile};
+use super::commit::{CommitMessage, FetchedFileContent, VerifiedFile};
 use super::job::BatchJob;
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StorageLayer, UnnamedFile, blocking, store_validators};
+use crate::disk::{StorageWrapping, UnnamedFile, blocking, store_validators};
 use crate::error::GetError;
 use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{JobRowState, ManifestRow};
@@ -54,7 +54,7 @@ pub(super) struct WriteBuffer {
     flush_slots: Semaphore,
     /// Flushes that run or wait.
     flushes: AtomicUsize,
-    storage_layer: StorageLayer,
+    storage_wrapping: StorageWrapping,
     retry: RetryOptions,
 }
 
@@ -73,7 +73,7 @@ impl WriteBuffer {
             open_files: Arc::new(Semaphore::new(max_open_files)),
             flush_slots: Semaphore::new(PARALLEL_FLUSHES),
             flushes: AtomicUsize::new(0),
-            storage_layer: options.storage_layer.clone(),
+            storage_wrapping: options.storage_wrapping.clone(),
             retry: options.retry.clone(),
         }
     }
@@ -161,7 +161,7 @@ impl WriteBuffer {
         }
         let body = match body {
             body if job.staging_path.is_some() => body,
-            body => match into_unnamed_file(body, &job, &self.storage_layer) {
+            body => match into_unnamed_file(body, &job, &self.storage_wrapping) {
                 Ok(file) => {
                     store_validators(file.file(), &response.version, bytes, job.resource_id());
                     UnnamedBody::File(file)
@@ -191,7 +191,7 @@ impl WriteBuffer {
             modified: modified_seconds(&response.version),
             _open_permit: permit,
         };
-        let content = FileContent::Unnamed(body);
+        let content = FetchedFileContent::Unnamed(body);
         WriteResult::Commit(CommitMessage::File(Box::new(verified), content))
     }
 
@@ -237,12 +237,12 @@ fn local_error(action: &'static str, job: &BatchJob, error: io::Error) -> GetErr
 fn into_unnamed_file(
     body: UnnamedBody,
     job: &BatchJob,
-    layer: &StorageLayer,
+    wrapping: &StorageWrapping,
 ) -> io::Result<UnnamedFile> {
     match body {
         UnnamedBody::File(file) => Ok(file),
         UnnamedBody::Memory(pieces, _permit) => {
-            let file = layer.create_unnamed(job.paths().directory())?;
+            let file = wrapping.create_unnamed(job.paths().directory())?;
             file.write_at(0, &pieces)?;
             Ok(file)
         }

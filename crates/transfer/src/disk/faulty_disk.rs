@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
-use super::{PartialStorage, StorageLayer};
+use super::{PartialStorage, StorageWrapping};
 
 /// What a disk does.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ impl FaultyDisk {
         })
     }
 
-    pub(crate) fn layer(self: &Arc<Self>) -> StorageLayer {
+    pub(crate) fn wrapping(self: &Arc<Self>) -> StorageWrapping {
         let disk = Arc::clone(self);
-        StorageLayer::new(move |file| {
+        StorageWrapping::new(move |file| {
             let disk = Arc::clone(&disk);
             Arc::new(FaultyStorage { file, disk })
         })

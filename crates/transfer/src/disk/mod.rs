@@ -21,7 +21,7 @@ pub use partial_file::PartialFile;
 pub use paths::DownloadPaths;
 pub(crate) use paths::{or_current_directory, sync_directory};
 pub(crate) use permissions::FilePermissions;
-pub use storage::{PartialStorage, StorageLayer};
+pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{
     FileOwner, StoredValidators, file_owner, load_validators, store_validators,
 };

@@ -57,7 +57,7 @@ pub trait PartialStorage: Send + Sync + fmt::Debug {
 /// What is between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
 /// fails. Locks, names and times stay the file's own.
 #[derive(Clone, Default)]
-pub struct StorageLayer {
+pub struct StorageWrapping {
     /// What wraps each file.
     wrap: Option<Arc<StorageWrapper>>,
     /// Where files have names from the start.
@@ -68,7 +68,7 @@ type StorageWrapper = dyn Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage>
 
 type DirectoryPredicate = dyn Fn(&Path) -> bool + Send + Sync;
 
-impl StorageLayer {
+impl StorageWrapping {
     /// Wraps each file as `wrap` does.
     pub fn new(
         wrap: impl Fn(Arc<dyn PartialStorage>) -> Arc<dyn PartialStorage> + Send + Sync + 'static,
@@ -106,7 +106,7 @@ impl StorageLayer {
     }
 }
 
-impl fmt::Debug for StorageLayer {
+impl fmt::Debug for StorageWrapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Layer")
             .field("wrap", &self.wrap.is_some())

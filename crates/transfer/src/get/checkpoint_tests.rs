@@ -16,10 +16,10 @@ const CUT: u64 = 16;
 
 /// A disk that holds after a power cut only what was synced.
 #[derive(Debug, Default)]
-struct PowerCutDisk(Mutex<DurableBytes>);
+struct PowerCutDisk(Mutex<SyncedBytesDisk>);
 
 #[derive(Debug, Default, Clone)]
-struct DurableBytes {
+struct SyncedBytesDisk {
     /// What a reader sees while the power is on.
     cache: Vec<u8>,
     /// What is left when it goes.
@@ -27,7 +27,7 @@ struct DurableBytes {
 }
 
 impl PowerCutDisk {
-    fn state(&self) -> std::sync::MutexGuard<'_, DurableBytes> {
+    fn state(&self) -> std::sync::MutexGuard<'_, SyncedBytesDisk> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

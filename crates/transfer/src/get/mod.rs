@@ -43,6 +43,6 @@ pub use engine::TransferEngine;
 pub(crate) use expected_digests::ExpectedDigests;
 pub(crate) use run::{DownloadStart, download};
 pub(crate) use single_response::{
-    LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome, UnnamedBody,
+    HandedOverResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome, UnnamedBody,
     WholeFile, memory_budget,
 };

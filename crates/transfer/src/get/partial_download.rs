@@ -125,7 +125,7 @@ impl PartialDownload {
         let mut partial = Self {
             paths,
             storage: options
-                .storage_layer
+                .storage_wrapping
                 .wrap_file(Arc::<PartialFile>::clone(&file)),
             file,
             replaced_permissions: None,

@@ -26,7 +26,7 @@ use super::partial_claim::{OTHER_VERSION, PartialClaim, claim, prepare};
 use super::partial_download::PartialDownload;
 use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
-use super::single_response::LargeResponse;
+use super::single_response::HandedOverResponse;
 use super::source_recovery::fail_over;
 use super::strategy::{DownloadTotals, DownloadedFile, Restart, RestartReason, StrategyOutcome};
 use super::stream_output;
@@ -43,7 +43,7 @@ pub(crate) struct DownloadStart<'a> {
     /// Sources of which some were dropped before.
     pub(crate) failed_sources: Option<&'a SourceSet>,
     /// A first response that is there already.
-    pub(crate) response: Option<LargeResponse>,
+    pub(crate) response: Option<HandedOverResponse>,
 }
 
 /// Downloads the file of one job with a partial file, or into a stream.
@@ -74,7 +74,7 @@ struct DownloadRun<'a> {
     sources: DownloadSources,
     totals: DownloadTotals,
     /// A first response that is there already, as long as no attempt has used it.
-    response: Option<LargeResponse>,
+    response: Option<HandedOverResponse>,
     /// The final path, once it is known.
     path: Option<PathBuf>,
     /// Whether mirrors that the origin names were looked for.
@@ -243,7 +243,7 @@ impl<'a> DownloadRun<'a> {
             .as_ref()
             .and_then(|partial| partial.resumed.as_ref());
         // Bytes of an earlier run are resumed by another request than the one that was answered.
-        if let Some(LargeResponse { first, permit }) =
+        if let Some(HandedOverResponse { first, permit }) =
             self.response.take().filter(|_| resumed.is_none())
         {
             return Ok((FirstRequestOutcome::Response(Box::new(first)), permit));

@@ -86,7 +86,7 @@ pub(crate) enum SingleResponseOutcome {
     /// The existing file is the newest.
     NotModified(Box<ResponseInfo>),
     /// More than this strategy takes: another goes on with the response.
-    Large(Box<LargeResponse>),
+    Large(Box<HandedOverResponse>),
 }
 
 /// A file that arrived whole.
@@ -120,13 +120,13 @@ pub(crate) enum UnnamedBody {
 
 /// A first response that another strategy goes on with.
 #[derive(Debug)]
-pub(crate) struct LargeResponse {
+pub(crate) struct HandedOverResponse {
     pub(super) first: FirstResponse,
     /// The permit for its connection.
     pub(super) permit: HostPermit,
 }
 
-impl LargeResponse {
+impl HandedOverResponse {
     pub(crate) fn status(&self) -> StatusCode {
         self.first.response.status
     }
@@ -230,7 +230,7 @@ impl SingleResponseFetch<'_> {
             content => {
                 let first = FirstResponse { response, content };
                 let permit = permitted.permit.into_host_permit(&permitted.host).await;
-                let large = LargeResponse { first, permit };
+                let large = HandedOverResponse { first, permit };
                 return Ok(SingleResponseOutcome::Large(Box::new(large)));
             }
         };
@@ -340,9 +340,9 @@ impl SingleResponseFetch<'_> {
         chunks: Vec<Bytes>,
         max_bytes: u64,
     ) -> Result<(UnnamedBody, u64), Box<AttemptError>> {
-        let layer = &self.engine.options.storage_layer;
+        let wrapping = &self.engine.options.storage_wrapping;
         let local = |error| AttemptError::local(self.path.to_owned(), error);
-        let file = blocking(|| layer.create_unnamed(self.directory)).map_err(local)?;
+        let file = blocking(|| wrapping.create_unnamed(self.directory)).map_err(local)?;
         let mut bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         blocking(|| file.write_at(0, &chunks)).map_err(local)?;
         drop(chunks);

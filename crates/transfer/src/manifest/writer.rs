@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::format::ManifestFormat;
 use super::previous_runs::{ManifestReading, PreviousRuns};
 use super::row::ManifestRow;
-use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageLayer};
+use crate::disk::{DownloadPaths, PartialFile, PartialStorage, StorageWrapping};
 
 /// Rows are written when they have this many bytes, and by [`Manifest::sync`].
 const BUFFER: usize = 256 * 1024;
@@ -101,16 +101,16 @@ impl Manifest {
     /// # Errors
     /// Every [`ManifestError`] except `EarlierSyncFailed`. A file that is not a manifest is not changed.
     pub fn open(path: &Path) -> Result<(Self, PreviousRuns), ManifestError> {
-        Self::open_with_layer(path, &StorageLayer::default())
+        Self::open_with_layer(path, &StorageWrapping::default())
     }
 
-    /// Like [`open`](Self::open), with a layer between the manifest and its file.
+    /// Like [`open`](Self::open), with a wrapper of its file.
     ///
     /// # Errors
     /// As [`Manifest::open`].
     pub fn open_with_layer(
         path: &Path,
-        layer: &StorageLayer,
+        wrapping: &StorageWrapping,
     ) -> Result<(Self, PreviousRuns), ManifestError> {
         let path = path.to_owned();
         let Some(format) = ManifestFormat::from_path(&path) else {
@@ -135,7 +135,7 @@ impl Manifest {
                 .sync_directory(file.file())
                 .map_err(|e| local("create", e))?;
         }
-        let storage = layer.wrap_file(Arc::new(file));
+        let storage = wrapping.wrap_file(Arc::new(file));
         let Some(reading) = PreviousRuns::read(&storage, format).map_err(|e| local("read", e))?
         else {
             return Err(ManifestError::NotAManifest { path });

@@ -1,4 +1,4 @@
-//! A storage layer with faults, between the engine and its partial file.
+//! A wrapper with faults, between the engine and its partial file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_transfer::disk::{PartialStorage, StorageLayer};
+use haul_transfer::disk::{PartialStorage, StorageWrapping};
 
-/// The faults of a [`FaultyDisk`], and counters of its use.
+/// The faults of a [`SlowOrFullDisk`], and counters of its use.
 #[derive(Debug, Default)]
 pub(crate) struct DiskFaults {
     /// The duration of each write.
@@ -29,11 +29,11 @@ pub(crate) struct DiskFaults {
 }
 
 impl DiskFaults {
-    /// A storage layer that puts these faults under every partial file.
-    pub(crate) fn layer(self: &Arc<Self>) -> StorageLayer {
+    /// A wrapping that gives every partial file these faults.
+    pub(crate) fn wrapping(self: &Arc<Self>) -> StorageWrapping {
         let faults = Arc::clone(self);
-        StorageLayer::new(move |file| {
-            Arc::new(FaultyDisk {
+        StorageWrapping::new(move |file| {
+            Arc::new(SlowOrFullDisk {
                 file,
                 faults: Arc::clone(&faults),
             })
@@ -43,7 +43,7 @@ impl DiskFaults {
 
 /// A file on a disk with faults.
 #[derive(Debug)]
-struct FaultyDisk {
+struct SlowOrFullDisk {
     file: Arc<dyn PartialStorage>,
     faults: Arc<DiskFaults>,
 }
@@ -56,7 +56,7 @@ fn block_for(time: Duration) {
     std::thread::sleep(time);
 }
 
-impl PartialStorage for FaultyDisk {
+impl PartialStorage for SlowOrFullDisk {
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()> {
         block_for(self.faults.write_delay);
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();

@@ -20,7 +20,7 @@ async fn b4_a_disk_that_becomes_full_keeps_the_written_bytes_for_the_next_run() 
             free_bytes: Some(AtomicU64::new(free_bytes)),
             ..DiskFaults::default()
         });
-        case.options.storage_layer = full.layer();
+        case.options.storage_wrapping = full.wrapping();
         let origin = serve(OriginResource::new(content())).await;
         let url = origin.url("/f.bin");
         let run = case.get(&url).await;
@@ -37,7 +37,7 @@ async fn b4_a_disk_that_becomes_full_keeps_the_written_bytes_for_the_next_run() 
             written > 0,
             "{free_bytes}: {written} written"
         );
-        case.options.storage_layer = Arc::new(DiskFaults::default()).layer();
+        case.options.storage_wrapping = Arc::new(DiskFaults::default()).wrapping();
         let again = case.get(&url).await;
         assert_eq!(again.outcome().resumed, written, "{free_bytes}");
         assert_eq!(again.outcome().fetched, content().length() - written);
@@ -64,7 +64,7 @@ async fn b7_a_slow_disk_slows_the_origin_down_and_is_not_a_stall() {
         write_delay: Duration::from_millis(200),
         ..DiskFaults::default()
     });
-    case.options.storage_layer = slow.layer();
+    case.options.storage_wrapping = slow.wrapping();
     let origin = Arc::new(serve(OriginResource::new(file.clone())).await);
     let (watched_origin, length) = (Arc::clone(&origin), file.length());
     let mut measuring = tokio::task::JoinSet::new();
@@ -105,7 +105,7 @@ async fn b3_verifying_a_partial_file_is_reported_and_can_be_interrupted() {
         free_bytes: Some(AtomicU64::new(48 << 20)),
         ..DiskFaults::default()
     });
-    case.options.storage_layer = small_disk.layer();
+    case.options.storage_wrapping = small_disk.wrapping();
     let origin = serve(OriginResource::new(file.clone())).await;
     let url = origin.url("/f.bin");
     case.get(&url).await.error();
@@ -115,7 +115,7 @@ async fn b3_verifying_a_partial_file_is_reported_and_can_be_interrupted() {
         read_delay: Duration::from_millis(100),
         ..DiskFaults::default()
     });
-    case.options.storage_layer = slow.layer();
+    case.options.storage_wrapping = slow.wrapping();
     let request_count = origin.requests().len();
     let (stop, watched_disk) = (case.stop.clone(), Arc::clone(&slow));
     let stop_after_three_reads = async move {
@@ -133,7 +133,7 @@ async fn b3_verifying_a_partial_file_is_reported_and_can_be_interrupted() {
     let verifying = |event: &TransferEvent| matches!(event, TransferEvent::Verifying { bytes, .. } if *bytes == kept_bytes);
     assert!(run.events.iter().any(verifying), "{:?}", run.events);
     case.stop = tokio_util::sync::CancellationToken::new();
-    case.options.storage_layer = haul_transfer::disk::StorageLayer::default();
+    case.options.storage_wrapping = haul_transfer::disk::StorageWrapping::default();
     let again = case.get(&url).await;
     assert_eq!(again.outcome().resumed, kept_bytes);
     case.assert_file(&file);

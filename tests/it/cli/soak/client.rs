@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haul_lab::history::{
     BodyVersion, LogicalClock, Operation, OperationKind, OperationOutcome, StampedBody,
-    WriteCondition,
+    WritePrecondition,
 };
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
@@ -283,7 +283,7 @@ impl<'a> SoakClient<'a> {
                     replaced: Some(answer.status == 204),
                 }
             }
-            412 if condition != WriteCondition::Always => {
+            412 if condition != WritePrecondition::Always => {
                 // Refused before its body was read, so the connection is at no beginning of a request.
                 self.wire = None;
                 OperationOutcome::ConditionFailed
@@ -319,7 +319,7 @@ impl<'a> SoakClient<'a> {
         }
         self.record(
             key,
-            OperationKind::Write(body.version, WriteCondition::Always),
+            OperationKind::Write(body.version, WritePrecondition::Always),
             begun,
             OperationOutcome::Failed,
         );
@@ -328,7 +328,7 @@ impl<'a> SoakClient<'a> {
     fn delete(&mut self, key: u64) {
         let (condition, fields) = match self.random.random_bool(0.3) {
             true => self.condition(key),
-            false => (WriteCondition::Always, String::new()),
+            false => (WritePrecondition::Always, String::new()),
         };
         let action = OperationKind::Delete(condition);
         let begun = self.shared.ticks.tick();
@@ -350,12 +350,12 @@ impl<'a> SoakClient<'a> {
             ),
             // Conditions count for nothing where there is nothing to delete (RFC 9110 13.2.1).
             404 => (
-                OperationKind::Delete(WriteCondition::Always),
+                OperationKind::Delete(WritePrecondition::Always),
                 OperationOutcome::Succeeded {
                     replaced: Some(false),
                 },
             ),
-            412 if condition != WriteCondition::Always => {
+            412 if condition != WritePrecondition::Always => {
                 (action, OperationOutcome::ConditionFailed)
             }
             _ => panic!("DELETE {key}: {answer:?}"),
@@ -364,15 +364,15 @@ impl<'a> SoakClient<'a> {
     }
 
     /// A condition and its fields: none in most cases.
-    fn condition(&mut self, key: u64) -> (WriteCondition, String) {
+    fn condition(&mut self, key: u64) -> (WritePrecondition, String) {
         match (self.random.random_range(0..10), self.seen.get(&key)) {
-            (0..2, _) => (WriteCondition::Absent, "If-None-Match: *\r\n".to_owned()),
+            (0..2, _) => (WritePrecondition::Absent, "If-None-Match: *\r\n".to_owned()),
             (2..4, Some((tag, version))) => (
-                WriteCondition::Matches(*version),
+                WritePrecondition::Matches(*version),
                 format!("If-Match: {tag}\r\n"),
             ),
-            (4, _) => (WriteCondition::Present, "If-Match: *\r\n".to_owned()),
-            _ => (WriteCondition::Always, String::new()),
+            (4, _) => (WritePrecondition::Present, "If-Match: *\r\n".to_owned()),
+            _ => (WritePrecondition::Always, String::new()),
         }
     }
 
@@ -416,7 +416,7 @@ impl<'a> SoakClient<'a> {
         );
         // Who is refused before all was sent may find the connection closed instead of an answer.
         let may_end = outcome == OperationOutcome::Failed
-            && matches!(action, OperationKind::Write(_, condition) if condition != WriteCondition::Always);
+            && matches!(action, OperationKind::Write(_, condition) if condition != WritePrecondition::Always);
         self.notes.push(RecordedOperation {
             key,
             life: self.life,

@@ -10,7 +10,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 use super::location::{UploadLocation, parent};
 use super::{CommittedUpload, SMALL_FILE, Upload};
 use crate::store::created_folders::MAX_ATTEMPTS;
-use crate::store::version::{DigestMark, FileMetadata, FileVersionId, store_digest};
+use crate::store::version::{DigestTimestampMark, FileMetadata, FileVersionId, store_digest};
 use crate::store::{FileStore, StoreError, UploadDurability, VersionCheck};
 
 impl Upload {
@@ -30,11 +30,11 @@ impl Upload {
         };
         let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
         let mark = match digest {
-            Some(_) => DigestMark::Present,
-            None => DigestMark::Absent,
+            Some(_) => DigestTimestampMark::Present,
+            None => DigestTimestampMark::Absent,
         };
         // A file system in memory reuses no inode number.
-        if !self.in_memory || mark == DigestMark::Present {
+        if !self.in_memory || mark == DigestTimestampMark::Present {
             set_modified(file, store.timestamps.next(mark))?;
         }
         if let Some(digest) = &digest {

@@ -169,7 +169,7 @@ fn b4_an_entry_that_did_not_fit_on_the_disk_can_be_appended_again() {
             let disk = FaultyDisk::with_capacity(room);
             let mut shards = ShardWriter::open(
                 ArchiveOptions {
-                    layer: disk.layer(),
+                    wrapping: disk.wrapping(),
                     ..options(&path, None)
                 },
                 [],
@@ -204,10 +204,10 @@ fn b4_an_entry_that_did_not_fit_on_the_disk_can_be_appended_again() {
 fn b2_a_sync_covers_all_entries_and_a_failed_sync_is_remembered() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
-    let layer = disk.layer();
+    let wrapping = disk.wrapping();
     let mut shards = ShardWriter::open(
         ArchiveOptions {
-            layer,
+            wrapping,
             ..options(&dir.path().join("t.tar"), Some(3000))
         },
         [],
@@ -375,10 +375,10 @@ proptest! {
 fn the_storage_layer_is_under_every_shard() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
-    let layer = Arc::clone(&disk).layer();
+    let wrapping = Arc::clone(&disk).wrapping();
     let mut shards = ShardWriter::open(
         ArchiveOptions {
-            layer,
+            wrapping,
             ..options(&dir.path().join("t.tar"), Some(1))
         },
         [],

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::archive::*;
-use crate::disk::StorageLayer;
+use crate::disk::StorageWrapping;
 
 /// An entry's name and content.
 pub(super) type TestEntry = (String, Vec<u8>);
@@ -27,7 +27,7 @@ pub(super) fn options(path: &Path, shard_size: Option<u64>) -> ArchiveOptions {
     ArchiveOptions {
         destination: ArchiveDestination::File(path.to_owned()),
         shard_size,
-        layer: StorageLayer::default(),
+        wrapping: StorageWrapping::default(),
     }
 }
 
@@ -142,7 +142,7 @@ fn long_entries_are_read_back_and_small_ones_cost_one_write() {
     let disk = crate::disk::faulty_disk::FaultyDisk::with_capacity(u64::MAX);
     let mut shards = ShardWriter::open(
         ArchiveOptions {
-            layer: disk.layer(),
+            wrapping: disk.wrapping(),
             ..options(&path, None)
         },
         [],
@@ -329,7 +329,7 @@ fn stream_to(writer: SharedBuffer) -> ShardWriter {
     let options = ArchiveOptions {
         destination,
         shard_size: Some(1024),
-        layer: StorageLayer::default(),
+        wrapping: StorageWrapping::default(),
     };
     ShardWriter::open(options, [("-", 512)]).unwrap()
 }

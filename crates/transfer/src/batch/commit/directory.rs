@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use super::{BatchSink, FileContent, VerifiedFile, copy_error};
+use super::{BatchSink, FetchedFileContent, VerifiedFile, copy_error};
 use crate::batch::outcome::JobOutcome;
 use crate::disk::{
     DownloadPaths, FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory,
@@ -69,9 +69,9 @@ impl BatchSink for DirectorySink {
     fn add(
         &mut self,
         file: Box<VerifiedFile>,
-        content: FileContent,
+        content: FetchedFileContent,
     ) -> Result<(), Box<JobOutcome>> {
-        let FileContent::Unnamed(UnnamedBody::File(unnamed)) = content else {
+        let FetchedFileContent::Unnamed(UnnamedBody::File(unnamed)) = content else {
             unreachable!("the write buffer makes unnamed files, and large files have their names")
         };
         self.bytes += file.row.bytes;

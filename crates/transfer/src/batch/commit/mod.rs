@@ -38,7 +38,7 @@ const QUIET_PER_COMMIT: u32 = 8;
 #[derive(Debug)]
 pub(super) enum CommitMessage {
     /// A file with verified content. It is neither durable nor visible yet.
-    File(Box<VerifiedFile>, FileContent),
+    File(Box<VerifiedFile>, FetchedFileContent),
     /// The outcome of a job without a file to commit.
     Outcome(Box<JobOutcome>),
 }
@@ -63,7 +63,7 @@ pub(super) struct VerifiedFile {
 
 /// Where the bytes of a file are.
 #[derive(Debug)]
-pub(super) enum FileContent {
+pub(super) enum FetchedFileContent {
     /// In memory, or in an unnamed file.
     Unnamed(UnnamedBody),
     /// In a file of the staging directory, to be removed when its bytes are in the archive.
@@ -76,8 +76,11 @@ pub(super) trait BatchSink: Send {
     ///
     /// # Errors
     /// The outcome of the job, if the file cannot be added.
-    fn add(&mut self, file: Box<VerifiedFile>, content: FileContent)
-    -> Result<(), Box<JobOutcome>>;
+    fn add(
+        &mut self,
+        file: Box<VerifiedFile>,
+        content: FetchedFileContent,
+    ) -> Result<(), Box<JobOutcome>>;
 
     /// The number of files in the current group.
     fn group_files(&self) -> usize;

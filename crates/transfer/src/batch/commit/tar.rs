@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::{BatchSink, FileContent, VerifiedFile, copy_error};
+use super::{BatchSink, FetchedFileContent, VerifiedFile, copy_error};
 use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
 use crate::batch::job::BatchJob;
 use crate::batch::outcome::JobOutcome;
@@ -42,7 +42,7 @@ impl TarWriter {
     fn append(
         &mut self,
         file: &mut VerifiedFile,
-        content: FileContent,
+        content: FetchedFileContent,
     ) -> Result<(), ArchiveError> {
         let (path, length, modified) = (&file.job.path, file.row.bytes, file.modified);
         let mut append_from = |reader: &mut File| {
@@ -50,12 +50,14 @@ impl TarWriter {
             self.shards.append(path, content, modified)
         };
         let location = match content {
-            FileContent::Unnamed(UnnamedBody::Memory(pieces, _permit)) => {
+            FetchedFileContent::Unnamed(UnnamedBody::Memory(pieces, _permit)) => {
                 let content = ShardEntryContent::Pieces(&pieces);
                 self.shards.append(path, content, modified)?
             }
-            FileContent::Unnamed(UnnamedBody::File(file)) => append_from(&mut file.into_file())?,
-            FileContent::Staged(staged) => {
+            FetchedFileContent::Unnamed(UnnamedBody::File(file)) => {
+                append_from(&mut file.into_file())?
+            }
+            FetchedFileContent::Staged(staged) => {
                 let mut reader = File::open(&staged).map_err(ArchiveError::Content)?;
                 let location = append_from(&mut reader);
                 // A leftover would take space and be in the way of the next run.
@@ -72,7 +74,7 @@ impl BatchSink for TarWriter {
     fn add(
         &mut self,
         mut file: Box<VerifiedFile>,
-        content: FileContent,
+        content: FetchedFileContent,
     ) -> Result<(), Box<JobOutcome>> {
         if let Err(error) = self.append(&mut file, content) {
             let error = archive_error(&file.job.path, error);

@@ -25,7 +25,7 @@ use super::job_queue::{JobQueue, WindowFull};
 use super::options::{BatchHaltKind, BatchOptions};
 use super::outcome::{JobOutcome, error_chain};
 use super::workers::WorkerPool;
-use crate::disk::{DownloadPaths, StorageLayer, or_current_directory};
+use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
 use crate::error::{ErrorClass, GetError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::list::{BadLine, ListEntry};
@@ -46,7 +46,7 @@ pub(super) struct ReaderSettings {
     pub(super) existing_files: ExistingFilePolicy,
     /// What files must be like, existing ones too.
     pub(super) expected_content: ContentExpectation,
-    pub(super) storage_layer: StorageLayer,
+    pub(super) storage_wrapping: StorageWrapping,
     pub(super) previous_runs: Option<PreviousRuns>,
     /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
     pub(super) staging_directory: Option<PathBuf>,
@@ -81,7 +81,7 @@ impl ReaderSettings {
             options,
             existing_files: get_options.existing_file,
             expected_content: get_options.expected_content.clone(),
-            storage_layer: get_options.storage_layer.clone(),
+            storage_wrapping: get_options.storage_wrapping.clone(),
             previous_runs: None,
             staging_directory: None,
         }
@@ -209,7 +209,7 @@ impl JobReader {
     /// Checks that files can be created, before any of them is fetched.
     fn check_writable(&mut self) -> Result<(), GetError> {
         let directory = or_current_directory(self.settings.output_directory());
-        match self.settings.storage_layer.create_unnamed(directory) {
+        match self.settings.storage_wrapping.create_unnamed(directory) {
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
                 self.has_unnamed_files = false;
                 Ok(())

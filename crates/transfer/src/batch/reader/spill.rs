@@ -45,14 +45,14 @@ pub(super) struct SpillFile {
     /// A copy of a part of the file, for the next reads.
     read_block: SpillFileBlock,
     /// The records of each host.
-    chains: HashMap<String, SpillChain>,
+    chains: HashMap<String, HostSpillOffsets>,
     /// The hosts in the order of their turns.
     turns: VecDeque<String>,
 }
 
 /// Offsets of the first and the last record of one host.
 #[derive(Debug, Clone, Copy)]
-struct SpillChain {
+struct HostSpillOffsets {
     first: u64,
     last: u64,
 }
@@ -159,7 +159,7 @@ impl SpillFile {
         match self.chains.get_mut(host) {
             Some(chain) => chain.last = at,
             None => {
-                let chain = SpillChain {
+                let chain = HostSpillOffsets {
                     first: at,
                     last: at,
                 };
@@ -233,7 +233,7 @@ impl SpillFile {
         if chain.first == chain.last {
             self.chains.remove(&host);
         } else {
-            let rest = SpillChain {
+            let rest = HostSpillOffsets {
                 first: next,
                 ..chain
             };

@@ -7,7 +7,7 @@ use haul_plan::dispatch::{JobRunResult, JobTicket};
 use tokio::time::Instant;
 
 use super::WorkerPool;
-use crate::batch::commit::{CommitMessage, FileContent, VerifiedFile, remove_wrong_staged};
+use crate::batch::commit::{CommitMessage, FetchedFileContent, VerifiedFile, remove_wrong_staged};
 use crate::batch::existing_file::verify_existing;
 use crate::batch::job::{BatchJob, BatchJobStrategy};
 use crate::batch::outcome::JobOutcome;
@@ -15,7 +15,7 @@ use crate::batch::write_buffer::FetchedFile;
 use crate::disk::blocking;
 use crate::error::GetError;
 use crate::get::{
-    DownloadStart, LargeResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
+    DownloadStart, HandedOverResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome,
     WholeFile, download,
 };
 use crate::manifest::{JobRowState, ManifestRow};
@@ -126,7 +126,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Downloads through a partial file, beginning with the response if there is one.
-    async fn download_partial_file(self, response: Option<LargeResponse>) {
+    async fn download_partial_file(self, response: Option<HandedOverResponse>) {
         let pool = self.pool;
         // Without a response it is unknown whether the host sends one.
         if response.is_some() {
@@ -190,7 +190,7 @@ impl<'a> Attempt<'a> {
                     modified: 0,
                     _open_permit: None,
                 };
-                CommitMessage::File(Box::new(file), FileContent::Staged(staging_path))
+                CommitMessage::File(Box::new(file), FetchedFileContent::Staged(staging_path))
             }
         };
         let _ = pool.commits.send(vec![message]).await;

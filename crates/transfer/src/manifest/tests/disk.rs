@@ -18,7 +18,7 @@ fn b4_on_a_full_disk_the_file_ends_with_a_complete_row_until_there_is_room() {
             let before = std::fs::read(&path).unwrap();
             let disk = FaultyDisk::with_capacity(before.len() as u64 + room);
             let (mut manifest, previous_runs) =
-                Manifest::open_with_layer(&path, &disk.layer()).unwrap();
+                Manifest::open_with_layer(&path, &disk.wrapping()).unwrap();
             let more: Vec<ManifestRow> = (1..12).map(|n| row(n, true)).collect();
             manifest.append(&more).unwrap();
             let full = manifest.sync();
@@ -42,7 +42,7 @@ fn b4_a_torn_row_that_cannot_be_cut_off_is_overwritten() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.jsonl");
     let disk = FaultyDisk::with_capacity(300);
-    let (mut manifest, previous_runs) = Manifest::open_with_layer(&path, &disk.layer()).unwrap();
+    let (mut manifest, previous_runs) = Manifest::open_with_layer(&path, &disk.wrapping()).unwrap();
     disk.can_shrink.store(false, Ordering::SeqCst);
     manifest.append(&[row(0, true), row(1, true)]).unwrap();
     assert!(manifest.sync().is_err());
@@ -58,7 +58,7 @@ fn b2_after_a_failed_sync_every_sync_fails() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(u64::MAX);
     let (mut manifest, _previous_runs) =
-        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.wrapping()).unwrap();
     manifest.append(&[row(0, true)]).unwrap();
     manifest.sync().unwrap();
     assert_eq!(disk.calls(), "ws");
@@ -79,7 +79,7 @@ fn the_buffer_does_not_grow_on_a_failing_disk() {
     let dir = tempfile::tempdir().unwrap();
     let disk = FaultyDisk::with_capacity(0);
     let (mut manifest, _previous_runs) =
-        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.layer()).unwrap();
+        Manifest::open_with_layer(&dir.path().join("m.csv"), &disk.wrapping()).unwrap();
     let some: Vec<ManifestRow> = (0..64).map(|n| row(n, true)).collect();
     let refused = (0..1000)
         .filter(|_| manifest.append(&some).is_err())

@@ -22,7 +22,7 @@ use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchOptions, BatchSummary, CommitGroupOptions, ListEntries,
 };
-use haul_transfer::disk::StorageLayer;
+use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow};
 use haul_transfer::{ConnectionCount, GetOptions, TransferEvent};
@@ -107,7 +107,7 @@ impl BatchCase {
             let options = ArchiveOptions {
                 destination: ArchiveDestination::File(self.outer_dir.path().join(name)),
                 shard_size,
-                layer: StorageLayer::default(),
+                wrapping: StorageWrapping::default(),
             };
             let ends = manifest.as_ref().map(|(_, past)| {
                 past.shard_ends()

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_transfer::ConnectionCount;
-use haul_transfer::disk::StorageLayer;
+use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
 use haul_transfer::manifest::JobRowState;
 
@@ -113,7 +113,7 @@ async fn b2_a_row_is_written_when_all_directories_of_a_large_file_are_durable() 
             unsyncable: Some(case.path(&name(unsyncable))).filter(|_| !unsyncable.is_empty()),
             ..DiskFaults::default()
         });
-        case.get.storage_layer = disk.layer();
+        case.get.storage_wrapping = disk.wrapping();
         let run = case.download([origin.url("/deep/large")]).await;
         if unsyncable.is_empty() {
             assert_eq!(run.counts(), (1, 0, 0));
@@ -139,8 +139,8 @@ async fn b4_a_subdirectory_without_unnamed_files_gets_its_files() {
         .await;
     let mut case = BatchCase::new();
     let elsewhere = case.path("elsewhere");
-    case.get.storage_layer =
-        StorageLayer::default().without_unnamed_files_in(move |path| path.starts_with(&elsewhere));
+    case.get.storage_wrapping = StorageWrapping::default()
+        .without_unnamed_files_in(move |path| path.starts_with(&elsewhere));
     let entry = |name: String, directory: &str| {
         let entry = ListEntry::new(1, origin.url(&format!("/{name}")).parse().unwrap());
         Ok(ListEntry {
