@@ -1,4 +1,4 @@
-//! Why jobs fail, in a few words without a URL: what a summary of a hundred thousand of them counts by.
+//! The causes of failed jobs in a few words, without a URL: a summary of a hundred thousand jobs counts them by cause.
 
 use haul_net::{Kind, TlsProblem};
 
@@ -8,7 +8,7 @@ impl GetError {
     /// The cause in a few words, the same for every job with this cause.
     #[must_use]
     pub fn cause(&self) -> String {
-        let words = match self {
+        let text = match self {
             Self::Transport { source, .. } if source.is_descriptor_limit() => "too many open files",
             Self::Transport { source, .. } => return transport_cause(source.kind()),
             Self::Status { status, .. } | Self::Unauthorized { status, .. } => {
@@ -45,7 +45,7 @@ impl GetError {
             Self::Decode { .. } => "cannot be decoded",
             Self::Interrupted { .. } => "interrupted",
         };
-        words.to_owned()
+        text.to_owned()
     }
 
     /// The rest of the error, without its cause and URL. `None` if only the whole message says it.
@@ -56,7 +56,7 @@ impl GetError {
             Self::HostUnreachable {
                 attempts, reason, ..
             } => {
-                let tries = match attempts {
+                let attempts_text = match attempts {
                     1 => "1 try".to_owned(),
                     attempts => format!("{attempts} tries"),
                 };
@@ -64,7 +64,7 @@ impl GetError {
                     let reason = reason.strip_prefix("cannot connect to ").unwrap_or(reason);
                     format!(": {reason}")
                 });
-                Some(format!(" ({tries}){reason}"))
+                Some(format!(" ({attempts_text}){reason}"))
             }
             _ => None,
         }
@@ -72,7 +72,7 @@ impl GetError {
 }
 
 fn transport_cause(kind: &Kind) -> String {
-    let words = match kind {
+    let text = match kind {
         Kind::NoSuchHost(_) => "no such host",
         Kind::NoAddress(..) => "no address of the family wanted",
         Kind::Resolve(_) => "the name cannot be resolved",
@@ -99,5 +99,5 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::InvalidRequest => "the request cannot be sent",
         _ => "the request failed",
     };
-    words.to_owned()
+    text.to_owned()
 }

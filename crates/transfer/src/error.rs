@@ -1,7 +1,7 @@
-//! Why a download ended without its file.
+//! The errors of a download.
 //!
-//! Variants are by meaning: the binary branches on [`GetError::class`] for its exit code and prints
-//! [`GetError::hint`] below the message. Display says its own level only; the chain is in `source`.
+//! There is one variant for each cause: the binary derives its exit code from [`GetError::class`] and prints
+//! [`GetError::hint`] below the message. Display prints one level only; the chain is in `source`.
 
 use std::io;
 use std::ops::Range;
@@ -18,15 +18,15 @@ use crate::archive::ArchiveError;
 /// The classes of errors, each with an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorClass {
-    /// The bytes are not those of the file.
+    /// The received bytes are not those of the file.
     Verification,
-    /// This machine: disk, permission, a name that is taken.
+    /// This machine: disk, permission, a name that exists.
     LocalIo,
     /// The network, a proxy or the origin.
     Network,
-    /// Stopped by the caller; what can be resumed was kept.
+    /// Stopped by the caller; a resumable part was kept.
     Interrupted,
-    /// An entry of a list that cannot be requested.
+    /// A list entry that cannot be requested.
     Usage,
 }
 
@@ -60,32 +60,32 @@ pub enum GetError {
         /// The first line of the response's text.
         response_text: Option<Box<str>>,
     },
-    /// Its host was given up after others could not reach it.
+    /// The batch gave up the host after other jobs could not reach it.
     #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, proxy: *.proxy }, DisplayReason(.reason.as_deref()))]
     HostUnreachable {
         /// The URL of the download.
         url: Box<Url>,
-        /// How often in a row that had failed, at different moments.
+        /// Failed attempts to reach it in a row, at different moments.
         attempts: u32,
-        /// Whether it is the proxy that could not be reached.
+        /// Whether the proxy could not be reached, not the host.
         proxy: bool,
-        /// What the last of these tries ended with, where that was kept.
+        /// The error of the last attempt, if it was kept.
         reason: Option<Arc<str>>,
     },
-    /// The host of a batch asked for a pause longer than a job waits, in its responses to other requests.
+    /// The host asks for a pause that is longer than a job waits. It said so in responses to other jobs of the batch.
     #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), DisplayWait(*.wait))]
     HostRefuses {
         /// The URL of the download.
         url: Box<Url>,
-        /// How long the pause is.
+        /// The length of the pause.
         wait: Duration,
     },
     /// The file cannot be put into the archive.
     #[error("cannot put {} into the archive", .path.display())]
     Archive {
-        /// The name of its entry.
+        /// The name of the archive entry.
         path: PathBuf,
-        /// Why.
+        /// The error of the archive.
         source: Box<ArchiveError>,
     },
     /// The file has another type or size than the user expects.
@@ -109,7 +109,7 @@ pub enum GetError {
     Unauthorized {
         /// The URL of the download.
         url: Box<Url>,
-        /// 401; 407 where no proxy is known of.
+        /// 401, or 407 where no proxy is configured.
         status: http::StatusCode,
         /// Whether credentials had been sent.
         credentials_sent: bool,
@@ -118,12 +118,12 @@ pub enum GetError {
         /// The first line of the response's text.
         response_text: Option<Box<str>>,
     },
-    /// No response could be used, whichever request was sent.
+    /// None of the origin's responses could be used, whichever request was sent.
     #[error("{} sends responses that cannot be used: {reason}", redacted_url(.url))]
     UnusableResponse {
         /// The URL of the download.
         url: Box<Url>,
-        /// What is wrong with the last response.
+        /// Why the last response could not be used.
         reason: String,
     },
     /// The resource changed at the origin while it was fetched, more than once.
@@ -132,12 +132,12 @@ pub enum GetError {
         /// The URL of the download.
         url: Box<Url>,
     },
-    /// The stream broke where it cannot be continued.
+    /// The connection broke during a response that cannot be continued.
     #[error("{} broke off after {at} bytes and cannot be continued", redacted_url(.url))]
     BrokenStream {
         /// The URL of the download.
         url: Box<Url>,
-        /// Bytes that were written before the break.
+        /// Bytes written before the break.
         at: u64,
     },
     /// A digest is not the one expected.
@@ -153,18 +153,18 @@ pub enum GetError {
         found: String,
         /// The source of the expected digest: the user, or a header field.
         expected_by: &'static str,
-        /// The file that holds the received bytes now.
+        /// The file to which the received bytes were moved.
         moved_to: Option<PathBuf>,
     },
-    /// The origin has another file, of another size than the given one, for example.
+    /// The origin has another file, for example one of another size than the job expects.
     #[error("{} is not the file meant: {reason}", redacted_url(.url))]
     WrongFile {
         /// The URL of the download.
         url: Box<Url>,
-        /// How that was found out.
+        /// How it differs.
         reason: String,
     },
-    /// A piece is not what its digest says, however often it was fetched.
+    /// A piece still has the wrong digest after every retry.
     #[error("bytes {}-{} of {} are not what their {algorithm} digest says", .range.start, .range.end.saturating_sub(1), redacted_url(.url))]
     PieceDigest {
         /// The URL of the download.
@@ -182,7 +182,7 @@ pub enum GetError {
         /// The error of the last one.
         last: Box<Self>,
     },
-    /// The final name is taken.
+    /// The final name exists.
     #[error("{} exists already", .path.display())]
     AlreadyExists {
         /// The name.
@@ -194,7 +194,7 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
-    /// A name that the download needs is that of a file which haul must not replace.
+    /// A file that haul must not replace has a name which the download needs.
     #[error("{} is in the way: {reason}", .path.display())]
     PathOccupied {
         /// The name.
@@ -202,7 +202,7 @@ pub enum GetError {
         /// Why haul must not replace it.
         reason: &'static str,
     },
-    /// The requested name is one that haul gives to temporary files.
+    /// The requested name ends like one of haul's temporary files.
     #[error("{} would look like a temporary file of haul's own", .path.display())]
     ReservedName {
         /// The name.
@@ -220,13 +220,13 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
-    /// Another process downloads to the same name.
+    /// Another process is downloading to the same name.
     #[error("another haul is downloading to {}", .path.display())]
     Locked {
         /// The name.
         path: PathBuf,
     },
-    /// Another job of the same engine has the name.
+    /// Another job of this command has the same name.
     #[error("{} comes to the name {}, which another URL of this command has", redacted_url(.url), .path.display())]
     DuplicateName {
         /// The URL of the download.
@@ -234,7 +234,7 @@ pub enum GetError {
         /// The name.
         path: PathBuf,
     },
-    /// There is not enough room for the file.
+    /// The disk has too little space for the file.
     #[error("{} needs {needed} bytes and its disk has {free}", .path.display())]
     NoSpace {
         /// The path of the file.
@@ -247,7 +247,7 @@ pub enum GetError {
     /// A system call about a file failed.
     #[error("cannot {action} {}", .path.display())]
     LocalIo {
-        /// What failed: "write to", "create", "rename to" ...
+        /// The failed call: "write to", "create", "rename to" ...
         action: &'static str,
         /// The file.
         path: PathBuf,
@@ -256,7 +256,7 @@ pub enum GetError {
         /// Whether the same command resumes the download.
         resumable: bool,
     },
-    /// Standard output, a FIFO or a device took no more.
+    /// Writing to standard output, a FIFO or a device failed.
     #[error("cannot write to {}", .path.display())]
     OutputStream {
         /// Its name.
@@ -264,7 +264,7 @@ pub enum GetError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A Content-Encoding that `--decode` cannot undo, or a body that is not what it says.
+    /// A Content-Encoding that `--decode` cannot decode, or a body that is not in its format.
     #[error("cannot decode {}", redacted_url(.url))]
     Decode {
         /// The URL of the download.
@@ -281,7 +281,7 @@ pub enum GetError {
 }
 
 impl GetError {
-    /// Stopped by the caller. The end of the job sets `resumable`, as for every other error.
+    /// Stopped by the caller. The end of the job sets `resumable`, as in every other error.
     pub(crate) const INTERRUPTED: Self = Self::Interrupted { resumable: false };
 
     /// An error about a file.
@@ -294,22 +294,22 @@ impl GetError {
         }
     }
 
-    /// Sets whether the same command resumes the download. Nothing else may promise that.
-    pub(crate) fn with_resumable(mut self, kept: bool) -> Self {
+    /// Sets whether the same command resumes the download. Nothing else sets it.
+    pub(crate) fn with_resumable(mut self, is_resumable: bool) -> Self {
         if let Self::AllSourcesFailed { last, .. } = &mut self {
             let error = std::mem::replace(&mut **last, Self::INTERRUPTED);
-            **last = error.with_resumable(kept);
+            **last = error.with_resumable(is_resumable);
         }
         if let Self::Transport { resumable, .. }
         | Self::LocalIo { resumable, .. }
         | Self::Interrupted { resumable } = &mut self
         {
-            *resumable = kept;
+            *resumable = is_resumable;
         }
         self
     }
 
-    /// The first line of the text of a response that refused the file.
+    /// The first line of the text of a response that refused the request.
     #[must_use]
     pub fn response_text(&self) -> Option<&str> {
         match self {
@@ -321,7 +321,7 @@ impl GetError {
         }
     }
 
-    /// Whether another source may have the file.
+    /// Whether another source may have the file, so that trying the next one makes sense.
     pub(crate) fn is_source_failure(&self) -> bool {
         matches!(
             self,
@@ -345,18 +345,18 @@ impl GetError {
                 ..
             } => format!("answered {status}{}", DisplayRetryAfter(*retry_after)),
             Self::Unauthorized { status, .. } => format!("answered {status}"),
-            Self::UnusableResponse { reason: why, .. } | Self::WrongFile { reason: why, .. } => {
-                why.clone()
+            Self::UnusableResponse { reason, .. } | Self::WrongFile { reason, .. } => {
+                reason.clone()
             }
             Self::ResourceChanged { .. } => "it keeps changing".into(),
             Self::Checksum {
                 algorithm,
                 expected,
                 found,
-                expected_by: origin,
+                expected_by,
                 ..
             } => format!(
-                "its {algorithm} is {}, where {origin} says {}",
+                "its {algorithm} is {}, where {expected_by} says {}",
                 shortened(found),
                 shortened(expected)
             ),
@@ -391,7 +391,7 @@ impl GetError {
     #[must_use]
     pub fn class(&self) -> ErrorClass {
         match self {
-            // Nothing was verified: the origin applied an unknown coding unasked.
+            // Nothing was verified: the origin applied an unknown coding that was not accepted.
             Self::Decode { source, .. } if source.kind() == io::ErrorKind::Unsupported => {
                 ErrorClass::Network
             }
@@ -472,7 +472,7 @@ impl std::fmt::Display for DisplayGivenUp {
     }
 }
 
-/// Prints `: URL: why; URL, URL: why`: sources that were dropped for one reason together.
+/// Prints `: URL: why; URL, URL: why`: sources that were dropped for the same reason together.
 struct DisplayDroppedSources<'a>(&'a [(Url, String)]);
 
 impl std::fmt::Display for DisplayDroppedSources<'_> {
@@ -497,7 +497,7 @@ struct DisplayReason<'a>(Option<&'a str>);
 
 impl std::fmt::Display for DisplayReason<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.map_or(Ok(()), |why| write!(f, ": {why}"))
+        self.0.map_or(Ok(()), |reason| write!(f, ": {reason}"))
     }
 }
 

@@ -1,8 +1,8 @@
 //! The events of a transfer, as one enum over one channel.
 //!
-//! Bars, plain lines, `--progress json`, the bench and later a page read this channel and nothing else. Nothing here
-//! formats: a renderer turns events into text. The engine never waits for a renderer over [`TransferEvent::Progress`]; the
-//! rarer kinds are awaited, so that none is lost, which is why a reader must keep reading until the channel closes.
+//! Progress bars, plain lines and `--progress json` are made from this channel and nothing else. Nothing here formats text:
+//! a renderer does. The engine never waits for a renderer to take a [`TransferEvent::Progress`]. It does wait for the rarer
+//! kinds, so that none is lost; therefore a reader must keep reading until the channel closes.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -14,41 +14,41 @@ use url::Url;
 use crate::batch::BatchSnapshot;
 use crate::manifest::ManifestRow;
 
-/// The sending end of the channel. It is bounded: a renderer that blocks delays the rare events and costs no memory.
+/// The sender of the channel. The channel is bounded: a renderer that blocks delays the rare events and costs no memory.
 pub type TransferEventSender = mpsc::Sender<TransferEvent>;
 
-/// Something happened to a job.
+/// An event of a job or of a batch.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum TransferEvent {
-    /// The job was begun.
+    /// The job has started.
     Started {
         /// The job.
         job: u64,
-        /// The URL of the download; carries no login, but may hold other secrets: see [`haul_net::redacted_url`].
+        /// The URL of the download. It contains no login, but may hold other secrets: see [`haul_net::redacted_url`].
         url: Url,
     },
-    /// The path and the length: known from the first response, and before that from an earlier run's partial file, which the response may
-    /// contradict.
+    /// The path and the length, from the first response. Before it they come from an earlier run's partial file, and the
+    /// response may contradict them.
     DestinationKnown {
         /// The job.
         job: u64,
         /// The final path; `None` for standard output.
         path: Option<PathBuf>,
-        /// Bytes in the whole resource, where the origin says so.
+        /// The size of the whole resource, if the origin says so.
         length: Option<u64>,
-        /// Bytes that an earlier run left and this one keeps.
+        /// Bytes kept from an earlier run.
         resumed: u64,
     },
-    /// A look at a running job, at most twenty a second.
+    /// The state of a running job, at most twenty times a second.
     Progress {
         /// The job.
         job: u64,
-        /// Bytes of the resource in place, those resumed among them.
+        /// Bytes of the resource on disk, resumed ones included.
         done: u64,
-        /// Bytes in the whole resource.
+        /// The size of the whole resource.
         length: Option<u64>,
-        /// Connections at work.
+        /// Connections in use.
         connections: usize,
     },
     /// A segment's request ended (in full, cut short or taken over).
@@ -57,16 +57,16 @@ pub enum TransferEvent {
         job: u64,
         /// The received bytes, as a range of the resource.
         range: Range<u64>,
-        /// From the request to its last byte.
+        /// The time from the request to its last byte.
         elapsed: Duration,
-        /// Which of the job's workers fetched it.
+        /// The number of the job's worker that fetched it.
         worker: usize,
     },
     /// A request failed; the job continues after `wait`.
     Retry {
         /// The job.
         job: u64,
-        /// Retries since the last byte; 0 for a failure that costs none because other connections still deliver.
+        /// Retries since the last byte; 0 for a failure that does not count because other connections still deliver.
         attempt: u32,
         /// The most retries without a byte.
         limit: u32,
@@ -82,11 +82,11 @@ pub enum TransferEvent {
         /// The warning.
         text: String,
     },
-    /// Existing bytes are read back: those of an earlier run at the beginning, or all of them for a checksum.
+    /// Existing bytes are read back: at the start those of an earlier run, or at the end all of them for a checksum.
     Verifying {
         /// The job.
         job: u64,
-        /// How many.
+        /// How many bytes.
         bytes: u64,
     },
     /// The file has its final name.
@@ -95,12 +95,12 @@ pub enum TransferEvent {
         job: u64,
         /// Bytes in the resource.
         bytes: u64,
-        /// From start to rename.
+        /// The time from the start to the rename.
         elapsed: Duration,
     },
     /// A job of a batch ended: sent for those that failed, or for all if the options say so.
     BatchRow(Box<ManifestRow>),
-    /// A look at a running batch, ten times a second.
+    /// The state of a running batch, ten times a second.
     BatchProgress(Box<BatchSnapshot>),
     /// The job ended without its file.
     Failed {

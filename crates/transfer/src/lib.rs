@@ -1,9 +1,10 @@
-//! The engine: moves one resource from its origin to this machine and never leaves a wrong file.
+//! The download engine: fetches resources over HTTP and writes them to files. A wrong or partial file never gets the final
+//! name.
 //!
-//! [`TransferEngine`] takes [`DownloadJob`]s and gives [`DownloadOutcome`]s; what happens meanwhile it tells as [`TransferEvent`]s. `plan` decides, `net`
-//! fetches, this crate writes: partial files and their journals ([`disk`], [`journal`]), digests, the final rename. It is
-//! also the one layer that tries again. Of a batch there is the record of the result of each job ([`manifest`]), and tar shards in
-//! place of files ([`archive`]).
+//! [`TransferEngine`] takes a [`DownloadJob`], returns a [`DownloadOutcome`], and reports progress as [`TransferEvent`]s.
+//! The crate `plan` decides, `net` fetches, and this crate writes: partial files and their journals ([`disk`], [`journal`]),
+//! digests, the final rename. It is also the one layer that retries. A batch records the result of each job in a
+//! [`manifest`] and can write tar shards in place of files ([`archive`]).
 
 pub mod archive;
 pub mod batch;

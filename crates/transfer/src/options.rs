@@ -1,4 +1,4 @@
-//! What a caller says about a download and what it gets back: plain data, no behaviour.
+//! The options of the engine, a download job and its outcome: plain data without behaviour.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::disk::StorageWrapping;
 /// How many connections a job may hold to its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionCount {
-    /// Found by itself, never above `max`.
+    /// Found by connection control, never above `max`.
     Auto {
         /// The per-origin limit.
         max: usize,
     },
-    /// The user's number, obeyed until the origin refuses it.
+    /// The user's number. Fewer are used only if the origin refuses so many.
     Fixed(usize),
 }
 
 impl ConnectionCount {
-    /// The most that may be open at once.
+    /// The most connections that may be open at once.
     #[must_use]
     pub fn max(self) -> usize {
         match self {
@@ -34,40 +34,40 @@ impl ConnectionCount {
     }
 }
 
-/// What to do when the final name is taken already.
+/// What to do when the final name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExistingFilePolicy {
-    /// Leave it and fail: nothing a user has is replaced unasked.
+    /// Keep the file and fail: a file is replaced only if an option says so.
     #[default]
     Keep,
-    /// Replace it, once the new file is whole.
+    /// Replace it, once the new file is complete and verified.
     Overwrite,
-    /// Ask the origin whether it changed; replace it if so.
+    /// Send a conditional request; replace the file if the origin has a newer one.
     Update,
 }
 
-/// Settings shared by every job of an [`TransferEngine`](crate::TransferEngine).
+/// Settings shared by every job of a [`TransferEngine`](crate::TransferEngine).
 #[derive(Debug, Clone)]
 pub struct GetOptions {
-    /// Connections a job.
+    /// Connections of each job.
     pub connections: ConnectionCount,
-    /// Bytes; no segment is smaller, but for the last of a file. `None`: what the plan finds worth a request.
+    /// The smallest segment, in bytes; the last one of a file may be smaller. `None`: the default of the segment planner.
     pub min_segment_size: Option<u64>,
-    /// Bytes; every segment of this size instead of sizes found by the plan.
+    /// The size of every segment, in bytes. `None`: the segment planner chooses the sizes.
     pub segment_size: Option<u64>,
-    /// Whether to use, and to leave, state for a later run.
+    /// Whether to resume an earlier run's download, and to save state so that a later run can resume this one.
     pub resume: bool,
-    /// What to do when the final name is taken.
+    /// What to do when the final name exists.
     pub existing_file: ExistingFilePolicy,
-    /// Whether to undo a Content-Encoding that the origin applied unasked.
+    /// Whether to decode a Content-Encoding that the origin applied although the request did not accept it.
     pub decode_content: bool,
-    /// What an answer must be to be the file that is meant.
+    /// The media type and size that a response must have, so that an error page is not stored as the file.
     pub expected_content: ContentExpectation,
     /// The retry budget of each job.
     pub retry: RetryOptions,
-    /// When checkpoints are due: what a kill may cost to fetch again.
+    /// When to make checkpoints: they limit how much must be fetched again after a kill.
     pub checkpoint: CheckpointOptions,
-    /// What is between the engine and its partial files.
+    /// A wrapper around each partial file, for tests and limits.
     pub storage_wrapping: StorageWrapping,
     /// Whether to use the mirrors and the Metalink document that an origin's Link fields name (RFC 6249).
     pub mirror_links: bool,
@@ -87,7 +87,7 @@ impl Default for GetOptions {
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
             storage_wrapping: StorageWrapping::default(),
-            // Off: other hosts than the one that was named would be asked.
+            // Off: requests would go to hosts that the user did not name.
             mirror_links: false,
         }
     }
@@ -96,7 +96,7 @@ impl Default for GetOptions {
 /// Where a job's bytes go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobOutput {
-    /// This path (a FIFO or device is written as it is, without a temporary name).
+    /// The file at this path. A FIFO or device is written directly, without a temporary name.
     File(PathBuf),
     /// Into this directory, named by the origin or the URL.
     Directory(PathBuf),
@@ -104,54 +104,54 @@ pub enum JobOutput {
     Stdout,
 }
 
-/// One resource to move.
+/// One file to download.
 #[derive(Debug, Clone)]
 pub struct DownloadJob {
-    /// The caller's number for it; events carry it.
+    /// The caller's number for the job; events carry it.
     pub id: u64,
-    /// What to fetch.
+    /// The URL of the file.
     pub url: Url,
-    /// Where it goes.
+    /// Where its bytes go.
     pub output: JobOutput,
     /// Checksums to verify (with a digest) or to report (without).
     pub checksums: Vec<Checksum>,
-    /// Further places to fetch the same file from, best first. Segments come from all of them at once; one that is gone, fails, has
-    /// another file, or of which nothing tells that it has the same is dropped. What tells is a digest or a strong entity tag in
-    /// common, the same size and date, or a checksum or `piece_digests` that what comes is compared with.
+    /// Further URLs of the same file, best first. Segments are fetched from all of them at once. A mirror is dropped when it
+    /// fails, has another file, or nothing shows that it has the same file. A digest or strong entity tag in common shows
+    /// that, and so does the same size and date, or a checksum or `piece_digests` that verifies the bytes.
     pub mirrors: Vec<Url>,
-    /// Where the URLs above are those of a document that somebody else wrote: URLs of the origins that the user named. What the
-    /// user gave for origins (header fields, tokens, logins, a client certificate) then goes to these alone. `None`: all of the
-    /// URLs above are the user's word.
+    /// If a document lists the URLs above: URLs of the origins that the user named. What the user gave for origins (header
+    /// fields, tokens, logins, a client certificate) is then sent to these origins only. `None`: the user named all of the
+    /// URLs above.
     pub credential_urls: Option<Vec<Url>>,
-    /// Digests of pieces: a bad one is fetched again, from another place if there is one.
+    /// Digests of pieces: a bad piece is fetched again, from another source if there is one.
     pub piece_digests: Option<PieceDigests>,
-    /// Bytes that the file must have.
+    /// The size that the file must have, in bytes.
     pub expected_size: Option<u64>,
-    /// The user's header fields for it, beside those of the client and in their place. To origins that the user did not name
-    /// go only those that say what is wanted.
+    /// The user's header fields, added to the client's own or replacing them. Origins that the user did not name receive
+    /// only those that describe the wanted response, such as Accept.
     pub headers: HeaderMap,
 }
 
-/// A job that ended well.
+/// The result of a job that succeeded.
 #[derive(Debug, Clone)]
 pub struct DownloadOutcome {
-    /// What was requested.
+    /// The requested URL.
     pub url: Url,
-    /// Where redirects led.
+    /// The URL after redirects.
     pub final_url: Url,
-    /// Where the file is; `None` for standard output.
+    /// The path of the file; `None` for standard output.
     pub path: Option<PathBuf>,
-    /// Bytes in the resource.
+    /// The size of the resource, in bytes.
     pub bytes: u64,
-    /// Bytes that arrived over the wire in this run.
+    /// Bytes that this run received over the network.
     pub fetched: u64,
     /// Bytes kept from an earlier run.
     pub resumed: u64,
-    /// From start to rename.
+    /// The time from the start to the rename.
     pub elapsed: Duration,
-    /// The number of connections that the control settled on.
+    /// The number of connections that connection control chose.
     pub connections: usize,
-    /// Requests that brought bytes.
+    /// Requests that delivered bytes.
     pub segments: u64,
     /// Retries made.
     pub retries: u32,
@@ -159,12 +159,12 @@ pub struct DownloadOutcome {
     pub etag: Option<String>,
     /// Digests in hexadecimal, of each requested algorithm.
     pub checksums: Vec<(DigestAlgorithm, String)>,
-    /// `ExistingFilePolicy::Update` found nothing newer: the file was left alone.
+    /// Whether `ExistingFilePolicy::Update` found nothing newer and left the file alone.
     pub not_modified: bool,
 }
 
 impl DownloadJob {
-    /// The URLs of the job's sources: its own, then its mirrors, each once. A source's number is its place here.
+    /// The URLs of the job's sources: its own, then its mirrors, without duplicates. A source's number is its index here.
     pub fn source_urls(&self) -> impl Iterator<Item = &Url> {
         let all = || std::iter::once(&self.url).chain(&self.mirrors);
         let is_first = move |(number, url): &(usize, &Url)| !all().take(*number).any(|u| u == *url);

@@ -1,9 +1,9 @@
-//! Digests computed behind a download, on a thread of their own.
+//! Computes digests behind a download, on a separate thread.
 //!
-//! The download publishes how far the file is whole from its first byte on (its *front*); the follower reads up to
-//! there, which is the page cache so shortly after the write, and hashes. Where bytes arrive in order it keeps up and
-//! has next to nothing left to do at the end. Where digests are slower than the link (MD5, SHA-512) it falls behind, and the
-//! sockets do not notice: the price is paid once, at the end.
+//! The download publishes the length of its contiguous prefix (the *front*). The follower reads up to there, from the page
+//! cache so shortly after the write, and hashes. If bytes arrive in order, it keeps up and has almost nothing left to do at
+//! the end. If digests are slower than the link (MD5, SHA-512), it falls behind without slowing the sockets, and the delay
+//! comes once, at the end.
 
 use std::io;
 use std::sync::Arc;
@@ -20,25 +20,24 @@ use crate::disk::PartialStorage;
 /// How much is read at once, in bytes: large enough that the system call is nothing, small enough for the L2 cache.
 const READ_SIZE: usize = 256 * 1024;
 
-/// How far a file is whole from its first byte on.
+/// The contiguous prefix of a file: all bytes up to an offset are there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct ContiguousPrefix {
-    /// Bytes.
+    /// Its length in bytes.
     whole: u64,
-    /// Whether that is all of the file.
+    /// Whether it is the whole file.
     complete: bool,
 }
 
-/// A thread that hashes behind a download. Dropping it makes the thread end soon.
+/// A thread that hashes behind a download. Dropping it ends the thread soon.
 #[derive(Debug)]
 pub(crate) struct DigestFollower {
-    /// Owns the thread.
     thread: JoinSet<io::Result<Vec<ComputedDigest>>>,
-    /// Tells the thread how far it may read.
+    /// Publishes how far the thread may read.
     front: watch::Sender<ContiguousPrefix>,
-    /// What is read, to begin again.
+    /// The file, to start again.
     storage: Arc<dyn PartialStorage>,
-    /// What is computed, to begin again.
+    /// The algorithms, to start again.
     algorithms: Vec<DigestAlgorithm>,
 }
 
@@ -58,7 +57,7 @@ impl DigestFollower {
         }
     }
 
-    /// Says how far the file is whole now. Cheap; called a few times a second.
+    /// Publishes the length of the contiguous prefix. Cheap; called a few times a second.
     pub(crate) fn advance(&self, whole: u64) {
         self.front.send_if_modified(|front| {
             let more = whole > front.whole;
@@ -67,7 +66,7 @@ impl DigestFollower {
         });
     }
 
-    /// Begins again: the file's beginning is written anew.
+    /// Starts again, because the beginning of the file is written anew.
     pub(crate) fn restart(self) -> Self {
         let Self {
             storage,
@@ -78,7 +77,8 @@ impl DigestFollower {
         Self::start(storage, hashers)
     }
 
-    /// Gives up, and returns when the thread has let go of the file: until then the next open finds it locked.
+    /// Cancels the digests, and returns when the thread has closed the file: until then the file is locked for the next
+    /// open.
     pub(crate) async fn close(self) {
         let Self {
             mut thread, front, ..
@@ -87,10 +87,10 @@ impl DigestFollower {
         while thread.join_next().await.is_some() {}
     }
 
-    /// Waits for the digests of a file of `length` bytes, all of which are in place.
+    /// Waits for the digests of a complete file of `length` bytes.
     ///
     /// # Errors
-    /// The result of reading the file back.
+    /// The error of reading the file back.
     pub(crate) async fn finish(mut self, length: u64) -> io::Result<Vec<ComputedDigest>> {
         self.front.send_replace(ContiguousPrefix {
             whole: length,
@@ -105,7 +105,7 @@ impl DigestFollower {
     }
 }
 
-/// The thread: reads behind the front until the file is complete or nobody wants the digests any more.
+/// The thread: reads up to the front until the file is complete or the follower is dropped.
 fn run(
     storage: &dyn PartialStorage,
     mut hashers: DigestSet,

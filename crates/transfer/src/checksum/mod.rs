@@ -1,5 +1,5 @@
-//! Digests of what was downloaded, behind its download: [`DigestFollower`] computes them on a thread of its own, reading the page cache as
-//! the contiguous front of the file grows, so that hashing never slows the sockets.
+//! Digests of downloads. [`DigestFollower`] computes them on a separate thread behind the download, reading from the page
+//! cache as the contiguous front of the file grows, so that hashing never slows the sockets.
 
 mod follow;
 

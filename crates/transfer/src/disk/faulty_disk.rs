@@ -1,4 +1,4 @@
-//! A disk that is full, or loses what it should sync.
+//! A test disk that is full, or whose syncs fail.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,10 +8,10 @@ use bytes::Bytes;
 
 use super::{PartialStorage, StorageWrapping};
 
-/// What a disk does.
+/// The behaviour of the disk, and the calls made to it.
 #[derive(Debug)]
 pub(crate) struct FaultyDisk {
-    /// No file may be longer; of a write that would make it so, what fits is written.
+    /// The most bytes that a file can have; of a longer write only the part that fits is written.
     pub(crate) capacity: AtomicU64,
     /// Whether files can be made shorter while the disk is full.
     pub(crate) can_shrink: AtomicBool,

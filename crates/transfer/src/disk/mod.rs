@@ -1,8 +1,8 @@
-//! This machine's side of a download: where bytes lie until the file is whole.
+//! The files of a download on this machine.
 //!
-//! [`PartialStorage`] is the least that the engine needs of a partial file; [`PartialFile`] is the real one, tests have doubles
-//! that are slow, that fail and that lose what was not synced. [`DownloadPaths`] knows the names: the final one, the
-//! temporary one beside it, the journal's. Nothing here knows about HTTP or about segments.
+//! [`PartialStorage`] is what the engine needs of a partial file, [`PartialFile`] the real implementation; tests have others
+//! that are slow, fail, or lose data that was not synced. [`DownloadPaths`] builds the names: the final one, and those of
+//! the partial file and the journal next to it. Nothing here knows about HTTP or segments.
 
 #[cfg(test)]
 pub(crate) mod faulty_disk;

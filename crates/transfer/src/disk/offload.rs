@@ -1,4 +1,4 @@
-//! How blocking disk calls are made from async code.
+//! Blocking disk calls from async code.
 //!
 //! A write into the page cache takes some ten microseconds, until the kernel throttles the writer or a network file
 //! system hangs: then it takes seconds, and a reactor thread that waits in it polls no socket and no timer. So the
@@ -10,8 +10,8 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Runs a blocking call without stalling the reactor.
 ///
-/// On a current-thread runtime (unit tests, small embeddings) there is no other thread to go on, and the call is made
-/// as it is. Not cancellable: a future dropped while the call runs is dropped after it.
+/// On a current-thread runtime (unit tests, small embeddings) there is no thread to hand tasks to, and the call is made
+/// directly. It cannot be cancelled: a future that is dropped while the call runs is dropped after it.
 pub fn blocking<T>(call: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(call),

@@ -1,4 +1,4 @@
-//! The partial file: a real file beside its final name, held by one process at a time.
+//! The partial file: it has a temporary name next to the final one, and one process at a time has it locked.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,14 +11,14 @@ use super::PartialStorage;
 use super::paths::sync_directory;
 use super::positioned_io::{read_some_at, write_all_at};
 
-/// A file under a temporary name, locked against a second process for as long as this value lives (row B5).
+/// A file under a temporary name, locked against other processes until this value is dropped (row B5).
 #[derive(Debug)]
 pub struct PartialFile {
-    /// The open file; its lock goes when it is closed, also by `kill -9`.
+    /// The open file; closing it releases the lock, also after `kill -9`.
     file: File,
     /// Its path, for messages and for the rename.
     path: PathBuf,
-    /// Whether it held anything when it was opened: something to resume.
+    /// Whether it was not empty when it was opened: then there may be something to resume.
     had_content: bool,
 }
 
@@ -26,19 +26,19 @@ impl PartialFile {
     /// Opens or creates the file and takes its lock.
     ///
     /// # Errors
-    /// [`io::ErrorKind::WouldBlock`] when another process holds it; else what the system says.
+    /// [`io::ErrorKind::WouldBlock`] when another process has the lock; else the error of the system.
     pub fn open(path: &Path) -> io::Result<Self> {
         loop {
             let file = open_options().open(path)?;
             lock(&file)?;
-            // The holder before us may have renamed or removed the file between our open and our lock: then
-            // what we hold has no name any more, and we begin again.
+            // The process that had the lock may have renamed or removed the file between our open and our lock: then our
+            // file has no name any more, and we open again.
             if is_same_file(&file, path)? {
-                let found = file.metadata()?.len() > 0;
+                let had_content = file.metadata()?.len() > 0;
                 return Ok(Self {
                     file,
                     path: path.to_owned(),
-                    had_content: found,
+                    had_content,
                 });
             }
         }
@@ -50,21 +50,21 @@ impl PartialFile {
         &self.path
     }
 
-    /// Whether it held anything when it was opened.
+    /// Whether the file was not empty when it was opened.
     #[must_use]
     pub fn had_content(&self) -> bool {
         self.had_content
     }
 
-    /// Whether its name still leads to it, and not to a file that somebody put there.
+    /// Whether its path still leads to this file, and nobody put another file there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn is_in_place(&self) -> io::Result<bool> {
         is_same_file(&self.file, &self.path)
     }
 
-    /// The open file, for what is set on it before the rename (times, attributes).
+    /// The open file, to set its times and attributes before the rename.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
@@ -106,7 +106,7 @@ impl PartialStorage for PartialFile {
     }
 }
 
-/// Readable and writable, never cut on opening: what is there may be resumed. Not followed when a link is there.
+/// Reads and writes, and does not truncate: existing bytes may be resumed. A symbolic link is not followed.
 fn open_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
@@ -122,11 +122,11 @@ fn lock(file: &File) -> io::Result<()> {
     })
 }
 
-/// Whether the open file is still the one that the path names.
+/// Whether the path still names the open file.
 fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
-    let ours = file.metadata()?;
+    let metadata = file.metadata()?;
     match std::fs::symlink_metadata(path) {
-        Ok(named) => Ok(named.dev() == ours.dev() && named.ino() == ours.ino()),
+        Ok(named) => Ok(named.dev() == metadata.dev() && named.ino() == metadata.ino()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
     }

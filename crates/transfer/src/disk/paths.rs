@@ -1,15 +1,15 @@
-//! The names of a download and the step from the temporary to the final one.
+//! The names of a download, and the rename from the temporary to the final one.
 //!
-//! `NAME` is only ever a whole file. Beside it, while a download runs or waits to be resumed, lie `NAME.haul-partial`
-//! (the bytes) and `NAME.haul-journal` (which of them are on disk). All three are in one directory, so that the last
-//! step is a rename within one file system: atomic, and without copying.
+//! `NAME` is always a complete file. While a download runs or waits to be resumed, `NAME.haul-part` (the bytes) and
+//! `NAME.haul-journal` (which of them are on disk) are next to it. All three are in one directory, so that the last step is
+//! a rename within one file system: atomic, and without copying.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What a file system takes as one name, in bytes (`NAME_MAX` on Linux, macOS and Windows alike).
+/// The longest file name, in bytes (`NAME_MAX` on Linux, macOS and Windows alike).
 const NAME_MAX: usize = 255;
 
 /// The names that one download uses.
@@ -20,25 +20,25 @@ pub struct DownloadPaths {
 }
 
 impl DownloadPaths {
-    /// Names for a download that shall end at `path`.
+    /// Names for a download to `path`.
     #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
 
-    /// Names for a download that shall replace what is at `path`: where that is a symbolic link, the file that it leads to,
-    /// which may not be there yet. The link stays, as with every tool that writes in place.
+    /// Names for a download that replaces the file at `path`. If that is a symbolic link, the download replaces the link's
+    /// target, which need not exist yet, and the link stays, as with every tool that writes in place.
     #[must_use]
     pub fn following_links(path: PathBuf) -> Self {
         let mut at = path.clone();
-        // As many as the kernel follows.
+        // The kernel follows as many.
         for _ in 0..40 {
             match std::fs::read_link(&at) {
                 Ok(to) => at = at.parent().unwrap_or_else(|| Path::new("")).join(to),
                 Err(_) => return Self::new(at),
             }
         }
-        // A ring leads nowhere.
+        // The links form a loop.
         Self::new(path)
     }
 
@@ -48,28 +48,28 @@ impl DownloadPaths {
         &self.path
     }
 
-    /// The temporary name of the bytes.
+    /// The temporary name of the file.
     #[must_use]
     pub fn partial(&self) -> PathBuf {
-        self.with_ending(".haul-part")
+        self.with_suffix(".haul-part")
     }
 
     /// The journal's name.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
-        self.with_ending(".haul-journal")
+        self.with_suffix(".haul-journal")
     }
 
-    /// Where bytes go that turned out not to be the file meant: a name that says so (row B9).
+    /// The name for bytes with a wrong checksum (row B9).
     #[must_use]
     pub fn bad_checksum(&self) -> PathBuf {
-        self.with_ending(".haul-bad-checksum")
+        self.with_suffix(".haul-bad-checksum")
     }
 
-    /// A name that a file which replaces another has for a moment.
+    /// The temporary name of a file that replaces another, for the moment before the rename.
     #[must_use]
     pub fn replacement(&self) -> PathBuf {
-        self.with_ending(".haul-fresh")
+        self.with_suffix(".haul-fresh")
     }
 
     /// The directory that holds all of them.
@@ -81,28 +81,28 @@ impl DownloadPaths {
         }
     }
 
-    /// Gives the partial file its final name, which [`DownloadPaths::sync_directory`] makes survive a power cut.
+    /// Gives the partial file its final name. [`DownloadPaths::sync_directory`] then makes the name survive a power cut.
     ///
-    /// With `replace` false a file that appeared meanwhile is kept, atomically where the system can.
+    /// If `replace` is false, a file that has appeared meanwhile is kept, atomically where the system can.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] when the name is taken; else what the system says.
+    /// [`io::ErrorKind::AlreadyExists`] when the name exists and `replace` is false; else the error of the system.
     pub fn publish(&self, replace: bool) -> io::Result<()> {
-        let part = self.partial();
+        let partial = self.partial();
         if replace {
-            std::fs::rename(&part, &self.path)
+            std::fs::rename(&partial, &self.path)
         } else {
-            rename_no_replace(&part, &self.path)
+            rename_no_replace(&partial, &self.path)
         }
     }
 
-    /// Makes renames and removals in the directory durable, one of `file` among them. File systems that cannot sync a
-    /// directory order these themselves, so their refusal is no error.
+    /// Makes renames and removals in the directory durable, among them the rename of `file`. File systems that cannot sync a
+    /// directory order these operations themselves, so their refusal is no error.
     pub(crate) fn sync_directory(&self, file: &File) -> io::Result<()> {
         sync_directory(self.directory(), Some(file))
     }
 
-    /// The directories above that one, which may be as new as the file is.
+    /// The ancestors of that directory, which may be as new as the file is.
     pub(crate) fn parent_directories(&self) -> impl Iterator<Item = &Path> {
         self.directory()
             .ancestors()
@@ -110,22 +110,22 @@ impl DownloadPaths {
             .map(or_current_directory)
     }
 
-    /// `NAME` with an ending; where that is too long for a name, a digest of `NAME` stands for it.
-    fn with_ending(&self, ending: &str) -> PathBuf {
+    /// `NAME` with a suffix. If that is too long for a file name, a digest replaces `NAME`.
+    fn with_suffix(&self, suffix: &str) -> PathBuf {
         let mut name = self
             .path
             .file_name()
             .map_or_else(OsString::new, OsString::from);
-        if name.len() + ending.len() > NAME_MAX {
+        if name.len() + suffix.len() > NAME_MAX {
             let digest = blake3::hash(name.as_encoded_bytes()).to_hex();
             name = OsString::from(&digest[..32]);
         }
-        name.push(ending);
+        name.push(suffix);
         self.path.with_file_name(name)
     }
 }
 
-/// The working directory has no name in a relative path.
+/// A relative path without a directory is in the working directory, `.`.
 pub(crate) fn or_current_directory(directory: &Path) -> &Path {
     match directory.as_os_str().is_empty() {
         true => Path::new("."),
@@ -133,7 +133,7 @@ pub(crate) fn or_current_directory(directory: &Path) -> &Path {
     }
 }
 
-/// Makes the names in a directory durable, by a file of its file system where it cannot be opened.
+/// Makes the names in a directory durable. If it cannot be opened, syncs the file system of `file` instead.
 pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Result<()> {
     match (File::open(directory), file) {
         (Ok(directory), _) => match directory.sync_all() {
@@ -145,25 +145,25 @@ pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Resul
     }
 }
 
-/// For a directory that may be written to but not read, or when there is no descriptor left for it: its whole file system by the
-/// one that is open. The bytes are all there, and must not be lost for want of a descriptor.
+/// For a directory that may be written but not read, or when no descriptor is left to open it: syncs the whole file system
+/// of an open file. The bytes are complete, and must not be lost for want of a descriptor.
 fn sync_file_system(file: &File) -> io::Result<()> {
     rustix::fs::syncfs(file)?;
     file.sync_all()
 }
 
-/// Renames unless the new name is taken, in one step of the kernel's.
+/// Renames in one system call that fails if the new name exists.
 fn rename_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Some network file systems have no such rename.
+        // Some network file systems do not support this flag.
         Err(Errno::INVAL | Errno::NOSYS) => link_no_replace(from, to),
         other => Ok(other?),
     }
 }
 
-/// A hard link fails when the name is taken; where links are unknown, a check and a rename must do.
+/// A hard link fails when the name exists. Where hard links are not supported either, a check and a rename must do.
 fn link_no_replace(from: &Path, to: &Path) -> io::Result<()> {
     match std::fs::hard_link(from, to) {
         Ok(()) => std::fs::remove_file(from),
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lie_beside_the_final_one() {
+    fn temporary_names_are_in_the_directory_of_the_final_name() {
         let target = DownloadPaths::new("some/dir/file.iso".into());
         assert_eq!(target.partial(), Path::new("some/dir/file.iso.haul-part"));
         assert_eq!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_full_length_still_has_room_for_its_companions() {
+    fn temporary_names_of_a_name_of_full_length_are_not_too_long() {
         let target = DownloadPaths::new(PathBuf::from("d").join("n".repeat(255)));
         for path in [target.partial(), target.journal(), target.bad_checksum()] {
             assert!(path.file_name().unwrap().len() <= NAME_MAX);
@@ -205,21 +205,21 @@ mod tests {
     }
 
     #[test]
-    fn what_links_lead_to_is_replaced_and_a_ring_leads_nowhere() {
+    fn a_link_is_followed_to_its_target_and_a_loop_of_links_is_not() {
         use std::os::unix::fs::symlink;
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir(at("sub")).unwrap();
         symlink("sub/second", at("first")).unwrap();
         symlink(at("sub/file"), at("sub/second")).unwrap();
-        symlink("ring", at("ring")).unwrap();
-        for (path, leads) in [("first", "sub/file"), ("plain", "plain"), ("ring", "ring")] {
-            assert_eq!(DownloadPaths::following_links(at(path)).path(), at(leads));
+        symlink("loop", at("loop")).unwrap();
+        for (path, target) in [("first", "sub/file"), ("plain", "plain"), ("loop", "loop")] {
+            assert_eq!(DownloadPaths::following_links(at(path)).path(), at(target));
         }
     }
 
     #[test]
-    fn publishing_keeps_a_file_that_appeared_meanwhile() {
+    fn publishing_without_replace_keeps_an_existing_file() {
         let dir = tempfile::tempdir().unwrap();
         let target = DownloadPaths::new(dir.path().join("f"));
         std::fs::write(target.partial(), "new").unwrap();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_fallback_keeps_it_too() {
+    fn the_fallback_without_renameat2_keeps_an_existing_file() {
         let dir = tempfile::tempdir().unwrap();
         let (from, to) = (dir.path().join("a"), dir.path().join("b"));
         std::fs::write(&from, "new").unwrap();

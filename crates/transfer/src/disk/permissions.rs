@@ -1,23 +1,23 @@
-//! Who may do what with a file that is replaced: its successor is for the same people.
+//! The permissions of a file that is replaced: the new file gets the same.
 //!
-//! A rename puts another file in the place of the old one, with other rights. Tools that write in place (curl, aria2) keep
-//! those; so they are copied here: permission bits, and the owner where the system lets us.
+//! A rename puts a new file in the place of the old one, with the permissions of the new one. Tools that write in place
+//! (curl, aria2) keep those of the old file. So the permission bits are copied, and the owner where the system allows it.
 
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// The rights of a file that is to be replaced.
+/// The permissions of a file that is to be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FilePermissions {
-    /// Permission bits. Those that let a file run as its owner are not for bytes that come from elsewhere.
+    /// Permission bits, without set-user-ID and set-group-ID: downloaded bytes must not run as the owner of the old file.
     mode: u32,
     /// Owner and group.
     owner: (u32, u32),
 }
 
 impl FilePermissions {
-    /// Those of the regular file that is there, if any.
+    /// The permissions of the regular file at this path, if there is one.
     pub(crate) fn of_file(path: &Path) -> Option<Self> {
         let found = path
             .symlink_metadata()
@@ -29,23 +29,23 @@ impl FilePermissions {
         })
     }
 
-    /// Keeps a file that is not whole to ourselves: what it replaces may be private.
+    /// Makes an unfinished file readable by its owner only: the file that it replaces may be private.
     pub(crate) fn restrict_to_owner(file: &File) {
         set_mode(file, 0o600);
     }
 
-    /// Gives these rights to a whole file. Where the system does not let us, its bits are at most as wide as the old file's; a
-    /// file system that knows no rights has none to lose, so nothing here is an error.
+    /// Gives a complete file these permissions. Where the system does not allow it, the new bits permit at most what the old
+    /// ones did. A file system without permissions has none to lose, so nothing here is an error.
     pub(crate) fn apply(self, file: &File) {
         let (uid, gid) = self.owner;
-        let Ok(now) = file.metadata() else { return };
+        let Ok(current) = file.metadata() else { return };
         let mut mode = self.mode;
-        if (now.uid(), now.gid()) != self.owner
+        if (current.uid(), current.gid()) != self.owner
             && fchown(file, Some(uid), Some(gid)).is_err()
-            && now.gid() != gid
+            && current.gid() != gid
             && fchown(file, None, Some(gid)).is_err()
         {
-            // These bits were meant for another group than the file has.
+            // These bits are for the old file's group, and the new file has another one.
             mode &= !0o070;
         }
         set_mode(file, mode);

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 
-/// Gathers the pieces into as few system calls as the system allows.
+/// Writes the pieces with as few system calls as possible.
 pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
-    /// The kernel takes 1024 slices a call (`IOV_MAX`); fewer keep the array on the stack small.
+    /// The kernel accepts 1024 slices in a call (`IOV_MAX`); fewer keep the array on the stack small.
     const SLICES: usize = 64;
     let mut rest = pieces;
     let mut skip = 0;

@@ -1,4 +1,4 @@
-//! The least that the engine needs of a partial file, and the place to put something between it and the file.
+//! The interface between the engine and a partial file, and a hook to wrap it.
 
 use std::fmt;
 use std::io;
@@ -10,57 +10,57 @@ use bytes::Bytes;
 use super::UnnamedFile;
 use super::paths::sync_directory;
 
-/// A file that is written at offsets by several workers and read back by a checksum.
+/// A file that several workers write at offsets and a checksum reads back.
 ///
 /// Every method blocks: the engine calls them through [`blocking`](super::blocking).
 pub trait PartialStorage: Send + Sync + fmt::Debug {
-    /// Writes the pieces one after the other from `offset` on: all of them, or an error.
+    /// Writes the pieces one after another at `offset`: all of them, or it returns an error.
     ///
     /// # Errors
-    /// What the system says: disk full, quota, a lost device.
+    /// The error of the system: disk full, quota, a lost device.
     fn write_at(&self, offset: u64, pieces: &[Bytes]) -> io::Result<()>;
 
-    /// Fills `buffer` from `offset` on; fewer bytes only at the end of the file.
+    /// Fills `buffer` from `offset`. It reads fewer bytes only at the end of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// Returns when everything written so far would survive a power cut.
+    /// Syncs: when it returns, everything written so far survives a power cut.
     ///
     /// # Errors
-    /// What the system says; after an error nothing may be claimed to be on disk.
+    /// The error of the system; after an error nothing may be assumed to be on disk.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes the file this long, cutting or extending with a hole.
+    /// Truncates the file to this length, or extends it with a hole.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn set_len(&self, length: u64) -> io::Result<()>;
 
-    /// How long the file is.
+    /// The length of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn length(&self) -> io::Result<u64>;
 
-    /// Returns when the names in a directory of the file's path would survive a power cut. File systems that cannot sync a directory
-    /// order these themselves, so that their refusal is no error.
+    /// Syncs a directory in the file's path: when it returns, the names in it survive a power cut. File systems that cannot
+    /// sync a directory order such operations themselves, so their refusal is no error.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     fn sync_directory(&self, directory: &Path) -> io::Result<()> {
         sync_directory(directory, None)
     }
 }
 
-/// What is between the engine and each partial file: nothing, unless a caller puts a wrapper there that limits, counts or
-/// fails. Locks, names and times stay the file's own.
+/// Wraps each partial file that the engine uses: not at all by default, or in a wrapper of the caller that limits, counts or
+/// fails. Locks, names and times are those of the file itself.
 #[derive(Clone, Default)]
 pub struct StorageWrapping {
-    /// What wraps each file.
+    /// Wraps a file.
     wrap: Option<Arc<StorageWrapper>>,
-    /// Where files have names from the start.
+    /// True for directories without unnamed files.
     lacks_unnamed_files: Option<Arc<DirectoryPredicate>>,
 }
 
@@ -79,21 +79,21 @@ impl StorageWrapping {
         }
     }
 
-    /// The same, in which files cannot be without a name in the directories for which `lacks_unnamed_files` is true, as on file systems that
-    /// do not have such files.
+    /// The same wrapping, without unnamed files in the directories for which `is_excluded` is true, as on file systems that
+    /// have no such files.
     #[must_use]
     pub fn without_unnamed_files_in(
         mut self,
-        named: impl Fn(&Path) -> bool + Send + Sync + 'static,
+        is_excluded: impl Fn(&Path) -> bool + Send + Sync + 'static,
     ) -> Self {
-        self.lacks_unnamed_files = Some(Arc::new(named));
+        self.lacks_unnamed_files = Some(Arc::new(is_excluded));
         self
     }
 
-    /// A file without a name in the file system of a directory; see [`UnnamedFile::create_in`].
+    /// An unnamed file in the file system of a directory; see [`UnnamedFile::create_in`].
     pub(crate) fn create_unnamed(&self, directory: &Path) -> io::Result<UnnamedFile> {
         match &self.lacks_unnamed_files {
-            Some(named) if named(directory) => Err(io::ErrorKind::Unsupported.into()),
+            Some(is_excluded) if is_excluded(directory) => Err(io::ErrorKind::Unsupported.into()),
             _ => UnnamedFile::create_in(directory),
         }
     }

@@ -1,9 +1,10 @@
-//! What a finished file remembers of the origin: its time, and where the file system has attributes, whose it is and its entity tag.
+//! The validators stored with a finished file: its time, and in an extended attribute the resource that it is from and the
+//! entity tag.
 //!
-//! The time is Last-Modified, as wget and `curl -R` set it. The attribute `user.haul.from` begins with a digest of the URL: under a
-//! name that another list gives another URL, the file still is that of this one. The size and time that the file had then follow, and the
-//! tag, if there was one: a file that was edited since no longer has that tag. The attribute costs 3 µs, a sixteenth
-//! of the time for a small file.
+//! The time is Last-Modified, as wget and `curl -R` set it. The attribute `user.haul.from` begins with a digest of the URL,
+//! so that a list which gives the same name to another URL is found out. The size and time of the file follow, and the
+//! entity tag, if there was one: if the file was edited since, the tag no longer applies. Setting the attribute takes 3 µs,
+//! a sixteenth of the time for a small file.
 
 use std::fs::{File, FileTimes};
 use std::path::Path;
@@ -11,43 +12,42 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_plan::{ResourceId, ResourceVersion};
 
-/// The attribute's name.
 const ATTRIBUTE: &str = "user.haul.from";
 
-/// What `--update` can ask about a file.
+/// The validators of a file, for the conditional request of `--update`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StoredValidators {
-    /// The entity tag, if the file is still the one that had it.
+    /// The entity tag, if the file was not edited.
     pub(crate) etag: Option<String>,
     /// When the file was last modified.
     pub(crate) modified: SystemTime,
-    /// Whether size and time are those that haul left.
+    /// Whether its size and time are those that haul stored.
     pub(crate) is_unedited: bool,
 }
 
-/// Marks a finished file of this many bytes, which `from` brought. A file system that cannot hold the marks costs `--update` a download, nothing else: no
-/// error.
+/// Stores the validators of a finished file of `length` bytes, downloaded from `resource`. On a file system without extended
+/// attributes `--update` has to download again, so that is no error.
 pub(crate) fn store_validators(
     file: &File,
     version: &ResourceVersion,
     length: u64,
-    from: ResourceId,
+    resource: ResourceId,
 ) {
     let modified = version
         .last_modified
         .as_deref()
         .and_then(|date| httpdate::parse_http_date(date).ok());
-    let set = modified.filter(|modified| {
+    let applied = modified.filter(|modified| {
         let times = FileTimes::new().set_modified(*modified);
         file.set_times(times).is_ok()
     });
-    let mut value = from.to_string();
-    let state = match set {
-        Some(set) => Some(format_size_and_time(length, set)),
+    let mut value = resource.to_string();
+    let size_and_time_text = match applied {
+        Some(applied) => Some(format_size_and_time(length, applied)),
         None => version.etag.as_ref().and_then(|_| size_and_time(file)),
     };
-    if let Some(state) = state {
-        value = format!("{value} {state}");
+    if let Some(size_and_time_text) = size_and_time_text {
+        value = format!("{value} {size_and_time_text}");
         if let Some(etag) = &version.etag {
             value = format!("{value} {etag}");
         }
@@ -55,20 +55,21 @@ pub(crate) fn store_validators(
     write_attribute(file, &value);
 }
 
-/// What is known about a file that is to be asked about at `from`; `NoFile` if there is none, or it is another URL's, of which that
-/// one's time and tag say nothing.
-pub(crate) fn load_validators(path: &Path, from: ResourceId) -> Option<StoredValidators> {
+/// The validators of the file at `path`, for a request for `resource`. `None` if there is no file, or it is from another
+/// resource: its time and tag say nothing about this one.
+pub(crate) fn load_validators(path: &Path, resource: ResourceId) -> Option<StoredValidators> {
     let file = File::open(path).ok()?;
     let modified = file.metadata().ok()?.modified().ok()?;
     let value = read_attribute(&file).unwrap_or_default();
-    let mut words = value.splitn(3, ' ');
-    let whose = words.next().and_then(ResourceId::parse);
-    if whose.is_some_and(|whose| whose != from) {
+    let mut fields = value.splitn(3, ' ');
+    let stored_resource = fields.next().and_then(ResourceId::parse);
+    if stored_resource.is_some_and(|stored_resource| stored_resource != resource) {
         return None;
     }
-    let state = words.next();
-    let is_unedited = state.is_some_and(|then| size_and_time(&file).as_deref() == Some(then));
-    let etag = words.next().filter(|_| is_unedited);
+    let size_and_time_text = fields.next();
+    let is_unedited =
+        size_and_time_text.is_some_and(|stored| size_and_time(&file).as_deref() == Some(stored));
+    let etag = fields.next().filter(|_| is_unedited);
     Some(StoredValidators {
         etag: etag.map(str::to_owned),
         modified,
@@ -76,18 +77,18 @@ pub(crate) fn load_validators(path: &Path, from: ResourceId) -> Option<StoredVal
     })
 }
 
-/// The owner of the file at a path.
+/// The resource that a file was downloaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileOwner {
-    /// There is no file, or a link to nothing.
+    /// There is no file at the path.
     NoFile,
-    /// Something of which nothing is known.
+    /// Nothing is known about the file.
     Unknown,
-    /// What came from there.
+    /// Downloaded from this resource.
     Resource(ResourceId),
 }
 
-/// Finds the owner of the file at a path: one call where there is none, or a marked one.
+/// Finds the owner of the file at a path. It takes one system call if there is no file, or a file with the attribute.
 pub(crate) fn file_owner(path: &Path) -> FileOwner {
     use rustix::fs::{getxattr, lgetxattr};
     let mut value = [0; 4096];
@@ -96,13 +97,14 @@ pub(crate) fn file_owner(path: &Path) -> FileOwner {
         return FileOwner::NoFile;
     }
     if length.is_err() {
-        // A link has no mark; what it leads to may have one.
+        // A link has no attribute; its target may have one.
         length = getxattr(path, ATTRIBUTE, &mut value[..]);
     }
     let value = length.ok().and_then(|length| value.get(..length));
     let value = value.and_then(|value| std::str::from_utf8(value).ok());
-    let word = value.and_then(|value| value.split(' ').next());
-    word.and_then(ResourceId::parse)
+    let resource_text = value.and_then(|value| value.split(' ').next());
+    resource_text
+        .and_then(ResourceId::parse)
         .map_or(FileOwner::Unknown, FileOwner::Resource)
 }
 
@@ -128,10 +130,10 @@ fn size_and_time(file: &File) -> Option<String> {
 }
 
 fn format_size_and_time(length: u64, modified: SystemTime) -> String {
-    let since = modified
+    let since_epoch = modified
         .duration_since(UNIX_EPOCH)
         .unwrap_or(Duration::ZERO);
-    format!("{length}:{}", since.as_nanos())
+    format!("{length}:{}", since_epoch.as_nanos())
 }
 
 #[cfg(test)]
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    fn from(url: &str) -> ResourceId {
+    fn resource_id(url: &str) -> ResourceId {
         ResourceId::from_url(&url.parse().unwrap())
     }
 
@@ -152,52 +154,55 @@ mod tests {
     }
 
     #[test]
-    fn b6_a_stamped_file_remembers_time_and_tag_until_it_is_edited() {
+    fn b6_stored_time_and_tag_are_loaded_until_the_file_is_edited() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         let mut file = File::create(&path).unwrap();
         file.write_all(b"abc").unwrap();
-        let (here, there) = (from("http://h.test/f"), from("http://h.test/g"));
-        store_validators(&file, &version("\"v1\""), 3, here);
-        let found = load_validators(&path, here).unwrap();
+        let (resource, other_resource) = (
+            resource_id("http://h.test/f"),
+            resource_id("http://h.test/g"),
+        );
+        store_validators(&file, &version("\"v1\""), 3, resource);
+        let found = load_validators(&path, resource).unwrap();
         assert_eq!(
             found.modified,
             UNIX_EPOCH + Duration::from_secs(784_111_777)
         );
-        // Attributes are the file system's gift; where there are none, none is remembered.
+        // Not every file system has attributes.
         assert!(found.etag.is_none() || found.etag.as_deref() == Some("\"v1\""));
         assert_eq!(found.is_unedited, found.etag.is_some());
         file.write_all(b"d").unwrap();
-        let edited = load_validators(&path, here).unwrap();
+        let edited = load_validators(&path, resource).unwrap();
         assert_eq!((edited.etag, edited.is_unedited), (None, false));
-        assert_eq!(load_validators(&dir.path().join("none"), here), None);
+        assert_eq!(load_validators(&dir.path().join("none"), resource), None);
         if file_owner(&path) != FileOwner::Unknown {
-            assert_eq!(load_validators(&path, there), None);
+            assert_eq!(load_validators(&path, other_resource), None);
         }
     }
 
     #[test]
-    fn c4_a_stamped_file_says_whose_it_is_and_others_say_nothing() {
+    fn c4_the_owner_of_a_file_is_known_from_its_attribute_only() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         assert_eq!(file_owner(&path), FileOwner::NoFile);
         let file = File::create(&path).unwrap();
         assert_eq!(file_owner(&path), FileOwner::Unknown);
-        let here = from("http://h.test/f");
+        let resource = resource_id("http://h.test/f");
         for version in [ResourceVersion::default(), version("W/\"v 1\"")] {
-            store_validators(&file, &version, 0, here);
-            // Attributes are the file system's gift.
+            store_validators(&file, &version, 0, resource);
+            // This file system has no attributes.
             if file_owner(&path) == FileOwner::Unknown {
                 return;
             }
-            assert_eq!(file_owner(&path), FileOwner::Resource(here));
-            let tag = load_validators(&path, here).unwrap().etag;
+            assert_eq!(file_owner(&path), FileOwner::Resource(resource));
+            let tag = load_validators(&path, resource).unwrap().etag;
             assert_eq!(tag, version.etag.as_ref().map(ToString::to_string));
         }
         std::os::unix::fs::symlink("f", dir.path().join("link")).unwrap();
         assert_eq!(
             file_owner(&dir.path().join("link")),
-            FileOwner::Resource(here)
+            FileOwner::Resource(resource)
         );
         std::os::unix::fs::symlink("none", dir.path().join("lost")).unwrap();
         assert_eq!(file_owner(&dir.path().join("lost")), FileOwner::Unknown);

@@ -1,4 +1,4 @@
-//! Outputs that take bytes in order and can never be taken back: standard output, a FIFO, a device.
+//! Outputs that are written in order and cannot be rewound: standard output, a FIFO, a device.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::blocking;
 
-/// Told by a NUL, as curl does.
+/// A NUL byte shows that, as in curl.
 const BINARY_TO_TERMINAL: &str = "the file is binary and standard output is a terminal";
 
 /// An output written front to back.
@@ -14,10 +14,10 @@ const BINARY_TO_TERMINAL: &str = "the file is binary and standard output is a te
 pub(crate) enum StreamSink {
     /// Standard output.
     Stdout {
-        /// Binary data would change the terminal's state.
+        /// Binary data could change the terminal's settings, so it is refused then.
         is_terminal: bool,
     },
-    /// A FIFO, a device, anything that is not a regular file; and its name.
+    /// A FIFO, a device, or another file that is not regular, and its path.
     File(File, PathBuf),
 }
 
@@ -31,14 +31,14 @@ impl StreamSink {
     /// Opens a FIFO or device for writing. Blocks until a FIFO has a reader, as every Unix tool does.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        // At its end, where another name of a descriptor leads to a regular file that something may stand in already.
+        // Appends: a name of a descriptor may lead to a regular file that already has content.
         let file = blocking(|| File::options().append(true).open(path))?;
         Ok(Self::File(file, path.to_owned()))
     }
 
-    /// Its name; standard output has none.
+    /// Its path; standard output has none.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Stdout { .. } => None,
@@ -46,11 +46,11 @@ impl StreamSink {
         }
     }
 
-    /// Writes all of it without stalling the reactor; the reader's pace is the sockets' pace.
+    /// Writes all of it without stalling the reactor. A slow reader of the output slows the download.
     ///
     /// # Errors
-    /// [`io::ErrorKind::BrokenPipe`] when the reader is gone, [`io::ErrorKind::Unsupported`] for binary data to a terminal; else what the
-    /// system says.
+    /// [`io::ErrorKind::BrokenPipe`] when the reader has closed it, [`io::ErrorKind::Unsupported`] for binary data to a
+    /// terminal; else the error of the system.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         blocking(|| match self {
             Self::Stdout { is_terminal: true } if bytes.contains(&0) => Err(io::Error::new(
@@ -62,7 +62,7 @@ impl StreamSink {
         })
     }
 
-    /// Hands on what is buffered.
+    /// Flushes buffered bytes.
     ///
     /// # Errors
     /// As [`StreamSink::write`].
@@ -81,13 +81,14 @@ pub(crate) fn is_stdout(path: &Path) -> bool {
         .any(|name| path == Path::new(name))
 }
 
-/// Whether a path is a name of an open descriptor: nothing can be laid beside it or renamed to it, whatever it leads to.
+/// Whether a path is a name of an open descriptor: no file can be created next to it or renamed to it, whatever it refers
+/// to.
 fn is_descriptor(path: &Path) -> bool {
     let within = |dir| path.starts_with(dir);
     within("/dev/fd") || within("/proc/self/fd") || path == Path::new("/dev/stderr")
 }
 
-/// Whether a path names something that is no regular file and no directory: it is written as it is (row B4).
+/// Whether a path is to be written directly (row B4): it names neither a regular file nor a directory.
 pub(crate) fn is_stream(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|found| !found.is_dir() && (!found.is_file() || is_descriptor(path)))

@@ -17,8 +17,8 @@ use rustix::io::Errno;
 
 use super::positioned_io::{read_some_at, write_all_at};
 
-/// Whether files are linked by their path in `/proc/self/fd`, which every kernel can do. Linking by the descriptor alone is half
-/// the work, but all kernels except the newest want a privilege for it.
+/// Whether files are linked by their path in `/proc/self/fd`, which every kernel supports. Linking by the descriptor alone
+/// takes half the time, but all kernels except the newest require a privilege for it.
 static LINK_BY_PROC_PATH: AtomicBool = AtomicBool::new(false);
 
 /// An open file without a name.
@@ -125,7 +125,7 @@ mod tests {
 
     fn unnamed(directory: &Path, text: &'static str) -> Option<UnnamedFile> {
         match UnnamedFile::create(directory) {
-            // Where tests run on such a file system, they test the other way.
+            // On a file system without unnamed files the tests have nothing to test.
             Err(e) if e.kind() == io::ErrorKind::Unsupported => None,
             created => {
                 let file = created.unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn b1_nothing_is_seen_of_a_file_before_it_has_its_name() {
+    fn b1_an_unnamed_file_is_in_no_directory_until_it_is_linked() {
         let dir = tempfile::tempdir().unwrap();
         let Some(file) = unnamed(dir.path(), "new") else {
             return;
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn b6_a_name_that_is_taken_stays_with_its_file_unless_it_is_to_be_replaced() {
+    fn b6_link_keeps_an_existing_file_and_replace_replaces_it() {
         let dir = tempfile::tempdir().unwrap();
-        let (path, by) = (dir.path().join("f"), dir.path().join("by"));
+        let (path, temporary) = (dir.path().join("f"), dir.path().join("by"));
         let Some(file) = unnamed(dir.path(), "new") else {
             return;
         };
@@ -171,9 +171,9 @@ mod tests {
         let error = file.link(&path).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
-        // What a kill left between the two steps.
-        std::fs::write(&by, "left").unwrap();
-        file.replace(&path, &by).unwrap();
+        // A kill between the two steps left this file.
+        std::fs::write(&temporary, "left").unwrap();
+        file.replace(&path, &temporary).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(listing(dir.path()), ["f"]);
     }

@@ -1,4 +1,4 @@
-//! Row B3: journals as crashes, disks and strangers leave them. Whatever is there, nothing is claimed that was not written.
+//! Row B3: journals damaged by crashes, disks and other programs. A journal never claims a range that was not written.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ fn url() -> Url {
     Url::parse("http://h.test/f").unwrap()
 }
 
-/// A journal of these spans, as it is written, with the place where each of its lines ends.
-fn written(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
+/// The bytes of a journal with these ranges, and the offset where each of its lines ends.
+fn journal_bytes(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
     let path = dir.join("written");
     let header = JournalHeader::new(&url(), LENGTH, &ResourceVersion::default(), &[]);
     Journal::create(&path, &header)
@@ -30,13 +30,13 @@ fn written(dir: &Path, spans: &[SavedRange]) -> (Vec<u8>, Vec<usize>) {
     (bytes, ends)
 }
 
-/// What is read from these bytes: the spans, and how many bytes of the journal hold them. `None` when it is of no use.
+/// The ranges read from these bytes, and the length of the journal that holds them. `None` if the journal is unusable.
 fn read(dir: &Path, bytes: &[u8]) -> Option<(Vec<SavedRange>, u64)> {
     let path = dir.join("read");
     std::fs::write(&path, bytes).unwrap();
-    let kept = load_journal(&path, &url()).ok()??;
-    assert!(kept.journal_length <= bytes.len() as u64);
-    Some((kept.saved_ranges, kept.journal_length))
+    let journal = load_journal(&path, &url()).ok()??;
+    assert!(journal.journal_length <= bytes.len() as u64);
+    Some((journal.saved_ranges, journal.journal_length))
 }
 
 fn any_spans() -> impl Strategy<Value = Vec<SavedRange>> {
@@ -48,43 +48,43 @@ fn any_spans() -> impl Strategy<Value = Vec<SavedRange>> {
     prop::collection::vec(span, 0..6)
 }
 
-/// A way to damage a journal; places are shares of its length.
+/// A damage to a journal; `Index` is a share of its length.
 #[derive(Debug, Clone)]
 enum JournalDamage {
-    /// A bit is another.
+    /// A bit is flipped.
     Flip(prop::sample::Index, u8),
-    /// Bytes are lost.
+    /// Bytes are missing.
     Lose(prop::sample::Index, usize),
-    /// Bytes are zeros, as a file system leaves what it did not write.
+    /// Bytes are zero, as a file system leaves blocks that it did not write.
     Zero(prop::sample::Index, usize),
-    /// Bytes stand twice.
+    /// Bytes are repeated.
     Repeat(prop::sample::Index, usize),
-    /// Bytes that are none of ours.
+    /// Foreign bytes are inserted.
     Add(prop::sample::Index, Vec<u8>),
 }
 
 impl JournalDamage {
-    fn done_to(&self, bytes: &mut Vec<u8>) {
-        let whole = bytes.len();
-        let place = |at: &prop::sample::Index| at.index(whole + 1).min(whole);
-        let part = |at: &prop::sample::Index, length: usize| {
-            place(at)..place(at).saturating_add(length).min(whole)
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        let length = bytes.len();
+        let offset = |at: &prop::sample::Index| at.index(length + 1).min(length);
+        let range = |at: &prop::sample::Index, count: usize| {
+            offset(at)..offset(at).saturating_add(count).min(length)
         };
         match self {
             Self::Flip(at, bit) => {
-                if let Some(byte) = bytes.get_mut(place(at)) {
+                if let Some(byte) = bytes.get_mut(offset(at)) {
                     *byte ^= 1 << (bit % 8);
                 }
             }
-            Self::Lose(at, length) => drop(bytes.drain(part(at, *length))),
-            Self::Zero(at, length) => bytes[part(at, *length)].fill(0),
-            Self::Repeat(at, length) => {
-                let part = bytes[part(at, *length)].to_vec();
-                let at = place(at);
+            Self::Lose(at, count) => drop(bytes.drain(range(at, *count))),
+            Self::Zero(at, count) => bytes[range(at, *count)].fill(0),
+            Self::Repeat(at, count) => {
+                let part = bytes[range(at, *count)].to_vec();
+                let at = offset(at);
                 bytes.splice(at..at, part);
             }
             Self::Add(at, more) => {
-                let at = place(at);
+                let at = offset(at);
                 bytes.splice(at..at, more.iter().copied());
             }
         }
@@ -92,17 +92,17 @@ impl JournalDamage {
 }
 
 fn any_damage() -> impl Strategy<Value = JournalDamage> {
-    let place = any::<prop::sample::Index>;
+    let any_offset = any::<prop::sample::Index>;
     prop_oneof![
-        (place(), any::<u8>()).prop_map(|(at, bit)| JournalDamage::Flip(at, bit)),
-        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Lose(at, length)),
-        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Zero(at, length)),
-        (place(), 1usize..200).prop_map(|(at, length)| JournalDamage::Repeat(at, length)),
-        (place(), any::<Vec<u8>>()).prop_map(|(at, more)| JournalDamage::Add(at, more)),
+        (any_offset(), any::<u8>()).prop_map(|(at, bit)| JournalDamage::Flip(at, bit)),
+        (any_offset(), 1usize..200).prop_map(|(at, length)| JournalDamage::Lose(at, length)),
+        (any_offset(), 1usize..200).prop_map(|(at, length)| JournalDamage::Zero(at, length)),
+        (any_offset(), 1usize..200).prop_map(|(at, length)| JournalDamage::Repeat(at, length)),
+        (any_offset(), any::<Vec<u8>>()).prop_map(|(at, more)| JournalDamage::Add(at, more)),
     ]
 }
 
-/// A number as JSON may have it.
+/// A number as JSON may have it, in range or not.
 const NUMBERS: &[&str] = &[
     "0",
     "1",
@@ -119,7 +119,7 @@ const NUMBERS: &[&str] = &[
     "[]",
 ];
 
-/// A line with a right checksum over whatever stands in it.
+/// A line with a right checksum and arbitrary content.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
     let number = || prop::sample::select(NUMBERS);
     let json = prop_oneof![
@@ -140,12 +140,12 @@ proptest! {
 
     /// Each whole line before the cut is kept, and nothing else.
     #[test]
-    fn b3_a_journal_that_was_cut_keeps_its_whole_lines(spans in any_spans(), at: prop::sample::Index) {
+    fn b3_a_truncated_journal_keeps_its_complete_lines(spans in any_spans(), at: prop::sample::Index) {
         let dir = tempfile::tempdir().unwrap();
-        let (bytes, ends) = written(dir.path(), &spans);
+        let (bytes, ends) = journal_bytes(dir.path(), &spans);
         let cut = at.index(bytes.len() + 1);
         let lines = ends.iter().filter(|end| **end <= cut).count();
-        let expected = lines.checked_sub(1).map(|whole| (spans[..whole].to_vec(), ends[lines - 1] as u64));
+        let expected = lines.checked_sub(1).map(|count| (spans[..count].to_vec(), ends[lines - 1] as u64));
         prop_assert_eq!(read(dir.path(), &bytes[..cut]), expected);
     }
 
@@ -155,18 +155,18 @@ proptest! {
         damages in prop::collection::vec(any_damage(), 1..4),
     ) {
         let dir = tempfile::tempdir().unwrap();
-        let (mut bytes, _) = written(dir.path(), &spans);
-        damages.iter().for_each(|damage| damage.done_to(&mut bytes));
+        let (mut bytes, _) = journal_bytes(dir.path(), &spans);
+        damages.iter().for_each(|damage| damage.apply(&mut bytes));
         for span in read(dir.path(), &bytes).map_or_else(Vec::new, |(spans, _)| spans) {
             prop_assert!(spans.contains(&span), "{span:?}");
         }
     }
 
-    /// A checksum is no signature: lines that a stranger wrote may say what they like, but claim nothing outside the file.
+    /// A checksum is no signature: lines written by others may contain anything, but claim nothing outside the file.
     #[test]
     fn b3_lines_with_right_checksums_claim_nothing_outside_the_file(lines in prop::collection::vec(any_line(), 0..6)) {
         let dir = tempfile::tempdir().unwrap();
-        let (mut bytes, _) = written(dir.path(), &[]);
+        let (mut bytes, _) = journal_bytes(dir.path(), &[]);
         bytes.extend(lines.concat());
         if let Some((spans, length)) = read(dir.path(), &bytes) {
             prop_assert!(spans.iter().all(|span| span.start < span.end && span.end <= LENGTH), "{spans:?}");
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn b3_no_bytes_at_all_make_it_panic(bytes: Vec<u8>, lines in prop::collection::vec(any_line(), 0..3)) {
+    fn b3_arbitrary_bytes_do_not_make_it_panic(bytes: Vec<u8>, lines in prop::collection::vec(any_line(), 0..3)) {
         let dir = tempfile::tempdir().unwrap();
         let _ = read(dir.path(), &bytes);
         prop_assert_eq!(read(dir.path(), &[lines.concat(), bytes].concat()), None, "a header of this URL came by chance");

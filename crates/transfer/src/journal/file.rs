@@ -17,21 +17,21 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Begins a new journal, replacing one that is there. The caller holds the partial file's lock, and has written nothing
-    /// to it yet: a partial file with bytes and without a journal is never ours.
+    /// Creates a journal and replaces an existing one. The caller has locked the partial file and has not written to it yet:
+    /// a partial file with bytes but without a journal is never haul's.
     ///
-    /// Not synced: a kill takes nothing from it, and the first [`Journal::append`] makes it durable with its records.
+    /// Not synced: a kill loses nothing of it, and the first [`Journal::append`] makes it durable with its records.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn create(path: &Path, header: &JournalHeader) -> io::Result<Self> {
         Self::begin(path, &JournalRecord::Header(header.clone()))
     }
 
-    /// Marks a partial file as ours where nothing can be kept for a later run.
+    /// Marks a partial file as haul's if no state is kept for a later run.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn mark_unresumable(path: &Path) -> io::Result<()> {
         Self::begin(
             path,
@@ -50,10 +50,10 @@ impl Journal {
         Ok(Self { file })
     }
 
-    /// Goes on with a journal of which `length` bytes are whole records; a torn end is cut off.
+    /// Reopens a journal of which `length` bytes are complete records, and truncates an incomplete record after them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn reopen(path: &Path, length: u64) -> io::Result<Self> {
         let mut file = options().write(true).open(path)?;
         file.set_len(length)?;
@@ -61,7 +61,7 @@ impl Journal {
         Ok(Self { file })
     }
 
-    /// Writes the header again, with what holds of the bytes from now on. To be called before bytes rest on it.
+    /// Writes the header again, with what is true of the bytes from now on. To be called before bytes depend on it.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -71,42 +71,43 @@ impl Journal {
         self.file.sync_data()
     }
 
-    /// Appends one record a span and syncs them. The caller has synced the bytes they speak of.
+    /// Appends one record for each range and syncs them. The caller has synced the bytes of these ranges.
     ///
     /// # Errors
-    /// What the system says; the journal may then end in a torn line, which a reader cuts off.
-    pub fn append(&mut self, spans: &[SavedRange]) -> io::Result<()> {
-        self.append_and_discard(spans, &[])
+    /// The error of the system; the journal may then end in an incomplete line, which a reader ignores.
+    pub fn append(&mut self, ranges: &[SavedRange]) -> io::Result<()> {
+        self.append_and_discard(ranges, &[])
     }
 
-    /// The same, and then takes back what is claimed of some ranges, these spans among it. Only when this has returned may the
-    /// ranges be written anew: a claim and bytes that are not those it was made of would cost the whole file its trust.
+    /// Appends these ranges, and then takes back the claims on the `discarded` ranges, even those just appended. Only when
+    /// this has returned may the discarded ranges be written again: if a claimed range held other bytes, its CRC would be
+    /// wrong, and the whole file would be discarded.
     ///
     /// # Errors
     /// As [`Journal::append`].
     pub fn append_and_discard(
         &mut self,
-        spans: &[SavedRange],
-        gone: &[DiscardedRange],
+        ranges: &[SavedRange],
+        discarded: &[DiscardedRange],
     ) -> io::Result<()> {
-        let done = spans
+        let done = ranges
             .iter()
-            .map(|span| JournalRecord::Done(span.clone()).to_line());
-        let void = gone
+            .map(|range| JournalRecord::Done(range.clone()).to_line());
+        let void = discarded
             .iter()
-            .map(|gone| JournalRecord::Void(gone.clone()).to_line());
+            .map(|discarded| JournalRecord::Void(discarded.clone()).to_line());
         let lines: String = done.chain(void).collect();
         self.file.write_all(lines.as_bytes())?;
         self.file.sync_data()
     }
 }
 
-/// Opens what is there to read it, but no link.
+/// Opens an existing journal for reading; a symbolic link is not followed.
 pub(super) fn open_journal(path: &Path) -> io::Result<File> {
     options().read(true).open(path)
 }
 
-/// Written by us alone, so that a download of something private stays so; never through a link someone laid there.
+/// Readable by its owner only, since the download may be private; never through a symbolic link that someone created.
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options

@@ -1,21 +1,22 @@
-//! The crash-safe record beside a partial file of which ranges are on disk.
+//! The journal next to a partial file: a crash-safe record of the ranges that are on disk.
 //!
-//! A line a record, each with its own checksum, appended and never rewritten: the first says which version of which
-//! resource the bytes belong to, the others which ranges are in the file and the CRC-32C of what is there. The order
-//! is what makes it safe: bytes are written, the file is synced, and only then is a record appended (row B2). So a
-//! record claims less than the truth or exactly it, never more. On resume every claimed range is read back and its
-//! CRC compared, which finds a partial file that was cut, flipped or swapped under us (row B3).
+//! One record per line, each with its own checksum; lines are appended and never rewritten. The first says which version of
+//! which resource the bytes belong to, the others which ranges are in the file and the CRC-32C of their bytes. It is safe
+//! because of the order: bytes are written, the file is synced, and only then is a record appended (row B2). So the journal
+//! never claims a range that is not on disk. On resume every claimed range is read back and its CRC compared, which detects
+//! a partial file that was truncated, corrupted or replaced (row B3).
 //!
-//! A piece that turned out to be bad is taken back by a record of its own, before other bytes are written there. It takes back
-//! every earlier record that touches it, for what is left of such a one has no CRC: less is claimed than the truth.
+//! A piece with a wrong digest is taken back by a record of its own, before other bytes are written there. That record
+//! cancels every earlier record that overlaps it: the rest of such a range has no CRC of its own, so it is fetched again
+//! too.
 //!
-//! Where validators do not cover all bytes, because some came from other hosts and only digests can verify, the header says so.
-//! A run that goes on with such digests where there were none writes the header again, ahead of the bytes that rest on them.
+//! If validators do not cover all bytes, because some came from other hosts and only digests can verify them, the header
+//! says so. A run that starts to depend on such digests writes the header again, before the bytes that depend on them.
 //!
-//! The first line is written before the first byte of the file, so that the journal is also what tells our partial files from
-//! files of others under the same name: those are never touched.
+//! The first line is written before the first byte of the file, so that the journal also shows that a partial file is haul's
+//! and not another program's file with the same name: those are never touched.
 //!
-//! [`record`] is the format, [`Journal`] the open file, [`resume`] the reading back.
+//! [`record`] is the format, [`Journal`] the open file, [`resume`] reads a journal back.
 
 mod file;
 mod record;

@@ -1,29 +1,30 @@
 //! The journal's format: `CRC32C-HEX SPACE JSON NEWLINE`, the checksum over the JSON.
 //!
-//! JSON, so that a person can read what a download was about; a checksum on each line, so that a torn or flipped one
-//! is seen for what it is. No URL is written, since one may carry secrets: its digest is enough to tell it again.
+//! JSON, so that a person can read what a download was about; a checksum on each line, so that an incomplete or corrupted
+//! one is detected. No URL is written, since it may contain secrets: its digest is enough to recognise it.
 
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use haul_plan::{Checksum, ExpectedDigest, ResourceVersion};
 
-/// This format's number. What a journal with another speaks of is not used, and begun again.
+/// The number of this format. A journal with another number is not used, and the download starts again.
 pub(super) const FORMAT: u32 = 2;
 
-/// The longest line that is taken for a record, in bytes: a header with two long validators fits.
+/// The longest accepted line, in bytes: a header with two long validators fits.
 pub(super) const MAX_LINE: usize = 32 * 1024;
 
-/// What bytes were joined on, beside the validators of a header.
+/// The evidence, besides a header's validators, that the bytes of several sources are of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalEvidence {
-    /// Nothing: all of them are of the version that the validators name, or of one that the user or a validator vouched for.
+    /// None needed: all bytes are of the version that the validators name, or the user or a validator confirmed that they
+    /// are.
     #[default]
     Version,
-    /// A digest of the whole was to find out at the end what is of another file.
+    /// A digest of the whole file was to detect bytes of another file at the end.
     Digest,
-    /// Digests of pieces were to find it out on the way; what was journalled need not have been looked at.
+    /// Digests of pieces were to detect them during the download; journalled bytes may not have been verified yet.
     Pieces,
 }
 
@@ -32,23 +33,23 @@ pub enum JournalEvidence {
 pub struct JournalHeader {
     /// [`FORMAT`] when it was written.
     pub format: u32,
-    /// Digest of the URL without its user name and password.
+    /// Digest of the URL without user name and password.
     pub url: String,
-    /// Bytes in the whole resource.
+    /// The size of the whole resource.
     pub length: u64,
     /// The entity tag as the origin wrote it.
     pub etag: Option<String>,
     /// Last-Modified as the origin wrote it.
     pub last_modified: Option<String>,
-    /// Digests of the whole file that the origin announced, as `algorithm:hex`: a run that has only to give the file its name
-    /// asks the origin nothing, and verifies these all the same.
+    /// Digests of the whole file that the origin announced, as `algorithm:hex`. A run that finds all bytes on disk sends no
+    /// request, and verifies these all the same.
     #[serde(default)]
     pub announced: Vec<String>,
-    /// Digest of the URL of the mirror whose validators these are, where that is not the resource's own: other hosts' validators
-    /// say nothing about them.
+    /// Digest of the URL of the mirror that the validators are from, if they are not from the resource's own URL. Validators
+    /// of one host cannot be compared with those of another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What vouches for the bytes. Unless a digest does so again in a later run, that one may not go on with them.
+    /// The evidence that the bytes are of one file. A later run may keep them only if a digest verifies them again.
     pub joined: JournalEvidence,
 }
 
@@ -73,14 +74,15 @@ impl JournalHeader {
         }
     }
 
-    /// The same, with bytes that are joined on this evidence; what they were joined on before counts as long as it is stronger.
+    /// The same header, for bytes that are joined on this evidence too: of the old and the new one the later in
+    /// [`JournalEvidence`] counts.
     #[must_use]
-    pub fn with_join_evidence(mut self, on: JournalEvidence) -> Self {
-        self.joined = self.joined.max(on);
+    pub fn with_join_evidence(mut self, evidence: JournalEvidence) -> Self {
+        self.joined = self.joined.max(evidence);
         self
     }
 
-    /// The same, with what else the origin announced by now.
+    /// The same header, with further digests that the origin announced.
     #[must_use]
     pub fn with_announced(mut self, announced: &[ExpectedDigest]) -> Self {
         for text in announced.iter().map(digest_text) {
@@ -91,14 +93,14 @@ impl JournalHeader {
         self
     }
 
-    /// The same, with validators that are those of a mirror.
+    /// The same header, with validators from a mirror.
     #[must_use]
     pub fn with_source(mut self, mirror: &Url) -> Self {
         self.source = Some(url_digest(mirror)).filter(|source| *source != self.url);
         self
     }
 
-    /// Whether the validators are those of this URL.
+    /// Whether the validators are from this URL.
     #[must_use]
     pub fn has_validators_of(&self, url: &Url) -> bool {
         *self.source.as_ref().unwrap_or(&self.url) == url_digest(url)
@@ -118,7 +120,7 @@ impl JournalHeader {
         checksums.filter_map(expected).collect()
     }
 
-    /// The version that the bytes on disk are of.
+    /// The version of the bytes on disk.
     #[must_use]
     pub fn version(&self) -> ResourceVersion {
         ResourceVersion {
@@ -136,30 +138,30 @@ impl JournalHeader {
     }
 }
 
-/// The only line of a download that cannot be resumed.
+/// The only line in the journal of a download that cannot be resumed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnresumableRecord {
     /// [`FORMAT`] when it was written.
     pub format: u32,
 }
 
-/// A range that is on disk.
+/// A range on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedRange {
     /// Its first byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The offset after its last byte.
     pub end: u64,
     /// CRC-32C of the bytes.
     pub crc: u32,
 }
 
-/// A range that was on disk and turned out not to be what it should: a piece with another digest.
+/// A range that was on disk and has the wrong digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscardedRange {
     /// Its first byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The offset after its last byte.
     pub end: u64,
 }
 
@@ -167,18 +169,18 @@ pub struct DiscardedRange {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JournalRecord {
-    /// The first line; and again where a later run joins bytes on other evidence, ahead of those bytes.
+    /// The first line; written again when a later run joins bytes on other evidence, before those bytes.
     Header(JournalHeader),
-    /// The first line where nothing else will follow: all it says is that the partial file is haul's.
+    /// The first and only line if no state is kept: it only says that the partial file is haul's.
     Mark(UnresumableRecord),
     /// Bytes that are in the file.
     Done(SavedRange),
-    /// Bytes that are to be fetched again: what earlier lines claim of them holds no more.
+    /// Bytes that are fetched again: what earlier lines claim of them no longer holds.
     Void(DiscardedRange),
 }
 
 impl JournalRecord {
-    /// How a journal's first line goes on after its checksum: enough to tell a damaged one from what is none.
+    /// How a journal's first line continues after its checksum: enough to distinguish a damaged journal from another file.
     pub(super) const BEGINNINGS: [&str; 2] = [" {\"header\":{", " {\"mark\":{"];
 
     /// The record as a line, its newline included.
@@ -188,7 +190,7 @@ impl JournalRecord {
         format!("{:08x} {json}\n", crate::checksum::crc32c(json.as_bytes()))
     }
 
-    /// The record in a line without its newline; `None` if the line is not as it was written.
+    /// The record in a line without its newline; `None` if the line is damaged.
     pub(super) fn from_line(line: &[u8]) -> Option<Self> {
         let (crc, json) = (line.get(..8)?, line.get(9..)?);
         let crc = u32::from_str_radix(std::str::from_utf8(crc).ok()?, 16).ok()?;
@@ -199,16 +201,16 @@ impl JournalRecord {
     }
 }
 
-/// A digest as the journal has it.
+/// A digest in the journal's notation.
 fn digest_text(expected: &ExpectedDigest) -> String {
     let digest = crate::checksum::hex(&expected.digest);
     format!("{}:{digest}", expected.algorithm)
 }
 
-/// A URL's digest, without credentials and without the fragment, which never reaches the origin.
+/// A digest of a URL without credentials, and without the fragment, which is never sent to the origin.
 fn url_digest(url: &Url) -> String {
     let mut url = url.clone();
-    // These fail only for URLs that cannot have them, which is the state that is wanted.
+    // These calls fail only for URLs that cannot have credentials.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);

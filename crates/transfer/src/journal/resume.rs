@@ -1,4 +1,4 @@
-//! Reading a journal back: what an earlier run left, if it can be trusted.
+//! Reads a journal back: the state of an earlier run, if it can be trusted.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::record::{FORMAT, JournalHeader, JournalRecord, MAX_LINE, SavedRange};
 use crate::checksum::Crc32c;
 use crate::disk::PartialStorage;
 
-/// What an earlier run left.
+/// The state of an earlier run.
 #[derive(Debug)]
 pub(crate) struct ResumableDownload {
-    /// Which version the bytes are of.
+    /// The version of the bytes.
     pub(crate) header: JournalHeader,
-    /// What is said to be on disk, in the order it was written.
+    /// The claimed ranges, in the order they were written.
     pub(crate) saved_ranges: Vec<SavedRange>,
-    /// Bytes of the journal that are whole records; what follows is torn.
+    /// The length of the complete records in the journal, in bytes.
     pub(crate) journal_length: u64,
 }
 
@@ -27,21 +27,21 @@ impl ResumableDownload {
     pub(crate) fn ranges(&self) -> RangeSet {
         self.saved_ranges
             .iter()
-            .map(|span| span.start..span.end)
+            .map(|range| range.start..range.end)
             .collect()
     }
 }
 
-/// Why what an earlier run left is of no use. Display is the reason as a warning gives it.
+/// Why an earlier run's state cannot be used. Display is the reason that a warning gives.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnusableJournal {
-    /// The journal does not begin as one, or a record in it is damaged.
+    /// The first line is not that of a journal, or a record is damaged.
     #[error("its journal is damaged")]
     Damaged,
     /// Another version of haul wrote it.
     #[error("its journal has format {0}, which this haul does not know")]
     Format(u32),
-    /// It belongs to something else.
+    /// It belongs to another URL.
     #[error("it belongs to another URL")]
     OtherUrl,
     /// The bytes on disk are not those that were written.
@@ -52,8 +52,8 @@ pub(crate) enum UnusableJournal {
     Unreadable(#[from] io::Error),
 }
 
-/// Whether a file was written as a journal. What a kill, a power cut or a flipped bit leaves of one still counts (nothing at
-/// all, or zeros, for what was never synced); what somebody else put there does not.
+/// Whether a file was written as a journal. A journal damaged by a kill, a power cut or a flipped bit still counts (empty,
+/// or zeros, if it was never synced); a file that another program put there does not.
 pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
     let mut front = Vec::new();
     open_journal(path)?
@@ -69,10 +69,10 @@ pub(crate) fn is_journal(path: &Path) -> io::Result<bool> {
         || lines.any(|line| JournalRecord::from_line(line).is_some()))
 }
 
-/// Reads a journal; `None` when there is none, or when it says that there is nothing to resume.
+/// Reads a journal; `None` if there is none, or if it says that there is nothing to resume.
 ///
-/// A last line without its newline is what a kill leaves and is dropped; damage anywhere else makes the whole journal
-/// unusable, since what damaged it may have damaged the bytes too.
+/// A kill leaves a last line without its newline, which is ignored; damage anywhere else makes the whole journal unusable,
+/// since the bytes may be damaged too.
 pub(crate) fn load_journal(
     path: &Path,
     url: &Url,
@@ -93,14 +93,16 @@ pub(crate) fn load_journal(
     if !header.belongs_to(url) {
         return Err(UnusableJournal::OtherUrl);
     }
-    let mut spans = Vec::new();
+    let mut ranges = Vec::new();
     while let Some((record, bytes)) = next_record(&mut reader)? {
         match record {
-            JournalRecord::Done(span) if span.start < span.end && span.end <= header.length => {
-                spans.push(span)
+            JournalRecord::Done(range) if range.start < range.end && range.end <= header.length => {
+                ranges.push(range)
             }
-            JournalRecord::Void(gone) if gone.start < gone.end && gone.end <= header.length => {
-                spans.retain(|span| span.end <= gone.start || gone.end <= span.start);
+            JournalRecord::Void(discarded)
+                if discarded.start < discarded.end && discarded.end <= header.length =>
+            {
+                ranges.retain(|range| range.end <= discarded.start || discarded.end <= range.start);
             }
             JournalRecord::Header(newer)
                 if (newer.format, newer.length) == (FORMAT, header.length)
@@ -114,12 +116,12 @@ pub(crate) fn load_journal(
     }
     Ok(Some(ResumableDownload {
         header,
-        saved_ranges: spans,
+        saved_ranges: ranges,
         journal_length: length,
     }))
 }
 
-/// The next record and its length in bytes; `None` at the end, a torn last line counted as the end.
+/// The next record and its length in bytes; `None` at the end. An incomplete last line counts as the end.
 fn next_record(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>, UnusableJournal> {
     let mut line = Vec::new();
     reader
@@ -139,7 +141,7 @@ fn next_record(reader: &mut impl BufRead) -> Result<Option<(JournalRecord, u64)>
     }
 }
 
-/// A header that does not parse may be of a newer format with other fields: its number is worth telling.
+/// A header that does not parse may be of a newer format with other fields: then the error names that format's number.
 fn newer_format(line: &[u8]) -> Option<UnusableJournal> {
     #[derive(serde::Deserialize)]
     struct JournalFormatNumber {
@@ -149,57 +151,57 @@ fn newer_format(line: &[u8]) -> Option<UnusableJournal> {
     struct AnyJournalHeader {
         header: JournalFormatNumber,
     }
-    let any: AnyJournalHeader = serde_json::from_slice(line.get(9..)?).ok()?;
-    (any.header.format != FORMAT).then_some(UnusableJournal::Format(any.header.format))
+    let unknown: AnyJournalHeader = serde_json::from_slice(line.get(9..)?).ok()?;
+    (unknown.header.format != FORMAT).then_some(UnusableJournal::Format(unknown.header.format))
 }
 
-/// Bytes that one step of a [`SavedRangesCheck`] reads, about: soon enough done on any disk for the caller that waits for its end.
+/// About how many bytes one step of a [`SavedRangesCheck`] reads: few enough that a caller can wait for it on any disk.
 const STEP_BYTES: usize = 8 << 20;
 
-/// Reads every span back and compares its CRC, step by step.
+/// Reads every range back and compares its CRC, step by step.
 #[derive(Debug)]
 pub(crate) struct SavedRangesCheck<'a> {
     storage: &'a dyn PartialStorage,
-    /// Spans still to be read.
+    /// Ranges not yet read.
     remaining: std::slice::Iter<'a, SavedRange>,
-    /// The span that is being read, how far, and the CRC so far.
+    /// The range being read, the offset in it, and the CRC so far.
     current: Option<(&'a SavedRange, u64, Crc32c)>,
     buffer: Vec<u8>,
 }
 
 impl<'a> SavedRangesCheck<'a> {
-    pub(crate) fn new(storage: &'a dyn PartialStorage, kept: &'a ResumableDownload) -> Self {
+    pub(crate) fn new(storage: &'a dyn PartialStorage, saved: &'a ResumableDownload) -> Self {
         Self {
             storage,
-            remaining: kept.saved_ranges.iter(),
+            remaining: saved.saved_ranges.iter(),
             current: None,
             buffer: vec![0; 1 << 20],
         }
     }
 
-    /// Reads on; false when everything was found right. Blocks for as long as the disk takes for some megabytes.
+    /// Reads on; false when all ranges have been verified. Blocks for as long as the disk takes to read some megabytes.
     pub(crate) fn step(&mut self) -> Result<bool, UnusableJournal> {
         let mut read = 0;
         while read < STEP_BYTES {
             let next = || {
                 self.remaining
                     .next()
-                    .map(|span| (span, span.start, Crc32c::new()))
+                    .map(|range| (range, range.start, Crc32c::new()))
             };
-            let Some((span, mut at, mut crc)) = self.current.take().or_else(next) else {
+            let Some((range, mut at, mut crc)) = self.current.take().or_else(next) else {
                 return Ok(false);
             };
-            let left = usize::try_from(span.end - at).unwrap_or(usize::MAX);
-            let want = left.min(self.buffer.len());
+            let remaining = usize::try_from(range.end - at).unwrap_or(usize::MAX);
+            let want = remaining.min(self.buffer.len());
             let piece = &mut self.buffer[..want];
             if self.storage.read_at(at, piece)? < want {
                 return Err(UnusableJournal::Bytes);
             }
             crc.update(piece);
             (at, read) = (at + want as u64, read + want);
-            if at < span.end {
-                self.current = Some((span, at, crc));
-            } else if crc.finish() != span.crc {
+            if at < range.end {
+                self.current = Some((range, at, crc));
+            } else if crc.finish() != range.crc {
                 return Err(UnusableJournal::Bytes);
             }
         }

@@ -1,4 +1,4 @@
-//! The format: what is written is read, what is damaged is seen.
+//! The format: records are read back as they were written, and damage is detected.
 
 use proptest::prelude::*;
 use url::Url;
@@ -23,7 +23,7 @@ fn header(url: &str) -> JournalHeader {
 }
 
 #[test]
-fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
+fn a_header_matches_its_url_without_credentials_and_contains_no_part_of_it() {
     let header = header("http://user:secret@h.test/f?token=abc#part");
     assert!(header.belongs_to(&Url::parse("http://h.test/f?token=abc").unwrap()));
     assert!(!header.belongs_to(&Url::parse("http://h.test/f?token=abd").unwrap()));
@@ -44,30 +44,33 @@ fn a_header_knows_its_url_without_credentials_and_holds_none_of_it() {
 }
 
 #[test]
-fn a_header_that_is_restated_holds_for_what_was_there_before() {
+fn a_rewritten_header_replaces_the_first_one_and_keeps_the_ranges() {
     let dir = tempfile::tempdir().unwrap();
     let (path, url) = (dir.path().join("j"), Url::parse("http://h.test/f").unwrap());
-    let span = SavedRange {
+    let range = SavedRange {
         start: 0,
         end: 10,
         crc: 1,
     };
     let first = header(url.as_str());
     let mut journal = Journal::create(&path, &first).unwrap();
-    journal.append(std::slice::from_ref(&span)).unwrap();
-    let later = first
+    journal.append(std::slice::from_ref(&range)).unwrap();
+    let updated = first
         .clone()
         .with_join_evidence(JournalEvidence::Pieces)
         .with_join_evidence(JournalEvidence::Digest);
-    journal.rewrite_header(&later).unwrap();
-    let kept = load_journal(&path, &url).unwrap().unwrap();
+    journal.rewrite_header(&updated).unwrap();
+    let loaded = load_journal(&path, &url).unwrap().unwrap();
     assert_eq!(
-        (&kept.header, &kept.saved_ranges[..]),
-        (&later, &[span][..])
+        (&loaded.header, &loaded.saved_ranges[..]),
+        (&updated, &[range][..])
     );
-    assert_eq!(kept.header.joined, JournalEvidence::Pieces);
-    assert_eq!(kept.journal_length, std::fs::metadata(&path).unwrap().len());
-    // One of another file is damage.
+    assert_eq!(loaded.header.joined, JournalEvidence::Pieces);
+    assert_eq!(
+        loaded.journal_length,
+        std::fs::metadata(&path).unwrap().len()
+    );
+    // A header of another file is damage.
     journal.rewrite_header(&header("http://h.test/g")).unwrap();
     assert!(matches!(
         load_journal(&path, &url),
@@ -76,28 +79,31 @@ fn a_header_that_is_restated_holds_for_what_was_there_before() {
 }
 
 #[test]
-fn appended_spans_are_read_back_and_a_reopened_journal_goes_on() {
+fn appended_ranges_are_read_back_also_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let url = Url::parse("http://h.test/f").unwrap();
-    let span = |start| SavedRange {
+    let range = |start| SavedRange {
         start,
         end: start + 10,
         crc: 1,
     };
     let mut journal = Journal::create(&path, &header("http://h.test/f")).unwrap();
-    journal.append(&[span(0), span(10)]).unwrap();
-    let kept = load_journal(&path, &url).unwrap().unwrap();
-    let mut journal = Journal::reopen(&path, kept.journal_length).unwrap();
-    journal.append(&[span(500)]).unwrap();
-    let kept = load_journal(&path, &url).unwrap().unwrap();
-    assert_eq!(kept.ranges().iter().collect::<Vec<_>>(), [0..20, 500..510]);
+    journal.append(&[range(0), range(10)]).unwrap();
+    let loaded = load_journal(&path, &url).unwrap().unwrap();
+    let mut journal = Journal::reopen(&path, loaded.journal_length).unwrap();
+    journal.append(&[range(500)]).unwrap();
+    let loaded = load_journal(&path, &url).unwrap().unwrap();
+    assert_eq!(
+        loaded.ranges().iter().collect::<Vec<_>>(),
+        [0..20, 500..510]
+    );
     std::fs::remove_file(&path).unwrap();
     assert!(load_journal(&path, &url).unwrap().is_none());
 }
 
 #[test]
-fn spans_outside_the_file_are_damage() {
+fn ranges_outside_the_file_are_damage() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("j");
     let url = Url::parse("http://h.test/f").unwrap();
@@ -121,18 +127,18 @@ proptest! {
         prop_assert_eq!(JournalRecord::from_line(line.trim_end().as_bytes()), Some(record));
     }
 
-    /// Whatever one byte becomes, the line is refused or says what it said.
+    /// Whatever a byte is changed to, the line is refused or still has the same meaning.
     #[test]
-    fn b3_a_flipped_byte_is_seen(start in 0u64..1000, at: prop::sample::Index, flip in 1u8..) {
+    fn b3_a_changed_byte_is_detected(start in 0u64..1000, at: prop::sample::Index, mask in 1u8..) {
         let record = JournalRecord::Done(SavedRange { start, end: 1000, crc: 7 });
         let mut line = record.to_line().trim_end().as_bytes().to_vec();
         let at = at.index(line.len());
-        line[at] ^= flip;
+        line[at] ^= mask;
         prop_assert!(JournalRecord::from_line(&line).is_none_or(|read| read == record));
     }
 
     #[test]
-    fn no_bytes_make_it_panic(line: Vec<u8>) {
+    fn arbitrary_bytes_do_not_make_it_panic(line: Vec<u8>) {
         let _ = JournalRecord::from_line(&line);
     }
 }
