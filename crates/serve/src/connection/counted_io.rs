@@ -22,9 +22,13 @@ use crate::sendfile::{FilePrefetch, MappedBody, MappedRun};
 /// The first bytes of an HTTP/2 connection (RFC 9113 3.4).
 pub(super) const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Bytes at the end of a range that are sent by themselves, if the others took more than one call:
-/// before they are sent, the file is checked for changes.
+/// Bytes at the end of a range that are sent by themselves, unless the whole range was sent at
+/// once: before they are sent, the file is checked for changes.
 const CHECKED_END: u64 = 4 << 10;
+
+/// The longest range that is sent at once: what the kernel moves to a socket in one piece. A call
+/// for more goes on while the client reads, and meanwhile the file may change.
+const SENT_AT_ONCE: u64 = 64 << 10;
 
 /// The I/O of a connection.
 pub(super) struct CountedIo<S> {
@@ -200,7 +204,7 @@ impl<S: ServerTransport> CountedIo<S> {
     ///
     /// The kernel sends pages and no copies of them: bytes that are written to the file while they
     /// wait in the socket's buffer are sent too, and no check can follow that. Changes before the
-    /// last bytes are given to the socket are noticed.
+    /// last bytes are given to the socket are noticed, in ranges that are not sent at once.
     fn poll_sendfile(
         &mut self,
         cx: &mut Context<'_>,
@@ -212,7 +216,9 @@ impl<S: ServerTransport> CountedIo<S> {
         let resident_end = ready!(self.prefetch.poll_resident(cx, object, range))?;
         let burst_end = range.start.saturating_add(burst);
         let mut end = range.end.min(resident_end).min(burst_end);
-        if mapped.mark_started() && end == range.end {
+        let is_first = !mapped.mark_started();
+        let is_at_once = is_first && range.end - range.start <= SENT_AT_ONCE;
+        if end == range.end && !is_at_once {
             match range.end - range.start > CHECKED_END {
                 true => end -= CHECKED_END,
                 false => object.check_unchanged()?,
