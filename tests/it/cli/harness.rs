@@ -1,5 +1,6 @@
 //! Runs the binary in a directory of its own, with an environment of its own, for a limited time.
 
+use std::io::{PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -260,9 +261,7 @@ impl RunningHaul {
 
     /// Sends a signal to what was not waited for yet: it may have ended.
     pub(crate) fn try_signal(&self, signal: rustix::process::Signal) -> bool {
-        let id = self.child.id().expect("it was not waited for");
-        let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
-        rustix::process::kill_process(id, signal).is_ok()
+        send_signal(&self.child, signal)
     }
 
     /// Waits for its end; later lines are in `stderr`.
@@ -301,4 +300,36 @@ pub(crate) async fn start_origin(resource: OriginResource) -> Origin {
 /// One and a bit MiB.
 pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(5, (1 << 20) + 12_345)
+}
+
+/// Sends a signal to a process that was not waited for yet. Returns whether it had not ended.
+pub(crate) fn send_signal(child: &Child, signal: rustix::process::Signal) -> bool {
+    let id = child.id().expect("it was not waited for");
+    let id = rustix::process::Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
+    rustix::process::kill_process(id, signal).is_ok()
+}
+
+/// A pipe that nobody reads: its two ends, of which the second blocks who writes to it.
+#[cfg(target_os = "linux")]
+pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
+    use std::io::Write as _;
+
+    const SIZE: usize = 4096;
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&writer, SIZE).unwrap();
+    writer.write_all(&[b'.'; SIZE]).unwrap();
+    (reader, writer)
+}
+
+/// Connects once somebody listens.
+pub(crate) async fn connect_when_listening(path: &Path) -> tokio::net::UnixStream {
+    let connect = async {
+        loop {
+            match tokio::net::UnixStream::connect(path).await {
+                Ok(stream) => return stream,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    within(LIMIT, connect).await
 }

@@ -19,7 +19,7 @@ mod usage_errors;
 use std::net::SocketAddr;
 
 use haul_lab::{HttpProxy, within};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
@@ -123,7 +123,7 @@ async fn connect_to(address: &str) -> TcpStream {
 }
 
 /// Sends bytes to the echo server through the tunnel and reads them back.
-async fn assert_echo(stream: &mut TcpStream, words: &str) {
+async fn assert_echo(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), words: &str) {
     let heard = async {
         stream.write_all(words.as_bytes()).await.unwrap();
         let mut heard = vec![0; words.len()];

@@ -28,7 +28,6 @@ use super::service::lifecycle::{ServerRuntime, ServerRuntimeOptions, start_runti
 use super::service::log;
 use crate::args::{Sourced, TunnelArgs, TunnelCommand};
 use crate::exit::ExitReason;
-use crate::message::{print_line, sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, TunnelSettings};
 use listeners::TunnelListenerSet;
 use server::TunnelServer;
@@ -82,19 +81,19 @@ fn serve(args: &TunnelArgs) -> Result<ExitReason, CommandError> {
     let others = listeners.addresses();
     let admin = AdminAddresses::open(process.options.admin.as_ref(), "SPEC", &others)?;
     listeners.set_other_addresses(admin.addresses());
-    if !process.quiet {
-        banner::banner(&settings, &listeners, &admin.addresses()).print();
-    }
+    let mut banner = banner::banner(&settings, &listeners, &admin.addresses());
     let metrics = server.metrics(engine.metrics());
     let endpoint =
         || AdminEndpoint::new(metrics.clone(), engine.closing()).page(engine.status_page());
     let mut admin = vec![admin.serve(endpoint())?];
     match status_socket::open(endpoint()) {
         Ok(status_task) => admin.push(status_task),
-        Err(error) if !process.quiet => print_line(&warning_text(&sanitize(&format!(
+        Err(error) => banner.warnings.push(format!(
             "haul tunnel status cannot find this tunnel: {error}"
-        )))),
-        Err(_) => {}
+        )),
+    }
+    if !process.quiet {
+        banner.print();
     }
     drop(entered);
     let running = TunnelServer {

@@ -4,6 +4,7 @@
 //! "hint" only and carries no meaning; `NO_COLOR` and pipes turn it off. Failing to write to standard error is no failure, since nobody is
 //! left to tell. [`mod@usage`] explains wrong command lines, [`json_outputs`] selects the format of failures before any job.
 
+mod background;
 mod foreign_flags;
 mod json_outputs;
 mod tunnel_hints;
@@ -16,9 +17,9 @@ use std::io::Write as _;
 use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
 use haul_plan::RedirectError;
 use haul_transfer::GetError;
-use tokio::task::{JoinHandle, spawn_blocking};
 use url::Url;
 
+pub(crate) use background::{all_printed, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
 pub(crate) use tunnel_hints::tunnel_hint;
 pub(crate) use usage::report_usage_error;
@@ -63,11 +64,6 @@ pub(crate) fn warning_text(text: &str) -> String {
 /// Prints a line to standard error, without colours where they are not wanted.
 pub(crate) fn print_line(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
-}
-
-/// Starts to print a line on a thread that may block. Await the handle to have it printed first; a dropped handle prints it if possible.
-pub(crate) fn print_in_background(line: String) -> JoinHandle<()> {
-    spawn_blocking(move || print_line(&line))
 }
 
 /// What the user can do about an error: hints about flags come from here, others from the engine.

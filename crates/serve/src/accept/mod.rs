@@ -24,4 +24,4 @@ mod strategy;
 mod worker_threads;
 
 pub use strategy::{AcceptStrategy, AcceptStrategyError};
-pub use worker_threads::{ShutdownOutcome, WorkerThreads, WorkerThreadsOptions};
+pub use worker_threads::{WorkerThreads, WorkerThreadsOptions};

@@ -29,8 +29,21 @@ pub(super) struct ConnectionContext {
     /// Cancelled at shutdown: no more connections are accepted, and each ends after its current
     /// request.
     pub(super) stop: CancellationToken,
-    /// Tracks the tasks of connections and of their HTTP/2 streams.
+    /// Tracks all tasks of connections, also those of HTTP/2 streams and of timeouts.
     pub(super) tasks: TaskTracker,
+    /// Tracks connections, to count them.
+    pub(super) connections: TaskTracker,
+}
+
+impl ConnectionContext {
+    /// The same, for the connections of another thread.
+    pub(super) fn for_another_thread(&self) -> Self {
+        Self {
+            tasks: TaskTracker::new(),
+            connections: TaskTracker::new(),
+            ..self.clone()
+        }
+    }
 }
 
 /// An accepted socket with what it needs to be served.
@@ -46,7 +59,7 @@ pub(super) struct AcceptedConnection {
 pub(super) fn spawn_connection(context: &ConnectionContext, connection: AcceptedConnection) {
     // Boxed, as a task's future is moved a few times before it is polled.
     let task = Box::pin(serve(connection, context.clone()));
-    context.tasks.spawn(task);
+    context.tasks.spawn(context.connections.track_future(task));
 }
 
 async fn serve(connection: AcceptedConnection, context: ConnectionContext) {
@@ -169,6 +182,7 @@ mod tests {
             permits: Arc::new(Semaphore::new(1)),
             stop: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            connections: TaskTracker::new(),
         };
         let permit = Arc::clone(&context.permits)
             .try_acquire_owned()

@@ -44,20 +44,12 @@ impl Default for WorkerThreadsOptions {
 /// Threads that accept and serve connections.
 #[derive(Debug)]
 pub struct WorkerThreads {
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    /// Each ends with the number of its connections that were cut off.
+    threads: Vec<JoinHandle<io::Result<usize>>>,
     /// Cancelled when the grace period is over.
     abort: CancellationToken,
     /// Cancelled when the shutdown begins.
     stop: CancellationToken,
-}
-
-/// How a shutdown ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ShutdownOutcome {
-    /// Every request got its response.
-    Clean,
-    /// Some requests were still unfinished when the grace period was over, and were dropped.
-    Aborted,
 }
 
 /// A listening socket, with a TLS acceptor if its connections are encrypted.
@@ -96,6 +88,7 @@ impl WorkerThreads {
             permits,
             stop: workers.stop.clone(),
             tasks: TaskTracker::new(),
+            connections: TaskTracker::new(),
         };
         let threads = options.threads.max(1);
         let mut per_thread = listeners_per_thread(bound, options.sockets_per_address());
@@ -116,10 +109,7 @@ impl WorkerThreads {
             }
             AcceptStrategy::Single | AcceptStrategy::ReusePort => {
                 for (index, listeners) in per_thread.into_iter().enumerate() {
-                    let context = ConnectionContext {
-                        tasks: TaskTracker::new(),
-                        ..context.clone()
-                    };
+                    let context = context.for_another_thread();
                     workers.spawn_accepting(index, single_threaded_runtime, context, listeners)?;
                 }
             }
@@ -143,39 +133,31 @@ impl WorkerThreads {
         self.abort.clone()
     }
 
-    /// Shuts down: waits for unfinished requests and drops those that take longer than `grace`.
-    /// Blocks.
+    /// Shuts down: waits for unfinished requests and cuts off those that take longer than `grace`.
+    /// Returns how many connections were cut off. Blocks.
     ///
     /// # Errors
     /// When a thread could not listen.
-    pub fn shut_down(self, grace: Duration) -> io::Result<ShutdownOutcome> {
+    pub fn shut_down(self, grace: Duration) -> io::Result<usize> {
         self.stop.cancel();
         let abort = self.abort.clone();
         let (done, all_ended) = std::sync::mpsc::channel::<()>();
         let timer = std::thread::spawn(move || {
-            let is_late =
-                all_ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout);
-            if is_late {
+            if all_ended.recv_timeout(grace) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 abort.cancel();
             }
-            is_late
         });
-        let mut result = Ok(());
+        let mut result = Ok(0);
         for thread in self.threads {
             match thread.join() {
-                Ok(ended) => result = result.and(ended),
+                Ok(ended) => result = result.and_then(|count| Ok(count + ended?)),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
         drop(done);
-        let is_late = timer.join().unwrap_or(true);
-        result.map(|()| {
-            if is_late {
-                ShutdownOutcome::Aborted
-            } else {
-                ShutdownOutcome::Clean
-            }
-        })
+        // The timer cannot panic.
+        let _ = timer.join();
+        result
     }
 
     /// Spawns a thread that accepts and serves.
@@ -197,8 +179,8 @@ impl WorkerThreads {
                     accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
                 }
                 let accepted = join_accept_loops(accepts, &abort).await;
-                drain_connections(&context, &abort).await;
-                accepted
+                let cut_off = drain_connections(&context, &abort).await;
+                accepted.map(|()| cut_off)
             })
         })
     }
@@ -214,10 +196,7 @@ impl WorkerThreads {
         for index in 0..threads {
             let (sender, mut receiver) = mpsc::channel::<AcceptedConnection>(DISPATCH_QUEUE);
             senders.push(sender);
-            let context = ConnectionContext {
-                tasks: TaskTracker::new(),
-                ..context.clone()
-            };
+            let context = context.for_another_thread();
             let abort = self.abort.clone();
             let runtime = single_threaded_runtime()?;
             self.spawn_thread(index, move || {
@@ -225,8 +204,7 @@ impl WorkerThreads {
                     while let Some(connection) = receiver.recv().await {
                         spawn_connection(&context, connection);
                     }
-                    drain_connections(&context, &abort).await;
-                    Ok(())
+                    Ok(drain_connections(&context, &abort).await)
                 })
             })?;
         }
@@ -241,7 +219,7 @@ impl WorkerThreads {
                     accepts.spawn(accept_loop(listener, tls, context.clone(), dispatch));
                 }
                 drop(senders);
-                join_accept_loops(accepts, &abort).await
+                join_accept_loops(accepts, &abort).await.map(|()| 0)
             })
         })
     }
@@ -249,7 +227,7 @@ impl WorkerThreads {
     fn spawn_thread(
         &mut self,
         index: usize,
-        body: impl FnOnce() -> io::Result<()> + Send + 'static,
+        body: impl FnOnce() -> io::Result<usize> + Send + 'static,
     ) -> io::Result<()> {
         let thread = std::thread::Builder::new()
             .name(format!("serve-{index}"))
@@ -299,15 +277,17 @@ async fn join_accept_loops(
     }
 }
 
-/// Waits until all connections have ended; after an abort, counts those that have not.
-async fn drain_connections(context: &ConnectionContext, abort: &CancellationToken) {
+/// Waits until all connections have ended. After an abort, counts and returns those that have not.
+async fn drain_connections(context: &ConnectionContext, abort: &CancellationToken) -> usize {
     context.tasks.close();
     tokio::select! {
         () = abort.cancelled() => {
             context.server.abort_exchanges();
+            let cut_off = context.connections.len();
             let metrics = &context.server.options.metrics;
-            (0..context.tasks.len()).for_each(|_| metrics.count_fault(ConnectionFault::GraceTimeout));
+            (0..cut_off).for_each(|_| metrics.count_fault(ConnectionFault::GraceTimeout));
+            cut_off
         }
-        () = context.tasks.wait() => {}
+        () = context.tasks.wait() => 0,
     }
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use haul_lab::CertificateAuthority;
-use haul_serve::accept::{AcceptStrategy, ShutdownOutcome, WorkerThreads, WorkerThreadsOptions};
+use haul_serve::accept::{AcceptStrategy, WorkerThreads, WorkerThreadsOptions};
 use haul_serve::observe::ServeMetrics;
 use haul_serve::store::{DiskThreads, FileStore, FileStoreOptions, UploadDurability};
 use haul_serve::tls::{CertificatePair, ServerTls};
@@ -219,7 +219,7 @@ impl TestServer {
     }
 
     /// Shuts the server down.
-    pub(crate) fn shut_down(&mut self, grace: Duration) -> ShutdownOutcome {
+    pub(crate) fn shut_down(&mut self, grace: Duration) -> usize {
         self.server = None;
         let ending = self.workers.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {

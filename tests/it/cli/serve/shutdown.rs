@@ -7,6 +7,8 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use super::super::harness::{connect_when_listening, full_pipe, send_signal};
+use super::super::soak_server::wait_until_right;
 use super::{LIMIT, ServeProcess, assert_status, start_server, test_folder};
 
 /// A running upload: the server has received its first half.
@@ -52,7 +54,7 @@ async fn d14_requests_longer_than_the_grace_are_cut_off_and_reported() {
     let _upload = half_an_upload(&served).await;
     let ran = served.stop().await;
     ran.assert_code(1)
-        .assert_stderr_has("error: unfinished requests were cut off after 0.2 s")
+        .assert_stderr_has("error: 1 connection was cut off after 0.2 s")
         .assert_stderr_has("hint: --grace");
     assert!(!haul.path("d/up.txt").exists());
 }
@@ -67,7 +69,7 @@ async fn a_second_signal_does_not_wait() {
     served.running.signal(Signal::TERM);
     let ran = served.running.wait().await;
     ran.assert_code(130)
-        .assert_stderr_has("haul: stopping at once");
+        .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
     assert!(!haul.path("d/up.txt").exists());
 }
 
@@ -88,6 +90,45 @@ async fn a_hang_up_reloads_files_and_ends_nothing() {
     // Lines gather for a moment, so the first may be in either.
     let all = read("log.1") + &line;
     assert!(all.contains("\"GET /a.txt HTTP/1.1\" 200 5"), "{all}");
+}
+
+/// A server starts, reopens its log on every SIGHUP and stops, also if its messages cannot be printed.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_standard_error_blocks_nothing() {
+    let haul = test_folder();
+    let (_reader, full) = full_pipe();
+    let args = ["serve", "d", "-l", "unix:s.sock", "--access-log", "log"];
+    let mut command = haul.command(&args);
+    let mut child = command.stderr(full).spawn().unwrap();
+    let get = async || {
+        let mut stream = connect_when_listening(&haul.path("s.sock")).await;
+        let head = "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        within(LIMIT, stream.read_to_string(&mut response))
+            .await
+            .unwrap();
+        assert_status(&response, 200);
+    };
+    get().await;
+    for old_log in ["log.1", "log.2"] {
+        wait_until_right("the log was not reopened", || {
+            let is_missing = !haul.path("log").exists();
+            is_missing.then(|| format!("no log before {old_log}"))
+        });
+        std::fs::rename(haul.path("log"), haul.path(old_log)).unwrap();
+        assert!(send_signal(&child, Signal::HUP));
+    }
+    wait_until_right("the log was not reopened", || {
+        let is_missing = !haul.path("log").exists();
+        is_missing.then(|| "no log at the end".to_owned())
+    });
+    get().await;
+    assert!(send_signal(&child, Signal::TERM));
+    let status = within(LIMIT, child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(!haul.path("s.sock").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

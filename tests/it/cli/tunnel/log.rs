@@ -1,12 +1,10 @@
 //! The connection log: its targets. When it cannot be written, connections go on, and one message names the file and says what happens to
 //! its lines.
 
-use std::path::Path;
-
 use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
 
+use super::super::harness::connect_when_listening;
 use super::{EchoServer, HaulDirectory, LIMIT, assert_echo, finish, proxy_to, start_tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,19 +63,6 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
             assert!(logged.contains(words), "{flags:?}: {logged}");
         }
     }
-}
-
-/// Connects once somebody listens.
-async fn connect_when_listening(path: &Path) -> UnixStream {
-    let connect = async {
-        loop {
-            match UnixStream::connect(path).await {
-                Ok(stream) => return stream,
-                Err(_) => tokio::task::yield_now().await,
-            }
-        }
-    };
-    within(LIMIT, connect).await
 }
 
 #[cfg(target_os = "linux")]

@@ -1,17 +1,13 @@
 //! How a tunnel stops: at once without --grace, and at once after a second signal.
 
-use std::io::{BufRead as _, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixDatagram;
 
 use haul_lab::within;
-use libc::O_NONBLOCK;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use super::{
-    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
-};
+use super::super::harness::{connect_when_listening, full_pipe, send_signal};
+use super::super::soak_server::wait_until_right;
+use super::{EchoServer, HaulDirectory, LIMIT, assert_echo, finish, proxy_to, start_tunnel};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_grace_connections_are_cut_off_and_the_exit_code_is_0() {
@@ -105,56 +101,40 @@ async fn a_second_signal_does_not_wait() {
         .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
 }
 
-/// A pipe whose reader is busy elsewhere, or was stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_standard_error_holds_nothing_up() {
+async fn a_full_standard_error_blocks_nothing() {
     let echo = EchoServer::start().await;
     let proxy = proxy_to(&echo).await;
     let haul = HaulDirectory::new();
-    let file = |listen: &str| {
+    let write_config = |socket: &str| {
         let proxy = proxy.address();
-        let tunnels = "[[tunnel]]\nlisten = \"0\"\ntarget = \"echo.test:7\"\n";
-        let more = tunnels.replace("\"0\"", &format!("\"{listen}\""));
-        haul.write("t.toml", format!("proxy = \"{proxy}\"\n{tunnels}{more}"))
+        let tunnel =
+            |socket| format!("[[tunnel]]\nlisten = \"unix:{socket}\"\ntarget = \"echo.test:7\"\n");
+        let (first, second) = (tunnel("t.sock"), tunnel(socket));
+        haul.write("t.toml", format!("proxy = \"{proxy}\"\n{first}{second}"))
     };
-    file("unix:a.sock");
-    let (read, write) = std::io::pipe().unwrap();
+    write_config("a.sock");
+    let (_reader, full) = full_pipe();
     let mut command = haul.command(&["tunnel", "--config", "t.toml"]);
-    let mut child = command.stderr(write.try_clone().unwrap()).spawn().unwrap();
-    let mut stderr = std::io::BufReader::new(read);
-    let mut address = String::new();
-    stderr.read_line(&mut address).unwrap();
-    let address = address.split(' ').nth(3).unwrap().to_owned();
-    // It has started when it has printed where it listens.
-    stderr.read_line(&mut String::new()).unwrap();
-    let mut client = connect_to(&address).await;
+    let mut child = command.stderr(full).spawn().unwrap();
+    let socket = haul.path("t.sock");
+    let mut client = connect_when_listening(&socket).await;
     assert_echo(&mut client, "hello").await;
-    // Of a description of its own, or the flag would be that of the process as well.
-    let fill = format!("/proc/self/fd/{}", write.as_raw_fd());
-    let mut full = std::fs::OpenOptions::new();
-    let mut full = full
-        .write(true)
-        .custom_flags(O_NONBLOCK)
-        .open(fill)
-        .unwrap();
-    while full.write(&[b'.'; 4096]).is_ok() {}
-    file("unix:b.sock");
-    let signal = |signal| {
-        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        kill_process(id.unwrap(), signal).unwrap();
-    };
-    signal(Signal::HUP);
-    super::super::soak_server::wait_until_right("settings were not read again", || {
-        haul.path("a.sock").exists().then(|| "old ones".to_owned())
+    write_config("b.sock");
+    assert!(send_signal(&child, Signal::HUP));
+    wait_until_right("the settings were not read again", || {
+        haul.path("a.sock")
+            .exists()
+            .then(|| "the old ones are used".to_owned())
     });
-    // What there is to tell of that keeps nobody.
     assert_echo(&mut client, "still").await;
-    assert_echo(&mut connect_to(&address).await, "new").await;
-    signal(Signal::TERM);
+    assert_echo(&mut connect_when_listening(&socket).await, "new").await;
+    assert!(send_signal(&child, Signal::TERM));
     // One signal that comes twice may be taken as one.
-    signal(Signal::INT);
-    let ended = within(LIMIT, child.wait()).await.unwrap();
-    assert_eq!(ended.code(), Some(130));
+    assert!(send_signal(&child, Signal::INT));
+    let status = within(LIMIT, child.wait()).await.unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(!socket.exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

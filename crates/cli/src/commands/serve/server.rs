@@ -5,22 +5,25 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use haul_serve::FileServer;
-use haul_serve::accept::{ShutdownOutcome, WorkerThreads};
+use haul_serve::accept::WorkerThreads;
 use haul_serve::tls::{CertificateError, CertificateReload, CertificateStore};
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::service::addresses::SocketFiles;
 use crate::commands::service::chores::Chore;
 use crate::commands::service::command_error::CommandError;
-use crate::commands::service::lifecycle::Server;
-use crate::message::{self, print_line, warning_text};
+use crate::commands::service::lifecycle::{Server, cut_off_connections};
+use crate::message::{self, print_in_background, warning_text};
 
 /// How often unused files are closed.
 const CLOSE_FILES_EVERY: Duration = Duration::from_secs(5);
 
 /// How often certificates are checked: soon enough for somebody who replaces one and then looks in a browser.
 const CHECK_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
+
+/// How many connections were cut off, once the worker threads have ended.
+type ShutdownResult = oneshot::Receiver<io::Result<usize>>;
 
 /// A server whose threads accept connections.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ pub(super) struct RunningFileServer {
     /// The worker threads, until the shutdown begins.
     workers: Option<WorkerThreads>,
     /// The result of stopping them.
-    shutdown: JoinSet<io::Result<ShutdownOutcome>>,
+    shutdown: Option<ShutdownResult>,
     /// Removed with the server.
     _files: SocketFiles,
 }
@@ -59,7 +62,7 @@ impl RunningFileServer {
             is_quiet,
             abort: workers.abort_token(),
             workers: Some(workers),
-            shutdown: JoinSet::new(),
+            shutdown: None,
             _files: files,
         }
     }
@@ -98,7 +101,7 @@ impl Server for RunningFileServer {
             Chore::new(CHECK_CERTIFICATES_EVERY, move || {
                 if certificates.has_changed() {
                     let reloaded = reload_certificates(&certificates, is_quiet);
-                    reloaded.lines.iter().for_each(|line| print_line(line));
+                    reloaded.lines.into_iter().for_each(print_in_background);
                 }
             })
         });
@@ -113,25 +116,42 @@ impl Server for RunningFileServer {
     }
 
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError> {
-        match self.workers.take() {
-            Some(workers) => {
-                self.shutdown
-                    .spawn_blocking(move || workers.shut_down(grace));
-            }
-            // The second call. Uploads are dropped, and their temporary files removed.
-            None => self.abort.cancel(),
+        if let Some(workers) = self.workers.take() {
+            self.shutdown = Some(shut_down(workers, grace)?);
         }
-        match self.shutdown.join_next().await {
-            Some(Ok(Ok(ShutdownOutcome::Aborted))) => {
-                Ok(Some("unfinished requests were".to_owned()))
-            }
-            Some(Ok(Ok(ShutdownOutcome::Clean))) | None => Ok(None),
-            Some(Ok(Err(error))) => Err(CommandError::local(format!(
-                "a thread could not serve: {error}"
-            ))),
-            Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
-        }
+        self.shutdown_result().await
     }
+
+    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
+        // Uploads are dropped, and their temporary files removed.
+        self.abort.cancel();
+        self.shutdown_result().await
+    }
+}
+
+impl RunningFileServer {
+    async fn shutdown_result(&mut self) -> Result<Option<String>, CommandError> {
+        let Some(result) = &mut self.shutdown else {
+            return Ok(None);
+        };
+        let text = match result.await {
+            Ok(Ok(cut_off)) => return Ok(cut_off_connections(cut_off)),
+            Ok(Err(error)) => format!("a thread could not serve: {error}"),
+            // The panic was reported.
+            Err(_) => "a thread has panicked".to_owned(),
+        };
+        Err(CommandError::local(text))
+    }
+}
+
+/// Shuts the worker threads down, on a thread of its own: those of the runtime may all wait for a disk that hangs.
+fn shut_down(workers: WorkerThreads, grace: Duration) -> Result<ShutdownResult, CommandError> {
+    let (sender, result) = oneshot::channel();
+    let thread = std::thread::Builder::new();
+    let spawned = thread.spawn(move || sender.send(workers.shut_down(grace)));
+    spawned
+        .map(|_| result)
+        .map_err(|error| CommandError::local(format!("cannot shut down: {error}")))
 }
 
 /// Reloads certificates. Blocks.

@@ -3,7 +3,7 @@
 use haul_service::listen::BoundAddress;
 
 use super::addresses::{is_public, urls};
-use crate::message::{print_line, sanitize, warning_text};
+use crate::message::{print_in_background, sanitize, warning_text};
 
 #[derive(Debug, Default)]
 pub(crate) struct Banner {
@@ -35,10 +35,10 @@ impl Banner {
 
     pub(crate) fn print(&self) {
         for line in &self.lines {
-            print_line(&format!("haul: {}", sanitize(line)));
+            print_in_background(format!("haul: {}", sanitize(line)));
         }
         for warning in &self.warnings {
-            print_line(&warning_text(&sanitize(warning)));
+            print_in_background(warning_text(&sanitize(warning)));
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The life of a server process: start, ready, reload, stop. A server takes part as a [`Server`].
 //!
-//! The server works on threads and tasks of its own. Here one loop waits for signals and for work on blocking threads, which read files
-//! and print messages: standard error may be a pipe that nobody reads. The first signal to stop lets requests or connections end within
-//! the grace time, the second cuts them off.
+//! The server works on threads and tasks of its own. Here one loop waits for signals, and never for a disk or for standard error. The first
+//! signal to stop lets requests or connections end within the grace time, the second cuts them off.
 
 use std::io;
 use std::sync::Arc;
@@ -18,15 +17,18 @@ use super::chores::Chore;
 use super::command_error::CommandError;
 use super::log;
 use crate::exit::ExitReason;
-use crate::message::{self, print_in_background, print_line, warning_text};
+use crate::message::{self, all_printed, print_in_background, warning_text};
 use crate::open_file_limit;
-use crate::signals::{ServerSignal, ServerSignals, exit_at_once};
+use crate::signals::{ServerSignal, ServerSignals};
 
 /// The time limit for cutting off requests or connections. A hanging disk is not waited for.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time limit for the last lines of the log and the last message. Nobody may read either. A second signal leaves less.
-const LAST_MESSAGES_TIMEOUT: Duration = log::CLOSE_TIMEOUT.saturating_mul(2);
+/// The time limit for the last lines of the log, and for the last messages. Nobody may read either.
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The same after a second signal.
+const LAST_LINES_TIMEOUT_AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a server does in the course of its life.
 pub(crate) trait Server {
@@ -46,8 +48,11 @@ pub(crate) trait Server {
     fn unfinished(&self) -> Option<String>;
 
     /// Accepts nothing more and waits for what is unfinished, at most `grace`. Returns what was cut off then, again as the beginning of a
-    /// sentence: `3 connections were`. Cancel safe: called again, it waits for the new `grace`.
+    /// sentence: `3 connections were`. Cancel safe.
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError>;
+
+    /// Cuts off what is unfinished when [`drain`](Self::drain) was cancelled, and returns what that was.
+    async fn cut_off(&mut self) -> Result<Option<String>, CommandError>;
 }
 
 /// The runtime of a server process, and its signals.
@@ -68,18 +73,11 @@ pub(crate) struct ServerRuntimeOptions {
     pub(crate) is_quiet: bool,
 }
 
-/// A step of a reload.
-enum ReloadStep<F> {
-    FilesRead(F),
-    /// The messages about the reload were printed.
-    Printed,
-}
-
 /// How the server stopped.
 struct ServerShutdown {
     /// What was cut off, or why the server failed.
     result: Result<Option<String>, CommandError>,
-    /// Whether a second signal ended the grace time.
+    /// Whether a second signal ended the wait for what was unfinished.
     is_immediate: bool,
 }
 
@@ -174,32 +172,30 @@ impl ServerRuntimeOptions {
         notifier: &ServiceManagerNotifier,
     ) {
         let mut chores: JoinSet<()> = server.chores().into_iter().map(Chore::repeat).collect();
-        let mut reload: JoinSet<ReloadStep<S::ReloadedFiles>> = JoinSet::new();
+        let mut reload: JoinSet<S::ReloadedFiles> = JoinSet::new();
         // Files that are being read may be older than the signal, so another reload follows.
         let mut is_reload_requested = false;
         loop {
             tokio::select! {
                 signal = signals.next() => match signal {
                     ServerSignal::Stop => break,
-                    ServerSignal::Reload => is_reload_requested = true,
+                    ServerSignal::Reload => {
+                        if let Some(log) = &self.log {
+                            log.reopen();
+                        }
+                        is_reload_requested = true;
+                    }
                 },
-                Some(step) = reload.join_next() => if let ReloadStep::FilesRead(files) = completed(step) {
-                    let lines = server.apply_reload(files);
+                Some(files) = reload.join_next() => {
+                    let lines = server.apply_reload(completed(files));
                     warn_if_not_notified(notifier.ready());
-                    reload.spawn_blocking(move || {
-                        lines.iter().for_each(|line| print_line(line));
-                        ReloadStep::Printed
-                    });
+                    lines.into_iter().for_each(print_in_background);
                 },
                 Some(ended) = chores.join_next() => completed(ended),
             }
             if reload.is_empty() && std::mem::take(&mut is_reload_requested) {
                 warn_if_not_notified(notifier.reloading());
-                if let Some(log) = &self.log {
-                    log.reopen();
-                }
-                let read = server.prepare_reload();
-                reload.spawn_blocking(move || ReloadStep::FilesRead(read()));
+                reload.spawn_blocking(server.prepare_reload());
             }
         }
         // Unfinished work does no harm.
@@ -213,10 +209,9 @@ impl ServerRuntimeOptions {
             && let Some(unfinished) = server.unfinished()
         {
             let grace = seconds(self.grace);
-            // Not awaited: what is unfinished may end meanwhile.
-            drop(print_in_background(format!(
+            print_in_background(format!(
                 "haul: stopping; {unfinished} {grace} to finish; a second signal stops at once"
-            )));
+            ));
         }
         let mut next_signal = async || signals.next().await;
         let drained = unless_stopped(server.drain(self.grace), &mut next_signal).await;
@@ -225,30 +220,28 @@ impl ServerRuntimeOptions {
                 result,
                 is_immediate: false,
             },
-            None => match tokio::time::timeout(ABORT_TIMEOUT, server.drain(Duration::ZERO)).await {
-                Ok(result) => ServerShutdown {
-                    result,
-                    is_immediate: true,
-                },
-                Err(_) => exit_at_once(),
+            None => ServerShutdown {
+                result: tokio::time::timeout(ABORT_TIMEOUT, server.cut_off())
+                    .await
+                    .unwrap_or(Ok(None)),
+                is_immediate: true,
             },
         };
         let (exit, message) = self.outcome(&stopped);
+        let limit = match stopped.is_immediate {
+            true => LAST_LINES_TIMEOUT_AT_ONCE,
+            false => LAST_LINES_TIMEOUT,
+        };
         let last = async {
             if let Some(log) = &self.log {
-                log::close(log).await;
+                log::close(log, limit).await;
             }
-            if let Some(message) = message {
-                // This fails only after a panic, which was reported.
-                let _ = print_in_background(message).await;
-            }
+            message.into_iter().for_each(print_in_background);
+            // An error means that nobody reads the messages.
+            let _ = tokio::time::timeout(limit, all_printed()).await;
         };
-        let limit = match stopped.is_immediate {
-            true => log::CLOSE_TIMEOUT,
-            false => LAST_MESSAGES_TIMEOUT,
-        };
-        match unless_stopped(tokio::time::timeout(limit, last), &mut next_signal).await {
-            Some(_) => exit,
+        match unless_stopped(last, &mut next_signal).await {
+            Some(()) => exit,
             None => ExitReason::Interrupted,
         }
     }
@@ -257,6 +250,7 @@ impl ServerRuntimeOptions {
     fn outcome(&self, stopped: &ServerShutdown) -> (ExitReason, Option<String>) {
         let news = |text: String| (!self.is_quiet).then(|| format!("haul: {text}"));
         match &stopped.result {
+            Err(error) if stopped.is_immediate => (ExitReason::Interrupted, Some(error.printed())),
             Err(error) => (error.exit_reason(), Some(error.printed())),
             Ok(None) if stopped.is_immediate => {
                 (ExitReason::Interrupted, news("stopping at once".to_owned()))
@@ -279,6 +273,15 @@ impl ServerRuntimeOptions {
                 )
             }
         }
+    }
+}
+
+/// How many connections were cut off, as [`Server::drain`] returns it.
+pub(crate) fn cut_off_connections(count: usize) -> Option<String> {
+    match count {
+        0 => None,
+        1 => Some("1 connection was".to_owned()),
+        _ => Some(format!("{count} connections were")),
     }
 }
 
@@ -308,7 +311,7 @@ fn service_manager() -> ServiceManagerNotifier {
 /// A failed notification is a warning: it is no reason to stop.
 fn warn_if_not_notified(result: io::Result<()>) {
     if let Err(error) = result {
-        print_line(&warning_text(&format!(
+        print_in_background(warning_text(&format!(
             "cannot notify the service manager: {error}"
         )));
     }

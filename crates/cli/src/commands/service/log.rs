@@ -10,9 +10,6 @@ use super::command_error::CommandError;
 use crate::message::{self, print_in_background, print_line, sanitize, warning_text};
 use crate::output;
 
-/// The time limit for the last lines.
-pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Opens the log with this name. A quiet one reports errors only.
 pub(crate) fn open(
     name: &'static str,
@@ -42,14 +39,13 @@ pub(crate) fn open(
     Ok(Arc::new(log))
 }
 
-/// Writes the log to its end.
-pub(crate) async fn close(log: &LineLog) {
-    let is_written = log.close(CLOSE_TIMEOUT).await;
-    if let Some(missing) = missing_lines_text(is_written, log.dropped()) {
+/// Writes the log to its end, if that takes no longer than the limit.
+pub(crate) async fn close(log: &LineLog, limit: Duration) {
+    let is_written = log.close(limit).await;
+    if let Some(missing) = missing_lines_text(is_written, log.dropped(), limit) {
         let name = log.name();
         let text = format!("the {name} is incomplete: {missing}");
-        // This fails only after a panic, which was reported.
-        let _ = print_in_background(warning_text(&text)).await;
+        print_in_background(warning_text(&text));
     }
 }
 
@@ -84,12 +80,12 @@ fn notice_text(log_name: &str, notice: &LogNotice) -> String {
 }
 
 /// What the log misses at its end.
-fn missing_lines_text(is_written: bool, dropped: u64) -> Option<String> {
+fn missing_lines_text(is_written: bool, dropped: u64, limit: Duration) -> Option<String> {
     match (is_written, dropped) {
         (true, 0) => None,
         (false, 0) => Some(format!(
             "its last lines could not be written within {} s",
-            CLOSE_TIMEOUT.as_secs()
+            limit.as_secs()
         )),
         (_, dropped) => Some(format!(
             "{} dropped because the log could not be written in time",
@@ -132,8 +128,9 @@ mod tests {
 
     #[test]
     fn missing_lines_are_reported_at_the_end() {
-        assert_eq!(missing_lines_text(true, 0), None);
-        let text_of = |is_written, dropped| missing_lines_text(is_written, dropped).unwrap();
+        let limit = Duration::from_secs(2);
+        assert_eq!(missing_lines_text(true, 0, limit), None);
+        let text_of = |is_written, dropped| missing_lines_text(is_written, dropped, limit).unwrap();
         assert_eq!(
             text_of(false, 0),
             "its last lines could not be written within 2 s"

@@ -35,11 +35,10 @@ pub(super) async fn warn_of_failing_proxies(tunnels: &[PlannedTunnel]) {
             );
             let warning = warning_text(&sanitize(&text));
             let hint = error.errors().last().and_then(tunnel_hint);
-            // Nobody may read standard error; that must not hold up the others.
-            drop(print_in_background(match hint {
+            print_in_background(match hint {
                 Some(hint) => format!("{warning}\nhint: {hint}"),
                 None => warning,
-            }));
+            });
         }
     }
 }

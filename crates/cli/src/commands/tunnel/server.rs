@@ -13,7 +13,7 @@ use super::listeners::{ListenerChanges, TunnelListenerSet};
 use crate::args::TunnelArgs;
 use crate::commands::service::chores::Chore;
 use crate::commands::service::command_error::CommandError;
-use crate::commands::service::lifecycle::Server;
+use crate::commands::service::lifecycle::{Server, cut_off_connections};
 use crate::message::{sanitize, warning_text};
 use crate::settings::{ProcessSettings, PromptedPasswords, SettingError, TunnelSettings};
 
@@ -74,11 +74,11 @@ impl Server for TunnelServer {
     }
 
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError> {
-        Ok(match self.engine.shut_down(grace).await {
-            0 => None,
-            1 => Some("1 connection was".to_owned()),
-            count => Some(format!("{count} connections were")),
-        })
+        Ok(cut_off_connections(self.engine.shut_down(grace).await))
+    }
+
+    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
+        self.drain(Duration::ZERO).await
     }
 }
 
