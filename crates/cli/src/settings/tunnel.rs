@@ -98,8 +98,12 @@ impl TunnelSettings {
             requested.push((table.listen.clone(), table.kind.clone(), merged));
         }
         if requested.is_empty() {
-            return Err(SettingError::new("there is nothing to listen on")
-                .with_hint(format!("a SPEC is {}", TunnelSpecError::SYNTAX)));
+            let mut text = "there is nothing to listen on".to_owned();
+            if let Some(path) = &args.config {
+                text = format!("{text}: {} has no [[tunnel]]", path.display());
+            }
+            let hint = format!("a SPEC is {}", TunnelSpecError::SYNTAX);
+            return Err(SettingError::new(text).with_hint(hint));
         }
         let merged: Vec<&MergedOptions> = requested.iter().map(|(.., merged)| merged).collect();
         layers.check_proxy_flags(&merged)?;

@@ -36,6 +36,12 @@ async fn an_address_that_overlaps_an_open_listener_changes_nothing() {
         assert_echo(&mut old, "still").await;
         assert!(haul.path("s.sock").exists());
     }
+    // Two new listeners with one address: a restart would not help.
+    let twice = "[[tunnel]]\nlisten = \"unix:new.sock\"\ntarget = \"echo.test:7\"\n".repeat(2);
+    haul.write("t.toml", format!("{good}{twice}"));
+    tunnel.reload("warning: nothing has changed").await;
+    tunnel.running.wait_for_line("hint: leave one out").await;
+    assert!(!haul.path("new.sock").exists());
     // Nothing opens or closes with the same settings as at the start.
     haul.write("t.toml", &good);
     tunnel.reload("haul: reloaded").await;

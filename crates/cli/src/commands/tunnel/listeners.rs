@@ -161,15 +161,11 @@ impl TunnelListenerSet {
         planned: &[&PlannedTunnel],
     ) -> Result<Vec<Vec<BoundListener>>, CommandError> {
         let used_twice = |address: &ListenAddress, before| {
-            let error = used_twice_error("", address, before, "every interface includes this one");
-            match self.open.is_empty() {
-                true => error,
-                false => {
-                    error.with_hint("restart haul to replace a listener by one that it overlaps")
-                }
-            }
+            used_twice_error("", address, before, "every interface includes this one")
         };
-        let mut used = self.addresses();
+        let replaced_hint = "restart haul to replace a listener by one that it overlaps";
+        let open = self.addresses();
+        let mut used = Vec::new();
         let mut all: Vec<Vec<BoundListener>> = planned.iter().map(|_| Vec::new()).collect();
         let is_inherited =
             |index: &usize| matches!(planned[*index].listen.value, ListenAddress::Systemd { .. });
@@ -181,6 +177,9 @@ impl TunnelListenerSet {
             let bound = bind(value, &BindOptions::default(), &mut self.inherited);
             let bound = bound.map_err(|error| {
                 let error = match &error {
+                    _ if is_taken_by_this_process(&error, &open) => {
+                        used_twice(value, "tunnel").with_hint(replaced_hint)
+                    }
                     _ if is_taken_by_this_process(&error, &used) => used_twice(value, "tunnel"),
                     _ if is_taken_by_this_process(&error, &self.other_addresses) => {
                         used_twice(value, "--admin")
