@@ -1,5 +1,5 @@
-//! The access log of requests that did not end well: each request that began has a line, which says
-//! how far it came.
+//! The access log of failed requests: each request that started has a line with its status and the
+//! bytes sent and received until the failure.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use haul_service::observe::{LineLog, LogSink};
 use http::Request;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, NAME, ServerSetup, TestServer, eventually};
+use crate::harness::{LIMIT, NAME, ServerSetup, TestServer, wait_until};
 use crate::http2;
 
 /// More than both ends' socket buffers hold.
 const LARGE: usize = 16 << 20;
 
-/// Every timeout of these tests.
+/// The timeout that a test shortens to this value.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Keeps lines in memory.
@@ -62,12 +62,12 @@ impl LoggedServer {
         Self { server, log, lines }
     }
 
-    /// The only line of a target.
+    /// The only log line of a request target.
     #[track_caller]
     fn line(&self, target: &str) -> String {
         let target = format!("\"target\":\"{target}\"");
         let mut found = Vec::new();
-        eventually("it is logged", || {
+        wait_until("the request is logged", || {
             let all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
             let all = String::from_utf8(all.clone()).unwrap();
             let of_target = all.lines().filter(|line| line.contains(&target));
@@ -78,13 +78,13 @@ impl LoggedServer {
         found.remove(0)
     }
 
-    /// Closes the log: what is not logged by now never will be.
+    /// Closes the log, so that no more lines are written.
     fn close(&self) {
-        assert!(http2::block_on(self.log.close(LIMIT)), "it is written");
+        assert!(http2::block_on(self.log.close(LIMIT)), "the log is written");
     }
 }
 
-/// A number in a line.
+/// The value of a numeric field in a log line.
 #[track_caller]
 fn number(line: &str, name: &str) -> u64 {
     let name = format!("\"{name}\":");
@@ -103,20 +103,23 @@ fn short() -> TimeoutOptions {
     }
 }
 
-/// Checks the lines of requests that a shutdown aborted: a download whose client did not read, and
-/// an unfinished upload.
+/// Asserts the log lines of requests that a shutdown aborted: a download whose client did not read,
+/// and an unfinished upload.
 #[track_caller]
-fn assert_aborted(logged: &LoggedServer, why: &str) {
+fn assert_aborted(logged: &LoggedServer, context: &str) {
     let read = logged.line("/f");
     let sent = number(&read, "sent");
-    assert_eq!(number(&read, "status"), 200, "{why}: {read}");
-    assert!(sent > 0 && sent < LARGE as u64, "{why}: {read}");
-    assert!(read.contains("\"cut_short\":true"), "{why}: {read}");
+    assert_eq!(number(&read, "status"), 200, "{context}: {read}");
+    assert!(sent > 0 && sent < LARGE as u64, "{context}: {read}");
+    assert!(read.contains("\"cut_short\":true"), "{context}: {read}");
     let written = logged.line("/key");
-    // The server ended it, not the client.
-    assert_eq!(number(&written, "status"), 503, "{why}: {written}");
-    assert!(number(&written, "received") > 0, "{why}: {written}");
-    assert!(written.contains("\"cut_short\":true"), "{why}: {written}");
+    // The server aborted the upload, not the client.
+    assert_eq!(number(&written, "status"), 503, "{context}: {written}");
+    assert!(number(&written, "received") > 0, "{context}: {written}");
+    assert!(
+        written.contains("\"cut_short\":true"),
+        "{context}: {written}"
+    );
 }
 
 #[test]
@@ -124,9 +127,9 @@ fn requests_aborted_at_shutdown_are_logged() {
     for accept in AcceptStrategy::ALL {
         for transport in TestTransport::HTTP1 {
             let mut logged = LoggedServer::start(accept, TimeoutOptions::default());
-            let mut stuck = TestClient::connect(&logged.server, transport);
-            stuck.send(request_head("GET", "/f", &[]));
-            stuck.take(1).unwrap();
+            let mut unread_client = TestClient::connect(&logged.server, transport);
+            unread_client.send(request_head("GET", "/f", &[]));
+            unread_client.take(1).unwrap();
             let mut writer = TestClient::connect(&logged.server, transport);
             writer
                 .send(request_head(
@@ -135,7 +138,7 @@ fn requests_aborted_at_shutdown_are_logged() {
                     &[("Content-Length", "1000000")],
                 ))
                 .send(vec![b'x'; 500_000]);
-            eventually("it is being written", || {
+            wait_until("the upload has a temporary file", || {
                 logged.server.temporary_files() == 1
             });
             assert_eq!(logged.server.shut_down(SHORT), 2);
@@ -145,26 +148,27 @@ fn requests_aborted_at_shutdown_are_logged() {
     }
 }
 
-/// Probes show in the log.
+/// Malformed heads are often attack probes, so operators want them in the log.
 #[test]
 fn malformed_heads_are_logged() {
     for transport in TestTransport::HTTP1 {
         let mut logged = LoggedServer::start(AcceptStrategy::Single, short());
-        let twice = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
+        let two_lengths =
+            "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         let long = format!(
             "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
             "y".repeat(1 << 18)
         );
         for head in [
             "GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
-            twice,
+            two_lengths,
             &long,
             "GET / HTTP/1.1\r\n",
         ] {
             let mut client = TestClient::connect(&logged.server, transport);
             // The server may have closed the connection by then.
             let _ = client.try_send(head);
-            eventually("it is refused", || client.has_ended());
+            wait_until("the request is refused", || client.has_ended());
         }
         assert_eq!(logged.server.shut_down(LIMIT), 0);
         logged.close();
@@ -185,19 +189,19 @@ fn aborted_http2_streams_are_logged() {
         http2::block_on(async {
             let stream = http2::connect(&logged.server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-            let asking = async {
+            let send_requests = async {
                 let mut sender = sender.ready().await.unwrap();
                 let get = Request::get(format!("http://{NAME}/f")).body(()).unwrap();
                 let (response, _) = sender.send_request(get, true).unwrap();
                 let mut body = response.await.unwrap().into_body();
                 body.data().await.unwrap().unwrap();
                 let put = Request::put(format!("http://{NAME}/key")).body(()).unwrap();
-                let (_answer, mut upload) = sender.send_request(put, false).unwrap();
+                let (_response, mut upload) = sender.send_request(put, false).unwrap();
                 upload.send_data(vec![b'x'; 100_000].into(), false).unwrap();
                 while logged.server.temporary_files() == 0 {
                     tokio::task::yield_now().await;
                 }
-                // On another thread, since it ends a runtime.
+                // On another thread, since `shut_down` drops a runtime.
                 let ended = std::thread::scope(|scope| {
                     let ending = scope.spawn(|| logged.server.shut_down(SHORT));
                     ending.join().unwrap()
@@ -207,7 +211,7 @@ fn aborted_http2_streams_are_logged() {
             tokio::pin!(connection);
             tokio::select! {
                 biased;
-                () = asking => {}
+                () = send_requests => {}
                 ended = &mut connection => panic!("{ended:?}"),
             }
         });
@@ -217,7 +221,7 @@ fn aborted_http2_streams_are_logged() {
 }
 
 #[test]
-fn slow_bodies_get_408_and_are_logged_so() {
+fn slow_bodies_get_408_and_are_logged_with_it() {
     for transport in TestTransport::HTTP1 {
         for (index, framing) in [("Content-Length", "10"), ("Transfer-Encoding", "chunked")]
             .into_iter()
@@ -229,7 +233,7 @@ fn slow_bodies_get_408_and_are_logged_so() {
             slow.send(request_head("PUT", &path, &[framing]));
             let response = slow.read_response_to("PUT");
             assert_eq!(response.status, 408, "{transport:?} {framing:?}");
-            assert_eq!(response.field("connection"), Some("close"));
+            assert_eq!(response.header("connection"), Some("close"));
             assert!(response.text().contains("too slowly"), "{response:?}");
             let line = logged.line(&path);
             assert_eq!(number(&line, "status"), 408, "{transport:?} {line}");
@@ -239,7 +243,7 @@ fn slow_bodies_get_408_and_are_logged_so() {
 }
 
 #[test]
-fn a_slow_form_gets_408_like_any_body() {
+fn a_slow_form_upload_gets_408() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
     let mut slow = TestClient::connect_plain(&logged.server);
     let kind = ("Content-Type", "multipart/form-data; boundary=x");
@@ -262,7 +266,7 @@ fn slow_http2_bodies_are_logged_with_408() {
         let put = Request::put(format!("http://{NAME}/slow"))
             .body(())
             .unwrap();
-        let (_answer, _upload) = sender.send_request(put, false).unwrap();
+        let (_response, _upload) = sender.send_request(put, false).unwrap();
         let _ = connection.await;
     });
     assert_eq!(number(&logged.line("/slow"), "status"), 408);
@@ -272,7 +276,7 @@ fn slow_http2_bodies_are_logged_with_408() {
 fn a_slow_head_gets_408() {
     let logged = LoggedServer::start(AcceptStrategy::Single, short());
     for transport in TestTransport::HTTP1 {
-        // The first head of its connection, or a later one.
+        // The first head of a connection, or a later one.
         for is_first in [true, false] {
             let mut slow = TestClient::connect(&logged.server, transport);
             if !is_first {
@@ -281,7 +285,7 @@ fn a_slow_head_gets_408() {
             slow.send("GET /f HTTP/1.1\r\nHost: x\r\n");
             let response = slow.read_response();
             assert_eq!(response.status, 408, "{transport:?}");
-            assert_eq!(response.field("connection"), Some("close"));
+            assert_eq!(response.header("connection"), Some("close"));
             slow.assert_closed();
         }
     }
@@ -291,9 +295,9 @@ fn a_slow_head_gets_408() {
 fn slow_readers_are_logged() {
     for transport in TestTransport::HTTP1 {
         let logged = LoggedServer::start(AcceptStrategy::Single, short());
-        let mut stuck = TestClient::connect(&logged.server, transport);
-        stuck.send(request_head("GET", "/f", &[]));
-        stuck.take(1).unwrap();
+        let mut unread_client = TestClient::connect(&logged.server, transport);
+        unread_client.send(request_head("GET", "/f", &[]));
+        unread_client.take(1).unwrap();
         let line = logged.line("/f");
         let sent = number(&line, "sent");
         assert_eq!(number(&line, "status"), 200, "{transport:?}: {line}");
@@ -303,7 +307,7 @@ fn slow_readers_are_logged() {
 }
 
 #[test]
-fn a_client_that_leaves_before_the_response_is_logged() {
+fn a_client_that_disconnects_before_the_response_is_logged() {
     let logged = LoggedServer::start(AcceptStrategy::Single, TimeoutOptions::default());
     let mut client = TestClient::connect_plain(&logged.server);
     client
@@ -313,7 +317,7 @@ fn a_client_that_leaves_before_the_response_is_logged() {
             &[("Content-Length", "1000000")],
         ))
         .send(vec![b'x'; 100_000]);
-    eventually("it is being written", || {
+    wait_until("the upload has a temporary file", || {
         logged.server.temporary_files() == 1
     });
     client.reset();

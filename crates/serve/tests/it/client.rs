@@ -1,7 +1,7 @@
 //! An HTTP/1.1 client that sends exactly the given bytes, and parses responses strictly (RFC 9112).
 //!
-//! It blocks, and every read has a deadline. A malformed response is a panic: a field without a
-//! colon, a length beside chunks, a body that ends early unless the test asked for that.
+//! It blocks, and every read has a deadline. A malformed response is a panic: a header without a
+//! colon, a Content-Length with chunks, or a body that ends early if the test does not expect that.
 //!
 //! `response` parses responses, `socket` wraps sockets and TLS, and `transport` sends single
 //! requests over every transport.
@@ -27,7 +27,7 @@ pub(crate) use transport::{TestTransport, request_head};
 
 use crate::harness::{LIMIT, NAME, TestServer};
 
-/// A connection of HTTP/1.1.
+/// An HTTP/1.1 connection.
 pub(crate) struct TestClient {
     stream: Box<dyn TestStream>,
     socket: TestSocket,
@@ -48,7 +48,7 @@ impl TestClient {
             }
             TestTransport::Tls => Self::tls(server.tls),
             TestTransport::Http2 | TestTransport::Http2Tls => {
-                panic!("that is no connection of HTTP/1.1")
+                panic!("an HTTP/2 transport for an HTTP/1.1 client")
             }
         }
     }
@@ -91,7 +91,7 @@ impl TestClient {
 
     /// Sends bytes as they are.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Self {
-        self.try_send(bytes).expect("the server takes what is sent");
+        self.try_send(bytes).expect("the server accepts the bytes");
         self
     }
 
@@ -101,7 +101,7 @@ impl TestClient {
         self.stream.flush()
     }
 
-    /// Closes the sending half.
+    /// Closes the sending half of the connection.
     pub(crate) fn finish(&mut self) {
         self.stream.finish();
         self.socket.shutdown();
@@ -109,11 +109,11 @@ impl TestClient {
 
     /// Reads more bytes. `Ok(0)`: the server has closed its sending half.
     pub(crate) fn read(&mut self) -> io::Result<usize> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = self.deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.socket.set_timeout(left)?;
+        self.socket.set_timeout(remaining)?;
         let mut buffer = [0; 64 << 10];
         let read = self.stream.read(&mut buffer)?;
         self.received.extend_from_slice(&buffer[..read]);
@@ -155,7 +155,7 @@ impl TestClient {
         match self.read_head_or_end() {
             Some(head) => head,
             None => panic!(
-                "no answer, but {:?} and the end",
+                "no response, but {:?} and the end of the stream",
                 self.received.escape_ascii().to_string()
             ),
         }
@@ -168,7 +168,10 @@ impl TestClient {
                 break at;
             }
             if !matches!(self.read(), Ok(1..)) {
-                assert!(Instant::now() < self.deadline, "there is no end");
+                assert!(
+                    Instant::now() < self.deadline,
+                    "the response head does not end"
+                );
                 return None;
             }
         };
@@ -176,15 +179,15 @@ impl TestClient {
         Some(parse(&head[..end]))
     }
 
-    /// Reads the body of a response; if it ends early, the error has what there was.
+    /// Reads the body of a response. If it ends early, the error has the bytes until then.
     pub(crate) fn read_body(
         &mut self,
         head: &TestResponse,
         method: &str,
     ) -> Result<Vec<u8>, (Vec<u8>, io::Error)> {
-        let is_chunked = head.field("transfer-encoding").is_some();
+        let is_chunked = head.header("transfer-encoding").is_some();
         let length = head
-            .field("content-length")
+            .header("content-length")
             .map(|length| length.parse::<usize>().unwrap());
         assert!(!is_chunked || length.is_none(), "{head:?}");
         if method == "HEAD" || matches!(head.status, 100..200 | 204 | 304) {
@@ -259,7 +262,7 @@ impl TestClient {
         std::mem::take(&mut self.received)
     }
 
-    /// Whether nothing has been received, not even the end.
+    /// Whether nothing has been received, not even the end of the stream.
     pub(crate) fn has_nothing(&mut self) -> bool {
         self.socket.set_timeout(Duration::from_millis(5)).unwrap();
         let read = self.stream.read(&mut [0]);
@@ -280,10 +283,13 @@ impl TestClient {
         }
     }
 
-    /// Reads until the connection has ended, in whatever way.
+    /// Reads until the connection is closed or reset.
     pub(crate) fn read_until_closed(&mut self) -> Vec<u8> {
         while let Ok(1..) = self.read() {}
-        assert!(Instant::now() < self.deadline, "the server never went");
+        assert!(
+            Instant::now() < self.deadline,
+            "the server did not close the connection"
+        );
         std::mem::take(&mut self.received)
     }
 

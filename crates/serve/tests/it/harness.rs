@@ -1,8 +1,8 @@
-//! A server of its own directory: on a port, on another with TLS, and on a Unix socket, all at
-//! once.
+//! Starts a file server with a root directory of its own. It listens on a port, on another port
+//! with TLS, and on a Unix socket.
 //!
-//! Beside the root is a file that no client may ever see. The server stops when its [`TestServer`]
-//! is dropped. A panic on one of its threads, even in a task that nobody joins, fails the test that
+//! A file next to the root must never be served. The server stops when its [`TestServer`] is
+//! dropped. A panic on one of its threads, even in a task that is never joined, fails the test that
 //! drops it.
 
 use std::fs;
@@ -26,22 +26,19 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 
-/// The longest that any test waits.
+/// The time limit of one step of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Content of the file beside the root.
-pub(crate) const SECRET: &str = "beside the root and nobody's affair";
+/// The content of the file next to the root.
+pub(crate) const SECRET: &str = "the secret file next to the root";
 
 /// The name in the certificate.
 pub(crate) const NAME: &str = "store.test";
 
-/// How a server is started.
+/// The options of a server.
 pub(crate) struct ServerSetup {
-    /// The store's options.
     pub(crate) store: FileStoreOptions,
-    /// The server's options.
     pub(crate) server: FileServerOptions,
-    /// The options of the worker threads.
     pub(crate) workers: WorkerThreadsOptions,
     /// The directory in which the root is created; the system's temporary directory by default.
     pub(crate) parent: Option<PathBuf>,
@@ -68,26 +65,26 @@ impl Default for ServerSetup {
 
 /// A running server.
 pub(crate) struct TestServer {
-    /// The root, and the secret beside it.
+    /// The directory with the root and the secret file.
     folder: TempDir,
     /// `None` once the server has stopped.
     workers: Option<WorkerThreads>,
-    /// Runs its disk threads.
+    /// The runtime of the disk threads.
     disk: Option<Runtime>,
-    /// Its TCP address.
+    /// The address of plain HTTP.
     pub(crate) plain: SocketAddr,
-    /// Its TLS address.
+    /// The address of HTTPS.
     pub(crate) tls: SocketAddr,
-    /// The path of its Unix socket.
+    /// The path of the Unix socket.
     pub(crate) unix: PathBuf,
-    /// The server. It holds the store's lock; `None` once it has stopped.
+    /// The server, which holds the lock of the store. `None` once it has stopped.
     server: Option<Arc<FileServer>>,
-    /// Dropping these removes the socket's file.
+    /// Dropping these removes the socket file.
     _bound: Vec<BoundListener>,
 }
 
 impl ServerSetup {
-    /// With this accept strategy.
+    /// The default options with this accept strategy.
     pub(crate) fn with_strategy(accept: AcceptStrategy) -> Self {
         let mut setup = Self::default();
         setup.workers.strategy = accept;
@@ -98,7 +95,7 @@ impl ServerSetup {
     pub(crate) fn start(self) -> TestServer {
         watch_panics();
         let folder = match &self.parent {
-            Some(within) => tempfile::tempdir_in(within),
+            Some(parent) => tempfile::tempdir_in(parent),
             None => tempfile::tempdir(),
         }
         .unwrap();
@@ -163,7 +160,7 @@ impl ServerSetup {
 }
 
 impl TestServer {
-    /// How often an idle connection has released its buffers.
+    /// The number of times that idle connections have released their buffers.
     pub(crate) fn idle_releases(&self) -> u64 {
         self.server
             .as_ref()
@@ -180,12 +177,12 @@ impl TestServer {
         self.folder.path().join("root")
     }
 
-    /// The file beside it, which must stay secret.
+    /// The path of the secret file next to the root.
     pub(crate) fn secret_path(&self) -> PathBuf {
         self.folder.path().join("secret")
     }
 
-    /// Writes a file without the server.
+    /// Writes a file below the root directly, not through the server.
     pub(crate) fn write_file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.root().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -198,7 +195,7 @@ impl TestServer {
         fs::read(self.root().join(name)).ok()
     }
 
-    /// How many temporary files of uploads there are.
+    /// The number of temporary files of uploads.
     pub(crate) fn temporary_files(&self) -> usize {
         fs::read_dir(self.root().join(".haul")).map_or(0, |entries| {
             let files = entries.map(|entry| entry.unwrap());
@@ -213,7 +210,7 @@ impl TestServer {
         })
     }
 
-    /// Begins the shutdown without waiting for it.
+    /// The token that starts the shutdown when it is cancelled.
     pub(crate) fn stop_token(&self) -> tokio_util::sync::CancellationToken {
         self.workers.as_ref().unwrap().stop_token()
     }
@@ -221,11 +218,11 @@ impl TestServer {
     /// Shuts the server down.
     pub(crate) fn shut_down(&mut self, grace: Duration) -> usize {
         self.server = None;
-        let ending = self.workers.take().unwrap().shut_down(grace).unwrap();
+        let outcome = self.workers.take().unwrap().shut_down(grace).unwrap();
         if let Some(disk) = self.disk.take() {
             disk.shutdown_timeout(LIMIT);
         }
-        ending
+        outcome
     }
 }
 
@@ -243,22 +240,22 @@ impl Drop for TestServer {
     }
 }
 
-/// Panics on threads of servers.
+/// The panics on threads of servers.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Tokio keeps the panic of a task for whoever joins it. Nobody joins a connection, so a hook
-/// records panics.
+/// Tokio reports the panic of a task only when the task is joined. Tasks of connections are never
+/// joined, so a hook records panics.
 fn watch_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {
-        let before = std::panic::take_hook();
+        let previous_hook = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             let thread = std::thread::current();
             if thread.name().is_some_and(|name| name.starts_with("serve-")) {
                 let mut panics = PANICS.lock().unwrap_or_else(PoisonError::into_inner);
                 panics.push(info.to_string());
             }
-            before(info);
+            previous_hook(info);
         }));
     });
 }
@@ -288,7 +285,7 @@ impl Drop for DoneOnDrop<'_> {
     }
 }
 
-/// The value of a metric: the first sample whose line begins so.
+/// The value of a metric: the first sample whose line begins with `name`.
 pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
     let text = metrics.render();
     let mut lines = text.lines().filter(|line| line.starts_with(name));
@@ -298,10 +295,10 @@ pub(crate) fn metric(metrics: &ServeMetrics, name: &str) -> u64 {
 
 /// Waits until a condition holds.
 #[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let incomplete = Instant::now();
-    while !holds() {
-        assert!(incomplete.elapsed() < LIMIT, "it never came about: {what}");
+pub(crate) fn wait_until(condition: &str, mut is_met: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_met() {
+        assert!(started.elapsed() < LIMIT, "timed out waiting: {condition}");
         std::thread::park_timeout(Duration::from_millis(1));
     }
 }

@@ -17,7 +17,7 @@ use crate::harness::{LIMIT, NAME, TestServer};
 pub(crate) trait TestHttp2Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> TestHttp2Stream for S {}
 
-/// Runs a future to its end, or to the limit.
+/// Runs a future with a time limit.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -44,14 +44,14 @@ pub(crate) fn request(
         let stream = connect(server, transport).await;
         let (sender, connection) = h2::client::handshake(stream).await?;
         tokio::select! {
-            // It ends when no sender is left, and then the other branch has finished.
+            // The connection ends when all senders are dropped, and then the other branch has finished.
             ended = connection => panic!("the connection ended: {ended:?}"),
             response = exchange(sender, request) => response,
         }
     })
 }
 
-/// A byte stream on which both ends speak HTTP/2.
+/// Does the HTTP/2 handshake on a byte stream.
 pub(crate) async fn connect(
     server: &TestServer,
     transport: TestTransport,
@@ -67,7 +67,7 @@ pub(crate) async fn connect(
     Box::new(stream)
 }
 
-/// One request and its response.
+/// Sends one request and reads its response.
 async fn exchange(
     sender: h2::client::SendRequest<Bytes>,
     request: &TestHttp2Request<'_>,
@@ -112,17 +112,17 @@ async fn exchange(
     })
 }
 
-/// Sends bytes of a body; stops early if the server does not want them any more.
+/// Sends bytes of a body. Stops early if the server resets the stream.
 pub(crate) async fn send_body(
     stream: &mut h2::SendStream<Bytes>,
     mut body: &[u8],
 ) -> Result<(), h2::Error> {
     while !body.is_empty() {
         stream.reserve_capacity(body.len());
-        let Some(room) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else {
+        let Some(capacity) = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await else {
             return Ok(());
         };
-        let (now, later) = body.split_at(room?.min(body.len()));
+        let (now, later) = body.split_at(capacity?.min(body.len()));
         stream.send_data(Bytes::copy_from_slice(now), false)?;
         body = later;
     }

@@ -12,8 +12,8 @@ static EVENTS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Captures events from here on.
 pub(crate) fn install() {
-    static LISTEN: Once = Once::new();
-    LISTEN.call_once(|| tracing::subscriber::set_global_default(EventRecorder).unwrap());
+    static INSTALL: Once = Once::new();
+    INSTALL.call_once(|| tracing::subscriber::set_global_default(EventRecorder).unwrap());
 }
 
 /// The captured events that contain a text.

@@ -1,4 +1,4 @@
-//! The store over real sockets, in this process: the corner cases of section D by their numbers.
+//! The file server over real sockets, in this process. Test names begin with their row in section D of `docs/corner-cases.md`.
 
 #![expect(
     clippy::unwrap_used,

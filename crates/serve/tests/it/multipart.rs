@@ -1,11 +1,10 @@
-//! Parses multipart/byteranges (RFC 9110 14.6) strictly: what a lenient parser accepts is a panic
-//! here.
+//! Parses multipart/byteranges (RFC 9110 14.6) strictly: any deviation is a panic.
 
 use std::ops::Range;
 
 use crate::client::{TestResponse, find};
 
-/// One part: its range, the file's length, and its bytes.
+/// One part: its range, the length of the file, and its bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BodyPart {
     pub(crate) range: Range<usize>,
@@ -17,15 +16,15 @@ pub(crate) struct BodyPart {
 /// The parts of a response.
 #[track_caller]
 pub(crate) fn parse_parts(response: &TestResponse) -> Vec<BodyPart> {
-    let kind = response.field("content-type").expect("a type");
+    let kind = response.header("content-type").expect("a type");
     let boundary = kind
         .strip_prefix("multipart/byteranges; boundary=")
         .expect("multipart/byteranges");
     // RFC 2046 5.1.1.
     assert!((1..=70).contains(&boundary.len()), "{boundary}");
     assert!(
-        response.field("content-range").is_none(),
-        "that is a part's"
+        response.header("content-range").is_none(),
+        "only parts may have this header"
     );
     let mut rest = &response.body[..];
     let mut parts = Vec::new();

@@ -1,9 +1,9 @@
-//! Plain HTTP on a TLS port gets a response that says so.
+//! Plain HTTP on a TLS port gets a response with a hint.
 
 use std::net::TcpStream;
 
 use crate::client::{TestClient, request_head};
-use crate::harness::{TestServer, eventually};
+use crate::harness::{TestServer, wait_until};
 
 #[test]
 fn plain_http_on_a_tls_port_gets_a_hint() {
@@ -17,7 +17,7 @@ fn plain_http_on_a_tls_port_gets_a_hint() {
         client.send(head);
         let response = client.read_response();
         assert_eq!(response.status, 400);
-        assert_eq!(response.field("connection"), Some("close"));
+        assert_eq!(response.header("connection"), Some("close"));
         assert!(
             response.text().contains("this port speaks HTTPS"),
             "{response:?}"
@@ -28,7 +28,7 @@ fn plain_http_on_a_tls_port_gets_a_hint() {
 }
 
 #[test]
-fn other_bytes_on_a_tls_port_get_no_http() {
+fn other_bytes_on_a_tls_port_get_no_http_response() {
     let server = TestServer::start();
     for bytes in [
         &b"\0"[..],
@@ -46,8 +46,8 @@ fn other_bytes_on_a_tls_port_get_no_http() {
             received.escape_ascii()
         );
     }
-    // A client that sends nothing at all is disconnected too.
+    // A client that sends nothing is disconnected, too.
     let mut silent = TestClient::from_tcp(TcpStream::connect(server.tls).unwrap());
     silent.finish();
-    eventually("it ends", || silent.has_ended());
+    wait_until("the connection is closed", || silent.has_ended());
 }

@@ -1,4 +1,4 @@
-//! CORS fields for pages of other sites, also on refusals, so that a page can show the reason.
+//! CORS headers for pages of other sites, also on error responses, so that a page can show the reason.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use haul_serve::access::{
 use crate::client::TestTransport;
 use crate::harness::{ServerSetup, TestServer};
 
-/// The allowed page.
+/// The allowed origin.
 const PAGE: &str = "https://page.test";
 
 /// `ann:secret`.
 const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnNlY3JldA==");
 
-/// A server of one file that needs a login, and allows a page to write.
+/// A server with one file that requires a login and allows writes of one other origin.
 fn start_server(access: AccessOptions, credentials: bool) -> TestServer {
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![PAGE.parse().unwrap()]),
@@ -49,7 +49,7 @@ fn ann() -> AccessOptions {
 
 /// A page that cannot read a 401 cannot ask for a login.
 #[test]
-fn listed_pages_may_read_refusals() {
+fn allowed_origins_may_read_error_responses() {
     // A login that must be hashed is refused on another code path.
     let line = "bob:$2a$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW:ro";
     let server = start_server(
@@ -73,9 +73,9 @@ fn listed_pages_may_read_refusals() {
                 let response = server.request(transport, "GET", target, fields);
                 let case = format!("{transport:?} {target} {fields:?}");
                 assert_eq!(response.status, status, "{case}");
-                let named = response.field("access-control-allow-origin");
+                let allowed_origin = response.header("access-control-allow-origin");
                 assert_eq!(
-                    (named, response.field("vary")),
+                    (allowed_origin, response.header("vary")),
                     (events, Some("Origin")),
                     "{case}"
                 );
@@ -84,7 +84,7 @@ fn listed_pages_may_read_refusals() {
     }
 }
 
-/// A browser may add a stored login to a page's requests by itself, but never a token.
+/// A browser may add a stored login to cross-site requests by itself, but never a token.
 #[test]
 fn a_refused_cross_site_write_says_which_options_it_needs() {
     let bearer = ("Authorization", "Bearer token");
@@ -99,9 +99,14 @@ fn a_refused_cross_site_write_says_which_options_it_needs() {
             );
             let response = put(&[("Origin", PAGE), ANN]);
             assert_eq!(response.status, login, "{transport:?}");
-            let says = response.text().contains("--cors-credentials");
-            assert_eq!(says, !credentials, "{transport:?} {}", response.text());
-            // A page that is not on the list is refused before that.
+            let names_option = response.text().contains("--cors-credentials");
+            assert_eq!(
+                names_option,
+                !credentials,
+                "{transport:?} {}",
+                response.text()
+            );
+            // An origin that is not on the list is refused before that.
             let response = put(&[("Origin", "https://other.test"), ANN]);
             assert_eq!(response.status, 403, "{transport:?}");
             assert!(

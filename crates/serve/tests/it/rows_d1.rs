@@ -1,11 +1,11 @@
-//! D1 and D2: paths on the wire, and links that lead out.
+//! D1 and D2: request paths, and symbolic links, that lead out of the root.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::client::{TestClient, TestTransport, find};
-use crate::harness::{DoneOnDrop, NAME, SECRET, TestServer, eventually};
+use crate::harness::{DoneOnDrop, NAME, SECRET, TestServer, wait_until};
 
 /// Sends a request line as it is, and reads to the end of the connection.
 #[track_caller]
@@ -14,10 +14,10 @@ fn send_request_line(server: &TestServer, line: &[u8]) -> (u16, Vec<u8>) {
     let mut head = line.to_vec();
     head.extend(format!("\r\nHost: {NAME}\r\nConnection: close\r\n\r\n").into_bytes());
     client.send(head);
-    let answers = client.read_to_end();
-    let status = answers.strip_prefix(b"HTTP/1.1 ").expect("an answer");
+    let responses = client.read_to_end();
+    let status = responses.strip_prefix(b"HTTP/1.1 ").expect("a response");
     let status = std::str::from_utf8(&status[..3]).unwrap().parse().unwrap();
-    (status, answers)
+    (status, responses)
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn d1_no_path_leads_out_of_the_root() {
     server.write_file("a/b", "inside");
     let long = format!("/{}", "x".repeat(5000));
     let deep = format!("/{}", "x/".repeat(2500));
-    let climbing = format!("/{}secret", "../".repeat(1500));
+    let many_parents = format!("/{}secret", "../".repeat(1500));
     let cases: &[(&[u8], &[u16])] = &[
         (b"/../secret", &[400]),
         (b"/..", &[400]),
@@ -68,7 +68,7 @@ fn d1_no_path_leads_out_of_the_root() {
         (b"/.haul/../secret", &[400, 404]),
         (long.as_bytes(), &[414]),
         (deep.as_bytes(), &[414]),
-        (climbing.as_bytes(), &[400, 414]),
+        (many_parents.as_bytes(), &[400, 414]),
         (b"http://other/../secret", &[400]),
         (b"http://other/%2e%2e/secret", &[400]),
         (b"file:///etc/passwd", &[400, 404]),
@@ -76,7 +76,7 @@ fn d1_no_path_leads_out_of_the_root() {
     ];
     for (path, expected) in cases {
         for method in [&b"GET "[..], b"HEAD ", b"DELETE ", b"PUT "] {
-            let (status, answers) =
+            let (status, responses) =
                 send_request_line(&server, &[method, path, b" HTTP/1.1"].concat());
             let path = path.escape_ascii().to_string();
             // A PUT whose path is an ordinary name creates that file inside the root.
@@ -89,11 +89,12 @@ fn d1_no_path_leads_out_of_the_root() {
                 method.escape_ascii()
             );
             assert!(
-                find(&answers, SECRET.as_bytes()).is_none() && find(&answers, b"root:").is_none(),
+                find(&responses, SECRET.as_bytes()).is_none()
+                    && find(&responses, b"root:").is_none(),
                 "{path}"
             );
             if is_made {
-                // Restores the folder for the next case.
+                // Restores the folder for the next path.
                 remove_uploads(&server);
             }
         }
@@ -133,7 +134,7 @@ fn d1_invalid_paths_get_a_reason() {
 }
 
 #[test]
-fn d1_odd_names_are_accepted() {
+fn d1_unusual_names_are_accepted() {
     let server = TestServer::start();
     for (path, name) in [
         ("/a%20b", &b"a b"[..]),
@@ -186,7 +187,7 @@ fn d1_no_path_leads_out_of_the_root_over_http2() {
 }
 
 #[test]
-fn d2_links_that_lead_out_are_not_found() {
+fn d2_links_out_of_the_root_are_not_found() {
     let server = TestServer::start();
     let root = server.root();
     server.write_file("in/file", "inside");
@@ -247,7 +248,7 @@ fn d2_links_that_lead_out_are_not_found() {
 }
 
 #[test]
-fn d2_swapped_links_never_lead_out_of_the_root() {
+fn d2_a_folder_that_is_swapped_with_a_link_never_leads_out_of_the_root() {
     let server = TestServer::start();
     let (root, outside) = (server.root(), server.root().join("../outside"));
     fs::create_dir(&outside).unwrap();
@@ -256,12 +257,12 @@ fn d2_swapped_links_never_lead_out_of_the_root() {
     fs::write(root.join("real/f"), "inside").unwrap();
     fs::rename(root.join("real"), root.join("d")).unwrap();
     symlink(&outside, root.join("link")).unwrap();
-    let over = AtomicBool::new(false);
-    let swapped = std::thread::scope(|scope| {
+    let is_done = AtomicBool::new(false);
+    let swap_count = std::thread::scope(|scope| {
         // `d` is alternately a folder and a link out of the root.
         let swapper = scope.spawn(|| {
-            let mut swapped = 0;
-            while !over.load(Ordering::Relaxed) {
+            let mut swap_count = 0;
+            while !is_done.load(Ordering::Relaxed) {
                 let (d, link) = (root.join("d"), root.join("link"));
                 rustix::fs::renameat_with(
                     rustix::fs::CWD,
@@ -271,19 +272,19 @@ fn d2_swapped_links_never_lead_out_of_the_root() {
                     rustix::fs::RenameFlags::EXCHANGE,
                 )
                 .unwrap();
-                swapped += 1;
+                swap_count += 1;
             }
-            swapped
+            swap_count
         });
-        let until = DoneOnDrop(&over);
+        let done_on_drop = DoneOnDrop(&is_done);
         let mut client = TestClient::connect_plain(&server);
-        let (mut inside, mut nowhere) = (0, 0);
-        eventually("both were met", || {
+        let (mut inside, mut not_found) = (0, 0);
+        wait_until("both were met", || {
             for _ in 0..50 {
                 let response = client.request("GET", "/d/f", &[]);
                 match response.status {
                     200 => inside += 1,
-                    404 => nowhere += 1,
+                    404 => not_found += 1,
                     other => panic!("{other}"),
                 }
                 assert!(!response.text().contains(SECRET));
@@ -297,16 +298,16 @@ fn d2_swapped_links_never_lead_out_of_the_root() {
                 let put = client.read_response_to("PUT");
                 assert!([201, 204, 403, 404, 409].contains(&put.status), "{put:?}");
             }
-            inside >= 200 && nowhere >= 200
+            inside >= 200 && not_found >= 200
         });
-        drop(until);
+        drop(done_on_drop);
         swapper.join().unwrap()
     });
-    assert!(swapped > 100);
+    assert!(swap_count > 100);
     assert_eq!(
         fs::read_dir(&outside).unwrap().count(),
         1,
-        "something was made outside"
+        "a file was created outside the root"
     );
     assert_eq!(fs::read_to_string(outside.join("f")).unwrap(), SECRET);
 }

@@ -1,4 +1,4 @@
-//! D11: more connections than allowed, and fewer descriptors than needed.
+//! D11: connection limits, and servers that run out of file descriptors.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use haul_serve::accept::AcceptStrategy;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, ServerSetup, eventually, metric};
+use crate::harness::{LIMIT, ServerSetup, metric, wait_until};
 
 #[test]
 fn d11_a_connection_beyond_the_limit_waits_for_another_to_end() {
@@ -33,7 +33,7 @@ fn d11_a_connection_beyond_the_limit_waits_for_another_to_end() {
         drop(first);
         assert_eq!(third.read_response().text(), "here", "{accept}");
         drop((second, third));
-        // Their permits are free again.
+        // The permits of those connections are free again.
         for transport in TestTransport::ALL {
             assert_eq!(
                 server.request(transport, "GET", "/f", &[]).text(),
@@ -58,15 +58,15 @@ fn d11_many_idle_connections_are_kept() {
     }
 }
 
-/// The variable that tells the test below that it is the child process.
+/// The environment variable that marks the child process of a test.
 const CHILD: &str = "HAUL_TEST_FEW_DESCRIPTORS";
 
-/// Descriptors belong to the process, so this test runs in one of its own.
+/// Descriptors are a resource of the process, so this test runs in a child process.
 #[test]
 fn d11_without_descriptors_the_server_waits_and_recovers() {
     run_in_child(
         "d11_without_descriptors_the_server_waits_and_recovers",
-        run_out,
+        run_out_with_connections,
     );
 }
 
@@ -74,11 +74,11 @@ fn d11_without_descriptors_the_server_waits_and_recovers() {
 fn d11_cached_files_are_closed_when_descriptors_run_out() {
     run_in_child(
         "d11_cached_files_are_closed_when_descriptors_run_out",
-        leave,
+        run_out_with_cached_files,
     );
 }
 
-/// Runs a test of this file in a process of its own.
+/// Runs a test of this file in a child process.
 fn run_in_child(test: &str, run: fn()) {
     if std::env::var_os(CHILD).is_some() {
         return run();
@@ -96,12 +96,12 @@ fn run_in_child(test: &str, run: fn()) {
     );
 }
 
-/// Takes all descriptors that are left.
+/// Opens files until no descriptors are left.
 fn take_descriptors() -> Vec<File> {
     std::iter::from_fn(|| File::open("/dev/null").ok()).collect()
 }
 
-fn leave() {
+fn run_out_with_cached_files() {
     let (server, metrics) = ServerSetup::with_strategy(AcceptStrategy::Single).start_with_metrics();
     for index in 0..40 {
         server.write_file(&format!("{index}"), "here");
@@ -113,7 +113,7 @@ fn leave() {
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    let mut taken = Vec::new();
+    let mut descriptors = Vec::new();
     for (method, path, status) in [
         ("GET", "/new", 200),
         ("GET", "/folder/?format=json", 200),
@@ -121,20 +121,20 @@ fn leave() {
         ("PUT", "/put", 201),
     ] {
         server.write_file("new", path);
-        taken.clear();
+        descriptors.clear();
         for index in 0..40 {
             assert_eq!(
                 client.request("GET", &format!("/{index}"), &[]).text(),
                 "here"
             );
         }
-        taken = take_descriptors();
+        descriptors = take_descriptors();
         let response = client.request(method, path, &[("Content-Length", "0")]);
         assert_eq!(response.status, status, "{method} {path}");
     }
     // All descriptors are in use, except one for a connection.
-    taken.extend(take_descriptors());
-    taken.pop();
+    descriptors.extend(take_descriptors());
+    descriptors.pop();
     let mut socket = TcpStream::connect(server.plain).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
     socket
@@ -148,11 +148,11 @@ fn leave() {
         metric(&metrics, "haul_errors_total{kind=\"descriptors\"}"),
         0
     );
-    // Reading the test's directory needs a descriptor too.
-    drop(taken);
+    // Reading the test directory needs a descriptor, too.
+    drop(descriptors);
 }
 
-fn run_out() {
+fn run_out_with_connections() {
     let server = ServerSetup::default().start();
     server.write_file("f", "here");
     assert_eq!(server.get("/f").text(), "here");
@@ -161,32 +161,32 @@ fn run_out() {
         maximum: getrlimit(Resource::Nofile).maximum,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    // Accepted before they ran out: later connections may wait in the kernel's queue until the end.
+    // This connection is accepted before descriptors run out. Later ones may wait in the accept queue until the end.
     let mut first = TestClient::connect_plain(&server);
     assert_eq!(first.request("GET", "/f", &[]).text(), "here");
-    // Each takes one descriptor at each end, until none is left.
+    // Each connection takes a descriptor of the client and one of the server, until none is left.
     let mut all = Vec::new();
     while let Ok(socket) = TcpStream::connect(server.plain) {
         all.push(socket);
         assert!(all.len() < 200);
     }
-    // The first is still served. The file, if it was cached, may have lost its descriptor to one of
-    // them.
+    // The first connection is still served. If the file was cached, the server may have closed its
+    // descriptor in favour of a connection.
     let response = first.request("GET", "/f", &[]);
     assert!([200, 503].contains(&response.status), "{response:?}");
-    // The server closes its ends when it notices.
+    // The server closes its sockets when it sees that the clients have closed theirs.
     drop(all);
-    eventually("the first gets the file", || {
+    wait_until("the first gets the file", || {
         first.request("GET", "/f", &[]).status == 200
     });
-    eventually("new ones are served", || {
+    wait_until("new ones are served", || {
         let mut client = TestClient::connect_plain(&server);
         client.try_send(request_head("GET", "/f", &[])).is_ok()
             && client
                 .read_head_or_end()
                 .is_some_and(|head| head.status == 200)
     });
-    // More than one is accepted.
+    // More than one connection is accepted.
     let mut again: Vec<_> = (0..15)
         .map(|_| TestClient::connect_plain(&server))
         .collect();

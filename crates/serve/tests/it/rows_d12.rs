@@ -1,15 +1,15 @@
-//! D12: a large directory. `scripts/bench serve` uses a million entries; this test as many as it
-//! can create.
+//! D12: a large directory. `scripts/bench serve` uses a million entries, and these tests use as many
+//! as they can create quickly.
 
 use std::collections::HashSet;
 use std::fs;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{ServerSetup, TestServer, eventually, metric};
+use crate::harness::{ServerSetup, TestServer, metric, wait_until};
 
 const MANY: usize = 100_000;
 
-/// Hard links of one file: they are quick to create, where the file system allows so many.
+/// Creates hard links of one file, which is fast, as far as the file system allows so many.
 fn fill(server: &TestServer, count: usize) {
     let folder = server.root().join("many");
     fs::create_dir(&folder).unwrap();
@@ -43,10 +43,10 @@ fn page(
 fn d12_a_large_folder_is_listed_in_pages_and_as_a_stream() {
     let server = TestServer::start();
     fill(&server, MANY);
-    // A page has its default length.
+    // Without a limit, a page has the default length.
     let (first, next) = page(&server, TestTransport::Plain, "");
     assert!(!first.is_empty() && first.len() < MANY && next.is_some());
-    // Each name once and in order, whatever the page length.
+    // Each name appears once and in order with any page length.
     let (mut all, mut query) = (Vec::new(), "&limit=30000".to_owned());
     loop {
         let (names, next) = page(&server, TestTransport::Tls, &query);
@@ -72,7 +72,7 @@ fn d12_a_large_folder_is_listed_in_pages_and_as_a_stream() {
             &[("Accept", "application/x-ndjson")],
         );
         assert_eq!(
-            (response.status, response.field("content-length")),
+            (response.status, response.header("content-length")),
             (200, None),
             "{transport:?}"
         );
@@ -100,15 +100,15 @@ fn d12_a_large_folder_is_listed_in_pages_and_as_a_stream() {
     );
 }
 
-/// Other clients are served meanwhile, and a client that leaves ends the listing.
+/// Other clients are served meanwhile, and the listing ends when its client disconnects.
 #[test]
 fn d12_an_unread_listing_does_not_block_others() {
     let (server, metrics) = ServerSetup::default().start_with_metrics();
     fill(&server, MANY);
-    let mut stuck: Vec<_> = (0..10)
+    let mut unread_client: Vec<_> = (0..10)
         .map(|_| TestClient::connect_plain(&server))
         .collect();
-    for client in &mut stuck {
+    for client in &mut unread_client {
         client.send(request_head(
             "GET",
             "/many/",
@@ -120,13 +120,13 @@ fn d12_an_unread_listing_does_not_block_others() {
         assert_eq!(server.get("/file").text(), "x");
     }
     assert_eq!(page(&server, TestTransport::Plain, "&limit=10").0.len(), 10);
-    let answered = "haul_http_requests_total{method=\"GET\",code=\"2xx\"}";
-    eventually("the others are counted", || {
-        metric(&metrics, answered) == 101
+    let successful_requests = "haul_http_requests_total{method=\"GET\",code=\"2xx\"}";
+    wait_until("the others are counted", || {
+        metric(&metrics, successful_requests) == 101
     });
-    drop(stuck);
-    eventually("they were stuck, and are given up", || {
-        metric(&metrics, answered) == 111
+    drop(unread_client);
+    wait_until("the unread listings have ended", || {
+        metric(&metrics, successful_requests) == 111
             && metric(&metrics, "haul_errors_total{kind=\"aborted\"}") == 10
     });
     assert_eq!(server.get("/file").text(), "x");
@@ -139,7 +139,7 @@ fn d12_a_folder_without_slash_redirects_and_lists_in_every_format() {
     for transport in TestTransport::ALL {
         let response = server.request(transport, "GET", "/a?x=y", &[]);
         assert_eq!(
-            (response.status, response.field("location")),
+            (response.status, response.header("location")),
             (301, Some("/a/?x=y")),
             "{transport:?}"
         );
@@ -152,7 +152,7 @@ fn d12_a_folder_without_slash_redirects_and_lists_in_every_format() {
             let response = server.request(transport, "GET", &target, &[]);
             assert_eq!(response.status, 200, "{transport:?} {form}");
             assert!(
-                response.field("content-type").unwrap().starts_with(kind),
+                response.header("content-type").unwrap().starts_with(kind),
                 "{transport:?} {form}"
             );
             assert!(crate::client::find(&response.body, b"b").is_some());
@@ -162,7 +162,7 @@ fn d12_a_folder_without_slash_redirects_and_lists_in_every_format() {
                 "{transport:?} {form}"
             );
         }
-        // The store's own files are in no listing.
+        // Listings do not contain the internal files of the store.
         assert!(
             !server
                 .request(transport, "GET", "/?format=json", &[])

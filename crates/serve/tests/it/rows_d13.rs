@@ -1,4 +1,4 @@
-//! D13: files that are truncated, emptied, extended or overwritten while they are sent.
+//! D13: files that are truncated, emptied, extended or overwritten during a download.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{DoneOnDrop, NAME, TestServer};
 use crate::http2;
 
-/// More than can be in flight: in both ends' socket buffers, or in HTTP/2's windows.
+/// A file length that exceeds both socket buffers and the HTTP/2 windows.
 fn length(transport: TestTransport) -> u64 {
     match transport {
         TestTransport::Http2 | TestTransport::Http2Tls => 3 << 20,
@@ -20,18 +20,18 @@ fn length(transport: TestTransport) -> u64 {
     }
 }
 
-/// A change to a file that is being sent.
+/// A change to a file during a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SentFileChange {
-    /// Nothing is left.
+    /// To length 0.
     Emptied,
-    /// Half is left: less than requested, more than sent.
+    /// To half its length: less than requested, and more than was sent.
     Halved,
-    /// Half is left, and ends within a page.
+    /// To half its length, with an end within a memory page.
     Torn,
-    /// It is longer.
+    /// The file becomes longer.
     Grown,
-    /// It has other bytes, as many.
+    /// The bytes change, and the length does not.
     Overwritten,
 }
 
@@ -67,54 +67,53 @@ struct ReceivedBody {
     is_whole: bool,
 }
 
-/// A file that was last written long ago: not within the same clock tick as the change to it.
+/// Writes a file with an old modification time, so that the later change has another time.
 fn old_file(server: &TestServer, bytes: &[u8]) {
     let path = server.write_file("f", bytes);
     let file = File::options().write(true).open(path).unwrap();
-    let then = SystemTime::now() - Duration::from_secs(3600);
-    file.set_modified(then).unwrap();
+    let an_hour_ago = SystemTime::now() - Duration::from_secs(3600);
+    file.set_modified(an_hour_ago).unwrap();
 }
 
 #[test]
-fn d13_a_file_that_changes_ends_the_response_and_not_the_server() {
+fn d13_a_changed_file_ends_the_response_early_and_the_server_continues() {
     let server = TestServer::start();
     server.write_file("other", "as ever");
     for transport in TestTransport::ALL {
         let file = ResourceContent::random(13, length(transport)).to_vec();
-        for done in SentFileChange::ALL {
+        for change in SentFileChange::ALL {
             old_file(&server, &file);
-            let received = read(&server, transport, done);
-            let why = format!("{transport:?} {done:?}: {} bytes", received.bytes.len());
-            assert!(!received.is_whole, "{why}");
-            // An overwritten file may have mixed both versions: that is why the response ends
-            // early.
+            let received = read(&server, transport, change);
+            let context = format!("{transport:?} {change:?}: {} bytes", received.bytes.len());
+            assert!(!received.is_whole, "{context}");
+            // The bytes of an overwritten file may be mixed from both versions, so the
+            // response ends early.
             assert!(
-                done == SentFileChange::Overwritten || file.starts_with(&received.bytes),
-                "{why}"
+                change == SentFileChange::Overwritten || file.starts_with(&received.bytes),
+                "{context}"
             );
-            assert!(received.bytes.len() < file.len(), "{why}");
-            // The next request is served, of this file in its new state and of others.
+            assert!(received.bytes.len() < file.len(), "{context}");
+            // Later requests for this file and for others are served.
             assert_eq!(
                 server.request(transport, "GET", "/other", &[]).text(),
                 "as ever",
-                "{why}"
+                "{context}"
             );
             let now = std::fs::metadata(server.root().join("f")).unwrap().len();
             let head = server.request(transport, "HEAD", "/f", &[]);
             assert_eq!(
-                head.field("content-length").unwrap_or("0"),
+                head.header("content-length").unwrap_or("0"),
                 now.to_string(),
-                "{why}"
+                "{context}"
             );
         }
     }
 }
 
-/// Also for a file that fits into hyper's buffers (8 KiB and 100 chunks), and almost into the
-/// socket's: as much as its limit (212,992 bytes) and one more chunk of half of that, and what the
-/// client has read in two calls.
+/// The file fits into hyper's buffers (8 KiB and 100 chunks) and almost into the socket buffer: its
+/// limit (212,992 bytes), one more chunk of half of that, and what the client has read in two calls.
 #[test]
-fn d13_a_short_file_that_changes_ends_the_response() {
+fn d13_a_changed_small_file_ends_the_response_early() {
     let server = TestServer::start();
     for length in [480 << 10, 1 << 20] {
         let file = ResourceContent::random(13, length).to_vec();
@@ -134,10 +133,10 @@ fn d13_a_short_file_that_changes_ends_the_response() {
 }
 
 #[test]
-fn d13_ranges_of_a_file_that_changes_end_early() {
+fn d13_ranges_of_a_changed_file_end_early() {
     let server = TestServer::start();
     let file = ResourceContent::random(13, 16 << 20).to_vec();
-    // The last of several ranges is large, or small.
+    // The last of several ranges is large or small.
     for ranges in [
         "bytes=1-15000000",
         "bytes=0-99,1000-15000000",
@@ -154,7 +153,7 @@ fn d13_ranges_of_a_file_that_changes_end_early() {
                 if is_changed {
                     SentFileChange::Overwritten.apply(&server);
                 }
-                let length: usize = head.field("content-length").unwrap().parse().unwrap();
+                let length: usize = head.header("content-length").unwrap().parse().unwrap();
                 let rest = client.take(length - 100_000);
                 assert_eq!(rest.is_err(), is_changed, "{ranges} {transport:?}");
             }
@@ -162,7 +161,7 @@ fn d13_ranges_of_a_file_that_changes_end_early() {
     }
 }
 
-/// A file that is replaced while it is sent keeps its content, whatever happens to its links.
+/// A file that is replaced during a download is sent completely.
 #[test]
 fn d13_a_replaced_file_is_sent_to_its_end() {
     let server = TestServer::start();
@@ -172,24 +171,24 @@ fn d13_a_replaced_file_is_sent_to_its_end() {
         let mut client = TestClient::connect(&server, transport);
         client.send(request_head("GET", "/f", &[]));
         client.read_head();
-        let begin = client.take(100_000).unwrap();
+        let start = client.take(100_000).unwrap();
         let new = server.write_file("new", "new");
         std::fs::rename(new, server.root().join("f")).unwrap();
-        let rest = client.take(file.len() - begin.len()).unwrap();
-        assert!(file == [begin, rest].concat(), "{transport:?}");
+        let rest = client.take(file.len() - start.len()).unwrap();
+        assert!(file == [start, rest].concat(), "{transport:?}");
         assert_eq!(server.get("/f").text(), "new");
     }
 }
 
 /// Reads a part of a body, changes the file, and reads the rest.
-fn read(server: &TestServer, transport: TestTransport, done: SentFileChange) -> ReceivedBody {
+fn read(server: &TestServer, transport: TestTransport, change: SentFileChange) -> ReceivedBody {
     if !matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls) {
         let mut client = TestClient::connect(server, transport);
         client.send(request_head("GET", "/f", &[]));
         let head = client.read_head();
         let mut bytes = client.take(100_000).unwrap();
-        done.apply(server);
-        let length: usize = head.field("content-length").unwrap().parse().unwrap();
+        change.apply(server);
+        let length: usize = head.header("content-length").unwrap().parse().unwrap();
         let (rest, is_whole) = match client.take(length - bytes.len()) {
             Ok(rest) => (rest, true),
             Err((rest, _)) => (rest, false),
@@ -205,7 +204,7 @@ fn read(server: &TestServer, transport: TestTransport, done: SentFileChange) -> 
             let request = Request::get(format!("http://{NAME}/f")).body(()).unwrap();
             let (response, _) = sender.send_request(request, true).unwrap();
             let mut incoming = response.await.unwrap().into_body();
-            let (mut bytes, mut waiting) = (Vec::new(), true);
+            let (mut bytes, mut is_unchanged) = (Vec::new(), true);
             let is_whole = loop {
                 match incoming.data().await {
                     None => break true,
@@ -218,9 +217,9 @@ fn read(server: &TestServer, transport: TestTransport, done: SentFileChange) -> 
                             .unwrap();
                     }
                 }
-                if waiting && bytes.len() > 30_000 {
-                    waiting = false;
-                    done.apply(server);
+                if is_unchanged && bytes.len() > 30_000 {
+                    is_unchanged = false;
+                    change.apply(server);
                 }
             };
             ReceivedBody { bytes, is_whole }
@@ -234,20 +233,20 @@ fn read(server: &TestServer, transport: TestTransport, done: SentFileChange) -> 
 
 /// Even if a small file changes between the check and the read, only bytes that it had are sent.
 #[test]
-fn d13_a_file_that_keeps_changing_is_sent_as_described_or_not_at_all() {
+fn d13_a_constantly_changing_file_is_sent_completely_or_ends_early() {
     let server = TestServer::start();
     let path = server.write_file("f", [b'x'; 100]);
-    let over = std::sync::atomic::AtomicBool::new(false);
+    let is_done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let file = File::options().write(true).open(&path).unwrap();
-            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
                 for len in [0, 300_000, 100, 70_000] {
                     file.set_len(len).unwrap();
                 }
             }
         });
-        let _until = DoneOnDrop(&over);
+        let _done_on_drop = DoneOnDrop(&is_done);
         for transport in TestTransport::HTTP1 {
             let (mut whole, mut broken) = (0, 0);
             let mut client = TestClient::connect(&server, transport);
@@ -262,7 +261,7 @@ fn d13_a_file_that_keeps_changing_is_sent_as_described_or_not_at_all() {
                 };
                 assert_eq!(head.status, 200);
                 match client.read_body(&head, "GET") {
-                    // Only bytes that the file had: the first hundred, and holes.
+                    // The file only ever had these bytes: the first hundred, and zeros of holes.
                     Ok(body) => {
                         let is_of_file = |(at, byte): (usize, &u8)| match byte {
                             b'x' => at < 100,

@@ -9,17 +9,14 @@ use haul_serve::accept::AcceptStrategy;
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, ServerSetup, TestServer, eventually};
+use crate::harness::{LIMIT, ServerSetup, TestServer, wait_until};
 
 /// More than both ends' socket buffers hold.
 const LARGE: u64 = 16 << 20;
 
 #[test]
-#[expect(
-    clippy::too_many_lines,
-    reason = "one story, told from its start to its end"
-)]
-fn d14_unfinished_requests_are_finished_and_none_is_begun() {
+#[expect(clippy::too_many_lines, reason = "one sequence of steps")]
+fn d14_shutdown_finishes_open_requests_and_accepts_no_new_ones() {
     let file = ResourceContent::random(14, LARGE).to_vec();
     for accept in AcceptStrategy::ALL {
         let mut server = ServerSetup::with_strategy(accept).start();
@@ -30,7 +27,7 @@ fn d14_unfinished_requests_are_finished_and_none_is_begun() {
         for client in &mut idle {
             assert_eq!(client.request("HEAD", "/f", &[]).status, 200);
         }
-        // Connected without sending anything.
+        // A connection on which nothing was sent.
         idle.push(TestClient::connect_plain(&server));
         let mut readers =
             TestTransport::HTTP1.map(|transport| TestClient::connect(&server, transport));
@@ -46,28 +43,28 @@ fn d14_unfinished_requests_are_finished_and_none_is_begun() {
                 .send(request_head("PUT", &path, &[("Content-Length", "1000000")]))
                 .send(vec![b'x'; 500_000]);
         }
-        eventually("all are being written", || {
+        wait_until("all are being written", || {
             server.temporary_files() == writers.len()
         });
         // An incomplete head is not a request.
-        let mut incomplete = TestClient::connect_plain(&server);
-        incomplete.send("GET /f HTTP/1.1\r\nHost: x\r\n");
+        let mut with_partial_head = TestClient::connect_plain(&server);
+        with_partial_head.send("GET /f HTTP/1.1\r\nHost: x\r\n");
         let (plain, unix) = (server.plain, server.unix.clone());
         server.stop_token().cancel();
-        eventually("idle connections end", || {
+        wait_until("idle connections end", || {
             idle.iter_mut().all(|client| matches!(client.read(), Ok(0)))
         });
-        eventually("no more are accepted", || {
+        wait_until("no more are accepted", || {
             is_refused(TcpStream::connect(plain))
         });
-        eventually("nor there", || is_refused(UnixStream::connect(&unix)));
+        wait_until("nor there", || is_refused(UnixStream::connect(&unix)));
         std::thread::scope(|scope| {
-            let ended = scope.spawn(|| server.shut_down(LIMIT));
+            let outcome = scope.spawn(|| server.shut_down(LIMIT));
             for (index, writer) in writers.iter_mut().enumerate() {
                 writer.send(vec![b'x'; 500_000]);
                 let response = writer.read_response_to("PUT");
                 assert_eq!(response.status, 201, "{accept} {index}");
-                assert_eq!(response.field("connection"), Some("close"));
+                assert_eq!(response.header("connection"), Some("close"));
                 writer.assert_closed();
             }
             for reader in &mut readers {
@@ -78,8 +75,8 @@ fn d14_unfinished_requests_are_finished_and_none_is_begun() {
                     all.len()
                 );
             }
-            drop(incomplete);
-            assert_eq!(ended.join().unwrap(), 0, "{accept}");
+            drop(with_partial_head);
+            assert_eq!(outcome.join().unwrap(), 0, "{accept}");
         });
         for index in 0..writers.len() {
             assert_eq!(
@@ -91,7 +88,7 @@ fn d14_unfinished_requests_are_finished_and_none_is_begun() {
     }
 }
 
-/// Whether nobody listens; a connection that was queued before and is dropped counts too.
+/// Whether connections are refused. A connection that was queued before and is dropped counts, too.
 fn is_refused<S>(connected: std::io::Result<S>) -> bool {
     connected.is_err()
 }
@@ -104,9 +101,9 @@ fn d14_requests_beyond_the_grace_period_are_aborted() {
             let mut server = ServerSetup::with_strategy(accept).start();
             server.write_file("f", &file);
             server.write_file("key", "old");
-            let mut stuck = TestClient::connect(&server, transport);
-            stuck.send(request_head("GET", "/f", &[]));
-            stuck.take(1).unwrap();
+            let mut unread_client = TestClient::connect(&server, transport);
+            unread_client.send(request_head("GET", "/f", &[]));
+            unread_client.take(1).unwrap();
             let mut writer = TestClient::connect(&server, transport);
             writer
                 .send(request_head(
@@ -115,20 +112,22 @@ fn d14_requests_beyond_the_grace_period_are_aborted() {
                     &[("Content-Length", "1000000")],
                 ))
                 .send(vec![b'x'; 500_000]);
-            eventually("it is being written", || server.temporary_files() == 1);
-            let began = Instant::now();
+            wait_until("the upload has a temporary file", || {
+                server.temporary_files() == 1
+            });
+            let started = Instant::now();
             assert_eq!(
                 server.shut_down(Duration::from_millis(300)),
                 2,
                 "{accept} {transport:?}"
             );
-            let elapsed = began.elapsed();
+            let elapsed = started.elapsed();
             assert!(
                 elapsed >= Duration::from_millis(300) && elapsed < Duration::from_secs(10),
                 "{elapsed:?}"
             );
-            // The client sees that it is incomplete.
-            assert!(stuck.read_until_closed().len() < file.len());
+            // The client can see that the response is incomplete.
+            assert!(unread_client.read_until_closed().len() < file.len());
             assert_eq!(
                 server.read_file("key").unwrap(),
                 b"old",
@@ -144,12 +143,12 @@ fn d14_an_idle_server_shuts_down_at_once() {
     for accept in AcceptStrategy::ALL {
         let mut server = ServerSetup::with_strategy(accept).start();
         let _idle = TestTransport::HTTP1.map(|transport| TestClient::connect(&server, transport));
-        let began = Instant::now();
+        let started = Instant::now();
         assert_eq!(server.shut_down(LIMIT), 0, "{accept}");
         assert!(
-            began.elapsed() < LIMIT / 3,
+            started.elapsed() < LIMIT / 3,
             "{accept}: {:?}",
-            began.elapsed()
+            started.elapsed()
         );
     }
 }
@@ -182,9 +181,9 @@ fn d14_http2_streams_are_finished_at_shutdown() {
                 }
                 body
             };
-            // The connection ends by itself after its last stream.
-            let (ended, body) = tokio::join!(connection, download);
-            ended.unwrap();
+            // The connection ends after its last stream.
+            let (outcome, body) = tokio::join!(connection, download);
+            outcome.unwrap();
             body
         });
         assert!(body == file, "{transport:?}");

@@ -1,4 +1,4 @@
-//! D15: clients without permission are refused first, over every transport.
+//! D15: permissions are checked before everything else, over every transport.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +20,8 @@ fn key() -> SigningKey {
     SigningKey::new(b"0123456789abcdef").unwrap()
 }
 
-/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and
-/// everybody may read below `/open`.
+/// `ann` may do everything, `bob` may read below `/bob`, a token may write below `/in`, and `/open`
+/// may be read without a login.
 fn start_server() -> TestServer {
     let access = AccessControl::new(AccessOptions {
         users: vec![
@@ -49,10 +49,10 @@ fn start_server() -> TestServer {
     server
 }
 
-/// Of a page that can be read without a login. `bob` may not read the root, to which the button's
-/// request goes.
+/// The page can be read without a login. `bob` may not read the root, to which the request of the
+/// button is sent.
 #[test]
-fn the_login_button_challenges_and_returns_to_its_folder() {
+fn the_login_button_gets_a_401_and_then_redirects_to_its_folder() {
     let server = start_server();
     let [bob, wrong] = ["bob:pass", "bob:wrong"].map(basic);
     for transport in TestTransport::ALL {
@@ -73,12 +73,12 @@ fn the_login_button_challenges_and_returns_to_its_folder() {
             let challenges = response.fields.iter().filter(is_challenge);
             assert_eq!(challenges.count() > 0, status == 401);
             let location = (status == 303).then_some("./open/");
-            assert_eq!(response.field("location"), location);
+            assert_eq!(response.header("location"), location);
             if login != Some(&wrong) {
-                assert_eq!(response.field("cache-control"), Some("no-store"));
+                assert_eq!(response.header("cache-control"), Some("no-store"));
             }
         }
-        // No value leads to another server, or to a folder that the user may not read.
+        // No value redirects to another server, or to a folder that the user may not read.
         let ann = basic("ann:secret");
         for (value, location) in [
             ("/", "./"),
@@ -91,7 +91,7 @@ fn the_login_button_challenges_and_returns_to_its_folder() {
         ] {
             let response = get(&format!("/?login={value}"), Some(&ann));
             assert_eq!(response.status, 303, "{value}");
-            assert_eq!(response.field("location"), Some(location), "{value}");
+            assert_eq!(response.header("location"), Some(location), "{value}");
         }
         assert_eq!(get("/?login=/ann/", Some(&bob)).status, 403);
     }
@@ -141,7 +141,7 @@ fn d15_users_may_do_exactly_what_their_scopes_permit() {
     ];
     for wrong in &wrong {
         cases.push(("GET", "/ann", Some(wrong), &[401]));
-        // A mistyped login is refused even where none is needed.
+        // A wrong login is refused even for paths that need no login.
         cases.push(("GET", "/open/f", Some(wrong), &[401]));
     }
     for transport in TestTransport::ALL {
@@ -176,29 +176,37 @@ fn d15_users_may_do_exactly_what_their_scopes_permit() {
 }
 
 #[test]
-fn d15_a_signed_url_permits_only_what_was_signed() {
+fn d15_a_signed_url_permits_only_its_method_and_path() {
     let server = start_server();
-    let named = ObjectKey::parse("/ann").unwrap();
-    let soon = SystemTime::now() + Duration::from_secs(600);
-    let past = SystemTime::now() - Duration::from_secs(600);
-    let sign = |method, when| key().sign(method, &named, None, when);
+    let signed_key = ObjectKey::parse("/ann").unwrap();
+    let future_expiry = SystemTime::now() + Duration::from_secs(600);
+    let past_expiry = SystemTime::now() - Duration::from_secs(600);
+    let sign = |method, when| key().sign(method, &signed_key, None, when);
     let (good, late) = (
-        sign(SignableMethod::Get, soon),
-        sign(SignableMethod::Get, past),
+        sign(SignableMethod::Get, future_expiry),
+        sign(SignableMethod::Get, past_expiry),
     );
     let file = ObjectKey::parse("/bob").unwrap();
-    let file = key().sign(SignableMethod::Get, &file, None, soon);
-    let put = sign(SignableMethod::Put, soon);
+    let file = key().sign(SignableMethod::Get, &file, None, future_expiry);
+    let put = sign(SignableMethod::Put, future_expiry);
     for transport in TestTransport::ALL {
-        let ask =
+        let status_of =
             |method: &str, target: &str| server.request(transport, method, target, &[]).status;
-        assert_eq!(ask("GET", &format!("/ann?{good}")), 200, "{transport:?}");
-        assert_eq!(ask("HEAD", &format!("/ann?{good}")), 200, "{transport:?}");
+        assert_eq!(
+            status_of("GET", &format!("/ann?{good}")),
+            200,
+            "{transport:?}"
+        );
+        assert_eq!(
+            status_of("HEAD", &format!("/ann?{good}")),
+            200,
+            "{transport:?}"
+        );
         for (method, target) in [
             ("GET", format!("/ann?{late}")),
             ("GET", format!("/ann?{put}")),
             ("GET", format!("/bob/f?{good}")),
-            // A folder's listing is not the file of that name.
+            // The listing of a folder is not the file with that name.
             ("GET", format!("/bob/?{file}")),
             ("GET", format!("/ann?{good}x")),
             ("GET", format!("/ann?x=y&{good}")),
@@ -206,7 +214,7 @@ fn d15_a_signed_url_permits_only_what_was_signed() {
             ("DELETE", format!("/ann?{put}")),
         ] {
             assert!(
-                [401, 403].contains(&ask(method, &target)),
+                [401, 403].contains(&status_of(method, &target)),
                 "{transport:?} {method} {target}"
             );
         }
@@ -220,9 +228,9 @@ fn d15_a_signed_url_permits_only_what_was_signed() {
     }
 }
 
-/// A refused client learns so before it sends the body, and also if it sends the body all the same.
+/// A client without permission gets the refusal before it sends the body, and also if it sends the body anyway.
 #[test]
-fn d15_the_body_of_a_refused_client_is_not_asked_for() {
+fn d15_a_client_without_permission_gets_no_100_continue() {
     let server = start_server();
     for transport in TestTransport::HTTP1 {
         let mut client = TestClient::connect(&server, transport);

@@ -1,5 +1,5 @@
 //! D16: the client of an upload that is refused before its body arrived gets the status, and the
-//! connection goes on.
+//! connection stays usable.
 
 use bytes::Bytes;
 use haul_serve::FileServerOptions;
@@ -11,7 +11,7 @@ use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{NAME, ServerSetup, TestServer};
 use crate::http2::{block_on, connect, send_body};
 
-/// More than the window of a stream, and than the buffers of a socket.
+/// More than the HTTP/2 window of a stream and more than socket buffers hold.
 const BODY_BYTES: usize = 6 << 20;
 
 /// An upload that a server refuses.
@@ -91,11 +91,11 @@ fn http2_request(method: &str, fields: &[(&str, &str)], length: Option<usize>) -
 
 /// Sends all of the body before it reads the response, as Python's httpx does.
 #[test]
-fn d16_a_refused_http2_upload_gets_its_status_and_the_connection_goes_on() {
+fn d16_a_refused_http2_upload_gets_its_status_and_the_connection_stays_usable() {
     let body = vec![b'x'; BODY_BYTES];
     for upload in refused_uploads() {
         for transport in [TestTransport::Http2, TestTransport::Http2Tls] {
-            // Without a length the limits are noticed in the middle.
+            // Without a Content-Length, the limits are exceeded in the middle of the body.
             for length in [Some(body.len()), None] {
                 let exchanges = async {
                     let stream = connect(&upload.server, transport).await;
@@ -143,7 +143,7 @@ fn d16_a_refused_http1_upload_gets_its_status() {
     }
 }
 
-/// The server does not read a refused body for ever: at the limit the stream ends without an error.
+/// The server reads a refused body only up to a limit, and then resets the stream with NO_ERROR.
 #[test]
 fn d16_the_stream_of_an_endless_refused_upload_is_reset_with_no_error() {
     let server = ServerSetup {
@@ -163,12 +163,12 @@ fn d16_the_stream_of_an_endless_refused_upload_is_reset_with_no_error() {
             let mut sent = 0_usize;
             loop {
                 stream.reserve_capacity(chunk.len());
-                let room = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
-                let Some(Ok(room)) = room else { break };
-                if stream.send_data(chunk.slice(..room), false).is_err() {
+                let capacity = std::future::poll_fn(|cx| stream.poll_capacity(cx)).await;
+                let Some(Ok(capacity)) = capacity else { break };
+                if stream.send_data(chunk.slice(..capacity), false).is_err() {
                     break;
                 }
-                sent += room;
+                sent += capacity;
             }
             let reset = std::future::poll_fn(|cx| stream.poll_reset(cx)).await;
             assert_eq!(reset.unwrap(), h2::Reason::NO_ERROR);

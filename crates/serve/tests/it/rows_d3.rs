@@ -1,4 +1,4 @@
-//! D3: uploads that end early, at every byte, and what remains of them.
+//! D3: uploads that end early, at every byte, leave no changes and no files.
 
 use bytes::Bytes;
 use haul_lab::ResourceContent;
@@ -6,12 +6,12 @@ use haul_serve::observe::ServeMetrics;
 use http::Request;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{NAME, ServerSetup, TestServer, eventually, metric};
+use crate::harness::{NAME, ServerSetup, TestServer, metric, wait_until};
 use crate::http2;
 
 const BODY: &[u8] = b"fifty bytes of a new version, every one is needed.";
 
-/// The same upload with a length, and in chunks of three sizes.
+/// The same upload with a Content-Length, and with chunks of three sizes.
 fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     let length = body.len().to_string();
     let by_length = request_head("PUT", "/key", &[("Content-Length", &length)]);
@@ -27,11 +27,13 @@ fn framings(body: &[u8]) -> [Vec<u8>; 2] {
     [[by_length.as_bytes(), body].concat(), chunked]
 }
 
-/// Asserts that nothing has changed and nothing remains.
+/// Asserts that the file is unchanged and that no temporary files remain.
 #[track_caller]
 fn assert_unchanged(server: &TestServer, after: &str) {
     assert_eq!(server.read_file("key").unwrap(), b"old", "{after}");
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }
 
 #[test]
@@ -49,7 +51,7 @@ fn d3_an_upload_that_ends_early_at_any_byte_changes_nothing() {
                 assert!(!response.starts_with(b"HTTP/1.1 2"), "{transport:?} {cut}");
                 assert_unchanged(&server, &format!("{transport:?} {cut}"));
             }
-            // The complete body is an upload.
+            // The complete body is stored.
             let mut client = TestClient::connect(&server, transport);
             client.send(&upload);
             assert_eq!(client.read_response_to("PUT").status, 204);
@@ -75,7 +77,7 @@ fn d3_an_upload_that_is_reset_at_any_byte_changes_nothing() {
         let accepted = || metric(&metrics, "haul_connections_accepted_total");
         let open = || metric(&metrics, "haul_connections_open");
         sent += upload.len() as u64;
-        eventually("all were noticed", || accepted() == sent && open() == 0);
+        wait_until("all were noticed", || accepted() == sent && open() == 0);
         assert_unchanged(&server, "all of them");
     }
 }
@@ -98,7 +100,9 @@ fn d3_a_long_unfinished_upload_leaves_nothing_on_the_disk() {
                 for is_reset in [false, true] {
                     let mut client = TestClient::connect(&server, transport);
                     client.send(&upload[..cut]);
-                    eventually("it is being written", || server.temporary_files() == 1);
+                    wait_until("the upload has a temporary file", || {
+                        server.temporary_files() == 1
+                    });
                     assert_eq!(server.read_file("key").unwrap(), b"old");
                     match is_reset {
                         true => client.reset(),
@@ -121,9 +125,13 @@ fn d3_folders_of_an_unfinished_upload_are_removed() {
         &[("Content-Length", "1000000")],
     ));
     client.send(vec![b'x'; 200_000]);
-    eventually("it is being written", || server.temporary_files() == 1);
+    wait_until("the upload has a temporary file", || {
+        server.temporary_files() == 1
+    });
     drop(client);
-    eventually("it is gone", || server.temporary_files() == 0);
+    wait_until("the temporary file is removed", || {
+        server.temporary_files() == 0
+    });
     assert_eq!(server.get("/a/b/c").status, 404);
     assert!(!server.root().join("a/b/c").exists());
 }
@@ -133,7 +141,7 @@ fn d3_folders_of_an_unfinished_upload_are_removed() {
 enum EarlyUploadEnd {
     /// The stream is reset.
     Reset(h2::Reason),
-    /// It ends with fewer bytes than declared.
+    /// The stream ends with fewer bytes than declared.
     Short,
     /// The connection ends.
     Gone,
@@ -144,9 +152,9 @@ enum EarlyUploadEnd {
 struct BrokenUpload {
     transport: TestTransport,
     ends: EarlyUploadEnd,
-    /// Whether it declares its length.
+    /// Whether there is a Content-Length.
     is_declared: bool,
-    /// Bytes that are sent.
+    /// The number of bytes that are sent.
     length: usize,
 }
 
@@ -174,7 +182,7 @@ fn d3_an_unfinished_upload_over_http2_changes_nothing() {
                 };
                 // A body without a declared length that ends cleanly is complete.
                 if is_declared || !matches!(ends, EarlyUploadEnd::Short) {
-                    break_off(&server, &metrics, broken);
+                    send_broken_upload(&server, &metrics, broken);
                     assert_unchanged(&server, &format!("{broken:?}"));
                 }
             }
@@ -187,8 +195,8 @@ fn d3_an_unfinished_upload_over_http2_changes_nothing() {
     assert_eq!(server.read_file("key").unwrap(), BODY);
 }
 
-/// Begins an upload of a million bytes, ends it early, and waits until the server has dropped it.
-fn break_off(server: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
+/// Starts an upload of a million bytes, ends it early, and waits until the server has dropped it.
+fn send_broken_upload(server: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) {
     let before = metric(metrics, "haul_uploads_total");
     http2::block_on(async {
         let stream = http2::connect(server, broken.transport).await;
@@ -204,17 +212,17 @@ fn break_off(server: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
                 .unwrap();
             let body = vec![b'x'; broken.length];
             http2::send_body(&mut stream, &body).await.unwrap();
-            // Only after its head has arrived: a stream that ends earlier never becomes an upload.
-            until(|| metric(metrics, "haul_uploads_total") > before).await;
+            // Waits until the head has arrived: a stream that ends earlier never becomes an upload.
+            yield_until(|| metric(metrics, "haul_uploads_total") > before).await;
             if broken.length > 100_000 {
-                until(|| server.temporary_files() > 0).await;
+                yield_until(|| server.temporary_files() > 0).await;
             }
             match broken.ends {
                 EarlyUploadEnd::Gone => return,
                 EarlyUploadEnd::Reset(reason) => {
                     stream.send_reset(reason);
                     // The connection stays open, so that the reset ends the upload.
-                    until(|| metric(metrics, "haul_uploads_in_flight") == 0).await;
+                    yield_until(|| metric(metrics, "haul_uploads_in_flight") == 0).await;
                 }
                 EarlyUploadEnd::Short => stream.send_data(Bytes::new(), true).unwrap(),
             }
@@ -228,14 +236,14 @@ fn break_off(server: &TestServer, metrics: &ServeMetrics, broken: BrokenUpload) 
             () = upload => {}
         }
     });
-    eventually("it is over", || {
+    wait_until("the upload has ended", || {
         metric(metrics, "haul_uploads_in_flight") == 0
     });
 }
 
 /// Lets other futures of the task proceed until a condition holds.
-async fn until(mut holds: impl FnMut() -> bool) {
-    while !holds() {
+async fn yield_until(mut is_met: impl FnMut() -> bool) {
+    while !is_met() {
         tokio::task::yield_now().await;
     }
 }
@@ -263,7 +271,7 @@ fn d3_a_removed_root_or_temporary_folder_is_not_a_404() {
         std::fs::remove_dir_all(root.join(".haul")).unwrap();
         assert!(
             put(transport, "/f").status < 300,
-            "{transport:?}: it is made again"
+            "{transport:?}: the folder is created again"
         );
     }
     std::fs::remove_dir_all(&root).unwrap();
@@ -273,7 +281,7 @@ fn d3_a_removed_root_or_temporary_folder_is_not_a_404() {
             assert_eq!(response.status, 500, "{transport:?} {path}");
             assert!(response.text().contains("removed"), "{}", response.text());
         }
-        // A client that mirrors the store must not take this for an empty folder.
+        // A client that mirrors the store must not take the error for an empty folder.
         for path in ["/", "/?format=json", "/?format=tar", "/f", "/x/"] {
             assert_eq!(
                 server.request(transport, "GET", path, &[]).status,
@@ -284,7 +292,7 @@ fn d3_a_removed_root_or_temporary_folder_is_not_a_404() {
     }
 }
 
-/// A file that others may not read stays so.
+/// A private file stays private.
 #[test]
 fn d3_a_replaced_file_keeps_its_permissions() {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -303,7 +311,7 @@ fn d3_a_replaced_file_keeps_its_permissions() {
             assert!(!is_root || (now.uid(), now.gid()) == (1000, 1001));
         }
     }
-    // Nobody gets an owner's rights by running a file that a client has sent.
+    // The setuid and setgid bits are dropped: an uploaded file must not run with the rights of its owner.
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).unwrap();
     assert_eq!(
         server.put(TestTransport::Plain, "/f", &[], b"new").status,

@@ -7,14 +7,14 @@ use haul_serve::accept::AcceptStrategy;
 use http::Request;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{NAME, ServerSetup, TestServer, eventually};
+use crate::harness::{NAME, ServerSetup, TestServer, wait_until};
 use crate::http2;
 
 /// More than both ends' socket buffers hold.
 const LARGE: u64 = 16 << 20;
 
 #[test]
-fn d4_the_last_of_two_uploads_wins_completely() {
+fn d4_the_last_of_two_uploads_replaces_the_file_completely() {
     let server = TestServer::start();
     for (size, transport) in [
         (100, TestTransport::Plain),
@@ -35,10 +35,12 @@ fn d4_the_last_of_two_uploads_wins_completely() {
         assert_eq!(two.read_response_to("PUT").status, 204);
         assert_eq!(server.get("/key").body, second);
     }
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }
 
-/// Each version has its own byte and its own length.
+/// The content of a version. Each has another byte and another length.
 fn version(number: usize) -> Vec<u8> {
     let byte = u8::try_from(b'a' as usize + number % 26).unwrap();
     vec![byte; 1000 + 30_000 * (number % 7)]
@@ -82,7 +84,7 @@ fn d4_every_reader_sees_one_version_while_many_write() {
                         assert_eq!(
                             (response.body.len() - 1000) % 30_000,
                             0,
-                            "{transport:?}: part of one"
+                            "{transport:?}: an incomplete version"
                         );
                         reads.fetch_add(1, Ordering::Relaxed);
                     }
@@ -96,9 +98,9 @@ fn d4_every_reader_sees_one_version_while_many_write() {
 type ReadFileChange = fn(&TestServer);
 
 #[test]
-fn d4_a_reader_keeps_its_version() {
+fn d4_a_download_continues_with_its_version_after_the_file_changed() {
     let old = ResourceContent::random(4, LARGE).to_vec();
-    let doings: [(ReadFileChange, Option<&[u8]>); 3] = [
+    let changes: [(ReadFileChange, Option<&[u8]>); 3] = [
         (
             |server| {
                 assert_eq!(
@@ -129,12 +131,12 @@ fn d4_a_reader_keeps_its_version() {
     ];
     for transport in TestTransport::ALL {
         let is_second = matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls);
-        // HTTP/2's windows are smaller.
+        // The HTTP/2 windows are smaller.
         let old = if is_second { &old[..3 << 20] } else { &old[..] };
-        for (index, (done, after)) in doings.iter().enumerate() {
+        for (index, (change, after)) in changes.iter().enumerate() {
             let server = TestServer::start();
             server.write_file("key", old);
-            let body = read_while(&server, transport, || done(&server));
+            let body = read_while(&server, transport, || change(&server));
             assert!(body == old, "{transport:?} {index}");
             let now = server.request(transport, "GET", "/key", &[]);
             assert_eq!(
@@ -147,14 +149,14 @@ fn d4_a_reader_keeps_its_version() {
 }
 
 /// Reads a part of a body, performs the change, and reads the rest.
-fn read_while(server: &TestServer, transport: TestTransport, done: impl FnOnce()) -> Vec<u8> {
+fn read_while(server: &TestServer, transport: TestTransport, change: impl FnOnce()) -> Vec<u8> {
     if !matches!(transport, TestTransport::Http2 | TestTransport::Http2Tls) {
         let mut client = TestClient::connect(server, transport);
         client.send(request_head("GET", "/key", &[]));
         let head = client.read_head();
-        let length: usize = head.field("content-length").unwrap().parse().unwrap();
+        let length: usize = head.header("content-length").unwrap().parse().unwrap();
         let mut body = client.take(100_000).unwrap();
-        done();
+        change();
         body.extend(client.take(length - body.len()).unwrap());
         return body;
     }
@@ -166,7 +168,7 @@ fn read_while(server: &TestServer, transport: TestTransport, done: impl FnOnce()
             let request = Request::get(format!("http://{NAME}/key")).body(()).unwrap();
             let (response, _) = sender.send_request(request, true).unwrap();
             let mut incoming = response.await.unwrap().into_body();
-            let (mut body, mut done) = (Vec::new(), Some(done));
+            let (mut body, mut change) = (Vec::new(), Some(change));
             while let Some(data) = incoming.data().await {
                 let data = data.unwrap();
                 incoming
@@ -174,8 +176,8 @@ fn read_while(server: &TestServer, transport: TestTransport, done: impl FnOnce()
                     .release_capacity(data.len())
                     .unwrap();
                 body.extend_from_slice(&data);
-                if let Some(done) = done.take_if(|_| body.len() > 30_000) {
-                    done();
+                if let Some(change) = change.take_if(|_| body.len() > 30_000) {
+                    change();
                 }
             }
             body
@@ -196,7 +198,9 @@ fn d4_a_deletion_does_not_end_an_upload() {
     client
         .send(request_head("PUT", "/key", &[("Content-Length", "200000")]))
         .send(&body[..100_000]);
-    eventually("it is being written", || server.temporary_files() == 1);
+    wait_until("the upload has a temporary file", || {
+        server.temporary_files() == 1
+    });
     assert_eq!(
         server
             .request(TestTransport::Plain, "DELETE", "/key", &[])

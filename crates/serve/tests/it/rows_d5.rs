@@ -1,8 +1,7 @@
-//! D5: what an upload may ask for, and responses before its body is sent.
+//! D5: conditions, digests and framing of uploads, and responses before the body is sent.
 //!
-//! `conditions` decide whether it is accepted, `digests` whether the body is intact,
-//! `expect_continue` whether the body is wanted. This file covers framing, and paths that no upload
-//! can create.
+//! `conditions` has conditional uploads, `digests` checks of the body, and `expect_continue`
+//! responses before the body. This file covers framing, and paths to which no upload is possible.
 
 mod conditions;
 mod digests;
@@ -75,7 +74,10 @@ fn d5_files_and_folders_do_not_replace_each_other() {
             assert!(expected.contains(&status), "{transport:?} {path}: {status}");
         }
         let response = server.request(transport, "DELETE", "/folder/", &[]);
-        assert_eq!(response.status, 409, "{transport:?}: it is not empty");
+        assert_eq!(
+            response.status, 409,
+            "{transport:?}: the folder is not empty"
+        );
         assert_eq!(server.put(transport, "/a/b/c/d", &[], b"deep").status, 201);
         assert_eq!(
             server.request(transport, "GET", "/a/b/c/d", &[]).text(),
@@ -106,7 +108,7 @@ fn d5_a_read_only_store_refuses_writes() {
             for path in ["/key", "/fresh"] {
                 let response = server.request(transport, method, path, &[]);
                 assert_eq!(response.status, 405, "{transport:?} {method} {path}");
-                assert_eq!(response.field("allow"), Some("GET, HEAD, OPTIONS"));
+                assert_eq!(response.header("allow"), Some("GET, HEAD, OPTIONS"));
             }
         }
         assert_eq!(

@@ -1,4 +1,4 @@
-//! D6: no space, by the quota or on the disk.
+//! D6: uploads that exceed the quota or the free space on the disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use haul_serve::store::{FileStoreOptions, UploadDurability};
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{ServerSetup, TestServer, eventually};
+use crate::harness::{ServerSetup, TestServer, wait_until};
 
 fn with_quota(bytes: u64) -> ServerSetup {
     ServerSetup {
@@ -37,7 +37,7 @@ fn put_in_chunks(server: &TestServer, transport: TestTransport, path: &str, body
 }
 
 #[test]
-fn d6_over_the_quota_nothing_is_stored() {
+fn d6_an_upload_over_the_quota_is_refused() {
     for size in [100, 1 << 20] {
         let server = with_quota(size as u64 * 2).start();
         let body = vec![b'x'; size];
@@ -84,7 +84,9 @@ fn d6_over_the_quota_nothing_is_stored() {
             for path in ["/b", "/c"] {
                 assert_eq!(server.request(transport, "DELETE", path, &[]).status, 204);
             }
-            eventually("temporaries are gone", || server.temporary_files() == 0);
+            wait_until("the temporary files are removed", || {
+                server.temporary_files() == 0
+            });
         }
     }
 }
@@ -130,19 +132,23 @@ fn d6_a_full_store_allows_replacing_a_file_by_one_of_its_size() {
 }
 
 #[test]
-fn d6_an_unfinished_upload_takes_no_room() {
+fn d6_an_unfinished_upload_does_not_count_for_the_quota() {
     let server = with_quota(300_000).start();
     for _ in 0..5 {
         let mut client = TestClient::connect_plain(&server);
         client
             .send(request_head("PUT", "/a", &[("Content-Length", "300000")]))
             .send(vec![b'x'; 299_999]);
-        eventually("it is being written", || server.temporary_files() == 1);
+        wait_until("the upload has a temporary file", || {
+            server.temporary_files() == 1
+        });
         drop(client);
-        eventually("it is gone", || server.temporary_files() == 0);
+        wait_until("the temporary file is removed", || {
+            server.temporary_files() == 0
+        });
     }
-    // Its reservation may be released a moment after its file is gone.
-    eventually("there is room", || {
+    // The reservation may be released a moment after the file was removed.
+    wait_until("the reservation is released", || {
         server
             .put(TestTransport::Plain, "/a", &[], &vec![b'x'; 300_000])
             .status
@@ -150,9 +156,9 @@ fn d6_an_unfinished_upload_takes_no_room() {
     });
 }
 
-/// No client sends a gigabyte in vain.
+/// A client learns of the refusal before it sends a large body.
 #[test]
-fn d6_a_body_beyond_the_quota_is_not_asked_for() {
+fn d6_an_upload_over_the_quota_gets_no_100_continue() {
     let server = with_quota(1000).start();
     for transport in TestTransport::HTTP1 {
         for (length, expected) in [("1001", 507), ("1000", 100)] {
@@ -168,9 +174,9 @@ fn d6_a_body_beyond_the_quota_is_not_asked_for() {
     }
 }
 
-/// A refused client learns whether to send less, or to delete something first.
+/// The message shows the client whether a smaller file would fit.
 #[test]
-fn d6_a_refusal_says_how_much_room_is_left() {
+fn d6_the_message_of_a_refusal_has_the_free_space() {
     let server = with_quota(3 << 20).start();
     server.write_file("a", "");
     for transport in TestTransport::HTTP1 {
@@ -181,18 +187,18 @@ fn d6_a_refusal_says_how_much_room_is_left() {
         ] {
             let response = server.put(transport, path, &[], &vec![b'x'; len]);
             assert_eq!(response.status, status, "{transport:?}");
-            let says = match (path, len) {
+            let message = match (path, len) {
                 ("/b", _) => {
                     "has room for a file of at most 2097152 bytes here, and this file has 2100000 bytes\n"
                 }
-                // The file that it replaces makes room.
+                // The size of the replaced file counts as free space.
                 ("/a", 4_194_304) => {
                     "has room for a file of at most 3.0 MiB here, and this file has 4.0 MiB\n"
                 }
                 _ => "",
             };
             assert!(
-                response.text().ends_with(says),
+                response.text().ends_with(message),
                 "{transport:?}: {}",
                 response.text()
             );
@@ -209,9 +215,9 @@ fn d6_a_refusal_says_how_much_room_is_left() {
         let _ = client.try_send([&b"100000\r\n"[..], &vec![b'x'; 1 << 20], b"\r\n"].concat());
     }
     let response = client.read_response_to("PUT");
-    let says = "has room for a file of at most 2.0 MiB here, and this file has more\n";
+    let message = "has room for a file of at most 2.0 MiB here, and this file has more\n";
     assert!(
-        response.status == 507 && response.text().ends_with(says),
+        response.status == 507 && response.text().ends_with(message),
         "{}",
         response.text()
     );
@@ -279,8 +285,10 @@ fn d6_a_full_disk_changes_nothing() {
             }
             assert_eq!(server.get("/key").text(), "old", "{transport:?}");
             assert_eq!(server.get("/fresh").status, 404, "{transport:?}");
-            eventually("temporaries are gone", || server.temporary_files() == 0);
-            // There is space again.
+            wait_until("the temporary files are removed", || {
+                server.temporary_files() == 0
+            });
+            // The disk has free space again.
             assert_eq!(
                 server
                     .put(transport, "/other", &[], &body[..500_000])
@@ -293,8 +301,8 @@ fn d6_a_full_disk_changes_nothing() {
     }
 }
 
-/// A file system of a few MiB. Where nothing can be mounted, the row rests on the quota and on the
-/// error table.
+/// Mounts a file system of a few MiB. If the test may not mount one, only the quota and the error
+/// table cover the row.
 struct SmallFilesystem(PathBuf);
 
 impl SmallFilesystem {

@@ -1,4 +1,4 @@
-//! D7: ranges over every transport, compared with the file.
+//! D7: range requests over every transport, compared with the file.
 
 use std::ops::Range;
 
@@ -8,22 +8,22 @@ use crate::client::{TestResponse, TestTransport};
 use crate::harness::TestServer;
 use crate::multipart::{parse_content_range, parse_parts};
 
-/// What a Range field must lead to.
+/// The expected response to a Range header.
 #[derive(Debug)]
 enum ExpectedRange {
     /// 200 with the whole file.
     Whole,
-    /// 206 with these ranges in order; several are sent in parts.
+    /// 206 with these ranges in this order, several of them as multipart.
     Ranges(Vec<Range<usize>>),
     /// 416.
     Nothing,
-    /// The whole file, or parts that are right.
+    /// 200 with the whole file, or 206 with correct ranges.
     Any,
 }
 
 use ExpectedRange::{Any, Nothing, Ranges, Whole};
 
-/// Range fields and the expected responses for a file of `len` bytes, at least ten.
+/// Range headers and the expected responses for a file of `len` bytes, at least ten.
 fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     let one = |range| Ranges(vec![range]);
     let middle = len / 2;
@@ -85,69 +85,69 @@ fn cases(len: usize) -> Vec<(String, ExpectedRange)> {
     .into()
 }
 
-/// Compares a response with the file.
+/// Asserts that a response has the expected status and the bytes of the file.
 #[track_caller]
-fn compare(response: &TestResponse, file: &[u8], expected: &ExpectedRange, why: &str) {
+fn assert_response(response: &TestResponse, file: &[u8], expected: &ExpectedRange, context: &str) {
     assert_eq!(
-        response.field("accept-ranges"),
+        response.header("accept-ranges"),
         (response.status != 416).then_some("bytes"),
-        "{why}"
+        "{context}"
     );
     match (expected, response.status) {
         (Whole | Any, 200) => {
-            assert!(response.body == file, "{why}");
-            assert!(response.field("content-range").is_none(), "{why}");
+            assert!(response.body == file, "{context}");
+            assert!(response.header("content-range").is_none(), "{context}");
         }
         (Nothing, 416) => {
             let field = format!("bytes */{}", file.len());
-            assert_eq!(response.field("content-range"), Some(&*field), "{why}");
+            assert_eq!(response.header("content-range"), Some(&*field), "{context}");
         }
         (Ranges(ranges), 206) if ranges.len() == 1 => {
-            let (range, len) = parse_content_range(response.field("content-range").unwrap());
-            assert_eq!((&range, len), (&ranges[0], file.len()), "{why}");
-            assert!(response.body == file[range], "{why}");
+            let (range, len) = parse_content_range(response.header("content-range").unwrap());
+            assert_eq!((&range, len), (&ranges[0], file.len()), "{context}");
+            assert!(response.body == file[range], "{context}");
         }
-        (Ranges(_) | Any, 206) if response.field("content-range").is_none() => {
+        (Ranges(_) | Any, 206) if response.header("content-range").is_none() => {
             let parts = parse_parts(response);
             for part in &parts {
-                assert_eq!(part.len, file.len(), "{why}");
-                assert_eq!(part.kind, "text/plain; charset=utf-8", "{why}");
+                assert_eq!(part.len, file.len(), "{context}");
+                assert_eq!(part.kind, "text/plain; charset=utf-8", "{context}");
                 assert!(
                     part.bytes == file[part.range.clone()],
-                    "{why} {:?}",
+                    "{context} {:?}",
                     part.range
                 );
             }
             if let Ranges(ranges) = expected {
-                let got: Vec<_> = parts.into_iter().map(|part| part.range).collect();
-                assert_eq!(&got, ranges, "{why}");
+                let found: Vec<_> = parts.into_iter().map(|part| part.range).collect();
+                assert_eq!(&found, ranges, "{context}");
             }
         }
         (Any, 206) => {
-            let (range, _) = parse_content_range(response.field("content-range").unwrap());
-            assert!(response.body == file[range], "{why}");
+            let (range, _) = parse_content_range(response.header("content-range").unwrap());
+            assert!(response.body == file[range], "{context}");
         }
-        (_, status) => panic!("{why}: {expected:?}, but {status}"),
+        (_, status) => panic!("{context}: {expected:?}, but {status}"),
     }
     if [200, 206].contains(&response.status) {
         let length = response
-            .field("content-length")
+            .header("content-length")
             .map(|length| length.parse().unwrap());
-        assert_eq!(length, Some(response.body.len()), "{why}");
+        assert_eq!(length, Some(response.body.len()), "{context}");
     }
 }
 
 #[test]
 fn d7_ranges_have_the_bytes_of_the_file() {
     let server = TestServer::start();
-    // Lengths for each way of sending: at once, in chunks, by sendfile.
+    // Lengths that are sent at once, in chunks, and with sendfile.
     for len in [10_usize, 60_000, 700_001] {
         let file = ResourceContent::random(7, len as u64).to_vec();
         server.write_file("f.txt", &file);
         for transport in TestTransport::ALL {
             for (range, expected) in cases(len) {
                 let response = server.request(transport, "GET", "/f.txt", &[("Range", &range)]);
-                compare(
+                assert_response(
                     &response,
                     &file,
                     &expected,
@@ -159,7 +159,7 @@ fn d7_ranges_have_the_bytes_of_the_file() {
 }
 
 #[test]
-fn d7_several_ranges_are_sent_in_parts_and_too_many_as_the_whole() {
+fn d7_several_ranges_are_sent_as_multipart_and_too_many_as_the_whole_file() {
     let server = TestServer::start();
     let len = 700_001;
     let file = ResourceContent::random(7, len as u64).to_vec();
@@ -175,7 +175,7 @@ fn d7_several_ranges_are_sent_in_parts_and_too_many_as_the_whole() {
         let field = format!("bytes={}", list.join(","));
         for transport in TestTransport::ALL {
             let response = server.request(transport, "GET", "/f.txt", &[("Range", &field)]);
-            compare(
+            assert_response(
                 &response,
                 &file,
                 &Ranges(ranges.clone()),
@@ -232,7 +232,7 @@ fn d7_an_empty_file_has_no_ranges() {
 }
 
 #[test]
-fn d7_two_range_fields_are_ignored() {
+fn d7_two_range_headers_are_ignored() {
     let server = TestServer::start();
     server.write_file("f.txt", "0123456789");
     for transport in TestTransport::ALL {
@@ -250,8 +250,8 @@ fn d7_two_range_fields_are_ignored() {
     }
 }
 
-/// Fields of a response, except for the date, the connection and an empty length.
-fn lasting(response: &TestResponse) -> Vec<(String, String)> {
+/// The headers of a response that GET and HEAD must share: all but Date, Connection and an empty length.
+fn comparable_headers(response: &TestResponse) -> Vec<(String, String)> {
     let mut fields = response.fields.clone();
     fields.retain(|(name, value)| {
         !["date", "connection"].contains(&name.as_str())
@@ -262,7 +262,7 @@ fn lasting(response: &TestResponse) -> Vec<(String, String)> {
 }
 
 #[test]
-fn d7_head_has_the_fields_of_get() {
+fn d7_head_has_the_headers_of_get() {
     let server = TestServer::start();
     server.write_file("folder/x", "");
     for (name, len) in [
@@ -288,8 +288,8 @@ fn d7_head_has_the_fields_of_get() {
                     ["GET", "HEAD"].map(|method| server.request(transport, method, path, fields));
                 assert_eq!(head.status, get.status, "{transport:?} {path} {fields:?}");
                 assert_eq!(
-                    lasting(&head),
-                    lasting(&get),
+                    comparable_headers(&head),
+                    comparable_headers(&get),
                     "{transport:?} {path} {fields:?}"
                 );
                 assert!(head.body.is_empty());
@@ -298,7 +298,7 @@ fn d7_head_has_the_fields_of_get() {
         // Range applies to GET only (RFC 9110 14.2).
         let head = server.request(transport, "HEAD", "/large", &[("Range", "bytes=0-1")]);
         assert_eq!(
-            (head.status, head.field("content-length")),
+            (head.status, head.header("content-length")),
             (200, Some("300000")),
             "{transport:?}"
         );
@@ -319,8 +319,8 @@ fn d7_whole_files_of_every_size() {
                 response.status == 200 && response.body == file,
                 "{transport:?} {len}"
             );
-            let length = response.field("content-length");
-            // Over HTTP/2 the head may end the stream, which means the same.
+            let length = response.header("content-length");
+            // Over HTTP/2, the end of the stream with the head is equivalent to a length of 0.
             assert!(
                 length == Some(&*len.to_string()) || (len == 0 && length.is_none()),
                 "{transport:?}"
@@ -329,7 +329,7 @@ fn d7_whole_files_of_every_size() {
     }
 }
 
-/// On one connection, so that leftovers of one response would show in the next.
+/// On one connection, so that bytes of one response would be seen in the next.
 #[test]
 fn d7_large_and_small_responses_alternate_on_a_connection() {
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! D8: conditions of GET and HEAD, in the order of RFC 9110 13.2.2, over every transport.
+//! D8: conditional GET and HEAD requests, in the order of RFC 9110 13.2.2, over every transport.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime};
@@ -12,7 +12,7 @@ use crate::harness::{ServerSetup, TestServer};
 const BEFORE: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const AFTER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// A server of `/f`, changed an hour ago; its tag and its date.
+/// A server with a file `/f` that was changed an hour ago. Also returns its ETag and its date.
 fn start_server(content: &[u8]) -> (TestServer, String, String) {
     let setup = ServerSetup {
         server: FileServerOptions {
@@ -33,7 +33,7 @@ fn start_server(content: &[u8]) -> (TestServer, String, String) {
     let response = server.get("/f");
     let (tag, date) = (
         response.etag().to_owned(),
-        response.field("last-modified").unwrap().to_owned(),
+        response.header("last-modified").unwrap().to_owned(),
     );
     assert_eq!(date, httpdate::fmt_http_date(hour));
     (server, tag, date)
@@ -42,7 +42,7 @@ fn start_server(content: &[u8]) -> (TestServer, String, String) {
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn d8_conditions_are_checked_in_order() {
-    // TAG and DATE stand for the file's.
+    // TAG and DATE are replaced by those of the file.
     let cases: &[(&[(&str, &str)], u16)] = &[
         (&[("If-None-Match", "TAG")], 304),
         (&[("If-None-Match", "W/TAG")], 304),
@@ -62,7 +62,7 @@ fn d8_conditions_are_checked_in_order() {
         (&[("If-Unmodified-Since", "DATE")], 200),
         (&[("If-Unmodified-Since", AFTER)], 200),
         (&[("If-Unmodified-Since", BEFORE)], 412),
-        // A tag overrides the date of its kind.
+        // A condition with an ETag overrides the one with a date.
         (
             &[("If-None-Match", "\"x\""), ("If-Modified-Since", "DATE")],
             200,
@@ -87,7 +87,7 @@ fn d8_conditions_are_checked_in_order() {
             &[("If-Unmodified-Since", AFTER), ("If-Modified-Since", AFTER)],
             304,
         ),
-        // Both are checked before ranges.
+        // Both are checked before Range.
         (&[("If-None-Match", "TAG"), ("Range", "bytes=0-1")], 304),
         (&[("If-Match", "\"x\""), ("Range", "bytes=0-1")], 412),
         (&[("If-Match", "\"x\""), ("Range", "bytes=999999-")], 412),
@@ -130,18 +130,18 @@ fn d8_conditions_are_checked_in_order() {
                 200 => assert!(get.body == content, "{transport:?} {fields:?}"),
                 206 => assert_eq!(get.body, b"01", "{transport:?} {fields:?}"),
                 304 => {
-                    // The fields that a cache must get again (15.4.5), and none about a body.
+                    // The headers that a cache needs (RFC 9110 15.4.5), and none about a body.
                     assert_eq!(get.etag(), tag, "{transport:?} {fields:?}");
-                    assert_eq!(get.field("cache-control"), Some("max-age=60"));
-                    assert!(get.field("date").is_some() && get.body.is_empty());
-                    let length = get.field("content-length");
+                    assert_eq!(get.header("cache-control"), Some("max-age=60"));
+                    assert!(get.header("date").is_some() && get.body.is_empty());
+                    let length = get.header("content-length");
                     assert!(
                         length.is_none_or(|length| length == content.len().to_string()),
                         "{get:?}"
                     );
                 }
                 416 => assert_eq!(
-                    get.field("content-range"),
+                    get.header("content-range"),
                     Some(&*format!("bytes */{}", content.len()))
                 ),
                 _ => {}
@@ -162,7 +162,7 @@ fn d8_a_recent_date_is_not_a_strong_validator() {
     let server = TestServer::start();
     for transport in TestTransport::ALL {
         server.write_file("f", "0123456789");
-        let date = server.get("/f").field("last-modified").unwrap().to_owned();
+        let date = server.get("/f").header("last-modified").unwrap().to_owned();
         let response = server.request(
             transport,
             "GET",
@@ -185,17 +185,17 @@ fn d8_partial_and_full_responses_have_the_same_validators() {
             let response = server.request(transport, "GET", "/f", &[("Range", range)]);
             assert_eq!(response.etag(), tag, "{transport:?} {range}");
             assert_eq!(
-                response.field("last-modified"),
+                response.header("last-modified"),
                 Some(&*date),
                 "{transport:?} {range}"
             );
             assert_eq!(
-                response.field("cache-control"),
+                response.header("cache-control"),
                 Some("max-age=60"),
                 "{transport:?} {range}"
             );
             assert_eq!(
-                response.field("accept-ranges"),
+                response.header("accept-ranges"),
                 Some("bytes"),
                 "{transport:?} {range}"
             );
@@ -203,8 +203,7 @@ fn d8_partial_and_full_responses_have_the_same_validators() {
     }
 }
 
-/// A file that another program changed, and then set back to the same length and date, is another
-/// version.
+/// Another program changes the file and restores its length and date: that is another version.
 #[test]
 fn d8_a_change_by_another_program_is_seen_at_once() {
     let (server, tag, date) = start_server(b"0123456789");

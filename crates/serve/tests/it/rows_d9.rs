@@ -1,7 +1,7 @@
-//! D9: slow clients, while others are served.
+//! D9: slow clients time out, and other clients are served meanwhile.
 //!
-//! Timeouts are some hundred milliseconds here. A test waits for the server to give up, never for a
-//! fixed time.
+//! Timeouts are a few hundred milliseconds here. A test waits until the server closes the
+//! connection, never for a fixed time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +13,12 @@ use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, metric};
+use crate::harness::{LIMIT, ServerSetup, TestServer, metric, wait_until};
 
-/// Every timeout of these tests.
+/// The timeout that a test shortens to this value.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// A server with one thread, so that blocking it would be noticed.
+/// A server with one thread, so that a blocked thread would delay all clients.
 fn start_server(timeouts: TimeoutOptions) -> TestServer {
     start_with_metrics(timeouts).0
 }
@@ -38,12 +38,12 @@ fn start_with_metrics(timeouts: TimeoutOptions) -> (TestServer, Arc<ServeMetrics
     (server, metrics)
 }
 
-/// How many readers timed out.
+/// The number of clients that timed out while they read a response.
 fn timed_out_readers(metrics: &ServeMetrics) -> u64 {
     metric(metrics, "haul_errors_total{kind=\"send_timeout\"}")
 }
 
-/// Long timeouts, to be shortened one by one.
+/// Timeouts that never expire in a test. Each test shortens one.
 fn long_timeouts() -> TimeoutOptions {
     TimeoutOptions {
         handshake: LIMIT,
@@ -57,9 +57,9 @@ fn long_timeouts() -> TimeoutOptions {
 /// Serves other clients until a condition holds, and returns how long that took.
 #[track_caller]
 fn serve_others_until(server: &TestServer, mut is_over: impl FnMut() -> bool) -> Duration {
-    let began = Instant::now();
+    let started = Instant::now();
     let mut other = TestClient::connect_plain(server);
-    eventually("it is given up", || {
+    wait_until("the connection times out", || {
         let request = Instant::now();
         assert_eq!(other.request("GET", "/f", &[]).text(), "here");
         assert!(
@@ -68,11 +68,11 @@ fn serve_others_until(server: &TestServer, mut is_over: impl FnMut() -> bool) ->
         );
         is_over()
     });
-    began.elapsed()
+    started.elapsed()
 }
 
 #[test]
-fn d9_a_dripping_head_times_out() {
+fn d9_a_head_that_arrives_too_slowly_times_out() {
     let server = start_server(TimeoutOptions {
         request_head: SHORT,
         ..long_timeouts()
@@ -97,14 +97,14 @@ fn d9_a_dripping_head_times_out() {
 }
 
 #[test]
-fn d9_a_second_head_has_a_timeout_of_its_own() {
+fn d9_the_head_timeout_starts_again_for_a_second_request() {
     let server = start_server(TimeoutOptions {
         request_head: SHORT,
         ..long_timeouts()
     });
     let mut client = TestClient::connect_plain(&server);
-    let began = Instant::now();
-    while began.elapsed() < 3 * SHORT {
+    let started = Instant::now();
+    while started.elapsed() < 3 * SHORT {
         assert_eq!(client.request("GET", "/f", &[]).text(), "here");
     }
     client.send("GET /f HTTP/1.1\r\n");
@@ -139,13 +139,13 @@ fn d9_a_missing_handshake_times_out() {
     let mut silent = TestClient::from_tcp(std::net::TcpStream::connect(server.tls).unwrap());
     let elapsed = serve_others_until(&server, || silent.has_ended());
     assert!(elapsed >= SHORT / 2, "{elapsed:?}");
-    eventually("it is counted", || {
+    wait_until("the metric is updated", || {
         metric(&metrics, "haul_errors_total{kind=\"tls_timeout\"}") == 1
     });
 }
 
 #[test]
-fn d9_a_dripping_body_times_out_and_changes_nothing() {
+fn d9_a_body_that_arrives_too_slowly_times_out_and_changes_nothing() {
     let server = start_server(TimeoutOptions {
         grace: SHORT,
         min_body_rate: 1 << 20,
@@ -165,7 +165,9 @@ fn d9_a_dripping_body_times_out_and_changes_nothing() {
             "{transport:?} {}",
             received.escape_ascii()
         );
-        eventually("temporaries are gone", || server.temporary_files() == 0);
+        wait_until("the temporary files are removed", || {
+            server.temporary_files() == 0
+        });
         assert_eq!(server.get("/f").text(), "here");
     }
 }
@@ -219,13 +221,16 @@ fn d9_a_slow_and_steady_reader_gets_everything() {
     let mut other = TestClient::connect_plain(&server);
     let mut received = 0;
     while received < 16 << 20 {
-        received += slow.take(64 << 10).expect("it is not given up").len();
+        received += slow
+            .take(64 << 10)
+            .expect("the connection has not timed out")
+            .len();
         assert_eq!(other.request("GET", "/f", &[]).text(), "here");
     }
 }
 
 #[test]
-fn d9_over_http2_too() {
+fn d9_http2_clients_time_out() {
     let (server, metrics) = start_with_metrics(TimeoutOptions {
         grace: SHORT,
         idle: SHORT,
@@ -237,7 +242,7 @@ fn d9_over_http2_too() {
         .into_iter()
         .enumerate()
     {
-        let began = Instant::now();
+        let started = Instant::now();
         crate::http2::block_on(async {
             let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
@@ -245,7 +250,7 @@ fn d9_over_http2_too() {
             let _ = connection.await;
             drop(sender);
         });
-        assert!(began.elapsed() >= SHORT, "{transport:?}");
+        assert!(started.elapsed() >= SHORT, "{transport:?}");
         crate::http2::block_on(async {
             let stream = crate::http2::connect(&server, transport).await;
             let (sender, connection) = h2::client::handshake(stream).await.unwrap();
@@ -254,18 +259,18 @@ fn d9_over_http2_too() {
                 .body(())
                 .unwrap();
             let (response, _stream) = sender.send_request(request, true).unwrap();
-            // Its window stays closed.
-            let stuck = async {
+            // The client does not enlarge the window.
+            let unread_client = async {
                 let _incoming = response.await.unwrap().into_body();
                 std::future::pending::<()>().await;
             };
             tokio::select! {
                 _ = connection => {}
-                () = stuck => {}
+                () = unread_client => {}
             }
         });
-        // It is counted when the connection has ended.
-        eventually("a slow reader", || {
+        // The timeout is counted when the connection has ended.
+        wait_until("a slow reader", || {
             timed_out_readers(&metrics) == index as u64 + 1
         });
         assert_eq!(server.request(transport, "GET", "/f", &[]).text(), "here");
@@ -288,16 +293,20 @@ fn d9_a_slow_and_steady_http2_reader_does_not_time_out() {
                 let request = request.body(()).unwrap();
                 let (response, _stream) = sender.send_request(request, true).unwrap();
                 let mut body = response.await.unwrap().into_body();
-                let began = Instant::now();
-                // Its window lets less through than the socket would accept.
-                while began.elapsed() < SHORT * 5 {
-                    let chunk = body.data().await.unwrap().expect("it is waited for");
+                let started = Instant::now();
+                // The HTTP/2 window allows less than the socket would accept.
+                while started.elapsed() < SHORT * 5 {
+                    let chunk = body
+                        .data()
+                        .await
+                        .unwrap()
+                        .expect("the response has not timed out");
                     body.flow_control().release_capacity(chunk.len()).unwrap();
                     tokio::time::sleep(SHORT / 10).await;
                 }
             };
             tokio::select! {
-                ended = connection => panic!("{transport:?}: it was given up: {ended:?}"),
+                ended = connection => panic!("{transport:?}: the connection timed out: {ended:?}"),
                 () = reading => {}
             }
         });
@@ -312,7 +321,7 @@ fn d9_a_rate_limited_idle_connection_times_out() {
             idle: SHORT,
             ..long_timeouts()
         },
-        // Its head takes longer than the idle timeout.
+        // The head takes longer than the idle timeout.
         connection_rate: Some(8 << 10),
         ..FileServerOptions::default()
     };
@@ -326,5 +335,5 @@ fn d9_a_rate_limited_idle_connection_times_out() {
             .text(),
         "here"
     );
-    assert_eq!(client.read_to_end(), b"", "it ends");
+    assert_eq!(client.read_to_end(), b"", "the connection is closed");
 }

@@ -1,4 +1,4 @@
-//! A failing disk: a partial response never looks complete, and the operator learns why.
+//! Disk errors: a partial response never looks complete, and the error is logged.
 
 use crate::client::{TestClient, TestTransport, request_head};
 use crate::harness::{ServerSetup, TestServer, metric};
@@ -27,7 +27,7 @@ fn request(server: &TestServer, transport: TestTransport, path: &str) -> (u16, O
     }
 }
 
-/// Serves a folder `name` with broken files; `None` where nothing can be mounted.
+/// Mounts a file system with broken files at the folder `name`. `None` if the test may not mount one.
 fn mount_broken(name: &str, server: &TestServer) -> Option<SlowFilesystem> {
     let folder = server.root().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -35,7 +35,7 @@ fn mount_broken(name: &str, server: &TestServer) -> Option<SlowFilesystem> {
 }
 
 #[test]
-fn an_incomplete_archive_has_no_end_mark() {
+fn an_incomplete_archive_has_no_end_marker() {
     log_capture::install();
     let (server, metrics) = ServerSetup::default().start_with_metrics();
     let Some(_disk) = mount_broken("archived", &server) else {
@@ -46,7 +46,7 @@ fn an_incomplete_archive_has_no_end_mark() {
         for transport in TestTransport::ALL {
             let (status, body) = request(&server, transport, &format!("{key}/?format=tar"));
             match folder {
-                // The missing bytes follow what was sent.
+                // The missing bytes come after those that were sent.
                 "torn" => assert_eq!((status, body), (200, None), "{transport:?}"),
                 "shut" | "barred" => assert_eq!(status, 403, "{transport:?} {folder}"),
                 _ => assert_eq!(status, 500, "{transport:?} {folder}"),
@@ -54,19 +54,19 @@ fn an_incomplete_archive_has_no_end_mark() {
         }
         let events = log_capture::events_containing(&format!("folder={key} "));
         assert_eq!(events.len(), TestTransport::ALL.len(), "{events:?}");
-        // What the listing had before the error is not part of it.
+        // The error of a listing is logged with the path of the folder, not of an entry.
         let path = match folder {
             "cut" => format!("{folder}/"),
             _ => format!("{folder}/{name}"),
         };
-        let why = match errno {
+        let reason = match errno {
             13 => "permission denied",
             _ => "Input/output error",
         };
         for events in events {
-            let says = format!("error={path} cannot be read: {why}");
+            let message = format!("error={path} cannot be read: {reason}");
             assert!(
-                events.starts_with("WARN ") && events.contains(&says),
+                events.starts_with("WARN ") && events.contains(&message),
                 "{events}"
             );
         }
@@ -76,7 +76,7 @@ fn an_incomplete_archive_has_no_end_mark() {
 }
 
 #[test]
-fn an_incomplete_listing_fails() {
+fn an_incomplete_listing_ends_with_an_error() {
     log_capture::install();
     let server = TestServer::start();
     let Some(_disk) = mount_broken("listed", &server) else {
@@ -114,8 +114,8 @@ fn an_incomplete_listing_fails() {
     }
 }
 
-/// Printed once, where nothing can be mounted.
-#[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
+/// Prints, once, that the test was skipped because it may not mount a file system.
+#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 fn print_skipped() {
     eprintln!("no file system can be mounted here: the broken disk is not shown");
 }

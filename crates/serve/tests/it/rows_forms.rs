@@ -2,7 +2,7 @@
 //! completely or not at all.
 
 use crate::client::{TestClient, TestResponse, TestTransport, request_head};
-use crate::harness::{TestServer, eventually};
+use crate::harness::{TestServer, wait_until};
 
 /// A form with these files and the boundary `zz`.
 fn form(files: &[(&str, &str)]) -> String {
@@ -49,7 +49,9 @@ fn d3_a_form_file_ends_at_its_delimiter() {
                 "{transport:?} {body:?}"
             );
         }
-        eventually("nothing is left", || server.temporary_files() == 0);
+        wait_until("the temporary files are removed", || {
+            server.temporary_files() == 0
+        });
     }
 }
 
@@ -70,18 +72,21 @@ fn d5_a_form_replaces_existing_files_only_on_request() {
             "{text}"
         );
         assert!(text.contains("replace=yes"), "{text}");
-        let held = |name| String::from_utf8(server.read_file(name).unwrap()).unwrap();
-        assert_eq!([held("a"), held("b"), held("c")], ["old", "new", "new"]);
+        let content_of = |name| String::from_utf8(server.read_file(name).unwrap()).unwrap();
+        assert_eq!(
+            [content_of("a"), content_of("b"), content_of("c")],
+            ["old", "new", "new"]
+        );
         assert_eq!(
             send(&server, transport, "/?replace=yes", &files).status,
             303
         );
-        assert_eq!(held("a"), "new");
+        assert_eq!(content_of("a"), "new");
     }
 }
 
 #[test]
-fn the_response_to_a_form_says_which_files_were_stored() {
+fn the_response_to_a_form_names_the_stored_files() {
     let server = TestServer::start();
     for (files, status, received) in [
         (&[][..], 400, "no file was chosen"),

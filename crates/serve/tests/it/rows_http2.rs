@@ -1,4 +1,4 @@
-//! HTTP/2 only: where it may begin, flow control, closing, and readers whose responses hyper holds.
+//! HTTP/2 only: connection start, flow control, GOAWAY, and slow readers of responses that hyper has buffered.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, ServerSetup, TestServer, eventually, metric};
+use crate::harness::{LIMIT, ServerSetup, TestServer, metric, wait_until};
 use crate::http2::frames::{
     DATA, END_STREAM, GOAWAY, Http2Frame, PREFACE, SETTINGS, WINDOW_UPDATE,
 };
 
-/// The timeout that a test waits for.
+/// The timeout that a test shortens to this value.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// A server with long timeouts except for these, and its metrics.
@@ -41,7 +41,7 @@ fn long_timeouts() -> TimeoutOptions {
     }
 }
 
-/// After a request, a client that shares the connection with others could capture their requests.
+/// If HTTP/2 could start after a request, a client of a proxy that shares connections could capture requests of others.
 #[test]
 fn d10_http2_is_accepted_only_at_the_start_of_a_connection() {
     let server = TestServer::start();
@@ -72,7 +72,7 @@ fn d10_http2_is_accepted_only_at_the_start_of_a_connection() {
     }
 }
 
-/// However the preface is split: hyper would take a part of it for a bad request.
+/// hyper alone would take a part of the preface for a malformed HTTP/1 request.
 #[test]
 fn the_http2_preface_may_arrive_in_pieces() {
     let server = TestServer::start();
@@ -95,7 +95,7 @@ fn the_http2_preface_may_arrive_in_pieces() {
     }
 }
 
-/// An upload gets one window for each round trip.
+/// The window limits the bytes of an upload per round trip.
 #[test]
 fn windows_are_wide_and_bounded() {
     let server = TestServer::start();
@@ -103,8 +103,8 @@ fn windows_are_wide_and_bounded() {
     client.send(PREFACE);
     let settings = Http2Frame::next_of(&mut client, SETTINGS).payload;
     let events = |name: u16| {
-        let mut all = settings.chunks_exact(6);
-        let found = all.find(|one| one[..2] == name.to_be_bytes());
+        let mut completed_requests = settings.chunks_exact(6);
+        let found = completed_requests.find(|one| one[..2] == name.to_be_bytes());
         found.map(|one| u32::from_be_bytes(one[2..].try_into().unwrap()))
     };
     assert_eq!(events(3), Some(100), "streams");
@@ -124,12 +124,12 @@ fn heads_have_the_same_limit_on_every_transport() {
     let server = TestServer::start();
     server.write_file("f", "here");
     for transport in TestTransport::ALL {
-        // Several fields, as some clients limit each of them to a frame.
+        // Several headers, since some clients limit each header to a frame.
         let (name, value) = ("x-long", "y".repeat(8 << 10));
         let fields = |count| vec![(name, &*value); count];
-        let fits = server.request(transport, "GET", "/f", &fields(6));
+        let within_limit = server.request(transport, "GET", "/f", &fields(6));
         assert_eq!(
-            (fits.status, fits.text().as_str()),
+            (within_limit.status, within_limit.text().as_str()),
             (200, "here"),
             "{transport:?}"
         );
@@ -138,18 +138,18 @@ fn heads_have_the_same_limit_on_every_transport() {
     }
 }
 
-/// The last frame arrives, even if the client is about to send.
+/// The GOAWAY frame arrives although the client is still sending.
 #[test]
 fn a_client_that_keeps_sending_gets_the_goaway() {
     let server = TestServer::start();
     for transport in [TestTransport::Plain, TestTransport::Unix] {
         let mut client = TestClient::connect(&server, transport);
         client.send(PREFACE);
-        // No stream has this number.
+        // A DATA frame on stream 0 is a connection error.
         client.send(Http2Frame::new(DATA, 0, 0, *b"x").bytes());
         let received = Http2Frame::next_of(&mut client, GOAWAY);
         assert_eq!(received.payload[4..8], [0, 0, 0, 1], "a protocol error");
-        // More than any buffer in between holds, so the server must be reading.
+        // More than all buffers in between hold, so the server must be reading.
         for _ in 0..256 {
             client.send(vec![0; 64 << 10]);
         }
@@ -158,7 +158,7 @@ fn a_client_that_keeps_sending_gets_the_goaway() {
     }
 }
 
-/// A client that sends a request just then must learn that the server has not begun it.
+/// GOAWAY tells a client that sends a request just then that the server has not processed it.
 #[test]
 fn an_idle_http2_connection_ends_with_goaway() {
     let (server, metrics) = start_server(TimeoutOptions {
@@ -167,18 +167,18 @@ fn an_idle_http2_connection_ends_with_goaway() {
     });
     server.write_file("f", "here");
     let mut client = TestClient::connect_plain(&server);
-    let began = Instant::now();
+    let started = Instant::now();
     client.send(PREFACE).send(Http2Frame::get(1, "/f").bytes());
     assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, b"here");
     let received = Http2Frame::next_of(&mut client, GOAWAY);
     assert_eq!(received.payload[4..8], [0; 4], "no error");
-    assert!(began.elapsed() >= SHORT);
-    eventually("it is counted", || {
+    assert!(started.elapsed() >= SHORT);
+    wait_until("the metric is updated", || {
         metric(&metrics, "haul_errors_total{kind=\"idle_timeout\"}") == 1
     });
 }
 
-/// A sleeping client does not acknowledge the end.
+/// A sleeping client does not acknowledge GOAWAY.
 #[test]
 fn d14_a_silent_client_does_not_delay_the_shutdown() {
     let mut server = TestServer::start();
@@ -189,15 +189,15 @@ fn d14_a_silent_client_does_not_delay_the_shutdown() {
         client.send(PREFACE).send(Http2Frame::get(1, "/f").bytes());
         assert_eq!(Http2Frame::next_of(client, DATA).payload, b"here");
     }
-    let began = Instant::now();
+    let started = Instant::now();
     assert_eq!(server.shut_down(LIMIT), 0);
-    assert!(began.elapsed() < LIMIT / 3, "{:?}", began.elapsed());
+    assert!(started.elapsed() < LIMIT / 3, "{:?}", started.elapsed());
     for client in &mut silent {
         assert_eq!(Http2Frame::next_of(client, GOAWAY).payload[4..8], [0; 4]);
     }
 }
 
-/// A client with this window for each response.
+/// A client with this HTTP/2 window for each response.
 fn with_window(server: &TestServer, bytes: u32) -> TestClient {
     let mut client = TestClient::connect_plain(server);
     client
@@ -217,7 +217,7 @@ fn d9_a_client_that_never_reads_a_small_response_times_out() {
     let mut client = with_window(&server, 10);
     client.send(Http2Frame::get(1, "/f").bytes());
     assert_eq!(Http2Frame::next_of(&mut client, DATA).payload, [b'x'; 10]);
-    eventually("it is given up", || {
+    wait_until("the connection times out", || {
         metric(&metrics, "haul_errors_total{kind=\"send_timeout\"}") == 1
     });
 }
@@ -231,8 +231,8 @@ fn d9_a_slow_reader_of_a_small_response_is_not_idle() {
     server.write_file("f", vec![b'x'; 20_000]);
     let mut client = with_window(&server, 1000);
     client.send(Http2Frame::get(1, "/f").bytes());
-    let (began, mut received) = (Instant::now(), 0);
-    let all = || {
+    let (started, mut received) = (Instant::now(), 0);
+    let completed_requests = || {
         metric(
             &metrics,
             "haul_http_requests_total{method=\"GET\",code=\"2xx\"}",
@@ -244,13 +244,17 @@ fn d9_a_slow_reader_of_a_small_response_is_not_idle() {
         if chunk.flags & END_STREAM != 0 {
             break;
         }
-        assert_eq!(all(), 0, "it is not over before it has gone");
-        // Twenty pieces take three times the timeout.
-        let due = began + SHORT * u32::try_from(received / 1000).unwrap() * 3 / 20;
+        assert_eq!(
+            completed_requests(),
+            0,
+            "the request is not complete before the client has read it"
+        );
+        // Twenty chunks take three times the timeout.
+        let due = started + SHORT * u32::try_from(received / 1000).unwrap() * 3 / 20;
         std::thread::park_timeout(due.saturating_duration_since(Instant::now()));
         client.send(Http2Frame::window_update(1, 1000).bytes());
     }
     assert_eq!(received, 20_000);
-    assert!(began.elapsed() > SHORT * 2, "that was slow");
-    eventually("it is counted", || all() == 1);
+    assert!(started.elapsed() > SHORT * 2, "the client reads slowly");
+    wait_until("the metric is updated", || completed_requests() == 1);
 }

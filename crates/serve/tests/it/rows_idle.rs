@@ -1,7 +1,7 @@
-//! Idle connections: what wakes them, and what does not.
+//! Idle connections: which events wake their tasks.
 //!
-//! A connection that wakes in vain releases its buffers again at once, and wakes again: the count
-//! of releases shows that.
+//! A connection that wakes needlessly releases its buffers again at once, so the number of releases
+//! shows needless wake-ups.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use haul_serve::FileServerOptions;
 use haul_serve::accept::AcceptStrategy;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{LIMIT, ServerSetup, TestServer, eventually};
+use crate::harness::{LIMIT, ServerSetup, TestServer, wait_until};
 
 const SHORT: Duration = Duration::from_millis(500);
 
@@ -26,17 +26,19 @@ fn start_server(options: FileServerOptions) -> TestServer {
 /// may happen.
 #[track_caller]
 fn assert_one_release(server: &TestServer, before: u64) {
-    eventually("it rests", || server.idle_releases() > before);
+    wait_until("the idle connection has released its buffers", || {
+        server.idle_releases() > before
+    });
     let mut other = TestClient::connect_plain(server);
     for _ in 0..100 {
         assert_eq!(other.request("GET", "/f", &[]).text(), "here");
     }
-    let rests = server.idle_releases() - before;
-    assert!(rests <= 2, "it rested {rests} times");
+    let releases = server.idle_releases() - before;
+    assert!(releases <= 2, "the buffers were released {releases} times");
 }
 
 #[test]
-fn d9_a_partial_next_head_has_the_head_timeout() {
+fn d9_the_head_timeout_applies_to_an_incomplete_second_head() {
     let server = start_server(FileServerOptions {
         timeouts: TimeoutOptions {
             request_head: SHORT,
@@ -50,7 +52,7 @@ fn d9_a_partial_next_head_has_the_head_timeout() {
         let mut client = TestClient::connect(&server, transport);
         client.send(request_head("GET", "/f", &[]) + "G");
         assert_eq!(client.read_response().text(), "here");
-        eventually("it is given up", || client.has_ended());
+        wait_until("the connection times out", || client.has_ended());
         assert!(
             client.read_until_closed().starts_with(b"HTTP/1.1 408"),
             "{transport:?}"
@@ -59,7 +61,7 @@ fn d9_a_partial_next_head_has_the_head_timeout() {
     }
 }
 
-/// For clients that end a body with an extra empty line (RFC 9112 2.2).
+/// Some clients send an extra empty line after a body (RFC 9112 2.2).
 #[test]
 fn d9_empty_lines_between_requests_are_ignored() {
     let server = start_server(FileServerOptions {
@@ -72,12 +74,12 @@ fn d9_empty_lines_between_requests_are_ignored() {
     });
     let body = request_head("PUT", "/new", &[("Content-Length", "4")]) + "body";
     for transport in TestTransport::HTTP1 {
-        for (with, behind) in [("\r\n", ""), ("", "\r\n"), ("\r\n", "\r\n")] {
+        for (with_body, after_body) in [("\r\n", ""), ("", "\r\n"), ("\r\n", "\r\n")] {
             let before = server.idle_releases();
             let mut client = TestClient::connect(&server, transport);
-            client.send(body.clone() + with);
+            client.send(body.clone() + with_body);
             assert!([201, 204].contains(&client.read_response_to("PUT").status));
-            client.send(behind);
+            client.send(after_body);
             assert_one_release(&server, before);
             assert_eq!(
                 client.request("GET", "/new", &[]).text(),
@@ -85,11 +87,14 @@ fn d9_empty_lines_between_requests_are_ignored() {
                 "{transport:?}"
             );
             client.send("\r\n");
-            eventually("it is given up as one that is idle", || client.has_ended());
+            wait_until("the idle connection times out", || client.has_ended());
             assert_eq!(client.read_until_closed(), b"", "{transport:?}");
-            // After each request, and after each empty line that woke it.
-            let rests = server.idle_releases() - before;
-            assert!(rests <= 4, "{transport:?}: it rested {rests} times");
+            // The buffers are released after each request, and after each empty line that woke the connection.
+            let releases = server.idle_releases() - before;
+            assert!(
+                releases <= 4,
+                "{transport:?}: the buffers were released {releases} times"
+            );
         }
     }
 }

@@ -9,7 +9,7 @@ use haul_serve::observe::ServeMetrics;
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{ServerSetup, TestServer, eventually, metric};
+use crate::harness::{ServerSetup, TestServer, metric, wait_until};
 
 const SENT: &str = "haul_http_response_body_bytes_total";
 const RECEIVED: &str = "haul_http_request_body_bytes_total";
@@ -37,18 +37,18 @@ fn bodies_are_counted_exactly_on_every_transport() {
                     .body,
                 body
             );
-            eventually("they are counted", || {
+            wait_until("they are counted", || {
                 metric(&metrics, SENT) - sent == len && metric(&metrics, RECEIVED) - received == len
             });
         }
-        eventually("and their requests", || {
+        wait_until("and their requests", || {
             requests(&metrics, "PUT", "2xx") == 3 && requests(&metrics, "GET", "2xx") == 3
         });
         assert_eq!(metric(&metrics, ABORTED), 0, "{transport:?}");
     }
 }
 
-/// An aborted request is counted with the bytes until then.
+/// An aborted request is counted with the bytes sent until then.
 #[test]
 fn aborted_requests_are_counted() {
     for transport in TestTransport::HTTP1 {
@@ -58,22 +58,24 @@ fn aborted_requests_are_counted() {
         reader.send(request_head("GET", "/large", &[]));
         assert_eq!(reader.take(100_000).unwrap().len(), 100_000);
         reader.reset();
-        // The last metric that is updated.
-        eventually("it is counted", || metric(&metrics, ABORTED) == 1);
+        // This metric is updated last.
+        wait_until("the metric is updated", || metric(&metrics, ABORTED) == 1);
         assert_eq!(requests(&metrics, "GET", "2xx"), 1, "{transport:?}");
         let sent = metric(&metrics, SENT);
         assert!((90_000..32 << 20).contains(&sent), "{transport:?} {sent}");
         let mut writer = TestClient::connect(&server, transport);
         writer.send(request_head("PUT", "/f", &[("Content-Length", "1000000")]));
         writer.send(vec![b'x'; 300_000]);
-        eventually("it is being written", || server.temporary_files() == 1);
+        wait_until("the upload has a temporary file", || {
+            server.temporary_files() == 1
+        });
         writer.reset();
-        eventually("that, too", || requests(&metrics, "PUT", "4xx") == 1);
-        eventually("and its bytes", || metric(&metrics, RECEIVED) > 60_000);
+        wait_until("that, too", || requests(&metrics, "PUT", "4xx") == 1);
+        wait_until("and its bytes", || metric(&metrics, RECEIVED) > 60_000);
     }
 }
 
-/// A server of a file, with rate limits for one connection and for all.
+/// A server with one file and with rate limits per connection and in total.
 fn rate_limited_server(rate: Option<u64>, total_rate: Option<u64>) -> TestServer {
     let setup = ServerSetup {
         server: FileServerOptions {
@@ -89,16 +91,16 @@ fn rate_limited_server(rate: Option<u64>, total_rate: Option<u64>) -> TestServer
     server
 }
 
-/// How long two clients take for the same work at the same time.
-fn time_two_clients(server: &TestServer, what: impl Fn(&TestServer, usize) + Sync) -> Duration {
-    let began = Instant::now();
+/// The time that two clients take for the same work in parallel.
+fn time_two_clients(server: &TestServer, work: impl Fn(&TestServer, usize) + Sync) -> Duration {
+    let started = Instant::now();
     std::thread::scope(|scope| {
         for index in 0..2 {
-            let what = &what;
-            scope.spawn(move || what(server, index));
+            let work = &work;
+            scope.spawn(move || work(server, index));
         }
     });
-    began.elapsed()
+    started.elapsed()
 }
 
 #[test]
@@ -117,8 +119,8 @@ fn rate_limits_hold() {
             assert_eq!(put.status, 201);
         }
     };
-    // Half a second for each, less the burst: an eighth before the limit applies, and what was read
-    // with that.
+    // Half a second for each, less the burst: an eighth before the limit applies, and the bytes read
+    // together with that.
     let whole = Duration::from_millis(200);
     for transport in [
         TestTransport::Plain,
@@ -134,7 +136,7 @@ fn rate_limits_hold() {
             time_two_clients(&server, put(transport)) >= whole,
             "{transport:?}"
         );
-        // Two connections share the rate of one.
+        // The total rate is shared by two connections.
         let server = rate_limited_server(None, Some(800_000));
         assert!(
             time_two_clients(&server, get(transport)) >= 2 * whole,

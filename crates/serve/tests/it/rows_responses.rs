@@ -1,5 +1,5 @@
-//! Fields for browsers and caches, pages of other sites, and what a connection keeps after a
-//! response.
+//! Response headers for browsers and caches, requests from pages of other sites, and files that an
+//! idle connection keeps open.
 
 use http::Method;
 
@@ -8,7 +8,7 @@ use haul_serve::access::{AccessControl, AccessOptions, AllowedOrigins, CorsOptio
 use haul_serve::store::FileStoreOptions;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{NAME, ServerSetup, TestServer, eventually};
+use crate::harness::{NAME, ServerSetup, TestServer, wait_until};
 
 fn start_server(server: FileServerOptions) -> TestServer {
     let setup = ServerSetup {
@@ -24,19 +24,19 @@ fn responses_forbid_type_sniffing_and_listings_are_revalidated() {
     server.write_file("folder/f", "x");
     for transport in TestTransport::ALL {
         let file = server.request(transport, "GET", "/folder/f", &[]);
-        assert_eq!(file.field("x-content-type-options"), Some("nosniff"));
-        assert_eq!(file.field("vary"), None, "{transport:?}");
+        assert_eq!(file.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(file.header("vary"), None, "{transport:?}");
         for form in ["html", "json", "tar"] {
             let target = format!("/folder/?format={form}");
             let folder = server.request(transport, "GET", &target, &[]);
-            assert_eq!(folder.field("x-content-type-options"), Some("nosniff"));
-            assert_eq!(folder.field("cache-control"), Some("no-cache"), "{form}");
-            assert_eq!(folder.field("vary"), Some("accept"), "{form}");
+            assert_eq!(folder.header("x-content-type-options"), Some("nosniff"));
+            assert_eq!(folder.header("cache-control"), Some("no-cache"), "{form}");
+            assert_eq!(folder.header("vary"), Some("accept"), "{form}");
         }
     }
 }
 
-/// The lines are a list for `haul get -i`.
+/// The listing can be used as a list for `haul get -i`.
 #[test]
 fn listings_for_programs_have_absolute_urls_of_files() {
     let server = TestServer::start();
@@ -58,7 +58,7 @@ fn listings_for_programs_have_absolute_urls_of_files() {
     }
 }
 
-/// On a writable server, files that a browser would run have no rights.
+/// On a writable server, files that a browser would run are sandboxed.
 #[test]
 fn uploaded_active_content_is_sandboxed() {
     for writable in [true, false] {
@@ -79,7 +79,7 @@ fn uploaded_active_content_is_sandboxed() {
                     &format!("/{name}"),
                     &[("Range", range)],
                 );
-                let received = response.field("content-security-policy");
+                let received = response.header("content-security-policy");
                 let expected = (writable && is_active).then_some("sandbox");
                 assert_eq!(received, expected, "{writable} {name} {range}");
             }
@@ -112,7 +112,7 @@ fn personal_responses_are_kept_out_of_shared_caches() {
         for transport in TestTransport::ALL {
             let response = server.request(transport, "GET", "/f", &login);
             assert_eq!(
-                response.field("cache-control"),
+                response.header("cache-control"),
                 Some(expected),
                 "{transport:?}"
             );
@@ -130,11 +130,11 @@ fn last_modified_is_never_in_the_future() {
     file.set_modified(now + std::time::Duration::from_secs(3600))
         .unwrap();
     let received = server.get("/f");
-    let received = httpdate::parse_http_date(received.field("last-modified").unwrap()).unwrap();
+    let received = httpdate::parse_http_date(received.header("last-modified").unwrap()).unwrap();
     assert!(received <= std::time::SystemTime::now());
 }
 
-/// A visitor's browser does what other sites' pages ask for; the store does not.
+/// The browser of a visitor sends requests for pages of other sites. The server refuses writes among them.
 #[test]
 fn pages_of_other_sites_cannot_write() {
     let server = TestServer::start();
@@ -178,7 +178,7 @@ fn pages_of_other_sites_cannot_write() {
 }
 
 #[test]
-fn listed_pages_may_use_the_allowed_methods() {
+fn pages_of_allowed_origins_may_use_the_allowed_methods() {
     let page = "https://page.test";
     let cors = CorsPolicy::new(CorsOptions {
         origins: AllowedOrigins::List(vec![page.parse().unwrap()]),
@@ -195,18 +195,18 @@ fn listed_pages_may_use_the_allowed_methods() {
             let events = is_named.then_some(page);
             let get = server.request(transport, "GET", "/f", &[("Origin", origin)]);
             assert_eq!(
-                (get.status, get.field("access-control-allow-origin")),
+                (get.status, get.header("access-control-allow-origin")),
                 (200, events)
             );
             let wanted = [("Origin", origin), ("Access-Control-Request-Method", "PUT")];
             let request = server.request(transport, "OPTIONS", "/f", &wanted);
             assert_eq!(request.status, 204, "{transport:?}");
             assert_eq!(
-                request.field("access-control-allow-origin"),
+                request.header("access-control-allow-origin"),
                 events,
                 "{transport:?}"
             );
-            let methods = request.field("access-control-allow-methods");
+            let methods = request.header("access-control-allow-methods");
             assert_eq!(methods.is_some_and(|all| all.contains("PUT")), is_named);
             let put = server
                 .put(transport, "/f", &[("Origin", origin)], b"y")
@@ -220,7 +220,7 @@ fn listed_pages_may_use_the_allowed_methods() {
     }
 }
 
-/// Descriptors and mappings of this process that lead below a folder.
+/// The open descriptors and mappings of this process below the root of a server.
 fn open_descriptors(server: &TestServer) -> Vec<String> {
     let root = server.root().display().to_string();
     let links = std::fs::read_dir("/proc/self/fd").unwrap();
@@ -233,7 +233,7 @@ fn open_descriptors(server: &TestServer) -> Vec<String> {
         .collect()
 }
 
-/// A deleted file frees its space, though a connection that sent it is kept open.
+/// A deleted file frees its space even if a connection that sent it stays open.
 #[test]
 fn an_idle_connection_holds_no_file() {
     let server = TestServer::start();
@@ -247,8 +247,8 @@ fn an_idle_connection_holds_no_file() {
                 .status,
             204
         );
-        eventually("it is let go", || open_descriptors(&server).is_empty());
-        // The connection is kept.
+        wait_until("it is let go", || open_descriptors(&server).is_empty());
+        // The connection is still open.
         assert_eq!(client.request("GET", "/f", &[]).status, 404);
     }
 }
@@ -267,9 +267,9 @@ fn a_half_closed_connection_gets_its_response() {
     }
 }
 
-/// Refusals say why, and what is possible instead.
+/// Error responses have the reason, and what is possible instead.
 #[test]
-fn refusals_say_what_is_possible() {
+fn error_responses_explain_the_refusal() {
     let server = TestServer::start();
     server.write_file("f", "x");
     std::os::unix::fs::symlink("../secret", server.root().join("out")).unwrap();
@@ -277,7 +277,7 @@ fn refusals_say_what_is_possible() {
         let form = server.request(transport, "POST", "/f", &[]);
         let allow = Some("GET, HEAD, PUT, DELETE, OPTIONS");
         assert_eq!(
-            (form.status, form.field("allow")),
+            (form.status, form.header("allow")),
             (405, allow),
             "{transport:?}"
         );

@@ -7,7 +7,7 @@ use haul_serve::accept::AcceptStrategy;
 use tokio::time::Instant;
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{ServerSetup, eventually, metric};
+use crate::harness::{ServerSetup, metric, wait_until};
 use crate::http2::frames::{Http2Frame, PREFACE};
 use crate::slow_filesystem::{CONTENT, SlowFilesystem};
 
@@ -15,7 +15,7 @@ use crate::slow_filesystem::{CONTENT, SlowFilesystem};
 fn a_slow_disk_never_blocks_a_reactor() {
     for accept in AcceptStrategy::ALL {
         let mut setup = ServerSetup::with_strategy(accept);
-        // With one thread, nobody else could do the work.
+        // With one thread, a blocked reactor would block all connections.
         setup.workers.threads = 1;
         let server = setup.start();
         server.write_file("f", "here");
@@ -33,8 +33,8 @@ fn a_slow_disk_never_blocks_a_reactor() {
                 waiting.push((client, path));
             }
         }
-        // A file's pages and a folder's names are each read by one thread for all requests.
-        eventually("they wait for the disk", || disk.waiting() >= 3);
+        // One thread reads the pages of a file, and one the names of a folder, for all requests.
+        wait_until("they wait for the disk", || disk.waiting() >= 3);
         for transport in TestTransport::ALL {
             for _ in 0..20 {
                 assert_eq!(
@@ -55,7 +55,7 @@ fn a_slow_disk_never_blocks_a_reactor() {
             );
         }
         for (client, path) in &mut waiting {
-            // A file's head is known before its bytes.
+            // The response head is sent before the file is read.
             assert!(
                 path.ends_with("read") || client.has_nothing(),
                 "{accept} {path}"
@@ -94,9 +94,9 @@ fn d9_waiting_for_the_disk_does_not_count_as_a_slow_client() {
     for client in &mut waiting {
         client.send(request_head("GET", "/slow/read", &[]));
     }
-    eventually("they wait for the disk", || disk.waiting() > 0);
-    let began = Instant::now();
-    while began.elapsed() < 5 * GRACE {
+    wait_until("they wait for the disk", || disk.waiting() > 0);
+    let started = Instant::now();
+    while started.elapsed() < 5 * GRACE {
         assert_eq!(server.get("/f").text(), "here");
     }
     disk.open();
@@ -105,9 +105,9 @@ fn d9_waiting_for_the_disk_does_not_count_as_a_slow_client() {
     }
 }
 
-/// The client has left, and still there was a request.
+/// A request is counted even if its client has disconnected.
 #[test]
-fn a_client_that_leaves_while_the_disk_works_is_counted() {
+fn a_client_that_disconnects_during_a_disk_read_is_counted() {
     let (server, metrics) = ServerSetup::with_strategy(AcceptStrategy::Single).start_with_metrics();
     let folder = server.root().join("slow");
     std::fs::create_dir(&folder).unwrap();
@@ -124,14 +124,14 @@ fn a_client_that_leaves_while_the_disk_works_is_counted() {
     client
         .send(PREFACE)
         .send(Http2Frame::get(1, "/slow/found").bytes());
-    eventually("it waits for the disk", || disk.waiting() > 0);
+    wait_until("it waits for the disk", || disk.waiting() > 0);
     client.send(Http2Frame::reset(1).bytes());
-    eventually("it is counted", || client_errors() == 1);
+    wait_until("the metric is updated", || client_errors() == 1);
     assert!(disk.waiting() > 0, "it was not answered");
 }
 
-/// Printed once, where nothing can be mounted.
-#[expect(clippy::print_stderr, reason = "a test that shows nothing must say so")]
+/// Prints, once, that the test was skipped because it may not mount a file system.
+#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
 fn print_skipped() {
     eprintln!("no file system can be mounted here: the slow disk is not shown");
 }

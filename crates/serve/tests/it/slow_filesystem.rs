@@ -1,10 +1,10 @@
-//! A file system of this process (FUSE) that does not reply until it is told to, or fails.
+//! A FUSE file system in this process that delays replies until the test releases them, or fails.
 //!
-//! It speaks the kernel's protocol (linux/fuse.h, version 7.31) as far as lookups, reads and
-//! listings need it. It has a folder with two files: reads of `read` wait at a gate, as do lookups
-//! of `found` and the listing of the folder.
+//! It implements the FUSE protocol (linux/fuse.h, version 7.31) as far as lookups, reads and
+//! listings need it. It has a folder with two files: reads of `read` wait for [`ReadGate`], as do
+//! lookups of `found` and the listing of the folder.
 //!
-//! Beside them are folders with one entry each that fails at once ([`BROKEN`]).
+//! It also has folders with one entry each that fails at once ([`BROKEN`]).
 
 use std::ffi::CString;
 use std::fs::File;
@@ -21,14 +21,14 @@ const ROOT: u64 = 1;
 const READ: u64 = 2;
 const FOUND: u64 = 3;
 
-/// Folders, the kind of their entry, and the kernel's error number for it. Their nodes count from
-/// [`FIRST`], and those of the entries are [`WITHIN`] higher.
+/// Folders, the type of their entry, and the error number of the entry. The node numbers of the folders
+/// count from [`FIRST`], and those of the entries are higher by [`WITHIN`].
 pub(crate) const BROKEN: [(&str, &str, i32); 5] = [
     // A file that ends in an error.
     ("torn", "file", 5),
-    // A file that nobody may open.
+    // A file that cannot be opened.
     ("shut", "file", 13),
-    // A folder that nobody may open.
+    // A folder that cannot be opened.
     ("barred", "folder", 13),
     // An entry that is listed but cannot be looked up.
     ("lost", "file", 5),
@@ -43,17 +43,17 @@ const BARRED: u64 = FIRST + 2;
 const LOST: u64 = FIRST + 3;
 const CUT: u64 = FIRST + 4;
 
-/// Length of the file that ends in an error, and where the error is.
-const LONG: u64 = 1 << 20;
-const TEAR: u64 = 512 << 10;
+/// The length of the file that ends in an error, and the offset of the error.
+const TORN_LENGTH: u64 = 1 << 20;
+const ERROR_OFFSET: u64 = 512 << 10;
 
-/// `ENOENT`, `EIO`, `EACCES` and `ENOSYS`, as replies have them.
+/// `ENOENT`, `EIO`, `EACCES` and `ENOSYS`, negative as in replies.
 const NO_ENTRY: i32 = -2;
-const FAILED: i32 = -5;
+const IO_ERROR: i32 = -5;
 const DENIED: i32 = -13;
-const NO_CALL: i32 = -38;
+const NOT_IMPLEMENTED: i32 = -38;
 
-/// Where replies wait.
+/// Blocks replies until the test opens it.
 #[derive(Default)]
 struct ReadGate {
     state: Mutex<SlowFilesystemState>,
@@ -84,7 +84,7 @@ pub(crate) struct SlowFilesystem {
 }
 
 impl SlowFilesystem {
-    /// Mounts it on a folder. `None` where the system does not allow that.
+    /// Mounts the file system on a folder. `None` if the test may not mount one.
     pub(crate) fn mount(path: &Path) -> Option<Self> {
         let device = File::options()
             .read(true)
@@ -107,12 +107,12 @@ impl SlowFilesystem {
         })
     }
 
-    /// How many replies wait.
+    /// The number of blocked replies.
     pub(crate) fn waiting(&self) -> usize {
         self.gate.state.lock().unwrap().waiting
     }
 
-    /// Opens the gate for good.
+    /// Releases all replies, present and future.
     pub(crate) fn open(&self) {
         self.gate.state.lock().unwrap().is_open = true;
         self.gate.changed.notify_all();
@@ -126,7 +126,7 @@ impl Drop for SlowFilesystem {
     }
 }
 
-/// Replies until it is unmounted. A reply that waits has a thread of its own.
+/// Replies until the file system is unmounted. A blocked reply has a thread of its own.
 fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
     let mut buffer = vec![0; 1 << 20];
     while let Ok(len) = (&**device).read(&mut buffer) {
@@ -149,7 +149,7 @@ fn serve(device: &Arc<File>, gate: &Arc<ReadGate>) {
                 &bytes,
             ]
             .concat();
-            // The caller may have been interrupted.
+            // The calling process may have been interrupted.
             let _ = (&*device).write(&all);
         };
         std::thread::spawn(response);
@@ -185,7 +185,7 @@ fn reply(request: &[u8], gate: &ReadGate) -> Option<Result<Vec<u8>, i32>> {
             .flat_map(u32::to_le_bytes)
             .collect()),
         28 => list(node, offset(rest), gate),
-        _ => Err(NO_CALL),
+        _ => Err(NOT_IMPLEMENTED),
     })
 }
 
@@ -195,8 +195,8 @@ fn offset(rest: &[u8]) -> u64 {
 
 fn read(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     match node.checked_sub(WITHIN) {
-        Some(TORN) if at < TEAR => Ok(vec![b'x'; 4096]),
-        Some(TORN) => Err(FAILED),
+        Some(TORN) if at < ERROR_OFFSET => Ok(vec![b'x'; 4096]),
+        Some(TORN) => Err(IO_ERROR),
         Some(FIRST..) => Ok(CONTENT.to_vec()),
         _ => {
             gate.wait();
@@ -208,7 +208,7 @@ fn read(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
 
 fn list(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let Some((_, name, _)) = broken(node) else {
-        // It is empty.
+        // The listing has ended.
         gate.wait();
         return Ok(Vec::new());
     };
@@ -224,7 +224,7 @@ fn list(node: u64, at: u64, gate: &ReadGate) -> Result<Vec<u8>, i32> {
             entry.resize(entry.len().next_multiple_of(8), 0);
             Ok(entry)
         }
-        (_, CUT) => Err(FAILED),
+        (_, CUT) => Err(IO_ERROR),
         _ => Ok(Vec::new()),
     }
 }
@@ -235,20 +235,20 @@ fn broken(node: u64) -> Option<&'static (&'static str, &'static str, i32)> {
     BROKEN.get(index)
 }
 
-fn lookup(above: u64, name: &[u8], gate: &ReadGate) -> Result<Vec<u8>, i32> {
+fn lookup(parent: u64, name: &[u8], gate: &ReadGate) -> Result<Vec<u8>, i32> {
     let name = name.strip_suffix(b"\0").unwrap_or(name);
     let folder = BROKEN.iter().zip(FIRST..);
     let mut folder = folder.filter(|((folder, ..), _)| folder.as_bytes() == name);
-    let node = match (above, name) {
+    let node = match (parent, name) {
         (ROOT, b"read") => READ,
         (ROOT, b"found") => {
             gate.wait();
             FOUND
         }
         (ROOT, _) => folder.next().map(|(_, node)| node).ok_or(NO_ENTRY)?,
-        (LOST, _) => return Err(FAILED),
-        (above, name) => match broken(above) {
-            Some((_, inner, _)) if inner.as_bytes() == name => above + WITHIN,
+        (LOST, _) => return Err(IO_ERROR),
+        (parent, name) => match broken(parent) {
+            Some((_, inner, _)) if inner.as_bytes() == name => parent + WITHIN,
             _ => return Err(NO_ENTRY),
         },
     };
@@ -261,7 +261,7 @@ fn attributes(node: u64) -> Vec<u8> {
     let (mode, size) = match node {
         ROOT | FIRST..=CUT => (0o40_755, 0),
         _ if node == BARRED + WITHIN => (0o40_755, 0),
-        _ if node == TORN + WITHIN => (0o100_644, LONG),
+        _ if node == TORN + WITHIN => (0o100_644, TORN_LENGTH),
         _ => (0o100_644, CONTENT.len() as u64),
     };
     let long = [node, size, 1, 0, 0, 0];

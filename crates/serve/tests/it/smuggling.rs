@@ -1,12 +1,12 @@
-//! D10: requests whose end or meaning two programs could read differently, sent as they are.
+//! D10: request smuggling: requests that two programs could parse differently.
 //!
-//! A second request, `PUT /smuggled`, follows each of them on its connection. A program that sees
-//! the end of the first request elsewhere would not notice it. So an ambiguous request gets one
-//! response, 400, and then the connection ends; the second request gets no response and is not
-//! executed. A sound request gets its response and so does the second one, or the absence of
-//! `/smuggled` would prove nothing.
+//! A second request, `PUT /smuggled`, follows each of them on the same connection. A proxy that
+//! sees the end of the first request elsewhere would not see the second one. So an ambiguous request
+//! gets one response, 400, and then the connection is closed; the second request gets no response
+//! and is not executed. After an unambiguous request both get responses, which shows that
+//! `/smuggled` would be created.
 //!
-//! This file has the check and the sound requests. The others are in `framing` (lengths and
+//! This file has the check and the unambiguous requests. The others are in `framing` (lengths and
 //! encodings), `chunks` (their syntax, and bodies that look like requests) and `heads` (lines,
 //! fields, hosts).
 
@@ -20,27 +20,27 @@ use crate::harness::TestServer;
 /// The second request, which must not be executed.
 const SECOND: &str = "PUT /smuggled HTTP/1.1\r\nHost: store.test\r\nContent-Length: 1\r\n\r\nx";
 
-/// The last request, which ends a connection on which all was well.
+/// The last request, which closes a connection that is still open.
 const LAST: &str = "GET /last HTTP/1.1\r\nHost: store.test\r\nConnection: close\r\n\r\n";
 
 /// The expected result of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedResponse {
-    /// This response, and the end.
+    /// A response with this status, and then the connection is closed.
     Refused(u16),
-    /// One of these responses, and the end.
+    /// A response with one of these statuses, and then the connection is closed.
     RefusedBy(&'static [u16]),
-    /// A response to it and one to the next request.
+    /// A successful response, and then the second and the last request get theirs.
     Both,
-    /// A response to it, and the end.
+    /// Like `Refused`, but the first request may be executed.
     ResponseThenClose(u16),
-    /// A response, after which the connection may end or continue: the request is sound.
+    /// A response, after which the connection may be closed or not: the request is unambiguous.
     ResponseOrClose(u16),
 }
 
 use ExpectedResponse::{Both, Refused, RefusedBy, ResponseOrClose, ResponseThenClose};
 
-/// A PUT with these fields, as they are, and this body.
+/// A PUT with these raw headers and this body.
 fn put(fields: &str, body: &str) -> String {
     format!("PUT /f HTTP/1.1\r\nHost: store.test\r\n{fields}\r\n{body}")
 }
@@ -50,7 +50,7 @@ fn chunks(body: &str) -> String {
     put("Transfer-Encoding: chunked\r\n", body)
 }
 
-/// A GET with these fields.
+/// A GET with these raw headers.
 fn get(fields: &str) -> String {
     format!("GET /there HTTP/1.1\r\n{fields}\r\n")
 }
@@ -89,24 +89,26 @@ fn check_one(
     let mut client = TestClient::connect(server, transport);
     let all = format!("{first}{SECOND}{LAST}");
     for chunk in all.as_bytes().chunks(step.min(all.len())) {
-        // The server may have refused it and closed the connection.
+        // The server may have refused the request and closed the connection.
         if client.try_send(chunk).is_err() {
             break;
         }
     }
-    let answers = client.read_to_end();
-    let text = String::from_utf8_lossy(&answers).into_owned();
+    let responses = client.read_to_end();
+    let text = String::from_utf8_lossy(&responses).into_owned();
     let statuses: Vec<u16> = text
         .match_indices("HTTP/1.")
         .map(|(at, _)| text[at + 9..at + 12].parse().unwrap())
         .collect();
-    let is_done = server.read_file("smuggled").is_some();
+    let is_smuggled = server.read_file("smuggled").is_some();
     let is_right = match expected {
-        Refused(status) => statuses == [status] && !is_done,
-        RefusedBy(some) => statuses.len() == 1 && some.contains(&statuses[0]) && !is_done,
-        Both => statuses.len() == 3 && statuses[0] < 300 && statuses[1..] == [201, 404] && is_done,
-        ResponseThenClose(status) => statuses == [status] && !is_done,
-        ResponseOrClose(status) if is_done => statuses == [status, 201, 404],
+        Refused(status) => statuses == [status] && !is_smuggled,
+        RefusedBy(allowed) => statuses.len() == 1 && allowed.contains(&statuses[0]) && !is_smuggled,
+        Both => {
+            statuses.len() == 3 && statuses[0] < 300 && statuses[1..] == [201, 404] && is_smuggled
+        }
+        ResponseThenClose(status) => statuses == [status] && !is_smuggled,
+        ResponseOrClose(status) if is_smuggled => statuses == [status, 201, 404],
         ResponseOrClose(status) => statuses == [status],
     };
     // A refused request has changed nothing.
@@ -115,7 +117,7 @@ fn check_one(
     match is_right && is_clean {
         true => Ok(()),
         false => Err(format!(
-            "{expected:?}, but {statuses:?}, done: {is_done}, put: {:?}",
+            "{expected:?}, but {statuses:?}, smuggled: {is_smuggled}, put: {:?}",
             server.read_file("f")
         )),
     }
@@ -123,7 +125,7 @@ fn check_one(
 
 #[expect(clippy::too_many_lines, reason = "a table of cases")]
 #[test]
-fn d10_sound_requests_both_get_responses() {
+fn d10_two_unambiguous_requests_both_get_responses() {
     check_all(&[
         ("a length", put("Content-Length: 3\r\n", "abc"), Both),
         (

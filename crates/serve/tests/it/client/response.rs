@@ -10,14 +10,14 @@ pub(crate) struct TestResponse {
 }
 
 impl TestResponse {
-    /// The only field of this name.
+    /// The value of the header with this name, which must not appear twice.
     #[track_caller]
-    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.fields.iter().filter(|(field, _)| field == name);
         let value = found.next().map(|(_, value)| value.as_str());
         assert!(
             found.next().is_none(),
-            "{name} is there twice: {:?}",
+            "{name} appears twice: {:?}",
             self.fields
         );
         value
@@ -28,10 +28,10 @@ impl TestResponse {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The entity tag, which must be present.
+    /// The ETag, which must be present.
     #[track_caller]
     pub(crate) fn etag(&self) -> &str {
-        self.field("etag").expect("an entity tag")
+        self.header("etag").expect("an entity tag")
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
 /// Parses a head without its empty line; the body is read later.
 #[track_caller]
 pub(super) fn parse(head: &[u8]) -> TestResponse {
-    let head = std::str::from_utf8(head).expect("an answer's head is text");
+    let head = std::str::from_utf8(head).expect("the response head is UTF-8");
     let mut lines = head.split("\r\n");
     let status = lines
         .next()

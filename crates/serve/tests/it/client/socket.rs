@@ -14,7 +14,7 @@ use crate::harness::authority_and_tls;
 
 /// A byte stream.
 pub(super) trait TestStream: Read + Write + Send {
-    /// Sends the protocol's own end, if it has one.
+    /// Sends the close message of the protocol, if it has one.
     fn finish(&mut self) {}
 }
 
@@ -23,7 +23,7 @@ impl TestStream for UnixStream {}
 impl TestStream for StreamOwned<ClientConnection, TcpStream> {
     fn finish(&mut self) {
         self.conn.send_close_notify();
-        // The server may be gone.
+        // The server may have closed the connection.
         let _ = self.flush();
     }
 }

@@ -4,7 +4,7 @@ use super::{TestClient, TestResponse};
 use crate::harness::{NAME, TestServer};
 use crate::http2;
 
-/// How a request reaches the server.
+/// The protocol and socket of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestTransport {
     /// HTTP/1.1 over TCP: the kernel sends files.

@@ -1,5 +1,4 @@
-//! Raw HTTP/2 frames (RFC 9113 4.1), for tests that need more than a library's client sends or
-//! shows.
+//! Raw HTTP/2 frames (RFC 9113 4.1), for what a client library neither sends nor shows.
 
 use std::io;
 
@@ -43,7 +42,7 @@ impl Http2Frame {
 
     /// A complete GET request.
     pub(crate) fn get(stream: u32, path: &str) -> Self {
-        // By the static table: GET, http; then path and authority as literals (RFC 7541 6.2.2).
+        // GET and http from the static table, then path and authority as literals (RFC 7541 6.2.2).
         let mut block = vec![0x82, 0x86];
         for (name, value) in [(0x04, path), (0x01, NAME)] {
             block.push(name);

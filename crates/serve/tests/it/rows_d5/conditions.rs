@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{TestServer, eventually};
+use crate::harness::{TestServer, wait_until};
 
 const LONG_AGO: &str = "Mon, 01 Jan 2001 00:00:00 GMT";
 const LATER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// The field, with `TAG` for the version's tag; whether it allows replacing a file, and whether it
+/// A header, with `TAG` for the ETag of the file; whether it allows replacing a file, and whether it
 /// allows creating one.
 const CONDITIONS: [(&str, &str, bool, bool); 12] = [
     ("If-None-Match", "*", false, true),
@@ -43,7 +43,7 @@ fn d5_conditions_decide_uploads_and_deletions() {
                     .status
             };
             server.write_file("key", "old");
-            let (replaced, made) = (
+            let (replaced, created) = (
                 if replaces { 204 } else { 412 },
                 if makes { 201 } else { 412 },
             );
@@ -54,7 +54,7 @@ fn d5_conditions_decide_uploads_and_deletions() {
                 now,
                 "{transport:?} {field}: {value}"
             );
-            assert_eq!(put("/fresh"), made, "{transport:?} {field}: {value}");
+            assert_eq!(put("/fresh"), created, "{transport:?} {field}: {value}");
             assert_eq!(
                 server.read_file("fresh").is_some(),
                 makes,
@@ -79,11 +79,11 @@ fn d5_conditions_decide_uploads_and_deletions() {
 }
 
 #[test]
-fn d5_only_one_of_many_creates_a_file() {
+fn d5_only_one_of_many_concurrent_uploads_creates_a_file() {
     let server = TestServer::start();
-    for round in 0..20 {
-        let path = format!("/{round}");
-        let made = AtomicUsize::new(0);
+    for attempt in 0..20 {
+        let path = format!("/{attempt}");
+        let created = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for transport in [
                 TestTransport::Plain,
@@ -91,33 +91,33 @@ fn d5_only_one_of_many_creates_a_file() {
                 TestTransport::Http2,
                 TestTransport::Plain,
             ] {
-                let (server, path, made) = (&server, &path, &made);
+                let (server, path, created) = (&server, &path, &created);
                 scope.spawn(move || {
                     match server
                         .put(transport, path, &[("If-None-Match", "*")], b"x")
                         .status
                     {
-                        201 => drop(made.fetch_add(1, Ordering::Relaxed)),
+                        201 => drop(created.fetch_add(1, Ordering::Relaxed)),
                         other => assert_eq!(other, 412),
                     }
                 });
             }
         });
-        assert_eq!(made.into_inner(), 1);
+        assert_eq!(created.into_inner(), 1);
     }
 }
 
-/// Compare and swap: no update is lost.
+/// Concurrent compare-and-swap updates with If-Match.
 #[test]
-fn d5_no_update_is_lost() {
+fn d5_no_concurrent_update_is_lost() {
     let server = TestServer::start();
     server.write_file("count", "0");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 let mut client = TestClient::connect_plain(&server);
-                let mut done = 0;
-                while done < 25 {
+                let mut update_count = 0;
+                while update_count < 25 {
                     let before = client.request("GET", "/count", &[]);
                     let count: usize = before.text().parse().unwrap();
                     let after = (count + 1).to_string();
@@ -127,7 +127,7 @@ fn d5_no_update_is_lost() {
                         .send(request_head("PUT", "/count", &fields))
                         .send(&after);
                     match client.read_response_to("PUT").status {
-                        204 => done += 1,
+                        204 => update_count += 1,
                         other => assert_eq!(other, 412),
                     }
                 }
@@ -138,7 +138,7 @@ fn d5_no_update_is_lost() {
 }
 
 #[test]
-fn d5_a_condition_must_hold_at_the_commit() {
+fn d5_a_condition_is_checked_again_when_the_upload_is_committed() {
     let server = TestServer::start();
     server.write_file("key", "old");
     let tag = server.get("/key").etag().to_owned();
@@ -149,7 +149,9 @@ fn d5_a_condition_must_hold_at_the_commit() {
         &[("If-Match", &tag), ("Content-Length", "200000")],
     ));
     client.send(vec![b'x'; 100_000]);
-    eventually("it is being written", || server.temporary_files() == 1);
+    wait_until("the upload has a temporary file", || {
+        server.temporary_files() == 1
+    });
     assert_eq!(
         server
             .put(TestTransport::Plain, "/key", &[], b"newer")
@@ -159,18 +161,20 @@ fn d5_a_condition_must_hold_at_the_commit() {
     client.send(vec![b'x'; 100_000]);
     assert_eq!(client.read_response_to("PUT").status, 412);
     assert_eq!(server.get("/key").text(), "newer");
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }
 
 #[test]
-fn d5_tags_tell_versions_apart() {
+fn d5_each_version_has_another_strong_etag() {
     let server = TestServer::start();
     let mut tags = std::collections::HashSet::new();
     for transport in TestTransport::ALL {
         for _ in 0..10 {
             let put = server.put(transport, "/key", &[], b"same length");
-            assert!(put.field("last-modified").is_some());
-            assert!(put.etag().starts_with('"'), "it is strong");
+            assert!(put.header("last-modified").is_some());
+            assert!(put.etag().starts_with('"'), "the ETag is strong");
             assert_eq!(
                 server.request(transport, "GET", "/key", &[]).etag(),
                 put.etag()

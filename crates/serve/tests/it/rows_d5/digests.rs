@@ -2,13 +2,13 @@
 
 use super::MD5;
 use crate::client::TestTransport;
-use crate::harness::{TestServer, eventually};
+use crate::harness::{TestServer, wait_until};
 
 /// The SHA-256 of "hello", in base64.
 const SHA_256: &str = "LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=";
 
 #[test]
-fn d5_digests_are_compared() {
+fn d5_uploads_with_a_wrong_digest_are_refused() {
     let server = TestServer::start();
     let (right, wrong) = (
         format!("sha-256=:{SHA_256}:"),
@@ -63,7 +63,9 @@ fn d5_digests_are_compared() {
     );
     assert_eq!(response.status, 400);
     assert!(server.read_file("fresh").is_none());
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }
 
 #[test]
@@ -78,23 +80,23 @@ fn d5_a_matching_digest_is_stored_and_sent() {
     );
     for transport in TestTransport::ALL {
         let response = server.request(transport, "GET", "/key", &[]);
-        assert_eq!(response.field("etag"), put.field("etag"), "{transport:?}");
+        assert_eq!(response.header("etag"), put.header("etag"), "{transport:?}");
         assert_eq!(
-            response.field("repr-digest"),
-            put.field("repr-digest"),
+            response.header("repr-digest"),
+            put.header("repr-digest"),
             "{transport:?}"
         );
     }
-    // Only where files can have extended attributes.
-    let keeps = rustix::fs::setxattr(
+    // Digests are stored only if the file system has extended attributes.
+    let xattr_result = rustix::fs::setxattr(
         server.write_file("other", ""),
         "user.haul-test",
         b"x",
         rustix::fs::XattrFlags::empty(),
     );
-    let kept = put.field("repr-digest");
-    assert_eq!(kept, keeps.is_ok().then_some(&*digest));
-    if kept.is_some() {
+    let stored_digest = put.header("repr-digest");
+    assert_eq!(stored_digest, xattr_result.is_ok().then_some(&*digest));
+    if stored_digest.is_some() {
         let again = server.put(
             TestTransport::Tls,
             "/key",
@@ -102,10 +104,10 @@ fn d5_a_matching_digest_is_stored_and_sent() {
             b"hello",
         );
         assert_eq!((again.status, again.etag()), (204, put.etag()));
-        // Another program writes to the file: the digest is no longer valid.
+        // Another program writes to the file, so the digest is no longer valid.
         server.write_file("key", "HELLO");
         let changed = server.get("/key");
-        assert_eq!(changed.field("repr-digest"), None);
+        assert_eq!(changed.header("repr-digest"), None);
         assert_ne!(changed.etag(), put.etag());
     }
 }

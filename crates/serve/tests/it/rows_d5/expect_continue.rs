@@ -1,5 +1,5 @@
-//! D5: a body is asked for only when it is wanted, and a client that sends an unwanted one gets the
-//! refusal.
+//! D5: a client gets 100 Continue only if the upload is allowed, and a client that sends a refused
+//! body anyway gets the refusal.
 
 use std::io::ErrorKind;
 
@@ -7,10 +7,10 @@ use haul_serve::FileServerOptions;
 
 use super::MD5;
 use crate::client::{TestClient, TestTransport, request_head};
-use crate::harness::{ServerSetup, TestServer, eventually};
+use crate::harness::{ServerSetup, TestServer, wait_until};
 
-/// Sends a head with `Expect: 100-continue`, and says whether a 100 was received; if so, sends the
-/// body.
+/// Sends a head with `Expect: 100-continue`, and then the body if a 100 is received. Returns whether
+/// a 100 was received, and the final status.
 fn send_expecting_continue(
     client: &mut TestClient,
     fields: &[(&str, &str)],
@@ -31,7 +31,7 @@ fn send_expecting_continue(
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a table")]
-fn d5_a_body_is_asked_for_only_when_it_is_wanted() {
+fn d5_a_100_continue_is_sent_only_if_the_upload_is_allowed() {
     let setup = ServerSetup {
         server: FileServerOptions {
             max_body: Some(10),
@@ -59,7 +59,7 @@ fn d5_a_body_is_asked_for_only_when_it_is_wanted() {
                 b"HELLO",
                 (true, 400),
             ),
-            // Known before a byte of it is sent.
+            // The length exceeds the limit before any byte of the body is sent.
             (&[("Content-Length", "11")], b"", (false, 413)),
             (
                 &[("Content-Length", "5"), ("If-None-Match", "*")],
@@ -111,7 +111,7 @@ fn first_status(
 }
 
 #[test]
-fn d5_the_body_for_a_folders_path_is_not_asked_for() {
+fn d5_an_upload_to_the_path_of_a_folder_gets_no_100_continue() {
     let server = TestServer::start();
     server.write_file("folder/file", "inside");
     let length = ("Content-Length", "1000000");
@@ -123,22 +123,24 @@ fn d5_the_body_for_a_folders_path_is_not_asked_for() {
             ("/fresh", 100),
             ("/folder/file", 100),
         ] {
-            let got = first_status(&server, transport, path, &[length, expect]);
-            assert_eq!(got, status, "{transport:?} {path}");
+            let found = first_status(&server, transport, path, &[length, expect]);
+            assert_eq!(found, status, "{transport:?} {path}");
         }
-        // Without `Expect`; but the store knows the folder, as it was just read.
+        // Without `Expect`, but the store has the folder in its cache.
         assert_eq!(
             server.request(transport, "GET", "/folder/", &[]).status,
             200
         );
         assert_eq!(first_status(&server, transport, "/folder", &[length]), 409);
     }
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }
 
-/// A file system that is full to the last byte is no use to anybody.
+/// The server must not fill the file system with a body that cannot be stored.
 #[test]
-fn d6_a_body_larger_than_the_disk_is_not_asked_for() {
+fn d6_an_upload_larger_than_the_disk_gets_no_100_continue() {
     let server = TestServer::start();
     let (length, expect) = (
         ("Content-Length", "4611686018427387904"),
@@ -203,13 +205,13 @@ fn d5_after_a_refusal_the_connection_closes_unless_the_body_was_read() {
     client.send(request_head("PUT", "/key", &fields));
     let response = client.read_response_to("PUT");
     assert_eq!(response.status, 412);
-    // What the client sends next could be taken for the body, so the connection closes.
-    assert_eq!(response.field("connection"), Some("close"));
+    // The next bytes of the client may be the body, so the connection is closed.
+    assert_eq!(response.header("connection"), Some("close"));
     assert!(
         client.try_send(request_head("GET", "/key", &[])).is_err()
             || client.read_until_closed().is_empty()
     );
-    // After a body that was read the connection continues.
+    // After a body that was read, the connection stays open.
     let mut client = TestClient::connect_plain(&server);
     client
         .send(request_head(
@@ -219,20 +221,23 @@ fn d5_after_a_refusal_the_connection_closes_unless_the_body_was_read() {
         ))
         .send("HELLO");
     let response = client.read_response_to("PUT");
-    assert_eq!((response.status, response.field("connection")), (400, None));
+    assert_eq!(
+        (response.status, response.header("connection")),
+        (400, None)
+    );
     assert_eq!(client.request("GET", "/key", &[]).text(), "old");
 }
 
 #[test]
 fn d5_a_body_that_is_too_long_gets_413_even_while_it_is_sent() {
-    let setup = || ServerSetup {
+    let setup = ServerSetup {
         server: FileServerOptions {
             max_body: Some(1000),
             ..FileServerOptions::default()
         },
         ..ServerSetup::default()
     };
-    let server = setup().start();
+    let server = setup.start();
     server.write_file("key", "old");
     let body = vec![b'x'; 8 << 20];
     for transport in TestTransport::HTTP1 {
@@ -246,16 +251,15 @@ fn d5_a_body_that_is_too_long_gets_413_even_while_it_is_sent() {
         ] {
             let mut client = TestClient::connect(&server, transport);
             client.send(request_head("PUT", "/key", &[fields]));
-            // The whole body, to a server that refused it long ago.
-            match client.try_send(&body) {
-                Ok(()) => {}
-                Err(error) => assert!(
+            // The client sends the whole body although the server has refused it.
+            if let Err(error) = client.try_send(&body) {
+                assert!(
                     matches!(
                         error.kind(),
                         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
                     ),
                     "{error}"
-                ),
+                );
             }
             assert_eq!(
                 client.read_response_to("PUT").status,
@@ -272,7 +276,7 @@ fn d5_a_body_that_is_too_long_gets_413_even_while_it_is_sent() {
             "{transport:?}"
         );
     }
-    // Exactly.
+    // A body of exactly the maximum length is accepted.
     assert_eq!(
         server
             .put(TestTransport::Plain, "/key", &[], &body[..1000])
@@ -285,5 +289,7 @@ fn d5_a_body_that_is_too_long_gets_413_even_while_it_is_sent() {
             .status,
         413
     );
-    eventually("temporaries are gone", || server.temporary_files() == 0);
+    wait_until("the temporary files are removed", || {
+        server.temporary_files() == 0
+    });
 }

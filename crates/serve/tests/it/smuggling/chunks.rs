@@ -1,5 +1,5 @@
-//! D10: chunks are parsed strictly, nothing after them is read, and a body is never taken for a
-//! request.
+//! D10: chunks are parsed strictly, nothing after a chunked body is accepted, and a body is never
+//! taken for a request.
 
 use std::io::Write as _;
 
@@ -74,7 +74,7 @@ fn d10_trailers_are_ignored() {
     check_all(&cases);
 }
 
-/// Only a program that has parsed the chunks knows where the next head begins.
+/// Another program may see the end of the chunked body elsewhere, so the connection is closed after it.
 #[test]
 fn d10_nothing_is_accepted_after_a_chunked_body() {
     for (name, second) in [
@@ -90,7 +90,7 @@ fn d10_nothing_is_accepted_after_a_chunked_body() {
         let mut client = TestClient::connect_plain(&server);
         client.send(chunks("3\r\nabc\r\n0\r\n\r\n") + &second);
         assert_eq!(
-            client.read_response_to("PUT").field("connection"),
+            client.read_response_to("PUT").header("connection"),
             Some("close"),
             "{name}"
         );
@@ -146,7 +146,7 @@ fn d10_the_body_of_a_get_is_not_taken_for_a_request() {
             response.status == fine || method == "POST" && response.status >= 400,
             "{method}: {response:?}"
         );
-        // It is skipped, or the connection ends.
+        // The body is skipped, or the connection is closed.
         if client.try_send(LAST).is_ok() {
             let rest = client.read_to_end();
             assert!(

@@ -1,4 +1,4 @@
-//! D10: the end of a body must be declared once, and in one way.
+//! D10: the length of a body must be declared once, by one header.
 
 use super::ExpectedResponse::{Refused, RefusedBy, ResponseOrClose};
 use super::{check_all, get, put};
@@ -123,7 +123,7 @@ fn d10_only_chunked_is_accepted_as_transfer_encoding() {
     ] {
         cases.push(("two encodings", put(fields, body), RefusedBy(&[400, 501])));
     }
-    // Space around a value is not part of it (RFC 9110 5.5).
+    // Whitespace around a value is not part of it (RFC 9110 5.5).
     cases.push((
         "tabs around",
         put("Transfer-Encoding:\tchunked\t\r\n", body),

@@ -1,4 +1,4 @@
-//! D10: heads that other programs could read differently: lines, field names, hosts, lengths.
+//! D10: heads that other programs could parse differently: lines, header names, hosts, lengths.
 
 use super::ExpectedResponse::{Both, Refused, RefusedBy, ResponseOrClose};
 use super::{check_all, get, put};
@@ -76,7 +76,7 @@ fn d10_bare_line_feeds_and_folded_lines_are_refused() {
 }
 
 #[test]
-fn d10_field_names_must_be_tokens() {
+fn d10_header_names_must_be_tokens() {
     check_all(&[
         (
             "space before the colon",
@@ -133,7 +133,7 @@ fn d10_field_names_must_be_tokens() {
 }
 
 #[test]
-fn d10_two_host_fields_are_refused() {
+fn d10_two_host_headers_are_refused() {
     let none = "GET /there HTTP/1.1\r\n\r\n".to_owned();
     check_all(&[
         ("none", none, Refused(400)),
@@ -154,7 +154,7 @@ fn d10_two_host_fields_are_refused() {
             "GET http://a/there HTTP/1.1\r\n\r\n".into(),
             Refused(400),
         ),
-        // Valid where there is no authority (RFC 9112 3.2).
+        // Valid if the target has no authority (RFC 9112 3.2).
         ("an empty one", get("Host:\r\n"), ResponseOrClose(200)),
         ("an address", get("Host: [::1]:80\r\n"), Both),
         ("a name with a port", get("Host: a.example:8080\r\n"), Both),
@@ -207,7 +207,7 @@ fn d10_the_request_line_must_have_three_parts() {
             Refused(400),
         ),
         ("a form feed", line("GET\x0c/there HTTP/1.1"), Refused(400)),
-        // A fragment is for the client only, and not part of the path.
+        // A fragment is only for the client and is not part of the path.
         (
             "a fragment",
             line("GET /there#x HTTP/1.1"),
@@ -224,7 +224,7 @@ fn d10_the_request_line_must_have_three_parts() {
             "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n".into(),
             Refused(400),
         ),
-        // Methods are case-sensitive: this is no GET.
+        // Methods are case-sensitive, so this is not a GET.
         (
             "lower case",
             line("get /there HTTP/1.1"),
@@ -284,7 +284,7 @@ fn d10_upgrades_are_declined() {
 }
 
 #[test]
-fn d10_the_host_of_a_target_is_checked_as_the_field_is() {
+fn d10_the_host_of_a_target_is_checked_like_the_host_header() {
     for host in [
         "[::1].evil.example",
         "[::1]evil.example",
