@@ -101,7 +101,7 @@ async fn a_full_standard_error_blocks_nothing() {
     let args = ["serve", "d", "-l", "unix:s.sock", "--access-log", "log"];
     let mut command = haul.command(&args);
     let mut child = command.stderr(full).spawn().unwrap();
-    let get = async || {
+    let get = async |status| {
         let mut stream = connect_when_listening(&haul.path("s.sock")).await;
         let head = "GET /a.txt HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -109,9 +109,9 @@ async fn a_full_standard_error_blocks_nothing() {
         within(LIMIT, stream.read_to_string(&mut response))
             .await
             .unwrap();
-        assert_status(&response, 200);
+        assert_status(&response, status);
     };
-    get().await;
+    get(200).await;
     for old_log in ["log.1", "log.2"] {
         wait_until_right("the log was not reopened", || {
             let is_missing = !haul.path("log").exists();
@@ -124,7 +124,12 @@ async fn a_full_standard_error_blocks_nothing() {
         let is_missing = !haul.path("log").exists();
         is_missing.then(|| "no log at the end".to_owned())
     });
-    get().await;
+    get(200).await;
+    // A warning of the threads that serve.
+    std::fs::remove_dir_all(haul.path("d")).unwrap();
+    for _ in 0..8 {
+        get(500).await;
+    }
     assert!(send_signal(&child, Signal::TERM));
     let status = within(LIMIT, child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(0));
@@ -157,6 +162,20 @@ async fn errors_while_serving_are_reported_without_a_flag() {
     let ran = served.stop().await;
     ran.assert_code(0)
         .assert_stderr_has("warning: the access log is incomplete");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_removed_folder_is_reported() {
+    let haul = test_folder();
+    let mut served = start_server(&haul, &[]).await;
+    std::fs::remove_dir_all(haul.path("d")).unwrap();
+    assert_status(&served.request("GET /a.txt", "").await, 500);
+    let message = served.running.wait_for_line("was removed").await;
+    assert_eq!(
+        message,
+        "haul: error: the served folder was removed: create it again, then restart the server path=d"
+    );
+    served.stop().await.assert_code(0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

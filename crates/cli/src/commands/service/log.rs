@@ -7,7 +7,7 @@ use std::time::Duration;
 use haul_service::observe::{LineLog, LogNotice, LogOptions, LogTarget};
 
 use super::command_error::CommandError;
-use crate::message::{self, print_in_background, print_line, sanitize, warning_text};
+use crate::message::{self, print_in_background, sanitize, warning_text};
 use crate::output;
 
 /// Opens the log with this name. A quiet one reports errors only.
@@ -29,7 +29,7 @@ pub(crate) fn open(
     };
     let log = LineLog::open(name, options, move |notice| {
         if !is_quiet || is_failure(&notice) {
-            print_line(&notice_text(&log_name, &notice));
+            print_in_background(notice_text(&log_name, &notice));
         }
     });
     let log = log.map_err(|error| {

@@ -1,0 +1,85 @@
+//! What the libraries trace: warnings and errors of a running server as messages, or what `RUST_LOG` selects, for developers.
+
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::FormatFields as _;
+use tracing_subscriber::fmt::format::{DefaultFields, Writer};
+use tracing_subscriber::layer::{Context, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::args::CliCommand;
+use crate::message::{self, error_text, print_in_background, sanitize, warning_text};
+
+/// Prints traces on standard error from now on.
+pub(crate) fn print_traces(command: &CliCommand) {
+    // Without a name, an empty filter would select everything.
+    let requested = std::env::var("RUST_LOG")
+        .ok()
+        .filter(|filter| !filter.is_empty());
+    let parsed = match (&requested, default_filter(command)) {
+        (Some(filter), _) => filter.parse::<Targets>(),
+        (None, Some(filter)) => filter.parse(),
+        (None, None) => return,
+    };
+    let targets = match parsed {
+        Ok(targets) => targets,
+        Err(error) => {
+            let text = format!("RUST_LOG is ignored: {error}");
+            return message::print_line(&warning_text(&sanitize(&text)));
+        }
+    };
+    // The subscriber is set only here, so this cannot fail.
+    let _ = match requested {
+        Some(_) => tracing_subscriber::registry()
+            .with(developer_lines().with_filter(targets))
+            .try_init(),
+        None => tracing_subscriber::registry()
+            .with(TraceMessages.with_filter(targets))
+            .try_init(),
+    };
+}
+
+/// The traces that are printed without `RUST_LOG`. A download reports its problems itself; a running server has no other way to.
+fn default_filter(command: &CliCommand) -> Option<&'static str> {
+    match command {
+        // World-readable files are reported as other warnings are.
+        CliCommand::Serve(serve) if !serve.running.quiet => {
+            Some("haul_serve=warn,haul_service=warn,haul_serve::access::auth_files=off")
+        }
+        CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
+        CliCommand::Tunnel(tunnel) if !tunnel.quiet => Some("haul_tunnel=warn,haul_service=warn"),
+        CliCommand::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
+        _ => None,
+    }
+}
+
+/// Lines with time, level and module.
+fn developer_lines<S>() -> impl Layer<S>
+where
+    S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    let is_coloured =
+        anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(is_coloured)
+        // Such an error would be reported on standard error, which is what failed, and panic.
+        .log_internal_errors(false)
+}
+
+/// Prints traces as messages, without blocking the threads that serve.
+struct TraceMessages;
+
+impl<S: Subscriber> Layer<S> for TraceMessages {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        let _ = DefaultFields::new().format_fields(Writer::new(&mut text), event);
+        let text = sanitize(&text);
+        print_in_background(match *event.metadata().level() {
+            Level::ERROR => error_text(&text, None),
+            _ => warning_text(&text),
+        });
+    }
+}
