@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use super::piece_check::{BadPiece, PieceCheck};
 use super::retry_report::{RetriedFailure, RetryReports};
 use super::state::SegmentedState;
-use super::worker::{FailedRequest, SegmentWorker, WorkerExit};
+use super::worker::{ActiveBodyGuard, FailedRequest, FirstResponse, SegmentWorker, WorkerExit};
 use crate::checksum::DigestFollower;
 use crate::error::GetError;
 use crate::event::TransferEvent;
@@ -184,6 +184,11 @@ impl SegmentCoordinator<'_> {
         let sources = table.sources.recovery.sources_mut();
         sources.connection_opened(source);
         drop(table);
+        let first = first.map(|(response, held)| FirstResponse {
+            response,
+            held,
+            active: ActiveBodyGuard::new(Arc::clone(&self.shared), source),
+        });
         self.numbers.push(number);
         self.shared.counts.worker_started();
         self.workers.spawn(worker.run(first));

@@ -45,6 +45,14 @@ pub(super) struct WorkerExit {
     pub(super) failed: Option<FailedRequest>,
 }
 
+/// The job's first response, whose body a worker reads before it sends requests.
+pub(super) struct FirstResponse {
+    pub(super) response: FetchResponse,
+    pub(super) held: HeldClaim,
+    /// It counts from the start: if the origin refuses the requests of other workers meanwhile, that is a limit of connections.
+    pub(super) active: ActiveBodyGuard,
+}
+
 /// A request that failed.
 #[derive(Debug)]
 pub(super) struct FailedRequest {
@@ -63,7 +71,7 @@ impl SegmentWorker {
     /// Works until there is nothing to claim, fewer workers are wanted, or a request fails.
     ///
     /// Dropping it at any await loses at most the gathered chunks: the plan knows what was written.
-    pub(super) async fn run(self, first: Option<(FetchResponse, HeldClaim)>) -> WorkerExit {
+    pub(super) async fn run(self, first: Option<FirstResponse>) -> WorkerExit {
         let (number, source) = (self.number, self.source);
         let failed = self.work(first).await.err();
         WorkerExit {
@@ -73,23 +81,22 @@ impl SegmentWorker {
         }
     }
 
-    async fn work(&self, first: Option<(FetchResponse, HeldClaim)>) -> Result<(), FailedRequest> {
-        let (mut response, mut held) = first.unzip();
-        let mut has_answered = held.is_some();
+    async fn work(&self, mut first: Option<FirstResponse>) -> Result<(), FailedRequest> {
+        let mut has_answered = first.is_some();
         loop {
-            if held.is_none() && self.shared.should_retire(self.source) {
+            if first.is_none() && self.shared.should_retire(self.source) {
                 return Ok(());
             }
-            let next = match held.take() {
-                Some(held) => Some(held),
-                None => self.claim(has_answered),
+            let (next, response) = match first.take() {
+                Some(first) => (Some(first.held), Some((first.response, first.active))),
+                None => (self.claim(has_answered), None),
             };
             let Some(next) = next else {
                 self.shared.counts.worker_ended();
                 return Ok(());
             };
             let (requested_at, source) = (self.shared.now(), self.shared.source(self.source));
-            let (fetched, received) = self.fetch(response.take(), &next, &source).await;
+            let (fetched, received) = self.fetch(response, &next, &source).await;
             if let Err(error) = fetched {
                 self.shared.counts.worker_ended();
                 return Err(FailedRequest {
@@ -119,7 +126,7 @@ impl SegmentWorker {
     /// Fetches one claim, as far as it stays this worker's, and counts the bytes that arrived. Whatever happens, the claim is released.
     async fn fetch(
         &self,
-        response: Option<FetchResponse>,
+        response: Option<(FetchResponse, ActiveBodyGuard)>,
         held: &HeldClaim,
         source: &DownloadSource,
     ) -> (Result<(), Box<AttemptError>>, u64) {
@@ -134,12 +141,13 @@ impl SegmentWorker {
             since: self.shared.now(),
         };
         let fetch = async {
-            let (response, end) = match response {
-                Some(response) => (response, claimed.end),
+            let (response, end, _active) = match response {
+                Some((response, active)) => (response, claimed.end, active),
                 None => {
                     let request = self.shared.request(self.source, source, claimed.clone());
                     let (response, range) = request.await?;
-                    (response, range.end)
+                    let active = ActiveBodyGuard::new(Arc::clone(&self.shared), self.source);
+                    (response, range.end, active)
                 }
             };
             let now = self.shared.now();
@@ -184,7 +192,6 @@ impl Body<'_> {
         at: &mut u64,
     ) -> Result<(), Box<AttemptError>> {
         let shared = &self.worker.shared;
-        let _active = ActiveBodyGuard::new(shared, self.worker.source);
         let mut gathered = GatheredChunks::new();
         loop {
             let error = match gathered.gather(&mut response, &shared.fetched).await {
@@ -298,19 +305,19 @@ impl Drop for ClaimGuard<'_> {
 }
 
 /// Counts a worker among those in the middle of a body.
-struct ActiveBodyGuard<'a> {
-    shared: &'a SegmentedState,
+pub(super) struct ActiveBodyGuard {
+    shared: Arc<SegmentedState>,
     source: usize,
 }
 
-impl<'a> ActiveBodyGuard<'a> {
-    fn new(shared: &'a SegmentedState, source: usize) -> Self {
+impl ActiveBodyGuard {
+    pub(super) fn new(shared: Arc<SegmentedState>, source: usize) -> Self {
         shared.table().body_started(source);
         Self { shared, source }
     }
 }
 
-impl Drop for ActiveBodyGuard<'_> {
+impl Drop for ActiveBodyGuard {
     fn drop(&mut self) {
         self.shared.table().body_ended(self.source);
     }
