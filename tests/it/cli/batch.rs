@@ -45,9 +45,12 @@ async fn c1_a_list_is_downloaded_plain_and_compressed() {
     let origin = start_origin_with_files(60).await;
     let haul = HaulDirectory::new();
     haul.write("list", list_of(&origin, 60));
-    let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
-    ran.assert_code(0).assert_stderr_has("60 of 60 files, ");
-    assert_eq!((ran.stderr.lines().count(), ran.stdout.as_str()), (1, ""));
+    let output = haul.run(&["get", "-i", "list", "-d", "d"]).await;
+    output.assert_code(0).assert_stderr_has("60 of 60 files, ");
+    assert_eq!(
+        (output.stderr.lines().count(), output.stdout.as_str()),
+        (1, "")
+    );
     assert_files(&haul, "d", 60);
     haul.shell("gzip list").await.assert_code(0);
     haul.run(&["get", "-i", "list.gz", "-d", "e", "-q"])
@@ -77,8 +80,8 @@ async fn c1_downloads_begin_before_the_list_has_been_read() {
         haul.assert_file(&n.to_string(), &file_content(n));
     }
     drop(stdin);
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(0).assert_stderr_has("3 of 3 files");
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    output.assert_code(0).assert_stderr_has("3 of 3 files");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -86,8 +89,9 @@ async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
     let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
     haul.write("list", format!("{}ftp://h/f\n", list_of(&origin, 23)));
-    let ran = haul.run(&["get", "-i", "list", "-d", "d"]).await;
-    ran.assert_code(1)
+    let output = haul.run(&["get", "-i", "list", "-d", "d"]).await;
+    output
+        .assert_code(1)
         .assert_stderr_has("/21 answered 404 Not Found\n")
         .assert_stderr_has("line 24 of list")
         .assert_stderr_has("\n20 of 24 files, 4 failed, ")
@@ -98,12 +102,13 @@ async fn c2_c5_failures_are_reported_and_grouped_by_cause() {
     assert_files(&haul, "d", 20);
     // The second run requests no file that exists.
     let before = origin.requests().len();
-    let ran = haul.run(&["get", "-i", "list", "-d", "d", "-q"]).await;
-    ran.assert_code(1);
+    let output = haul.run(&["get", "-i", "list", "-d", "d", "-q"]).await;
+    output.assert_code(1);
     assert!(
-        ran.stderr
+        output
+            .stderr
             .starts_with("haul: error: 4 of 24 files failed\n"),
-        "{ran:#?}"
+        "{output:#?}"
     );
     assert_eq!(origin.requests().len() - before, 3);
 }
@@ -189,17 +194,17 @@ async fn b6_existing_files_must_have_the_expected_type_and_size() {
             "page is in the way: its size is not the expected one",
         ),
     ] {
-        let ran = get(flags).await;
-        let rows: Vec<serde_json::Value> = ran
+        let output = get(flags).await;
+        let rows: Vec<serde_json::Value> = output
             .assert_code(1)
             .stdout
             .lines()
             .map(|row| serde_json::from_str(row).unwrap())
             .collect();
         let row = |path: &str| rows.iter().find(|row| row["path"] == *path).unwrap();
-        assert_eq!(row("image")["state"], "skipped", "{ran:#?}");
+        assert_eq!(row("image")["state"], "skipped", "{output:#?}");
         assert_eq!(row("image")["bytes"], file_content(9).to_vec().len());
-        assert_eq!(row("page")["state"], "failed", "{ran:#?}");
+        assert_eq!(row("page")["state"], "failed", "{output:#?}");
         // Nothing was requested.
         assert!(row("page").get("ms").is_none() && row("image").get("ms").is_none());
         let error = row("page")["error"].as_str().unwrap();
@@ -210,13 +215,13 @@ async fn b6_existing_files_must_have_the_expected_type_and_size() {
         "--overwrite --expect-type image/*",
         "--update --expect-type image/*",
     ] {
-        let ran = get(flag).await;
-        let refused = ran
+        let output = get(flag).await;
+        let refused = output
             .stdout
             .lines()
             .find(|row| row.contains("image/* is expected"));
         let refused: serde_json::Value = serde_json::from_str(refused.unwrap()).unwrap();
-        assert_eq!(refused["status"], 206, "{ran:#?}");
+        assert_eq!(refused["status"], 206, "{output:#?}");
     }
 }
 
@@ -232,8 +237,9 @@ async fn too_many_failures_end_the_batch() {
     ] {
         let before = origin.requests().len();
         let args = [&["get", "-i", "list", "--overwrite"], flags].concat();
-        let ran = haul.run(&args).await;
-        ran.assert_code(1)
+        let output = haul.run(&args).await;
+        output
+            .assert_code(1)
             .assert_stderr_has("haul: error: stopped early: ")
             .assert_stderr_has(most);
         let request_count = origin.requests().len() - before;
@@ -265,8 +271,8 @@ async fn lists_that_cannot_be_read_or_are_empty() {
         .await
         .assert_code(2)
         .assert_stderr_has("haul: error: -i: cannot read standard input: it is closed\nhint: ");
-    let ran = haul.run(&["get", "-i", "missing", "--json"]).await;
-    let object: serde_json::Value = serde_json::from_str(&ran.assert_code(2).stdout).unwrap();
+    let output = haul.run(&["get", "-i", "missing", "--json"]).await;
+    let object: serde_json::Value = serde_json::from_str(&output.assert_code(2).stdout).unwrap();
     assert_eq!(
         (&object["url"], &object["error"]["class"]),
         (&serde_json::Value::Null, &"usage".into())
@@ -288,12 +294,13 @@ async fn c2_a_file_that_is_no_list_ends_the_batch_at_once() {
         ),
     ] {
         haul.write("file", content);
-        let ran = haul.run(&["get", "-i", "file", "-d", "d"]).await;
-        ran.assert_code(2)
+        let output = haul.run(&["get", "-i", "file", "-d", "d"]).await;
+        output
+            .assert_code(2)
             .assert_stderr_has("haul: error: line 1 of file")
             .assert_stderr_has(reason)
             .assert_stderr_has("hint: a list has a URL a line");
-        assert_eq!(ran.stderr.lines().count(), 3, "{ran:#?}");
+        assert_eq!(output.stderr.lines().count(), 3, "{output:#?}");
     }
 }
 

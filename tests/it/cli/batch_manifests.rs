@@ -62,8 +62,8 @@ async fn c6_with_a_manifest_the_same_command_fetches_the_rest() {
             "--checksum",
             "sha256",
         ];
-        let ran = haul.run(&args).await;
-        ran.assert_code(1).assert_stderr_has(
+        let output = haul.run(&args).await;
+        output.assert_code(1).assert_stderr_has(
             "hint: the same command retries them: files that the manifest lists as done are skipped",
         );
         let rows = std::fs::read_to_string(haul.path(name)).unwrap();
@@ -75,8 +75,9 @@ async fn c6_with_a_manifest_the_same_command_fetches_the_rest() {
         std::fs::remove_file(haul.path("d/3")).unwrap();
         origin.replace("/20", OriginResource::new(file_content(20)));
         let before = origin.requests().len();
-        let ran = haul.run(&args).await;
-        ran.assert_code(0)
+        let output = haul.run(&args).await;
+        output
+            .assert_code(0)
             .assert_stderr_has("2 of 21 files, 19 done before, ");
         assert_eq!(origin.requests().len() - before, 2);
         assert_files(&haul, "d", 21);
@@ -101,8 +102,8 @@ async fn unwritable_manifests_and_archives_are_reported_before_any_request() {
         (["--tar", "old.tar"], 4, "old.tar exists already"),
         (["--tar", "."], 4, "is a directory"),
     ] {
-        let ran = haul.run(&[&["get", &url], &flags[..]].concat()).await;
-        ran.assert_code(code).assert_stderr_has(words);
+        let output = haul.run(&[&["get", &url], &flags[..]].concat()).await;
+        output.assert_code(code).assert_stderr_has(words);
     }
     let both = haul.run(&["get", &url, "--tar", "t.tar", "-d", "d"]).await;
     both.assert_code(2)
@@ -138,8 +139,11 @@ async fn files_become_tar_shards_that_tar_reads() {
     // When the reader goes away the batch ends, with no messages besides those of failed jobs.
     let bin = env!("CARGO_BIN_EXE_haul");
     let line = format!("{{ {bin} get -i list -q --tar -; echo $? >&2; }} | head -c 10 | wc -c");
-    let ran = haul.shell(&line).await;
-    assert_eq!((ran.stdout.trim(), ran.stderr.as_str()), ("10", "141\n"));
+    let output = haul.shell(&line).await;
+    assert_eq!(
+        (output.stdout.trim(), output.stderr.as_str()),
+        ("10", "141\n")
+    );
     // One on standard output.
     let line = format!("mkdir e; {bin} get -i list --tar - | tar -x -C e");
     haul.shell(&line)
@@ -176,9 +180,9 @@ async fn a_manifest_of_one_destination_does_not_count_for_another() {
             "f.csv is a manifest of files, not of an archive",
         ),
     ] {
-        let ran = haul.run(&get(manifest, to)).await;
-        ran.assert_code(4).assert_stderr_has(words);
-        ran.assert_stderr_has("hint: use a new manifest");
+        let output = haul.run(&get(manifest, to)).await;
+        output.assert_code(4).assert_stderr_has(words);
+        output.assert_stderr_has("hint: use a new manifest");
     }
     assert!(!haul.path("b.tar").exists() && !haul.path("b.tar.haul-part").exists());
     let again = haul.run(&get("a.jsonl", a)).await;
@@ -199,8 +203,8 @@ async fn a_reader_that_leaves_an_archive_is_reported_in_one_line() {
         "{ HAUL --tar -; echo $? >code; } | head -c 10 >/dev/null",
         "mkfifo pipe; HAUL --tar pipe & head -c 10 pipe >/dev/null; wait $!; echo $? >code",
     ] {
-        let ran = haul.shell(&line.replace("HAUL", haul_get)).await;
-        let errors: Vec<&str> = ran
+        let output = haul.shell(&line.replace("HAUL", haul_get)).await;
+        let errors: Vec<&str> = output
             .stderr
             .lines()
             .filter(|line| !line.contains("haul: warning: m.jsonl: "))
@@ -209,7 +213,7 @@ async fn a_reader_that_leaves_an_archive_is_reported_in_one_line() {
             errors.len() == 1
                 && errors[0].starts_with("haul: error: ")
                 && errors[0].contains(" was closed by its reader: the archive ends after "),
-            "{ran:#?}"
+            "{output:#?}"
         );
         let code = std::fs::read_to_string(haul.path("code")).unwrap();
         assert_eq!(code.trim(), "141", "{line}");

@@ -13,9 +13,9 @@ async fn each_job_is_an_object_or_a_line_when_requested() {
     let origin = start_origin_with_files(20).await;
     let haul = HaulDirectory::new();
     let glob = origin.url("/[0-20]");
-    let ran = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
-    ran.assert_code(1);
-    let objects: Vec<serde_json::Value> = ran
+    let output = haul.run(&["get", &glob, "--json", "-q", "-d", "d"]).await;
+    output.assert_code(1);
+    let objects: Vec<serde_json::Value> = output
         .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -33,9 +33,9 @@ async fn each_job_is_an_object_or_a_line_when_requested() {
         .unwrap();
     assert_eq!(seven["bytes"], file_content(7).length());
     assert!(seven.get("line").is_none(), "it was typed: {seven}");
-    let ran = haul.run(&["get", &glob, "-v", "-d", "e"]).await;
-    ran.assert_code(1).assert_stderr_has("e/7  759 B in ");
-    assert_eq!(ran.stderr.matches(" ms\n").count(), 20, "{ran:#?}");
+    let output = haul.run(&["get", &glob, "-v", "-d", "e"]).await;
+    output.assert_code(1).assert_stderr_has("e/7  759 B in ");
+    assert_eq!(output.stderr.matches(" ms\n").count(), 20, "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,21 +51,21 @@ async fn digests_are_printed_as_the_sum_tools_read_them() {
         "-d",
         "d",
     ];
-    let ran = haul.run(&args).await;
-    ran.assert_code(0);
+    let output = haul.run(&args).await;
+    output.assert_code(0);
     let line = format!("{}  d/3", file_content(3).sha256());
     assert!(
-        ran.stdout.lines().any(|output_line| output_line == line),
-        "{ran:#?}"
+        output.stdout.lines().any(|output_line| output_line == line),
+        "{output:#?}"
     );
-    haul.write("sums", &ran.stdout);
+    haul.write("sums", &output.stdout);
     let checked = haul.shell("sha256sum -c sums").await;
     checked.assert_code(0);
     assert_eq!(checked.stdout.matches(": OK").count(), 20);
     let with_manifest = [&args[..5], &["-d", "e", "--manifest", "m.jsonl"]].concat();
-    let ran = haul.run(&with_manifest).await;
-    ran.assert_code(0);
-    assert_eq!(ran.stdout, "", "the manifest has the digests");
+    let output = haul.run(&with_manifest).await;
+    output.assert_code(0);
+    assert_eq!(output.stdout, "", "the manifest has the digests");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -73,10 +73,11 @@ async fn failures_by_the_thousand_do_not_flood_the_screen() {
     let origin = start_origin_with_files(0).await;
     let haul = HaulDirectory::new();
     haul.write("list", list_of(&origin, 2000));
-    let ran = haul.run(&["get", "-i", "list", "-j", "16"]).await;
-    ran.assert_code(1)
+    let output = haul.run(&["get", "-i", "list", "-j", "16"]).await;
+    output
+        .assert_code(1)
         .assert_stderr_has("  2000  404 Not Found, e.g. ");
-    let lines = ran.stderr.matches(" answered 404 ").count();
+    let lines = output.stderr.matches(" answered 404 ").count();
     // Twenty a second, and a run takes some seconds even on a machine that does much else.
     assert!((20..1000).contains(&lines), "{lines} lines");
 }
@@ -119,9 +120,9 @@ async fn a_batch_ends_when_nobody_reads_its_results() {
         within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
         drop(stdout);
         if flags[0] == "--json" {
-            let ran =
+            let output =
                 HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-            ran.assert_code(141);
+            output.assert_code(141);
         }
     }
     assert!(
@@ -162,9 +163,9 @@ async fn progress_is_objects_and_nothing_else() {
     let haul = HaulDirectory::new();
     let urls = format!("{}\n{}\n", origin.url("/slow"), origin.url("/none"));
     haul.write("list", urls);
-    let ran = haul.run(&["get", "-i", "list", "--progress", "json"]).await;
-    ran.assert_code(1);
-    let objects: Vec<serde_json::Value> = ran
+    let output = haul.run(&["get", "-i", "list", "--progress", "json"]).await;
+    output.assert_code(1);
+    let objects: Vec<serde_json::Value> = output
         .stderr
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())

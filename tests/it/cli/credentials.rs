@@ -141,10 +141,10 @@ async fn secrets_are_never_shown() {
                     "http://127.0.0.1:1/f?sig=s3cret",
                 ],
             ] {
-                let ran = haul
+                let output = haul
                     .get(&url, &[flags, more, &["--overwrite"]].concat())
                     .await;
-                let all = format!("{}{}", ran.stdout, ran.stderr);
+                let all = format!("{}{}", output.stdout, output.stderr);
                 assert!(
                     !all.contains("s3cret") && !all.contains("czNjcmV0"),
                     "{all}"

@@ -11,9 +11,9 @@ async fn both_downloads_are_correct_and_the_second_is_faster() {
     let haul = haul
         .with_variable("TMPDIR", temporary.to_str().unwrap())
         .with_variable("http_proxy", "http://127.0.0.1:1");
-    let ran = haul.run(&["demo", "--size", "6M", "--rate", "2M"]).await;
-    ran.assert_code(0).assert_stderr_has("one.bin  ");
-    let heads: Vec<&str> = ran
+    let output = haul.run(&["demo", "--size", "6M", "--rate", "2M"]).await;
+    output.assert_code(0).assert_stderr_has("one.bin  ");
+    let heads: Vec<&str> = output
         .stdout
         .lines()
         .map(|line| line.get(..16).unwrap_or(line).trim_end())
@@ -26,8 +26,8 @@ async fn both_downloads_are_correct_and_the_second_is_faster() {
         "SHA-256, origin",
         "SHA-256, result",
     ];
-    assert_eq!(heads, expected, "{ran:#?}");
-    let line = ran
+    assert_eq!(heads, expected, "{output:#?}");
+    let line = output
         .stdout
         .lines()
         .find(|line| line.starts_with("speed-up"))
@@ -39,8 +39,8 @@ async fn both_downloads_are_correct_and_the_second_is_faster() {
         .trim_end_matches(['x', ','])
         .parse()
         .unwrap();
-    assert!(times > 1.5, "{ran:#?}");
-    assert!(ran.stdout.ends_with(", the same\n"), "{ran:#?}");
+    assert!(times > 1.5, "{output:#?}");
+    assert!(output.stdout.ends_with(", the same\n"), "{output:#?}");
     assert!(
         crate::cli::harness::file_names(&temporary).is_empty(),
         "it left something"

@@ -10,13 +10,13 @@ use crate::cli::harness::{HaulDirectory, HaulOutput, content, start_origin};
 
 /// That it is an error line and a hint line, and nothing on standard output.
 #[track_caller]
-fn assert_two_lines(ran: &HaulOutput) {
-    let lines: Vec<&str> = ran.stderr.lines().collect();
+fn assert_two_lines(output: &HaulOutput) {
+    let lines: Vec<&str> = output.stderr.lines().collect();
     assert!(
         lines.len() == 2 && lines[0].starts_with("haul: error: ") && lines[1].starts_with("hint: "),
-        "{ran:#?}"
+        "{output:#?}"
     );
-    assert_eq!(ran.stdout, "");
+    assert_eq!(output.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,11 +49,11 @@ async fn exit_2_for_usage_errors() {
         ],
         &["get", "http://h.test/f", "--key", "key.pem"],
     ] {
-        let ran = haul.run(args).await;
-        ran.assert_code(2);
-        assert_two_lines(&ran);
-        assert!(!ran.stderr.contains("SECRET"), "{ran:#?}");
-        outputs.push(format!("$ haul {}\n{}", args.join(" "), ran.stderr));
+        let output = haul.run(args).await;
+        output.assert_code(2);
+        assert_two_lines(&output);
+        assert!(!output.stderr.contains("SECRET"), "{output:#?}");
+        outputs.push(format!("$ haul {}\n{}", args.join(" "), output.stderr));
     }
     insta::assert_snapshot!(outputs.join("\n"));
     assert!(haul.listing().is_empty());
@@ -85,10 +85,11 @@ async fn exit_2_for_files_that_the_flag_cannot_use() {
 async fn exit_3_for_wrong_bytes() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    let ran = haul
+    let output = haul
         .get(&origin.url("/f.bin"), &["--checksum", "crc32c:00000000"])
         .await;
-    ran.assert_code(3)
+    output
+        .assert_code(3)
         .assert_stderr_has("crc32c of")
         .assert_stderr_has("hint: the received bytes are in f.bin.haul-bad-checksum");
     assert_eq!(haul.listing(), ["f.bin.haul-bad-checksum"]);
@@ -109,13 +110,13 @@ async fn exit_4_for_local_errors() {
         &["-o", "file/f"],
         &["-d", "file/dir"],
     ] {
-        let ran = haul.get(&url, flags).await;
-        ran.assert_code(4);
-        assert_two_lines(&ran);
+        let output = haul.get(&url, flags).await;
+        output.assert_code(4);
+        assert_two_lines(&output);
         outputs.push(format!(
             "$ haul get URL {}\n{}",
             flags.join(" "),
-            ran.stderr_text(&haul, Some(&origin))
+            output.stderr_text(&haul, Some(&origin))
         ));
     }
     insta::assert_snapshot!(outputs.join("\n"));
@@ -153,7 +154,7 @@ async fn exit_5_for_the_network_and_the_origin() {
     let haul = HaulDirectory::new();
     let mut outputs = Vec::new();
     for path in ["/404", "/500", "/silent", "/loop", "/401"] {
-        let ran = haul
+        let output = haul
             .get(
                 &origin.url(path),
                 &[
@@ -166,11 +167,11 @@ async fn exit_5_for_the_network_and_the_origin() {
                 ],
             )
             .await;
-        ran.assert_code(5);
-        assert!(ran.stderr.starts_with("haul: error: "), "{ran:#?}");
+        output.assert_code(5);
+        assert!(output.stderr.starts_with("haul: error: "), "{output:#?}");
         outputs.push(format!(
             "$ haul get {path}\n{}",
-            ran.stderr_text(&haul, Some(&origin))
+            output.stderr_text(&haul, Some(&origin))
         ));
     }
     insta::assert_snapshot!(outputs.join("\n"));
@@ -185,12 +186,13 @@ async fn verbose_shows_the_first_line_of_a_refusals_text() {
     let origin = start_origin(resource).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
-    let ran = haul.get(&url, &["-v"]).await;
-    ran.assert_code(5)
+    let output = haul.get(&url, &["-v"]).await;
+    output
+        .assert_code(5)
         .assert_stderr_has("answered 403 Forbidden")
         .assert_stderr_has("the response says: Your quota is used up");
-    let ran = haul.get(&url, &[]).await;
-    assert!(!ran.stderr.contains("quota"), "{ran:#?}");
+    let output = haul.get(&url, &[]).await;
+    assert!(!output.stderr.contains("quota"), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -207,34 +209,36 @@ async fn http_to_a_port_that_speaks_tls_gets_a_hint() {
                 reply.raw_bytes = Some(response.into());
             });
         let origin = start_origin(resource).await;
-        let ran = HaulDirectory::new()
+        let output = HaulDirectory::new()
             .get(&origin.url("/f.bin"), &["--retries", "0"])
             .await;
-        ran.assert_code(5).assert_stderr_has("https://");
+        output.assert_code(5).assert_stderr_has("https://");
     }
     let resource = OriginResource::new(content()).rule(RequestMatcher::always(), |_, reply| {
         reply.raw_bytes = Some(b"HTTP/1.0 400 Bad Request\r\n\r\nthe path is invalid\n".into());
     });
     let origin = start_origin(resource).await;
-    let ran = HaulDirectory::new().get(&origin.url("/f.bin"), &[]).await;
-    assert!(!ran.stderr.contains("https://"), "{ran:#?}");
+    let output = HaulDirectory::new().get(&origin.url("/f.bin"), &[]).await;
+    assert!(!output.stderr.contains("https://"), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_5_for_hosts_that_do_not_exist() {
     let haul = HaulDirectory::new();
     // Nobody listens on port 1.
-    let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "0"]).await;
-    ran.assert_code(5)
+    let output = haul.get("http://127.0.0.1:1/f", &["--retries", "0"]).await;
+    output
+        .assert_code(5)
         .assert_stderr_has("cannot connect to")
         .assert_stderr_has("hint: is the host up");
-    let ran = haul
+    let output = haul
         .get("http://nowhere.invalid/f", &["--retries", "0"])
         .await;
-    ran.assert_code(5)
+    output
+        .assert_code(5)
         .assert_stderr_has("nowhere.invalid")
         .assert_stderr_has("hint: ");
-    assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
+    assert_eq!(output.stderr.lines().count(), 2, "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -264,8 +268,9 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
             .start()
             .await;
         let haul = HaulDirectory::new();
-        let ran = haul.get(&origin.url("/f.bin"), &[]).await;
-        ran.assert_code(5)
+        let output = haul.get(&origin.url("/f.bin"), &[]).await;
+        output
+            .assert_code(5)
             .assert_stderr_has(problem)
             .assert_stderr_has(flag);
         assert!(origin.requests().is_empty(), "a request went to a stranger");
@@ -281,8 +286,9 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
             .resource("/f.bin", OriginResource::new(content()))
             .start()
             .await;
-        let ran = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
-        ran.assert_code(5)
+        let output = trusted.get(&origin.url("/f.bin"), &["--cacert", &ca]).await;
+        output
+            .assert_code(5)
             .assert_stderr_has("the certificate")
             .assert_stderr_has("with --insecure");
     }
@@ -292,10 +298,11 @@ async fn exit_5_for_untrusted_certificates_with_the_flag_that_trusts_them() {
 async fn exit_1_when_some_of_several_fail() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    let ran = haul
+    let output = haul
         .run(&["get", &origin.url("/f.bin"), &origin.url("/missing")])
         .await;
-    ran.assert_code(1)
+    output
+        .assert_code(1)
         .assert_stderr_has("/missing answered 404")
         .assert_stderr_has("hint: check the URL")
         .assert_stderr_has("f.bin  1.0 MiB in")
@@ -308,10 +315,11 @@ async fn retries_are_limited_and_reported() {
     let busy = OriginResource::new(ResourceContent::random(1, 1000))
         .rule(RequestMatcher::always(), faults::status(503));
     let origin = start_origin(busy).await;
-    let ran = HaulDirectory::new()
+    let output = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["--retries", "2"])
         .await;
-    ran.assert_code(5)
+    output
+        .assert_code(5)
         .assert_stderr_has("(1 of 2)")
         .assert_stderr_has("(2 of 2)");
     assert_eq!(origin.requests().len(), 3);
@@ -324,20 +332,20 @@ async fn traces_into_a_pipe_have_no_colours() {
     )
     .await;
     let haul = HaulDirectory::new().with_variable("RUST_LOG", "debug");
-    let ran = haul.get(&origin.url("/f.bin"), &[]).await;
-    ran.assert_code(0).assert_stderr_has("DEBUG");
-    assert!(!ran.stderr.contains('\x1b'), "{ran:#?}");
+    let output = haul.get(&origin.url("/f.bin"), &[]).await;
+    output.assert_code(0).assert_stderr_has("DEBUG");
+    assert!(!output.stderr.contains('\x1b'), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_number_of_retries_applies_to_refused_connections_too() {
     // Nobody listens on port 1.
     let haul = HaulDirectory::new();
-    let ran = haul.get("http://127.0.0.1:1/f", &[]).await;
+    let output = haul.get("http://127.0.0.1:1/f", &[]).await;
     let retried = |text: &str| text.matches("; trying again in ").count();
-    assert_eq!(retried(&ran.assert_code(5).stderr), 3, "{ran:#?}");
-    let ran = haul.get("http://127.0.0.1:1/f", &["--retries", "4"]).await;
-    assert_eq!(retried(&ran.assert_code(5).stderr), 4, "{ran:#?}");
+    assert_eq!(retried(&output.assert_code(5).stderr), 3, "{output:#?}");
+    let output = haul.get("http://127.0.0.1:1/f", &["--retries", "4"]).await;
+    assert_eq!(retried(&output.assert_code(5).stderr), 4, "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -346,9 +354,9 @@ async fn a_connect_timeout_ends_the_wait() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://{}/f", listener.local_addr().unwrap());
     let begun = tokio::time::Instant::now();
-    let ran = HaulDirectory::new()
+    let output = HaulDirectory::new()
         .get(&url, &["--connect-timeout", "300ms", "--retries", "0"])
         .await;
-    ran.assert_code(5).assert_stderr_has("in time");
+    output.assert_code(5).assert_stderr_has("in time");
     assert!(begun.elapsed() < Duration::from_secs(10));
 }

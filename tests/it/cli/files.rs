@@ -16,9 +16,9 @@ async fn a_file_goes_to_the_given_path() {
         (&["-o", "made/for/it"], "made/for/it"),
         (&["-o", "name", "-d", "new"], "new/name"),
     ] {
-        let ran = haul.get(&url, flags).await;
-        ran.assert_code(0).assert_stderr_has(path);
-        assert_eq!(ran.stdout, "");
+        let output = haul.get(&url, flags).await;
+        output.assert_code(0).assert_stderr_has(path);
+        assert_eq!(output.stdout, "");
         haul.assert_file(path, &content());
     }
     assert_eq!(haul.listing(), ["f.bin", "made", "new", "other"]);
@@ -44,22 +44,24 @@ async fn standard_output_is_the_file_and_nothing_else() {
     let small = ResourceContent::fixed("a file\n");
     let origin = start_origin(OriginResource::new(small)).await;
     let haul = HaulDirectory::new();
-    let ran = haul
+    let output = haul
         .get(
             &origin.url("/f.bin"),
             &["-o", "-", "--checksum", "md5", "-v"],
         )
         .await;
-    ran.assert_code(0);
-    assert_eq!(ran.stdout, "a file\n");
-    ran.assert_stderr_has("b3e656f8b0828a31f3ed396a1c868786  -")
+    output.assert_code(0);
+    assert_eq!(output.stdout, "a file\n");
+    output
+        .assert_stderr_has("b3e656f8b0828a31f3ed396a1c868786  -")
         .assert_stderr_has("-  7 B in")
         .assert_stderr_has("1 connection, as standard output takes bytes in order");
     assert!(haul.listing().is_empty());
-    let ran = haul
+    let output = haul
         .get(&origin.url("/f.bin"), &["-o", "-", "-x", "4"])
         .await;
-    ran.assert_code(0)
+    output
+        .assert_code(0)
         .assert_stderr_has("warning: -x 4 has no effect");
 }
 
@@ -148,7 +150,7 @@ async fn an_existing_file_is_kept_overwritten_or_updated() {
         .assert_code(4)
         .assert_stderr_has("exists already")
         .assert_stderr_has("--overwrite");
-    assert!(origin.requests().is_empty(), "it need not have asked");
+    assert!(origin.requests().is_empty(), "no request is needed");
     haul.get(&url, &["--overwrite"]).await.assert_code(0);
     haul.assert_file("f.bin", &content());
     haul.get(&url, &["--update"])
@@ -175,8 +177,9 @@ async fn the_same_command_resumes_a_failed_download() {
         .assert_stderr_has("hint: the same command resumes");
     assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
     origin.replace("/f.bin", OriginResource::new(big.clone()));
-    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
-    ran.assert_code(0)
+    let output = haul.get(&origin.url("/f.bin"), &flags).await;
+    output
+        .assert_code(0)
         .assert_stderr_has("of it from an earlier run");
     haul.assert_file("f.bin", &big);
     assert_eq!(haul.listing(), ["f.bin"]);
@@ -205,9 +208,9 @@ async fn no_resume_neither_uses_nor_leaves_a_partial_file() {
         haul.listing()
     );
     origin.replace("/f.bin", OriginResource::new(big.clone()));
-    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
-    ran.assert_code(0);
-    assert!(!ran.stderr.contains("earlier run"), "{ran:#?}");
+    let output = haul.get(&origin.url("/f.bin"), &flags).await;
+    output.assert_code(0);
+    assert!(!output.stderr.contains("earlier run"), "{output:#?}");
     haul.assert_file("f.bin", &big);
 }
 
@@ -218,13 +221,14 @@ async fn segments_and_connections_follow_the_flags() {
         OriginResource::new(big.clone()).rule(RequestMatcher::always(), faults::body_rate(4 << 20));
     let origin = start_origin(slow).await;
     let haul = HaulDirectory::new();
-    let ran = haul
+    let output = haul
         .get(
             &origin.url("/f.bin"),
             &["-x", "3", "--segment-size", "512k", "-v"],
         )
         .await;
-    ran.assert_code(0)
+    output
+        .assert_code(0)
         .assert_stderr_has("3 connections")
         .assert_stderr_has("segment 0-524287  ")
         .assert_stderr_has("512.0 KiB  ");
@@ -274,19 +278,16 @@ async fn checksums_are_verified_and_printed_for_the_sum_tools() {
     let haul = HaulDirectory::new();
     let sha256 = content().sha256();
     let given = format!("sha256:{sha256}");
-    let ran = haul
+    let output = haul
         .get(&origin.url("/f.bin"), &["--checksum", &given, "-o", "g"])
         .await;
-    ran.assert_code(0);
-    assert_eq!(
-        ran.stdout, "",
-        "a digest that was given need not be printed"
-    );
+    output.assert_code(0);
+    assert_eq!(output.stdout, "", "an expected digest is not printed");
     let flags = ["sha256", "blake3", "crc32c"].map(|name| ["--checksum", name]);
     let flags = [flags.as_flattened(), &["--checksum", &given]].concat();
-    let ran = haul.get(&origin.url("/f.bin"), &flags).await;
-    ran.assert_code(0);
-    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let output = haul.get(&origin.url("/f.bin"), &flags).await;
+    output.assert_code(0);
+    let lines: Vec<&str> = output.stdout.lines().collect();
     assert_eq!(
         (lines.len(), lines[0]),
         (3, format!("{sha256}  f.bin").as_str())
@@ -324,20 +325,21 @@ async fn a_name_too_long_is_refused_before_any_request() {
         let name = "n".repeat(long);
         let url = origin.url("/f.bin");
         let flags: Vec<&str> = ["-o", &name].into_iter().chain(more).collect();
-        let ran = haul.get(&url, &flags).await;
-        ran.assert_code(4)
+        let output = haul.get(&url, &flags).await;
+        output
+            .assert_code(4)
             .assert_stderr_has("nnn is too long for its file system")
             .assert_stderr_has("hint: choose a shorter one");
         assert!(origin.requests().is_empty() && haul.listing().is_empty());
     }
-    // Its companions have names of another kind.
+    // The partial file and the journal have short names of their own, so the longest name works.
     let name = "n".repeat(255);
     let url = origin.url("/f.bin");
     haul.get(&url, &["-o", &name]).await.assert_code(0);
     assert_eq!(haul.listing(), [name]);
 }
 
-/// Another name of standard output is standard output, also where a regular file is behind it: nothing is made beside it.
+/// `-o /dev/stdout` writes to standard output, also if that is a regular file: no other file is created.
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b4_dev_stdout_is_standard_output() {
@@ -387,9 +389,9 @@ async fn a_limit_on_the_size_of_files_is_a_local_error() {
     let url = origin.url("/f.bin");
     let binary = env!("CARGO_BIN_EXE_haul");
     // In units of 512 or 1024 bytes: half of the file or less.
-    let ran = haul
+    let output = haul
         .shell(&format!("ulimit -f 512; exec {binary} get {url}"))
         .await;
-    ran.assert_code(4).assert_stderr_has("ulimit -f");
+    output.assert_code(4).assert_stderr_has("ulimit -f");
     assert!(!haul.path("f.bin").exists());
 }

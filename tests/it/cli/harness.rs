@@ -1,4 +1,4 @@
-//! Runs the binary in a directory of its own, with an environment of its own, for a limited time.
+//! Runs the binary in a new directory, with a minimal environment, for a limited time.
 
 use std::io::{PipeReader, PipeWriter};
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, Command};
 
-/// No run of the binary takes longer.
+/// The time limit of a run of the binary.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory to run in.
 pub(crate) struct HaulDirectory {
     pub(crate) dir: TempDir,
-    /// Added to the environment, which is empty but for what a program needs to find itself.
+    /// Variables added to the environment, which otherwise has little more than HOME and TMPDIR.
     variables: Vec<(String, String)>,
 }
 
@@ -67,7 +67,7 @@ impl HaulDirectory {
             std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(
             found == content.to_vec(),
-            "{name} is not what was served: {} bytes",
+            "{name} is not the origin's file: {} bytes",
             found.len()
         );
     }
@@ -81,7 +81,7 @@ impl HaulDirectory {
             .env("HOME", self.dir.path())
             .env("TMPDIR", self.dir.path());
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Coverage of the binary is written where the caller says.
+        // The path of the coverage profile.
         command
             .envs(std::env::var_os("LLVM_PROFILE_FILE").map(|value| ("LLVM_PROFILE_FILE", value)));
         command
@@ -92,7 +92,7 @@ impl HaulDirectory {
         command
     }
 
-    /// A command line on a terminal of its own, by script(1); its standard output is what it wrote there.
+    /// A command line that script(1) runs on a terminal of its own. Its standard output is the terminal's output.
     #[cfg(target_os = "linux")]
     pub(crate) fn terminal_command(&self, line: &str) -> Command {
         let mut command = Command::new("script");
@@ -110,7 +110,7 @@ impl HaulDirectory {
         command
     }
 
-    /// Runs a line of the shell's to its end, in the same place.
+    /// Runs a shell command in the directory.
     #[cfg(unix)]
     pub(crate) async fn shell(&self, line: &str) -> HaulOutput {
         let mut command = Command::new("sh");
@@ -123,13 +123,13 @@ impl HaulDirectory {
         HaulOutput::from_output(within(LIMIT, command.output()).await.unwrap())
     }
 
-    /// Runs it to its end with its standard streams as a shell's redirection says.
+    /// Runs the binary with a shell redirection of its standard streams.
     #[cfg(unix)]
     pub(crate) async fn run_redirected(&self, redirection: &str, args: &[&str]) -> HaulOutput {
         HaulOutput::from_output(self.redirected_output(redirection, args).await)
     }
 
-    /// The same for what may write a file's bytes, with the code that it must end with.
+    /// The same, and asserts the exit code. Standard output may have bytes that are not UTF-8.
     #[cfg(unix)]
     #[track_caller]
     pub(crate) fn assert_redirected_code(
@@ -138,14 +138,14 @@ impl HaulDirectory {
         args: &[&str],
         code: i32,
     ) -> impl Future<Output = ()> {
-        let place = std::panic::Location::caller();
+        let caller = std::panic::Location::caller();
         async move {
             let mut output = self.redirected_output(redirection, args).await;
             output.stdout.clear();
-            let ran = HaulOutput::from_output(output);
+            let output = HaulOutput::from_output(output);
             assert_eq!(
-                ran.code, code,
-                "{redirection} {args:?} at {place}: {ran:#?}"
+                output.code, code,
+                "{redirection} {args:?} at {caller}: {output:#?}"
             );
         }
     }
@@ -164,7 +164,7 @@ impl HaulDirectory {
         within(LIMIT, command.output()).await.unwrap()
     }
 
-    /// Runs it to its end.
+    /// Runs the binary.
     pub(crate) async fn run(&self, args: &[&str]) -> HaulOutput {
         let output = within(LIMIT, self.command(args).output()).await.unwrap();
         HaulOutput::from_output(output)
@@ -175,12 +175,12 @@ impl HaulDirectory {
         self.run(&[&["get", url], flags].concat()).await
     }
 
-    /// Starts it; its standard error can be read line by line.
+    /// Starts the binary; its standard error can be read line by line.
     pub(crate) fn start(&self, args: &[&str]) -> RunningHaul {
         RunningHaul::from_child(self.command(args).spawn().unwrap())
     }
 
-    /// Starts a shell command in the same way.
+    /// Starts a shell command; its standard error can be read line by line.
     #[cfg(unix)]
     pub(crate) fn start_shell(&self, line: &str) -> RunningHaul {
         let mut command = Command::new("sh");
@@ -206,7 +206,7 @@ impl HaulOutput {
         }
     }
 
-    /// Asserts the exit code, that errors are on standard error only, and that it did not panic.
+    /// Asserts the exit code, and that the program did not panic.
     #[track_caller]
     pub(crate) fn assert_code(&self, code: i32) -> &Self {
         assert_eq!(self.code, code, "{self:#?}");
@@ -236,7 +236,7 @@ impl HaulOutput {
 }
 
 impl RunningHaul {
-    /// Of a command whose standard error is a pipe.
+    /// The standard error of `child` must be a pipe.
     pub(crate) fn from_child(mut child: Child) -> Self {
         let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         Self { child, stderr }
@@ -250,21 +250,21 @@ impl RunningHaul {
                     return line;
                 }
             }
-            panic!("it ended without saying {words:?}");
+            panic!("the process ended without the line {words:?}");
         };
         within(LIMIT, read).await
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        assert!(self.try_signal(signal), "it still runs");
+        assert!(self.try_signal(signal), "the process has ended");
     }
 
-    /// Sends a signal to what was not waited for yet: it may have ended.
+    /// Sends a signal to a process that may have ended. Returns whether it had not.
     pub(crate) fn try_signal(&self, signal: rustix::process::Signal) -> bool {
         send_signal(&self.child, signal)
     }
 
-    /// Waits for its end; later lines are in `stderr`.
+    /// Waits for the process. Lines that were not read yet are in `stderr`.
     pub(crate) async fn wait(mut self) -> HaulOutput {
         let rest = async {
             let mut stderr = String::new();
@@ -297,7 +297,7 @@ pub(crate) async fn start_origin(resource: OriginResource) -> Origin {
     Origin::builder().resource("/f.bin", resource).start().await
 }
 
-/// One and a bit MiB.
+/// A little more than 1 MiB.
 pub(crate) fn content() -> ResourceContent {
     ResourceContent::random(5, (1 << 20) + 12_345)
 }
@@ -309,7 +309,7 @@ pub(crate) fn send_signal(child: &Child, signal: rustix::process::Signal) -> boo
     rustix::process::kill_process(id, signal).is_ok()
 }
 
-/// A pipe that nobody reads: its two ends, of which the second blocks who writes to it.
+/// The two ends of a full pipe: a write blocks.
 #[cfg(target_os = "linux")]
 pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     use std::io::Write as _;
@@ -321,7 +321,7 @@ pub(crate) fn full_pipe() -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Connects once somebody listens.
+/// Connects to a Unix socket as soon as a process listens on it.
 pub(crate) async fn connect_when_listening(path: &Path) -> tokio::net::UnixStream {
     let connect = async {
         loop {

@@ -18,29 +18,30 @@ async fn help_texts() {
         ("demo", &["demo", "--help"]),
         ("completions", &["completions", "--help"]),
     ] {
-        let ran = haul.run(args).await;
-        ran.assert_code(0);
-        assert_eq!(ran.stderr, "");
-        insta::assert_snapshot!(name, ran.stdout);
-        let widest = ran.stdout.lines().map(|line| line.chars().count()).max();
+        let output = haul.run(args).await;
+        output.assert_code(0);
+        assert_eq!(output.stderr, "");
+        insta::assert_snapshot!(name, output.stdout);
+        let widest = output.stdout.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(100), "{name} is wider than its terminal");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_command_the_help_is_an_error() {
-    let ran = HaulDirectory::new().run(&[]).await;
-    ran.assert_code(2)
+    let output = HaulDirectory::new().run(&[]).await;
+    output
+        .assert_code(2)
         .assert_stderr_has("Usage: haul <COMMAND>");
-    assert_eq!(ran.stdout, "");
+    assert_eq!(output.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_version_is_one_line() {
-    let ran = HaulDirectory::new().run(&["--version"]).await;
-    ran.assert_code(0);
+    let output = HaulDirectory::new().run(&["--version"]).await;
+    output.assert_code(0);
     assert_eq!(
-        ran.stdout,
+        output.stdout,
         concat!("haul ", env!("CARGO_PKG_VERSION"), "\n")
     );
 }
@@ -48,9 +49,9 @@ async fn the_version_is_one_line() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn completions_know_the_flags() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let ran = HaulDirectory::new().run(&["completions", shell]).await;
-        ran.assert_code(0);
-        assert!(ran.stdout.contains("max-connections"), "{shell}");
+        let output = HaulDirectory::new().run(&["completions", shell]).await;
+        output.assert_code(0);
+        assert!(output.stdout.contains("max-connections"), "{shell}");
     }
     HaulDirectory::new()
         .run(&["completions", "cobol"])

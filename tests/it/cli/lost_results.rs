@@ -1,12 +1,12 @@
-//! A result that cannot be delivered is a failure, and one that nobody reads any more ends the program quietly.
+//! A result that cannot be written is a failure; if its reader has closed the pipe, the program ends without a message.
 
 use haul_lab::{OriginResource, ResourceContent, within};
 use tokio::io::AsyncReadExt as _;
 
 use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, content, start_origin};
 
-/// Ways to ask for a result on standard output.
-const ASKED: [&[&str]; 4] = [
+/// Flags that write a result to standard output.
+const RESULT_FLAGS: [&[&str]; 4] = [
     &["--json"],
     &["--checksum", "md5"],
     &["-o", "-"],
@@ -18,7 +18,7 @@ const ASKED: [&[&str]; 4] = [
 async fn a_result_that_cannot_be_written_is_a_local_error() {
     let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
-    for flags in ASKED {
+    for flags in RESULT_FLAGS {
         let haul = HaulDirectory::new();
         let args = [&["get", &url], flags].concat();
         haul.run_redirected(">/dev/full", &args)
@@ -52,7 +52,7 @@ async fn a_closed_standard_output_is_reported_before_any_request() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
-    for flags in ASKED {
+    for flags in RESULT_FLAGS {
         let args = [&["get", &url], flags].concat();
         haul.run_redirected(">&-", &args)
             .await
@@ -124,9 +124,9 @@ async fn a_reader_that_leaves_ends_it_quietly() {
     let mut first = [0; 10];
     within(LIMIT, stdout.read_exact(&mut first)).await.unwrap();
     drop(stdout);
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(141);
-    assert_eq!(ran.stderr, "");
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    output.assert_code(141);
+    assert_eq!(output.stderr, "");
     assert_eq!(first.as_slice(), big.slice(0..10));
 }
 
@@ -146,8 +146,9 @@ async fn batch_results_that_nobody_reads_end_it_quietly_too() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let child = haul.command(args).stdout(writer).spawn().unwrap();
-        let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(141);
-        assert_eq!(ran.stderr, "", "{args:?}");
+        let output =
+            HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+        output.assert_code(141);
+        assert_eq!(output.stderr, "", "{args:?}");
     }
 }

@@ -68,10 +68,10 @@ async fn messages_about_the_network_and_the_origin() {
         (format!("https://{plain}/f.bin"), &[]),
         ("http://127.0.0.1:1/f".into(), &[]),
     ] {
-        let ran = haul.get(&url, &[flags, &["--retries", "0"]].concat()).await;
-        ran.assert_code(5);
-        assert_eq!(ran.stderr.lines().count(), 2, "{ran:#?}");
-        let text = ran.stderr_text(&haul, Some(&origin));
+        let output = haul.get(&url, &[flags, &["--retries", "0"]].concat()).await;
+        output.assert_code(5);
+        assert_eq!(output.stderr.lines().count(), 2, "{output:#?}");
+        let text = output.stderr_text(&haul, Some(&origin));
         let text = text.replace(&port.to_string(), "[PORT]");
         let text = text.replace(&plain.to_string(), "[PLAIN]");
         let flags = flags.join(" ").replace(&port.to_string(), "[PORT]");
@@ -106,10 +106,10 @@ async fn messages_about_proxies_name_the_proxy_and_its_source() {
         let haul = HaulDirectory::new().with_variable("http_proxy", variable);
         let mut flags = vec!["--retries", "0"];
         flags.extend(flag.map(|flag| ["--proxy", flag]).iter().flatten());
-        let ran = haul.get(url, &flags).await;
-        ran.assert_code(5);
-        assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
-        let text = ran.stderr_text(&haul, Some(&origin));
+        let output = haul.get(url, &flags).await;
+        output.assert_code(5);
+        assert!(!output.stderr.contains("s3cret"), "{output:#?}");
+        let text = output.stderr_text(&haul, Some(&origin));
         let text = text.replace(&no_tls.to_string(), "[PLAIN]");
         outputs.push(text.replace(&port, "[PORT]"));
     }
@@ -133,9 +133,9 @@ async fn messages_about_files_and_directories_in_the_way() {
         #[cfg(target_os = "linux")]
         &["-o", "/dev/full"],
     ] {
-        let ran = haul.get(&url, flags).await;
-        ran.assert_code(4);
-        outputs.push(format!("$ {}\n{}", flags.join(" "), ran.stderr));
+        let output = haul.get(&url, flags).await;
+        output.assert_code(4);
+        outputs.push(format!("$ {}\n{}", flags.join(" "), output.stderr));
     }
     insta::assert_snapshot!(outputs.join("\n"));
     assert!(!haul.path("a").exists() && !haul.path("b").exists());
@@ -153,11 +153,12 @@ async fn message_about_two_urls_with_one_file_name() {
         .assert_stderr_has("hint: leave one out");
     assert!(origin.requests().is_empty());
     for flags in [&[][..], &["--overwrite"], &["--update"]] {
-        let ran = haul.run(&[&["get", &one, &two], flags].concat()).await;
-        ran.assert_code(1)
+        let output = haul.run(&[&["get", &one, &two], flags].concat()).await;
+        output
+            .assert_code(1)
             .assert_stderr_has("comes to the name f.bin, which another URL of this command has")
             .assert_stderr_has("hint: download it alone, with -o FILE");
-        assert!(!ran.stderr.contains("another haul"), "{ran:#?}");
+        assert!(!output.stderr.contains("another haul"), "{output:#?}");
         haul.assert_file("f.bin", &content());
         std::fs::remove_file(haul.path("f.bin")).unwrap();
     }
@@ -245,9 +246,9 @@ async fn warnings_and_digests_as_objects() {
     ];
     let url = origin.url("/f.bin");
     let args = [&["get", &url], &flags[..]].concat();
-    let ran = haul.run_redirected(">/dev/null", &args).await;
-    ran.assert_code(0);
-    let objects: Vec<Value> = ran
+    let output = haul.run_redirected(">/dev/null", &args).await;
+    output.assert_code(0);
+    let objects: Vec<Value> = output
         .stderr
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -264,8 +265,8 @@ async fn warnings_and_digests_as_objects() {
     let digest = last["checksums"]["crc32c"].as_str().unwrap();
     assert_eq!(digest.len(), 8, "{last}");
     let missing = origin.url("/missing");
-    let ran = haul.get(&missing, &["--progress", "json"]).await;
-    let failed = ran.assert_code(5).stderr.lines().last().unwrap();
+    let output = haul.get(&missing, &["--progress", "json"]).await;
+    let failed = output.assert_code(5).stderr.lines().last().unwrap();
     let failed: Value = serde_json::from_str(failed).unwrap();
     assert_eq!(failed["event"], "failed");
     for object in objects.iter().chain([&failed]) {
@@ -286,8 +287,8 @@ async fn a_fifo_named_dash_is_named_in_messages() {
         env!("CARGO_BIN_EXE_haul"),
         origin.url("/f.bin")
     );
-    let ran = haul.shell(&line).await;
-    ran.assert_code(0).assert_stderr_has("./-  1.0 MiB in");
-    assert!(ran.stdout.ends_with("  ./-\n"), "{ran:#?}");
+    let output = haul.shell(&line).await;
+    output.assert_code(0).assert_stderr_has("./-  1.0 MiB in");
+    assert!(output.stdout.ends_with("  ./-\n"), "{output:#?}");
     haul.assert_file("copy", &content());
 }

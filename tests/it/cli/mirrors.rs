@@ -76,19 +76,21 @@ async fn c2_an_unusable_file_of_a_document_does_not_stop_the_others() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     haul.write("f.meta4", damaged_origin(&origin.url("/f.bin")));
-    let ran = haul
+    let output = haul
         .run(&["get", "-i", "f.meta4", "-d", "d", "--json"])
         .await;
-    ran.assert_code(1)
+    output
+        .assert_code(1)
         .assert_stderr_has("haul: error: line 2 of f.meta4: a file without a usable name\n")
         .assert_stderr_has("haul: error: line 4 of f.meta4: a size that is not a number of bytes\n")
         .assert_stderr_has("1 of 3 files");
     haul.assert_file("d/f", &content());
-    assert_eq!(ran.stdout.matches("\"class\":\"usage\"").count(), 2);
+    assert_eq!(output.stdout.matches("\"class\":\"usage\"").count(), 2);
     // In a batch they are rows.
     let batch = ["get", "-i", "f.meta4", "-d", "e", "--manifest", "m.jsonl"];
-    let ran = haul.run(&batch).await;
-    ran.assert_code(1)
+    let output = haul.run(&batch).await;
+    output
+        .assert_code(1)
         .assert_stderr_has("haul: error: line 2 of f.meta4: a file without a usable name\n")
         .assert_stderr_has("1 of 3 files, 2 failed");
     haul.assert_file("e/f", &content());
@@ -112,8 +114,9 @@ async fn a_document_is_read_from_a_pipe_and_compressed() {
         ("d", "gzip -k f.meta4; BIN get -i f.meta4.gz -d d"),
         ("e", "mkfifo pipe; cat f.meta4 >pipe & BIN get -i pipe -d e"),
     ] {
-        let ran = haul.shell(&line.replace("BIN", bin)).await;
-        ran.assert_code(1)
+        let output = haul.shell(&line.replace("BIN", bin)).await;
+        output
+            .assert_code(1)
             .assert_stderr_has(": a file without a usable name\n")
             .assert_stderr_has("1 of 3 files");
         haul.assert_file(&format!("{name}/f"), &content());

@@ -64,10 +64,11 @@ async fn tls_trust_and_client_certificates() {
         .await
         .assert_code(0);
     haul.assert_file("f.bin", &content());
-    let ran = haul
+    let output = haul
         .get(&origin.url("/f.bin"), &["--insecure", "-o", "g"])
         .await;
-    ran.assert_code(0)
+    output
+        .assert_code(0)
         .assert_stderr_has("haul: warning: --insecure");
     let trusting = HaulDirectory::new().with_variable("SSL_CERT_FILE", &ca);
     trusting
@@ -136,8 +137,9 @@ async fn redirects_from_https_to_http_are_followed_when_allowed() {
     let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.certificate_pem());
     let url = secure.url("/f.bin");
-    let ran = haul.get(&url, &["--cacert", &ca]).await;
-    ran.assert_code(5)
+    let output = haul.get(&url, &["--cacert", &ca]).await;
+    output
+        .assert_code(5)
         .assert_stderr_has("a redirect from https to http")
         .assert_stderr_has("hint: --allow-downgrade");
     assert!(plain.requests().is_empty());

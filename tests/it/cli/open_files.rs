@@ -37,18 +37,23 @@ async fn a_shortage_is_a_local_error_and_never_costs_a_complete_file() {
         let url = origin.url("/f.bin");
         let request_count = origin.requests().len();
         let line = format!("ulimit -n {limit}; exec {HAUL} get --retries 0 {url}");
-        let ran = haul.shell(&line).await;
-        if ran.code == 0 {
+        let output = haul.shell(&line).await;
+        if output.code == 0 {
             haul.assert_file("f.bin", &small);
             enough += 1;
             continue;
         }
-        ran.assert_code(4).assert_stderr_has("Too many open files");
-        assert!(!ran.stderr.contains("cannot rename"), "{limit}: {ran:#?}");
+        output
+            .assert_code(4)
+            .assert_stderr_has("Too many open files");
+        assert!(
+            !output.stderr.contains("cannot rename"),
+            "{limit}: {output:#?}"
+        );
         assert!(haul.listing().is_empty(), "{limit}: {:?}", haul.listing());
-        if ran.stderr.contains("cannot connect") {
+        if output.stderr.contains("cannot connect") {
             assert_eq!(origin.requests().len(), request_count);
-            ran.assert_stderr_has("hint: too many open files: raise the limit with ulimit -n");
+            output.assert_stderr_has("hint: too many open files: raise the limit with ulimit -n");
             short += 1;
         }
     }

@@ -24,15 +24,15 @@ fn objects(text: &str) -> Vec<Value> {
 async fn a_pipe_gets_one_summary_line_unless_quiet() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    let ran = haul.get(&origin.url("/f.bin"), &[]).await;
-    ran.assert_code(0);
-    assert_eq!(ran.stdout, "");
-    let words: Vec<&str> = ran.stderr.trim_end().split([' ', ',']).collect();
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:#?}");
+    let output = haul.get(&origin.url("/f.bin"), &[]).await;
+    output.assert_code(0);
+    assert_eq!(output.stdout, "");
+    let words: Vec<&str> = output.stderr.trim_end().split([' ', ',']).collect();
+    assert_eq!(output.stderr.lines().count(), 1, "{output:#?}");
     assert!(
         words.starts_with(&["f.bin", "", "1.0", "MiB", "in"])
             && words.ends_with(&["1", "connection"]),
-        "{ran:#?}"
+        "{output:#?}"
     );
     let quiet = haul
         .get(&origin.url("/f.bin"), &["-q", "-o", "g", "--insecure"])
@@ -48,12 +48,12 @@ async fn a_pipe_gets_one_summary_line_unless_quiet() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_progress_is_a_line_a_second() {
     let origin = slow_origin().await;
-    let ran = HaulDirectory::new()
+    let output = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "plain"])
         .await;
-    ran.assert_code(0);
-    let lines: Vec<&str> = ran.stderr.lines().collect();
-    assert!((2..=4).contains(&lines.len()), "{ran:#?}");
+    output.assert_code(0);
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    assert!((2..=4).contains(&lines.len()), "{output:#?}");
     assert!(
         lines[0].starts_with("f.bin  ")
             && lines[0].contains(" of 2.0 MiB, ")
@@ -64,19 +64,19 @@ async fn plain_progress_is_a_line_a_second() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bars_are_drawn_when_requested_and_cleared_at_the_end() {
     let origin = slow_origin().await;
-    let ran = HaulDirectory::new()
+    let output = HaulDirectory::new()
         .get(&origin.url("/f.bin"), &["-x", "1", "--progress", "bar"])
         .await;
-    ran.assert_code(0);
+    output.assert_code(0);
     assert!(
-        ran.stderr.contains("━") && ran.stderr.contains("1 conn"),
-        "{ran:#?}"
+        output.stderr.contains("━") && output.stderr.contains("1 conn"),
+        "{output:#?}"
     );
-    let last = ran.stderr.rsplit("\x1b[2K").next().unwrap_or_default();
+    let last = output.stderr.rsplit("\x1b[2K").next().unwrap_or_default();
     assert!(
         last.trim_start_matches('\r')
             .starts_with("f.bin  2.0 MiB in"),
-        "{ran:#?}"
+        "{output:#?}"
     );
 }
 
@@ -85,9 +85,9 @@ async fn json_progress_is_one_object_a_line_and_nothing_else() {
     let origin = slow_origin().await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
-    let ran = haul.get(&url, &["-x", "1", "--progress", "json"]).await;
-    ran.assert_code(0);
-    let events = objects(&ran.stderr);
+    let output = haul.get(&url, &["-x", "1", "--progress", "json"]).await;
+    output.assert_code(0);
+    let events = objects(&output.stderr);
     let kinds: Vec<&str> = events
         .iter()
         .map(|event| event["event"].as_str().unwrap())
@@ -127,7 +127,7 @@ async fn results_are_one_object_a_url() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
     let url = origin.url("/f.bin");
-    let ran = haul
+    let output = haul
         .run(&[
             "get",
             &url,
@@ -137,8 +137,8 @@ async fn results_are_one_object_a_url() {
             "crc32c",
         ])
         .await;
-    ran.assert_code(1);
-    let results = objects(&ran.stdout);
+    output.assert_code(1);
+    let results = objects(&output.stdout);
     assert_eq!(results.len(), 2);
     let (failed, done): (Vec<&Value>, Vec<&Value>) = results
         .iter()

@@ -137,13 +137,13 @@ async fn the_password_of_a_user_in_a_url_is_prompted_for_once() {
     }
 }
 
-/// Standard input is the tunnel's: the question goes to the terminal all the same.
+/// Standard input carries the tunnel's bytes, so the prompt reads from the terminal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_password_of_a_tunnels_proxy_is_prompted_for() {
     let target = start_origin(OriginResource::new(content())).await;
-    let asks = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
+    let required_login = haul_lab::faults::RequiredLogin::basic("me", "s3cret");
     let proxy = haul_lab::HttpProxy::builder().route("files.test:80", target.address());
-    let proxy = proxy.require_login(asks).start().await;
+    let proxy = proxy.require_login(required_login).start().await;
     let haul = HaulDirectory::new();
     let line = format!(
         "printf 'HEAD /f.bin HTTP/1.1\\r\\nHost: files.test\\r\\nConnection: close\\r\\n\\r\\n' | {} tunnel -p {} -U me --stdio files.test:80; echo code $?",

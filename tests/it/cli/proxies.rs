@@ -1,4 +1,4 @@
-//! Proxies of `haul get`: who names them, what goes around them, TLS with them.
+//! Proxies of `haul get`: flags and variables that name them, hosts that bypass them, TLS to them.
 
 use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, faults};
 
@@ -6,9 +6,10 @@ use crate::cli::harness::{HaulDirectory, content, start_origin};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn proxies_from_flags_and_from_the_environment() {
-    // To a proxy a request names the whole URL, which is all that an origin needs to play one.
-    let asks = faults::RequiredLogin::basic("me", "s3cret").for_proxy();
-    let resource = OriginResource::new(content()).rule(RequestMatcher::always(), asks.rule());
+    // A request to a proxy names the whole URL, so an origin with a resource of that URL can serve as the proxy.
+    let required_login = faults::RequiredLogin::basic("me", "s3cret").for_proxy();
+    let resource =
+        OriginResource::new(content()).rule(RequestMatcher::always(), required_login.rule());
     let builder = Origin::builder().resource("http://files.test/f.bin", resource);
     let proxy = builder
         .resource("/f.bin", OriginResource::new(content()))
@@ -81,11 +82,15 @@ async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {
     let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");
     for (name, text) in [("https_proxy", "corp"), ("HTTPS_PROXY", "ftp://p:1")] {
-        let ran = HaulDirectory::new()
+        let output = HaulDirectory::new()
             .with_variable(name, text)
             .get(&url, &[])
             .await;
-        assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
+        assert_eq!(
+            output.assert_code(0).stderr.lines().count(),
+            1,
+            "{output:#?}"
+        );
     }
     let corp = || HaulDirectory::new().with_variable("all_proxy", "corp");
     corp()
@@ -117,8 +122,9 @@ async fn a_wrong_proxy_variable_does_no_harm_when_not_needed() {
     let away =
         start_origin(OriginResource::new(content()).rule(RequestMatcher::always(), away)).await;
     let haul = HaulDirectory::new().with_variable("https_proxy", "corp");
-    let ran = haul.get(&away.url("/f.bin"), &[]).await;
-    ran.assert_code(2)
+    let output = haul.get(&away.url("/f.bin"), &[]).await;
+    output
+        .assert_code(2)
         .assert_stderr_has("the variable https_proxy");
 }
 
@@ -137,8 +143,12 @@ async fn a_wrong_host_in_no_proxy_is_warned_of() {
     upper.assert_stderr_has("warning: the variable NO_PROXY: ");
     // What other programs take costs no warning.
     let common = dead().with_variable("no_proxy", "192.168.*,a.test:80,127.*");
-    let ran = common.get(&url, &[]).await;
-    assert_eq!(ran.assert_code(0).stderr.lines().count(), 1, "{ran:#?}");
+    let output = common.get(&url, &[]).await;
+    assert_eq!(
+        output.assert_code(0).stderr.lines().count(),
+        1,
+        "{output:#?}"
+    );
     let quiet = dead()
         .with_variable("no_proxy", list)
         .get(&url, &["-q"])
@@ -175,8 +185,11 @@ async fn tls_with_a_proxy_has_flags_of_its_own() {
     };
     let field = ["--proxy-header", "X-Token: s3cret"];
     let trusting = ["--proxy-cacert", &own, "--cacert", &other];
-    let ran = get(&[&trusting[..], &field].concat()).await;
-    assert!(!ran.assert_code(0).stderr.contains("s3cret"), "{ran:#?}");
+    let output = get(&[&trusting[..], &field].concat()).await;
+    assert!(
+        !output.assert_code(0).stderr.contains("s3cret"),
+        "{output:#?}"
+    );
     assert_eq!(proxy.requests()[0].header("x-token"), Some("s3cret"));
     assert_eq!(origin.requests()[0].header("x-token"), None);
     get(&["--proxy-insecure", "--cacert", &other])
@@ -237,9 +250,9 @@ async fn a21_get_logs_in_to_a_proxy_as_tunnel_does() {
         &["-p", &address, "--proxy-password-file", "both"],
         &["-p", &at_me, "--proxy-password-file", "password"],
     ] {
-        let ran = haul().get(&url, flags).await;
-        ran.assert_code(0);
-        assert!(!ran.stderr.contains("s3cret"), "{ran:#?}");
+        let output = haul().get(&url, flags).await;
+        output.assert_code(0);
+        assert!(!output.stderr.contains("s3cret"), "{output:#?}");
     }
     let variable = || haul().with_variable("HAUL_PROXY_USER", "me:s3cret");
     variable().get(&url, &["-p", &address]).await.assert_code(0);
@@ -266,11 +279,12 @@ async fn a21_a_proxy_refuses_no_credentials_that_nobody_gave() {
     let url = origin.url("/f.bin");
     let haul = HaulDirectory::new();
     let at_me = format!("http://me@{}", proxy.address());
-    let ran = haul.get(&url, &["-p", &at_me, "--retries", "0"]).await;
-    ran.assert_code(5)
+    let output = haul.get(&url, &["-p", &at_me, "--retries", "0"]).await;
+    output
+        .assert_code(5)
         .assert_stderr_has("requires credentials")
         .assert_stderr_has("log in with -U USER");
-    assert!(!ran.stderr.contains("refused"), "{ran:#?}");
+    assert!(!output.stderr.contains("refused"), "{output:#?}");
     // -U prompts, and there is no terminal here.
     haul.get(&url, &["-p", &at_me.replace("me@", ""), "-U", "me"])
         .await

@@ -52,9 +52,9 @@ async fn messages_about_proxies_that_refuse_say_why() {
     ] {
         let proxy = proxy_responding(words);
         let given = format!("{scheme}://{proxy}");
-        let ran = haul.get(url, &["--retries", "0", "--proxy", &given]).await;
-        ran.assert_code(5);
-        outputs.push(ran.stderr.replace(&proxy.to_string(), "[PROXY]"));
+        let output = haul.get(url, &["--retries", "0", "--proxy", &given]).await;
+        output.assert_code(5);
+        outputs.push(output.stderr.replace(&proxy.to_string(), "[PROXY]"));
     }
     insta::assert_snapshot!(outputs.join("\n"));
 }

@@ -1,7 +1,7 @@
-//! `haul serve` as its users start it: what it says, where it listens, what it serves, how it ends.
+//! `haul serve` from the command line: its messages, addresses, files and shutdown.
 //!
-//! Each server listens on a port that the system chooses, and says which; requests are plain text on a socket, since what
-//! the service makes of them is judged elsewhere.
+//! Each server listens on a port that the system chooses, and prints it. Requests are plain text on a socket: the tests of `haul-serve`
+//! cover HTTP itself.
 
 mod access;
 mod descriptors;
@@ -43,7 +43,7 @@ async fn start_server(haul: &HaulDirectory, flags: &[&str]) -> ServeProcess {
     wait_for_address(haul.start(&args)).await
 }
 
-/// Waits until a server says where it is.
+/// Reads the output of a server up to the line with its address.
 async fn wait_for_address(mut running: RunningHaul) -> ServeProcess {
     let mut startup_lines = Vec::new();
     let read = async {
@@ -53,7 +53,7 @@ async fn wait_for_address(mut running: RunningHaul) -> ServeProcess {
                 return url.to_owned();
             }
         }
-        panic!("it does not listen: {startup_lines:#?}");
+        panic!("the server does not listen: {startup_lines:#?}");
     };
     let url = within(LIMIT, read).await;
     let address = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);
@@ -65,19 +65,19 @@ async fn wait_for_address(mut running: RunningHaul) -> ServeProcess {
 }
 
 impl ServeProcess {
-    /// One request on a connection of its own; gives the whole answer.
+    /// Sends a request on a connection of its own. Returns the whole response.
     async fn request(&self, head: &str, body: &str) -> String {
         request(&self.address, head, body).await
     }
 
-    /// Ends it as an administrator does, and waits.
+    /// Stops the server with SIGTERM, and waits for its end.
     async fn stop(self) -> HaulOutput {
         self.running.signal(rustix::process::Signal::TERM);
         self.running.wait().await
     }
 }
 
-/// One request; the first line and further fields come as `head`.
+/// Sends a request. `head` is its method and path, and then header lines.
 pub(super) async fn request(address: &str, head: &str, body: &str) -> String {
     let response = async {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -20,11 +20,12 @@ async fn the_first_signal_keeps_received_bytes_and_the_same_command_resumes() {
         let mut running = haul.start(&args);
         running.wait_for_line("segment ").await;
         running.signal(signal);
-        let ran = running.wait().await;
-        ran.assert_code(130)
+        let output = running.wait().await;
+        output
+            .assert_code(130)
             .assert_stderr_has("haul: stopping; a second signal")
             .assert_stderr_has("haul: error: interrupted");
-        ran.assert_stderr_has("hint: the same command resumes the download");
+        output.assert_stderr_has("hint: the same command resumes the download");
         assert_eq!(haul.listing(), ["f.bin.haul-journal", "f.bin.haul-part"]);
         haul.run(&args)
             .await

@@ -114,11 +114,11 @@ impl SoakServer {
         kilobytes << 10
     }
 
-    /// The store's own room holds nothing but its lock, or will soon.
+    /// Waits until the store's own folder has no file but the lock.
     pub(crate) fn assert_no_temporaries(&self) {
-        let room = self.folder.join(".haul");
-        wait_until_right("temporaries are left", || {
-            let names = crate::cli::harness::file_names(&room);
+        let folder = self.folder.join(".haul");
+        poll_until_ok("temporaries are left", || {
+            let names = crate::cli::harness::file_names(&folder);
             (names != ["lock"]).then(|| format!("{names:?}"))
         });
     }
@@ -131,16 +131,16 @@ impl Drop for SoakServer {
     }
 }
 
-/// Looks until nothing is wrong any more.
+/// Polls until `problem` returns `None`. Panics with the last problem after a time limit.
 #[track_caller]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a thread of a test's, which has nothing else to do"
+    reason = "the thread of a test, which has nothing else to do"
 )]
-pub(crate) fn wait_until_right(what: &str, mut wrong: impl FnMut() -> Option<String>) {
+pub(crate) fn poll_until_ok(failure: &str, mut problem: impl FnMut() -> Option<String>) {
     let deadline = Instant::now() + LIMIT;
-    while let Some(wrong) = wrong() {
-        assert!(Instant::now() < deadline, "{what}: {wrong}");
+    while let Some(problem) = problem() {
+        assert!(Instant::now() < deadline, "{failure}: {problem}");
         std::thread::sleep(POLL_INTERVAL);
     }
 }

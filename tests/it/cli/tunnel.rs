@@ -124,17 +124,17 @@ async fn connect_to(address: &str) -> TcpStream {
 
 /// Sends bytes to the echo server through the tunnel and reads them back.
 async fn assert_echo(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), words: &str) {
-    let heard = async {
+    let echo = async {
         stream.write_all(words.as_bytes()).await.unwrap();
-        let mut heard = vec![0; words.len()];
-        stream.read_exact(&mut heard).await.unwrap();
-        heard
+        let mut received = vec![0; words.len()];
+        stream.read_exact(&mut received).await.unwrap();
+        received
     };
-    assert_eq!(within(LIMIT, heard).await, words.as_bytes());
+    assert_eq!(within(LIMIT, echo).await, words.as_bytes());
 }
 
-/// Closes the sending side, and reads to the end.
-async fn finish(mut stream: TcpStream) -> Vec<u8> {
+/// Shuts down the sending side, and reads to the end.
+async fn shutdown_and_read(mut stream: TcpStream) -> Vec<u8> {
     let rest = async {
         let _ = stream.shutdown().await;
         let mut rest = Vec::new();

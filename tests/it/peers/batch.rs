@@ -33,11 +33,11 @@ async fn c7_large_files_among_small_ones() {
     let mut list = format!("{}\n", nginx.url("slow/large"));
     (0..FILES).for_each(|n| writeln!(list, "{}", nginx.url(&n.to_string())).unwrap());
     haul.write("list", list);
-    let ran = haul
+    let output = haul
         .run(&["get", "-i", "list", "-d", "d", "--json", "-q"])
         .await;
     // Small files finish while the large one, on a limited connection, is downloaded: it is the last.
-    let last = ran.assert_code(0).stdout.lines().last().unwrap();
+    let last = output.assert_code(0).stdout.lines().last().unwrap();
     assert!(last.contains("\"path\":\"d/large\""), "{last}");
     assert_files(&haul, "d");
     haul.assert_file("d/large", &large);

@@ -226,7 +226,7 @@ impl Chromium {
         self.call("DOM.setFileInputFiles", parameters).await;
     }
 
-    /// The middle of what a selector finds, in sight.
+    /// Scrolls an element into view. Returns its centre.
     async fn element_position(&mut self, selector: &str) -> (Value, Value) {
         let selector = json!(selector);
         let middle = format!(
@@ -237,7 +237,7 @@ impl Chromium {
         (middle[0].clone(), middle[1].clone())
     }
 
-    /// Clicks on what a selector finds, as a person does. What the click leads to is not waited for, as it may ask back.
+    /// Clicks an element with the mouse. Does not wait for the effect: the page may open a dialog first.
     pub(crate) async fn click(&mut self, selector: &str) {
         let (x, y) = self.element_position(selector).await;
         for kind in ["mousePressed", "mouseReleased"] {

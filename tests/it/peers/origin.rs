@@ -16,10 +16,10 @@ async fn a1_a_large_file_equals_what_curl_gets() {
         ResourceContent::random(1, 96 << 20),
     );
     nginx.serve("f", &content);
-    let ran = haul
+    let output = haul
         .get(&nginx.url("f"), &["-o", "ours", "-x", "8", "--json", "-q"])
         .await;
-    let result: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&output.assert_code(0).stdout).unwrap();
     // Of segments, not one stream of everything.
     assert!(result["segments"].as_u64() > Some(1), "{result}");
     let theirs = haul.path("theirs");
@@ -126,10 +126,10 @@ async fn a_rate_limit_per_connection_leads_to_many_connections() {
         ResourceContent::random(3, 192 << 20),
     );
     nginx.serve("f", &content);
-    let ran = haul
+    let output = haul
         .get(&nginx.url("slow/f"), &["-o", "f", "--json", "-q"])
         .await;
-    let found: serde_json::Value = serde_json::from_str(&ran.assert_code(0).stdout).unwrap();
+    let found: serde_json::Value = serde_json::from_str(&output.assert_code(0).stdout).unwrap();
     assert!(found["connections"].as_u64().unwrap() >= 8, "{found}");
     haul.assert_file("f", &content);
 }

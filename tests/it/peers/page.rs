@@ -52,7 +52,7 @@ async fn the_page_lists_the_folder_under_its_policy() {
         ["docs", "large.bin", "middle.md", "small.txt"]
     );
     let class = tab.text("document.documentElement.className").await;
-    assert_eq!(class, "js", "the script ran");
+    assert_eq!(class, "js", "the script has run");
     assert_eq!(tab.console_errors().await, [""; 0]);
     tab.screenshot("light").await;
     // The policy is there: it holds what somebody would put into the page, and complaints are heard.
@@ -113,10 +113,10 @@ async fn hostile_names_are_text_and_link_to_their_files() {
     let linked: Vec<String> = serde_json::from_value(tab.eval(linked).await).unwrap();
     assert_eq!(linked.len(), HOSTILE.len());
     for (name, content) in shown.iter().skip(1).zip(&linked) {
-        let meant = HOSTILE[content.parse::<usize>().unwrap()];
-        // What turns text around is shown by its number, and what is no text as well as it can be.
-        if let Ok(meant) = std::str::from_utf8(meant) {
-            assert_eq!(*name, meant.replace('\u{202e}', "\\u{202e}"));
+        let file_name = HOSTILE[content.parse::<usize>().unwrap()];
+        // A character that reverses the text direction is shown as its code point. A name that is not UTF-8 is shown as well as possible.
+        if let Ok(file_name) = std::str::from_utf8(file_name) {
+            assert_eq!(*name, file_name.replace('\u{202e}', "\\u{202e}"));
         } else {
             assert!(name.ends_with(".bin"), "{name}");
         }

@@ -42,13 +42,14 @@ async fn a21_a_proxy_that_needs_a_login_is_reported_and_no_password_is_shown() {
     nginx.serve("f", &ResourceContent::random(1, 10));
     for url in [nginx.url("f"), nginx.tls_url("f")] {
         for proxy in [squid.url(""), squid.url("me:wrongword")] {
-            let ran = HaulDirectory::new()
+            let output = HaulDirectory::new()
                 .get(&url, &["--proxy", &proxy, "--insecure"])
                 .await;
-            ran.assert_code(5)
+            output
+                .assert_code(5)
                 .assert_stderr_has("corp")
                 .assert_stderr_has("hint: ");
-            assert!(!ran.stderr.contains("wrongword"), "{ran:#?}");
+            assert!(!output.stderr.contains("wrongword"), "{output:#?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Logins, tokens and variables reach the server; what is likely not meant is warned of.
+//! Logins and tokens from flags and variables, and warnings about those that are probably mistakes.
 
 use super::{assert_status, start_server, test_folder, wait_for_address};
 use crate::cli::harness::HaulDirectory;
@@ -68,9 +68,9 @@ async fn hashed_passwords_are_accepted() {
 /// The warnings of a start: all of standard error until the server handles signals.
 async fn warnings_of(haul: &HaulDirectory, args: &[&str]) -> String {
     let served = wait_for_address(haul.start(args)).await;
-    let ran = served.stop().await;
-    ran.assert_code(0);
-    ran.stderr
+    let output = served.stop().await;
+    output.assert_code(0);
+    output.stderr
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! A server whose system lets it open few files.
+//! A server with a low limit of open files.
 
 use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -8,7 +8,7 @@ use super::{ServeProcess, test_folder, wait_for_address};
 use crate::cli::harness::{HaulDirectory, LIMIT, RunningHaul};
 
 /// `haul serve d` that may open 64 files.
-async fn short(haul: &HaulDirectory, flags: &str) -> ServeProcess {
+async fn start_with_64_descriptors(haul: &HaulDirectory, flags: &str) -> ServeProcess {
     let line =
         format!("ulimit -n 64 && exec \"$0\" serve d -l 127.0.0.1:0 --accept single {flags}");
     let mut command = tokio::process::Command::new("sh");
@@ -22,7 +22,7 @@ async fn short(haul: &HaulDirectory, flags: &str) -> ServeProcess {
     wait_for_address(RunningHaul::from_child(command.spawn().unwrap())).await
 }
 
-/// A request on a connection that is kept, and its answer: one of few bytes.
+/// Sends a request on a connection that stays open, and reads its short response.
 async fn get(stream: &mut TcpStream, target: &str) -> String {
     let response = async {
         let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -30,7 +30,7 @@ async fn get(stream: &mut TcpStream, target: &str) -> String {
         let (mut answer, mut buffer) = (String::new(), [0; 4096]);
         loop {
             let read = stream.read(&mut buffer).await.unwrap();
-            assert_ne!(read, 0, "it ended: {answer}");
+            assert_ne!(read, 0, "the server closed the connection: {answer}");
             answer.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
             let Some((head, body)) = answer.split_once("\r\n\r\n") else {
                 continue;
@@ -54,15 +54,15 @@ async fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_a_503() {
     }
     // The cache of open files leaves descriptors for connections, also when it is configured for more files than the limit allows.
     for flags in ["", "--open-files 1000"] {
-        let served = short(&haul, flags).await;
+        let served = start_with_64_descriptors(&haul, flags).await;
         let mut stream = TcpStream::connect(&served.address).await.unwrap();
         for index in 0..100 {
             let answer = get(&mut stream, &format!("/{index}")).await;
             assert!(answer.starts_with("HTTP/1.1 200 "), "{flags}: {answer}");
         }
     }
-    // Connections keep theirs.
-    let served = short(&haul, "--max-connections 1000 --open-files 1").await;
+    // With this flag, connections may use the descriptors that files would need.
+    let served = start_with_64_descriptors(&haul, "--max-connections 1000 --open-files 1").await;
     let mut stream = TcpStream::connect(&served.address).await.unwrap();
     let mut others = Vec::new();
     for _ in 0..64 {
@@ -82,11 +82,10 @@ async fn a_file_that_cannot_be_opened_for_lack_of_descriptors_is_a_503() {
     assert!(answer.contains("ulimit"), "{answer}");
 }
 
-/// Connections leave descriptors to what they ask for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_leave_descriptors_for_files() {
     let haul = test_folder();
-    let served = short(&haul, "").await;
+    let served = start_with_64_descriptors(&haul, "").await;
     let mut streams = Vec::new();
     for _ in 0..32 {
         let mut stream = TcpStream::connect(&served.address).await.unwrap();
@@ -94,7 +93,7 @@ async fn connections_leave_descriptors_for_files() {
         assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
         streams.push(stream);
     }
-    // These wait, all but one in the kernel.
+    // The server does not accept these: all but one wait in the listen queue.
     let mut waiting = Vec::new();
     for _ in 0..60 {
         waiting.push(TcpStream::connect(&served.address).await.unwrap());

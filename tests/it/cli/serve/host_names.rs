@@ -59,7 +59,7 @@ async fn foreign_host_names_are_refused_on_an_open_loopback_server() {
     );
 }
 
-/// A login for some does not keep strangers from what all others may.
+/// Logins protect only what needs a login. A foreign page could still reach what anonymous users may, so the host name is checked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_host_names_are_refused_where_some_need_no_login() {
     let haul = test_folder();
@@ -89,7 +89,7 @@ async fn host_names_do_not_matter_with_logins_tls_or_a_public_address() {
     }
 }
 
-/// Logins and names that a server was allowed are no matter of its admin endpoint.
+/// Neither logins nor `--allow-host` apply to the admin endpoint.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_admin_endpoint_on_loopback_accepts_addresses_and_localhost() {
     let haul = test_folder();

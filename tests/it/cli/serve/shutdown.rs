@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::super::harness::{connect_when_listening, full_pipe, send_signal};
-use super::super::soak_server::wait_until_right;
+use super::super::soak_server::poll_until_ok;
 use super::{LIMIT, ServeProcess, assert_status, start_server, test_folder};
 
 /// A running upload: the server has received its first half.
@@ -52,8 +52,9 @@ async fn d14_requests_longer_than_the_grace_are_cut_off_and_reported() {
     let haul = test_folder();
     let served = start_server(&haul, &["-w", "--grace", "200ms"]).await;
     let _upload = half_an_upload(&served).await;
-    let ran = served.stop().await;
-    ran.assert_code(1)
+    let output = served.stop().await;
+    output
+        .assert_code(1)
         .assert_stderr_has("error: 1 connection was cut off after 0.2 s")
         .assert_stderr_has("hint: --grace");
     assert!(!haul.path("d/up.txt").exists());
@@ -67,8 +68,9 @@ async fn a_second_signal_does_not_wait() {
     served.running.signal(Signal::INT);
     served.running.wait_for_line("have 3600 s to finish").await;
     served.running.signal(Signal::TERM);
-    let ran = served.running.wait().await;
-    ran.assert_code(130)
+    let output = served.running.wait().await;
+    output
+        .assert_code(130)
         .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
     assert!(!haul.path("d/up.txt").exists());
 }
@@ -113,14 +115,14 @@ async fn a_full_standard_error_blocks_nothing() {
     };
     get(200).await;
     for old_log in ["log.1", "log.2"] {
-        wait_until_right("the log was not reopened", || {
+        poll_until_ok("the log was not reopened", || {
             let is_missing = !haul.path("log").exists();
             is_missing.then(|| format!("no log before {old_log}"))
         });
         std::fs::rename(haul.path("log"), haul.path(old_log)).unwrap();
         assert!(send_signal(&child, Signal::HUP));
     }
-    wait_until_right("the log was not reopened", || {
+    poll_until_ok("the log was not reopened", || {
         let is_missing = !haul.path("log").exists();
         is_missing.then(|| "no log at the end".to_owned())
     });
@@ -142,10 +144,10 @@ async fn the_log_may_be_standard_output() {
     let flags = ["--access-log", "-", "--log-format", "json"];
     let served = start_server(&haul, &flags).await;
     assert_status(&served.request("GET /a.txt", "").await, 200);
-    let ran = served.stop().await;
-    ran.assert_code(0);
-    let lines: Vec<&str> = ran.stdout.lines().collect();
-    assert_eq!(lines.len(), 1, "{ran:#?}");
+    let output = served.stop().await;
+    output.assert_code(0);
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines.len(), 1, "{output:#?}");
     assert!(lines[0].starts_with('{') && lines[0].contains("/a.txt"));
 }
 
@@ -159,8 +161,9 @@ async fn errors_while_serving_are_reported_without_a_flag() {
         .wait_for_line("cannot write the access log /dev/full: ")
         .await;
     assert!(warning.starts_with("haul: warning: "), "{warning}");
-    let ran = served.stop().await;
-    ran.assert_code(0)
+    let output = served.stop().await;
+    output
+        .assert_code(0)
         .assert_stderr_has("warning: the access log is incomplete");
 }
 

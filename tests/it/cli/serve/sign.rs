@@ -45,8 +45,8 @@ async fn keys_are_not_overwritten_and_no_two_are_the_same() {
     let read = |name: &str| std::fs::read(haul.path(name)).unwrap();
     let (a, b) = (read("a"), read("b"));
     assert!(a != b && a.len() == 65);
-    let ran = haul.run(&["sign", "--new-key", "a"]).await;
-    ran.assert_code(4).assert_stderr_has("hint: a new key");
+    let output = haul.run(&["sign", "--new-key", "a"]).await;
+    output.assert_code(4).assert_stderr_has("hint: a new key");
     assert_eq!(read("a"), a);
 }
 
@@ -84,13 +84,13 @@ async fn urls_that_cannot_be_signed_are_refused() {
         &[url, "--key", "long", "--expires", "999999d"],
         &[url, "--new-key", "new"],
     ] {
-        let ran = haul.run(&[&["sign"], args].concat()).await;
-        ran.assert_code(2);
-        assert_eq!(ran.stdout, "");
+        let output = haul.run(&[&["sign"], args].concat()).await;
+        output.assert_code(2);
+        assert_eq!(output.stdout, "");
         outputs.push(format!(
             "{}\n{}",
             args.join(" "),
-            ran.stderr_text(&haul, None)
+            output.stderr_text(&haul, None)
         ));
     }
     insta::assert_snapshot!("sign-refused", outputs.join("\n"));
@@ -101,8 +101,9 @@ async fn a_world_readable_key_is_warned_of_and_used() {
     let haul = HaulDirectory::new();
     let key = haul.write("k", "0123456789abcdef");
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let ran = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
-    ran.assert_code(0)
+    let output = haul.run(&["sign", "http://h/a", "--key", "k"]).await;
+    output
+        .assert_code(0)
         .assert_stderr_has("warning: k can be read by every user");
-    assert!(ran.stdout.starts_with("http://h/a?haul-expires="));
+    assert!(output.stdout.starts_with("http://h/a?haul-expires="));
 }

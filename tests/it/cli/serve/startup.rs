@@ -29,9 +29,9 @@ async fn a_folder_is_shared_for_reading() {
         super::super::harness::file_names(&haul.path("d")),
         ["a.txt"]
     );
-    let ran = served.stop().await;
-    ran.assert_code(0);
-    assert_eq!(ran.stdout, "");
+    let output = served.stop().await;
+    output.assert_code(0);
+    assert_eq!(output.stdout, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,8 +89,8 @@ async fn files_have_the_given_cache_control() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_accept_strategy_serves() {
     let haul = test_folder();
-    for way in ["work-stealing", "reuseport", "round-robin", "single"] {
-        let served = start_server(&haul, &["--accept", way]).await;
+    for strategy in ["work-stealing", "reuseport", "round-robin", "single"] {
+        let served = start_server(&haul, &["--accept", strategy]).await;
         assert_status(&served.request("GET /a.txt", "").await, 200);
         served.stop().await.assert_code(0);
     }
@@ -175,9 +175,9 @@ async fn an_expired_certificate_is_used_and_warned_of() {
         .running
         .wait_for_line("the old certificate stays in use")
         .await;
-    let ran = served.stop().await;
-    ran.assert_code(0);
-    assert!(!ran.stderr.contains("haul: reloaded"), "{ran:#?}");
+    let output = served.stop().await;
+    output.assert_code(0);
+    assert!(!output.stderr.contains("haul: reloaded"), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,10 +200,10 @@ async fn quiet_is_quiet() {
         .unwrap();
     assert_eq!(&notification[..length], b"READY=1");
     running.signal(rustix::process::Signal::INT);
-    let ran = running.wait().await;
-    ran.assert_code(0);
+    let output = running.wait().await;
+    output.assert_code(0);
     // The service manager is gone before it could be notified of the end.
-    assert!(!ran.stderr.contains("serving") && !ran.stderr.contains("may put and delete"));
+    assert!(!output.stderr.contains("serving") && !output.stderr.contains("may put and delete"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

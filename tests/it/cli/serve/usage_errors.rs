@@ -7,13 +7,13 @@ use crate::cli::harness::HaulDirectory;
 
 /// Runs it to an end that must come by itself.
 async fn error_of(haul: &HaulDirectory, args: &[&str], code: i32) -> String {
-    let ran = haul.run(&[&["serve"], args].concat()).await;
-    ran.assert_code(code);
-    assert_eq!(ran.stdout, "");
-    assert!(ran.stderr.contains("hint: "), "{ran:#?}");
-    assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    let output = haul.run(&[&["serve"], args].concat()).await;
+    output.assert_code(code);
+    assert_eq!(output.stdout, "");
+    assert!(output.stderr.contains("hint: "), "{output:#?}");
+    assert!(!output.stderr.contains("listening"), "{output:#?}");
     let line = args.join(" ");
-    let stderr = ran.stderr_text(haul, None);
+    let stderr = output.stderr_text(haul, None);
     format!("{line}\n{}", stderr.trim_end()).replace(haul.dir.path().to_str().unwrap(), "[DIR]")
 }
 
@@ -170,8 +170,9 @@ async fn too_few_descriptors_are_reported_at_the_start() {
             .stdin(std::process::Stdio::null())
             .kill_on_drop(true);
         let output = haul_lab::within(super::LIMIT, command.output()).await;
-        let ran = crate::cli::harness::HaulOutput::from_output(output.unwrap());
-        ran.assert_code(4)
+        let output = crate::cli::harness::HaulOutput::from_output(output.unwrap());
+        output
+            .assert_code(4)
             .assert_stderr_has(error)
             .assert_stderr_has("ulimit -n N");
     }

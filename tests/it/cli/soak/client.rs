@@ -259,7 +259,7 @@ impl<'a> SoakClient<'a> {
         let (condition, fields) = self.condition(key);
         let body = self.body(key);
         let bytes = body.to_vec();
-        let way = if self.random.random_bool(0.25) {
+        let encoding = if self.random.random_bool(0.25) {
             BodyEncoding::Chunked
         } else {
             BodyEncoding::Length
@@ -270,7 +270,7 @@ impl<'a> SoakClient<'a> {
             method: "PUT",
             path: &path(key),
             fields,
-            body: Some((&bytes, way)),
+            body: Some((&bytes, encoding)),
         };
         let Some(answer) = self.send_request(key, action, begun, &request) else {
             return;
@@ -302,7 +302,7 @@ impl<'a> SoakClient<'a> {
             0 => bytes.len() - 1,
             _ => self.random.random_range(0..bytes.len()),
         };
-        let way = match self.random.random_range(0..3) {
+        let encoding = match self.random.random_range(0..3) {
             0 => BodyEncoding::ChunkedCut(end),
             1 => BodyEncoding::ChunkedCut(bytes.len()),
             _ => BodyEncoding::LengthCut(end),
@@ -312,7 +312,7 @@ impl<'a> SoakClient<'a> {
             method: "PUT",
             path: &path(key),
             fields: String::new(),
-            body: Some((&bytes, way)),
+            body: Some((&bytes, encoding)),
         };
         if let Some(wire) = self.wire.take() {
             wire.abandon(&request);

@@ -24,7 +24,7 @@ use rand::{Rng as _, SeedableRng as _};
 use tokio::time::Instant;
 
 use self::client::{KEYS, RecordedOperation, SoakClient, SoakState, path};
-use super::soak_server::{SoakServer, wait_until_right};
+use super::soak_server::{SoakServer, poll_until_ok};
 
 /// Clients at once.
 const CLIENTS: u64 = 8;
@@ -191,7 +191,7 @@ fn assert_files(folder: &Path, reads: &[RecordedOperation]) {
     assert_eq!(
         count(folder),
         files + 1,
-        "files beside the keys' and the lock"
+        "files other than those of the keys and the lock"
     );
 }
 
@@ -245,15 +245,15 @@ fn assert_no_descriptor_leaks(
             .collect::<Vec<_>>()
     });
     served.assert_no_temporaries();
-    wait_until_right("descriptors are left", || {
+    poll_until_ok("descriptors are left", || {
         let now = kinds();
         (now.len() > idle.len()).then(|| format!("{now:?}, and {idle:?} before"))
     });
-    wait_until_right("files that are gone are open", || {
+    poll_until_ok("files that are gone are open", || {
         let open: Vec<_> = served.descriptors().into_iter().filter(is_key).collect();
-        let is_wrong =
+        let leaked =
             open.len() as u64 > KEYS || open.iter().any(|lead| lead.ends_with("(deleted)"));
-        is_wrong.then(|| format!("{open:?}"))
+        leaked.then(|| format!("{open:?}"))
     });
     notes
 }

@@ -5,7 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A server that is alive answers within this, however busy the machine is.
-const PATIENCE: Duration = Duration::from_secs(60);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of a chunk.
 const CHUNK: usize = 30_000;
@@ -42,12 +42,12 @@ pub(super) struct SoakResponse {
     pub(super) body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why a request has no response.
 #[derive(Debug)]
 pub(super) enum SoakRequestError {
-    /// The request was not sent to its end.
+    /// The request was not sent completely.
     Unsent(io::Error),
-    /// It was, or as much of it as was meant to be.
+    /// The request was sent, or the part of it that should be sent, but no response was read.
     Unanswered(io::Error),
 }
 
@@ -55,18 +55,18 @@ impl SoakConnection {
     pub(super) fn connect(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(SOCKET_TIMEOUT))?;
+        stream.set_write_timeout(Some(SOCKET_TIMEOUT))?;
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends a request and reads its answer. The connection is given back if it can be used again.
+    /// Sends a request and reads its response. Returns the connection if it can be used again.
     pub(super) fn exchange(
         mut self,
         request: &SoakRequest<'_>,
     ) -> Result<(SoakResponse, Option<Self>), SoakRequestError> {
         if let Err(error) = self.send(request) {
-            // It may have answered before it had all.
+            // The server may have responded before it had read the whole request.
             return match self.read_response(request.method) {
                 Ok(answer) => Ok((answer, None)),
                 Err(_) => Err(SoakRequestError::Unsent(error)),
@@ -75,18 +75,18 @@ impl SoakConnection {
         let answer = self
             .read_response(request.method)
             .map_err(SoakRequestError::Unanswered)?;
-        let goes_on = answer.field("connection") != Some("close");
-        Ok((answer, goes_on.then_some(self)))
+        let keep_alive = answer.field("connection") != Some("close");
+        Ok((answer, keep_alive.then_some(self)))
     }
 
-    /// Sends a request whose body is cut off, and hangs up.
+    /// Sends a request with an incomplete body, and closes the connection.
     pub(super) fn abandon(mut self, request: &SoakRequest<'_>) {
-        // The server may have had enough before.
+        // The server may have closed the connection before.
         let _ = self.send(request);
         let _ = self.0.get_ref().shutdown(Shutdown::Both);
     }
 
-    /// Sends a request, reads the beginning of its answer, and hangs up.
+    /// Sends a request, reads the beginning of its response, and closes the connection.
     pub(super) fn read_head_and_drop(mut self, request: &SoakRequest<'_>, most: usize) {
         if self.send(request).is_ok() {
             let mut some = vec![0; most];

@@ -4,7 +4,8 @@ use haul_lab::within;
 use tokio::io::AsyncReadExt as _;
 
 use super::{
-    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
+    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, proxy_to, shutdown_and_read,
+    start_tunnel,
 };
 
 /// A file with two tunnels, one of them to the given target.
@@ -81,7 +82,7 @@ async fn a_reload_changes_targets_and_keeps_connections() {
     // The same port with another target: existing connections are not disturbed.
     assert_echo(&mut tunnel.connect().await, "after").await;
     assert_echo(&mut old, "still").await;
-    assert_eq!(finish(old).await, b"");
+    assert_eq!(shutdown_and_read(old).await, b"");
     let requests = proxy.requests();
     // Two clients, and the try at the start.
     let count = |target: &str| {
@@ -134,9 +135,9 @@ async fn a_wrong_file_changes_nothing() {
     // The failed reload does not affect the next one.
     haul.write("t.toml", &good);
     tunnel.reload("haul: reloaded").await;
-    let ran = tunnel.stop().await;
-    ran.assert_code(0);
-    assert!(!ran.stderr.contains("reloaded"), "{ran:#?}");
+    let output = tunnel.stop().await;
+    output.assert_code(0);
+    assert!(!output.stderr.contains("reloaded"), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,9 +190,9 @@ async fn an_error_of_the_system_names_the_line_of_the_file() {
         .assert_stderr_has("haul: error: t.toml:2: log: ");
     // By a flag it is that flag's.
     let args = ["tunnel", "--config", "t.toml", "--log", "nowhere/m.log"];
-    let ran = haul.run(&args).await;
-    ran.assert_code(4);
-    assert!(!ran.stderr.contains("t.toml"), "{ran:#?}");
+    let output = haul.run(&args).await;
+    output.assert_code(4);
+    assert!(!output.stderr.contains("t.toml"), "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,13 +200,16 @@ async fn stdio_warns_of_options_for_listeners() {
     let haul = HaulDirectory::new();
     haul.write("t.toml", "proxy = \"\"\nlog = \"l.log\"\nwarm = 2\n");
     let args = ["tunnel", "--config", "t.toml", "--stdio", "127.0.0.1:1"];
-    let ran = haul.run(&args).await;
-    ran.assert_code(5).assert_stderr_has(
+    let output = haul.run(&args).await;
+    output.assert_code(5).assert_stderr_has(
         "warning: t.toml: --stdio does not use log, warm, which are for listeners",
     );
     assert!(!haul.path("l.log").exists());
-    let ran = haul.run(&[&args[..], &["-q"]].concat()).await;
-    assert!(!ran.assert_code(5).stderr.contains("warning"), "{ran:#?}");
+    let output = haul.run(&[&args[..], &["-q"]].concat()).await;
+    assert!(
+        !output.assert_code(5).stderr.contains("warning"),
+        "{output:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,7 +252,7 @@ async fn options_that_need_a_restart_are_named() {
         haul.write("t.toml", of(top));
         tunnel.reload(message).await;
     }
-    let ran = tunnel.stop().await;
-    ran.assert_code(0);
-    assert!(!ran.stderr.contains("warning"), "{ran:#?}");
+    let output = tunnel.stop().await;
+    output.assert_code(0);
+    assert!(!output.stderr.contains("warning"), "{output:#?}");
 }

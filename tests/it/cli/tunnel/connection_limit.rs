@@ -3,15 +3,15 @@
 use tokio::net::TcpStream;
 
 use super::{
-    EchoServer, HaulDirectory, TunnelProcess, assert_echo, finish, proxy_to, start_tunnel,
-    wait_for_listeners,
+    EchoServer, HaulDirectory, TunnelProcess, assert_echo, proxy_to, shutdown_and_read,
+    start_tunnel, wait_for_listeners,
 };
 
 /// Opens one connection too many, which is closed. The log has the text.
 async fn assert_refused(tunnel: &mut TunnelProcess, text: &str) {
     // The reset may arrive before the connection is reported as open.
     if let Ok(more) = TcpStream::connect(&tunnel.addresses[0]).await {
-        assert_eq!(finish(more).await, b"");
+        assert_eq!(shutdown_and_read(more).await, b"");
     }
     let line = tunnel.running.wait_for_line("refused: ").await;
     assert!(line.contains(text), "{line}");

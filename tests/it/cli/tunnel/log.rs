@@ -5,7 +5,9 @@ use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::super::harness::connect_when_listening;
-use super::{EchoServer, HaulDirectory, LIMIT, assert_echo, finish, proxy_to, start_tunnel};
+use super::{
+    EchoServer, HaulDirectory, LIMIT, assert_echo, proxy_to, shutdown_and_read, start_tunnel,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_may_be_a_file_standard_output_or_none() {
@@ -20,32 +22,34 @@ async fn the_log_may_be_a_file_standard_output_or_none() {
         (&["-q", "--log", "l.log", "--log-format", "json"], true),
     ] {
         let _ = std::fs::remove_file(haul.path("l.log"));
-        // One that is quiet does not say where it is.
+        // With -q the tunnel does not print its address, so the test chooses it.
         let spec = "unix:s.sock:echo.test:7";
         let args = [&["tunnel", "-p", &at, spec], flags].concat();
         let running = haul.start(&args);
         let mut client = connect_when_listening(&haul.path("s.sock")).await;
         client.write_all(b"hello").await.unwrap();
         client.shutdown().await.unwrap();
-        let mut heard = Vec::new();
-        within(LIMIT, client.read_to_end(&mut heard)).await.unwrap();
-        assert_eq!(heard, b"hello");
-        let ran = super::TunnelProcess {
+        let mut received = Vec::new();
+        within(LIMIT, client.read_to_end(&mut received))
+            .await
+            .unwrap();
+        assert_eq!(received, b"hello");
+        let output = super::TunnelProcess {
             running,
             addresses: Vec::new(),
             stderr_lines: Vec::new(),
         }
         .stop()
         .await;
-        ran.assert_code(0);
+        output.assert_code(0);
         let file = std::fs::read_to_string(haul.path("l.log")).unwrap_or_default();
         let is_named = flags.contains(&"--log");
         match flags.contains(&"-q") {
-            true => assert_eq!(ran.stderr, "", "{flags:?}"),
-            false => assert_eq!(ran.stderr.lines().count(), 1, "{flags:?}: {ran:#?}"),
+            true => assert_eq!(output.stderr, "", "{flags:?}"),
+            false => assert_eq!(output.stderr.lines().count(), 1, "{flags:?}: {output:#?}"),
         }
         let logged = if flags.contains(&"-") {
-            &ran.stdout
+            &output.stdout
         } else {
             &file
         };
@@ -79,7 +83,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     let one_more = async |tunnel: &super::TunnelProcess| {
         let mut client = tunnel.connect().await;
         assert_echo(&mut client, "hello").await;
-        assert_eq!(finish(client).await, b"");
+        assert_eq!(shutdown_and_read(client).await, b"");
     };
     one_more(&tunnel).await;
     assert_eq!(
@@ -87,11 +91,12 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
         warning
     );
     one_more(&tunnel).await;
-    let ran = tunnel.stop().await;
-    ran.assert_code(0)
+    let output = tunnel.stop().await;
+    output
+        .assert_code(0)
         .assert_stderr_has("warning: the connection log is incomplete: 2 lines were dropped");
     // What was read above is not in it.
-    assert_eq!(ran.stderr.matches("warning: ").count(), 1, "{ran:#?}");
+    assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -116,7 +121,7 @@ async fn a_removed_folder_leaves_the_old_file_in_use() {
     );
     let mut client = tunnel.connect().await;
     assert_echo(&mut client, "hello").await;
-    assert_eq!(finish(client).await, b"");
+    assert_eq!(shutdown_and_read(client).await, b"");
     tunnel.stop().await.assert_code(0);
     let log = std::fs::read_to_string(haul.path("moved/l.log")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
@@ -146,17 +151,22 @@ async fn a_log_that_works_again_is_reported_unless_quiet() {
         running.wait_for_line("cannot write the ").await;
         std::fs::remove_file(haul.path("l.log")).unwrap();
         running.signal(rustix::process::Signal::HUP);
-        crate::cli::soak_server::wait_until_right("it was not opened again", || {
-            let there = haul.path("l.log").exists();
-            (!there).then(|| "none".to_owned())
+        crate::cli::soak_server::poll_until_ok("the log was not reopened", || {
+            let log_exists = haul.path("l.log").exists();
+            (!log_exists).then(|| "none".to_owned())
         });
         one_more().await;
         running.signal(rustix::process::Signal::TERM);
-        let ran = running.wait().await;
-        ran.assert_code(0)
+        let output = running.wait().await;
+        output
+            .assert_code(0)
             .assert_stderr_has("warning: the connection log is incomplete: 1 line was dropped");
         let message = "haul: the connection log l.log is written again: 1 line was dropped";
-        assert_eq!(ran.stderr.contains(message), flags.is_empty(), "{ran:#?}");
+        assert_eq!(
+            output.stderr.contains(message),
+            flags.is_empty(),
+            "{output:#?}"
+        );
         assert!(haul.path("l.log").metadata().unwrap().len() > 0);
     }
 }

@@ -2,7 +2,9 @@
 
 use haul_lab::{CertificateAuthority, HttpProxy, faults::RequiredLogin};
 
-use super::{EchoServer, HaulDirectory, TunnelProcess, assert_echo, finish, start_tunnel};
+use super::{
+    EchoServer, HaulDirectory, TunnelProcess, assert_echo, shutdown_and_read, start_tunnel,
+};
 
 /// A proxy that wants `me` with `s3cret`.
 async fn proxy_with_login(echo: &EchoServer) -> HttpProxy {
@@ -17,14 +19,14 @@ async fn proxy_with_login(echo: &EchoServer) -> HttpProxy {
 async fn assert_works(tunnel: TunnelProcess) {
     let mut client = tunnel.connect().await;
     assert_echo(&mut client, "hello").await;
-    assert_eq!(finish(client).await, b"");
-    let mut output = tunnel.stderr_lines.join("\n");
-    let ran = tunnel.stop().await;
-    ran.assert_code(0);
-    output.push_str(&ran.stderr);
-    output.push_str(&ran.stdout);
+    assert_eq!(shutdown_and_read(client).await, b"");
+    let mut text = tunnel.stderr_lines.join("\n");
+    let output = tunnel.stop().await;
+    output.assert_code(0);
+    text.push_str(&output.stderr);
+    text.push_str(&output.stdout);
     for secret in ["s3cret", "bWU6czNjcmV0"] {
-        assert!(!output.contains(secret), "{output}");
+        assert!(!text.contains(secret), "{text}");
     }
 }
 
@@ -90,15 +92,17 @@ async fn a_wrong_login_is_reported_and_not_shown() {
         "--stdio",
         "echo.test:7",
     ];
-    let ran = haul.run(&args).await;
-    ran.assert_code(5)
+    let output = haul.run(&args).await;
+    output
+        .assert_code(5)
         .assert_stderr_has("cannot reach echo.test:7: ")
         .assert_stderr_has("hint: check the user name and password of the proxy");
-    assert!(!ran.stderr.contains("wr0ng"), "{ran:#?}");
-    let ran = haul
+    assert!(!output.stderr.contains("wr0ng"), "{output:#?}");
+    let output = haul
         .run(&["tunnel", "-p", &at, "--stdio", "echo.test:7"])
         .await;
-    ran.assert_code(5)
+    output
+        .assert_code(5)
         .assert_stderr_has("hint: log in with -U USER");
 }
 

@@ -5,7 +5,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::{
-    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, finish, proxy_to, start_tunnel,
+    EchoServer, HaulDirectory, LIMIT, assert_echo, connect_to, proxy_to, shutdown_and_read,
+    start_tunnel,
 };
 use crate::cli::harness::content;
 
@@ -25,11 +26,12 @@ async fn a_port_is_forwarded_to_its_target_through_the_proxy() {
     let mut client = tunnel.connect().await;
     assert_echo(&mut client, "hello").await;
     client.write_all(b"bye").await.unwrap();
-    assert_eq!(finish(client).await, b"bye");
-    let ran = tunnel.stop().await;
-    ran.assert_code(0)
+    assert_eq!(shutdown_and_read(client).await, b"bye");
+    let output = tunnel.stop().await;
+    output
+        .assert_code(0)
         .assert_stderr_has(&format!("> echo.test:7 via {at}: closed, 8 up, 8 down, "));
-    assert_eq!(ran.stdout, "");
+    assert_eq!(output.stdout, "");
     let requests = proxy.stop().await;
     // The client's, and the try at the start if that was faster.
     assert!((1..=2).contains(&requests.len()), "{requests:?}");
@@ -89,7 +91,7 @@ async fn chains_alternatives_the_environment_and_none() {
         );
         let mut client = tunnel.connect().await;
         assert_echo(&mut client, "hello").await;
-        assert_eq!(finish(client).await, b"");
+        assert_eq!(shutdown_and_read(client).await, b"");
         tunnel.stop().await.assert_code(0);
     }
 }
@@ -113,9 +115,9 @@ async fn a_socks_proxy_and_two_listeners_one_of_them_a_socket_file() {
     assert_echo(&mut tunnel.connect().await, "by a port").await;
     let mut file = UnixStream::connect(haul.path("s.sock")).await.unwrap();
     file.write_all(b"by a file").await.unwrap();
-    let mut heard = [0; 9];
-    within(LIMIT, file.read_exact(&mut heard)).await.unwrap();
-    assert_eq!(&heard, b"by a file");
+    let mut received = [0; 9];
+    within(LIMIT, file.read_exact(&mut received)).await.unwrap();
+    assert_eq!(&received, b"by a file");
     drop(file);
     tunnel.stop().await.assert_code(0);
     assert!(!haul.path("s.sock").exists());
@@ -175,10 +177,10 @@ async fn clients_without_tls_reach_a_target_with_tls() {
     let haul = HaulDirectory::new();
     let ca = haul.write("ca.pem", authority.certificate_pem());
     let other = ["--cacert", &ca, "--target-tls", "--stdio", "other.test:443"];
-    let ran = haul
+    let output = haul
         .run(&[&["tunnel", "-p", &at], &other[..]].concat())
         .await;
-    ran.assert_code(5)
+    output.assert_code(5)
         .assert_stderr_has("hint: use the name in the target's certificate, or continue at your own risk with --insecure");
     let args = [
         "-p",

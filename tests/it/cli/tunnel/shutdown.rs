@@ -6,8 +6,10 @@ use haul_lab::within;
 use rustix::process::Signal;
 
 use super::super::harness::{connect_when_listening, full_pipe, send_signal};
-use super::super::soak_server::wait_until_right;
-use super::{EchoServer, HaulDirectory, LIMIT, assert_echo, finish, proxy_to, start_tunnel};
+use super::super::soak_server::poll_until_ok;
+use super::{
+    EchoServer, HaulDirectory, LIMIT, assert_echo, proxy_to, shutdown_and_read, start_tunnel,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_grace_connections_are_cut_off_and_the_exit_code_is_0() {
@@ -20,15 +22,16 @@ async fn without_a_grace_connections_are_cut_off_and_the_exit_code_is_0() {
         let mut client = tunnel.connect().await;
         assert_echo(&mut client, "hello").await;
         tunnel.running.signal(signal);
-        let ran = tunnel.running.wait().await;
-        ran.assert_code(0)
+        let output = tunnel.running.wait().await;
+        output
+            .assert_code(0)
             .assert_stderr_has("haul: stopped; 1 connection was cut off")
             .assert_stderr_has(": stopped, 5 up, 5 down, ");
-        assert_eq!(finish(client).await, b"");
+        assert_eq!(shutdown_and_read(client).await, b"");
     }
 }
 
-/// On a terminal they are read from above to below.
+/// A user reads the last message as the end of the output.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_lines_of_connections_come_before_the_last_message() {
     let echo = EchoServer::start().await;
@@ -42,12 +45,12 @@ async fn the_log_lines_of_connections_come_before_the_last_message() {
         assert_echo(&mut client, "hello").await;
         clients.push(client);
     }
-    // After a line others gather for a while before they are written.
-    finish(clients.remove(0)).await;
+    // The log writes lines in groups, so after a first line others wait for a moment.
+    shutdown_and_read(clients.remove(0)).await;
     tunnel.running.wait_for_line(": closed, ").await;
-    let ran = tunnel.stop().await;
-    ran.assert_code(0);
-    let (before, last_line) = ran.stderr.split_once("haul: stopped; ").unwrap();
+    let output = tunnel.stop().await;
+    output.assert_code(0);
+    let (before, last_line) = output.stderr.split_once("haul: stopped; ").unwrap();
     assert_eq!(before.matches(": stopped, 5 up, 5 down, ").count(), 5);
     assert_eq!(last_line, "5 connections were cut off\n");
 }
@@ -68,7 +71,7 @@ async fn with_a_grace_connections_may_end_and_the_rest_is_reported() {
         .wait_for_line("1 connection has 3600 s to finish")
         .await;
     assert_echo(&mut client, "still").await;
-    assert_eq!(finish(client).await, b"");
+    assert_eq!(shutdown_and_read(client).await, b"");
     patient.running.wait().await.assert_code(0);
     let hasty = start_tunnel(&haul, &["-p", &at, "--grace", "200ms", spec], 1).await;
     let mut client = hasty.connect().await;
@@ -96,8 +99,9 @@ async fn a_second_signal_does_not_wait() {
         .wait_for_line("a second signal stops at once")
         .await;
     tunnel.running.signal(Signal::TERM);
-    let ran = tunnel.running.wait().await;
-    ran.assert_code(130)
+    let output = tunnel.running.wait().await;
+    output
+        .assert_code(130)
         .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
 }
 
@@ -122,7 +126,7 @@ async fn a_full_standard_error_blocks_nothing() {
     assert_echo(&mut client, "hello").await;
     write_config("b.sock");
     assert!(send_signal(&child, Signal::HUP));
-    wait_until_right("the settings were not read again", || {
+    poll_until_ok("the settings were not read again", || {
         haul.path("a.sock")
             .exists()
             .then(|| "the old ones are used".to_owned())
@@ -130,7 +134,7 @@ async fn a_full_standard_error_blocks_nothing() {
     assert_echo(&mut client, "still").await;
     assert_echo(&mut connect_when_listening(&socket).await, "new").await;
     assert!(send_signal(&child, Signal::TERM));
-    // One signal that comes twice may be taken as one.
+    // INT, because a second TERM could be merged with the first one.
     assert!(send_signal(&child, Signal::INT));
     let status = within(LIMIT, child.wait()).await.unwrap();
     assert_eq!(status.code(), Some(130));
@@ -142,8 +146,8 @@ async fn the_service_manager_is_notified() {
     let haul = HaulDirectory::new();
     let manager = UnixDatagram::bind(haul.path("notify")).unwrap();
     manager.set_read_timeout(Some(LIMIT)).unwrap();
-    let place = haul.path("notify").to_str().unwrap().to_owned();
-    let haul = haul.with_variable("NOTIFY_SOCKET", &place);
+    let socket = haul.path("notify").to_str().unwrap().to_owned();
+    let haul = haul.with_variable("NOTIFY_SOCKET", &socket);
     let mut tunnel = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     tunnel.reload("haul: reloaded").await;
     tunnel.stop().await.assert_code(0);

@@ -6,12 +6,12 @@ use std::os::unix::net::UnixListener;
 
 use super::{EchoServer, HaulDirectory, assert_echo, proxy_to, start_tunnel};
 
-/// With a folder for what runs.
+/// A test directory with a runtime folder.
 fn with_runtime_folder() -> HaulDirectory {
     let haul = HaulDirectory::new();
     std::fs::create_dir(haul.path("run")).unwrap();
-    let place = haul.path("run").to_str().unwrap().to_owned();
-    haul.with_variable("XDG_RUNTIME_DIR", &place)
+    let folder = haul.path("run").to_str().unwrap().to_owned();
+    haul.with_variable("XDG_RUNTIME_DIR", &folder)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -29,9 +29,9 @@ async fn status_shows_tunnels_and_connections_of_the_user() {
     let other = start_tunnel(&haul, &["-p", &at, "--socks", "0"], 1).await;
     let mut client = one.connect().await;
     assert_echo(&mut client, "hello").await;
-    let ran = haul.run(&status).await;
-    let status = &ran.assert_code(0).stdout;
-    assert_eq!(ran.stderr, "");
+    let output = haul.run(&status).await;
+    let status = &output.assert_code(0).stdout;
+    assert_eq!(output.stderr, "");
     let listen = &one.addresses[0];
     assert!(
         status.contains(&format!("{listen} -> echo.test:7\n")),
@@ -56,8 +56,8 @@ async fn status_shows_tunnels_and_connections_of_the_user() {
         [client_at.as_str(), "echo.test:7", &at, listen],
         "{line}"
     );
-    let ran = haul.run(&["tunnel", "status", "--json"]).await;
-    let objects: Vec<serde_json::Value> = ran
+    let output = haul.run(&["tunnel", "status", "--json"]).await;
+    let objects: Vec<serde_json::Value> = output
         .assert_code(0)
         .stdout
         .lines()
@@ -83,15 +83,15 @@ async fn the_socket_of_a_dead_process_is_removed() {
     let mut dead = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     // The socket exists when the service manager would be notified, shortly after the banner.
     let folder = haul.path("run/haul");
-    crate::cli::soak_server::wait_until_right("there is no socket", || {
-        let there = folder
+    crate::cli::soak_server::poll_until_ok("there is no socket", || {
+        let socket_exists = folder
             .read_dir()
             .is_ok_and(|mut names| names.next().is_some());
-        (!there).then(|| "none".to_owned())
+        (!socket_exists).then(|| "none".to_owned())
     });
     dead.running.child.kill().await.unwrap();
     haul.write("run/haul/other.sock", "");
-    // One that begins answers like this as well, until it listens.
+    // A tunnel that has just started refuses connections too, until it listens. So a new socket is not removed.
     haul.run(&["tunnel", "status"]).await.assert_code(1);
     let names = crate::cli::harness::file_names(&folder);
     assert_eq!(names.len(), 2, "{names:?}");
@@ -101,42 +101,44 @@ async fn the_socket_of_a_dead_process_is_removed() {
     assert_eq!(crate::cli::harness::file_names(&folder), ["other.sock"]);
 }
 
-/// Whoever reads what is live must learn that it is not all.
+/// The output lacks a tunnel that does not respond, so the user is warned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_process_that_is_no_tunnel_is_warned_of() {
     let haul = with_runtime_folder();
     let tunnel = start_tunnel(&haul, &["-p", "127.0.0.1:1", "0:echo.test:7"], 1).await;
     let folder = haul.path("run/haul");
-    crate::cli::soak_server::wait_until_right("there is no socket", || {
-        let there = folder
+    crate::cli::soak_server::poll_until_ok("there is no socket", || {
+        let socket_exists = folder
             .read_dir()
             .is_ok_and(|mut names| names.next().is_some());
-        (!there).then(|| "none".to_owned())
+        (!socket_exists).then(|| "none".to_owned())
     });
     let odd = UnixListener::bind(folder.join("tunnel-4711.sock")).unwrap();
     let _odd = std::thread::spawn(move || {
         for mut stream in odd.incoming().flatten() {
-            // All of it, for else it would learn of a reset.
+            // Unread bytes would make the close a reset.
             let _ = stream.read(&mut [0; 4096]);
         }
     });
     let status = ["tunnel", "status"];
-    let ran = haul.run(&status).await;
-    ran.assert_code(1)
+    let output = haul.run(&status).await;
+    output
+        .assert_code(1)
         .assert_stderr_has("warning: process 4711: this is not a haul tunnel (");
-    assert!(ran.stdout.contains(" -> echo.test:7"), "{ran:#?}");
+    assert!(output.stdout.contains(" -> echo.test:7"), "{output:#?}");
     tunnel.stop().await.assert_code(0);
-    let ran = haul.run(&status).await;
-    ran.assert_code(1)
+    let output = haul.run(&status).await;
+    output
+        .assert_code(1)
         .assert_stderr_has("error: none of this user's haul tunnels responds")
         .assert_stderr_has("warning: process 4711: this is not a haul tunnel (");
-    assert!(!ran.stderr.contains("is running"), "{ran:#?}");
-    // Whoever that is, it is nobody to be killed.
-    assert!(!ran.stderr.contains("hint: "), "{ran:#?}");
-    assert_eq!(ran.stdout, "");
+    assert!(!output.stderr.contains("is running"), "{output:#?}");
+    // An unknown process: the user must not be told to kill it.
+    assert!(!output.stderr.contains("hint: "), "{output:#?}");
+    assert_eq!(output.stdout, "");
 }
 
-/// A process that is known to be the one of the name, and says nothing, may be waked or killed; a name alone is not enough.
+/// The hint names a process to continue or kill only if it is known to own the socket; a socket's name alone is not enough.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_hint_about_a_hanging_process_needs_its_identity() {
@@ -149,12 +151,13 @@ async fn the_hint_about_a_hanging_process_needs_its_identity() {
         std::fs::create_dir(haul.path("run/haul")).unwrap();
         let private = std::fs::Permissions::from_mode(0o700);
         std::fs::set_permissions(haul.path("run/haul"), private).unwrap();
-        let place = haul.path(&format!("run/haul/tunnel-{named}.sock"));
-        let _silent = UnixListener::bind(place).unwrap();
-        let ran = haul.run(&["tunnel", "status"]).await;
-        ran.assert_code(1)
+        let socket = haul.path(&format!("run/haul/tunnel-{named}.sock"));
+        let _silent = UnixListener::bind(socket).unwrap();
+        let output = haul.run(&["tunnel", "status"]).await;
+        output
+            .assert_code(1)
             .assert_stderr_has(&format!("process {named}: does not respond within 5 s ("));
-        ran.stderr
+        output.stderr
     };
     let (known, other) = tokio::join!(status_of(own), status_of(own + 1));
     assert!(known.contains(&hint), "{known}");
@@ -177,18 +180,21 @@ async fn tls_with_the_target_is_shown_at_the_start_and_by_status() {
             format!("haul: listening on {second} (SOCKS5, TLS with targets) {via}"),
         ]
     );
-    crate::cli::soak_server::wait_until_right("there is no socket", || {
+    crate::cli::soak_server::poll_until_ok("there is no socket", || {
         let names = haul.path("run/haul").read_dir();
-        let there = names.is_ok_and(|mut names| names.next().is_some());
-        (!there).then(|| "none".to_owned())
+        let socket_exists = names.is_ok_and(|mut names| names.next().is_some());
+        (!socket_exists).then(|| "none".to_owned())
     });
-    let ran = haul.run(&["tunnel", "status"]).await;
+    let output = haul.run(&["tunnel", "status"]).await;
     let expected = format!("{first} -> echo.test:7 (TLS)\n{second} -> SOCKS5 (TLS)\n");
-    assert!(ran.assert_code(0).stdout.contains(&expected), "{ran:#?}");
-    let ran = haul.run(&["tunnel", "status", "--json"]).await;
     assert!(
-        ran.stdout.contains(r#""to":"echo.test:7","tls":true"#),
-        "{ran:#?}"
+        output.assert_code(0).stdout.contains(&expected),
+        "{output:#?}"
+    );
+    let output = haul.run(&["tunnel", "status", "--json"]).await;
+    assert!(
+        output.stdout.contains(r#""to":"echo.test:7","tls":true"#),
+        "{output:#?}"
     );
     tunnel.stop().await.assert_code(0);
 }
@@ -220,13 +226,13 @@ async fn the_admin_endpoint_has_the_status_too() {
     let line = tunnel.running.wait_for_line("metrics at ").await;
     let admin = line.split("//").nth(1).unwrap();
     let admin = admin.strip_suffix("/metrics").unwrap();
-    let ran = haul.run(&["tunnel", "status", "--admin", admin]).await;
+    let output = haul.run(&["tunnel", "status", "--admin", admin]).await;
     assert!(
-        ran.assert_code(0).stdout.contains(" -> echo.test:7"),
-        "{ran:#?}"
+        output.assert_code(0).stdout.contains(" -> echo.test:7"),
+        "{output:#?}"
     );
-    let ask = |path: &'static str| super::super::serve::request(admin, path, "");
-    let metrics = ask("GET /metrics").await;
+    let request = |line: &'static str| super::super::serve::request(admin, line, "");
+    let metrics = request("GET /metrics").await;
     for name in [
         "haul_tunnel_connections 0",
         "haul_build_info",
@@ -234,12 +240,13 @@ async fn the_admin_endpoint_has_the_status_too() {
     ] {
         assert!(metrics.contains(name), "{name}: {metrics}");
     }
-    assert!(ask("GET /healthz").await.starts_with("HTTP/1.1 200"));
+    assert!(request("GET /healthz").await.starts_with("HTTP/1.1 200"));
     tunnel.stop().await.assert_code(0);
-    let ran = haul
+    let output = haul
         .run(&["tunnel", "status", "--admin", "127.0.0.1:1"])
         .await;
-    ran.assert_code(5)
+    output
+        .assert_code(5)
         .assert_stderr_has("--admin 127.0.0.1:1: ");
 }
 
@@ -255,9 +262,12 @@ async fn without_a_runtime_folder_status_finds_tunnels_in_the_temporary_one() {
             "{variable}TMPDIR=. exec {} tunnel status",
             env!("CARGO_BIN_EXE_haul")
         );
-        let ran = haul.shell(&line).await;
+        let output = haul.shell(&line).await;
         let listen = format!("{} -> echo.test:7\n", tunnel.addresses[0]);
-        assert!(ran.assert_code(0).stdout.contains(&listen), "{ran:#?}");
+        assert!(
+            output.assert_code(0).stdout.contains(&listen),
+            "{output:#?}"
+        );
     }
     // Somebody else could have made this folder.
     let folder = format!("haul-{}", rustix::process::geteuid().as_raw());

@@ -21,13 +21,13 @@ async fn standard_output_has_the_targets_bytes_and_nothing_else() {
     let mut stdout = child.stdout.take().unwrap();
     // Each piece arrives before the next one is sent.
     for word in ["one", "two\n"] {
-        let mut heard = vec![0; word.len()];
+        let mut received = vec![0; word.len()];
         let turn = async {
             stdin.write_all(word.as_bytes()).await.unwrap();
-            stdout.read_exact(&mut heard).await.unwrap();
+            stdout.read_exact(&mut received).await.unwrap();
         };
         within(LIMIT, turn).await;
-        assert_eq!(heard, word.as_bytes());
+        assert_eq!(received, word.as_bytes());
     }
     let large = vec![7; 3 << 20];
     let sent = large.clone();
@@ -42,8 +42,8 @@ async fn standard_output_has_the_targets_bytes_and_nothing_else() {
     .await;
     read.unwrap();
     assert!(back == large);
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    assert_eq!(ran.assert_code(0).stderr, "");
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    assert_eq!(output.assert_code(0).stderr, "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,15 +58,17 @@ async fn the_end_of_the_target_is_seen_while_standard_input_stays_open() {
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
     far.shutdown().await.unwrap();
-    let mut heard = Vec::new();
-    within(LIMIT, stdout.read_to_end(&mut heard)).await.unwrap();
-    assert_eq!(heard, b"banner");
+    let mut received = Vec::new();
+    within(LIMIT, stdout.read_to_end(&mut received))
+        .await
+        .unwrap();
+    assert_eq!(received, b"banner");
     // The other direction goes on to its end.
     stdin.write_all(b"late").await.unwrap();
     drop(stdin);
-    let mut heard = Vec::new();
-    within(LIMIT, far.read_to_end(&mut heard)).await.unwrap();
-    assert_eq!(heard, b"late");
+    let mut received = Vec::new();
+    within(LIMIT, far.read_to_end(&mut received)).await.unwrap();
+    assert_eq!(received, b"late");
     HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap()).assert_code(0);
 }
 
@@ -87,8 +89,8 @@ async fn a_reset_by_the_target_ends_it_while_standard_input_is_open() {
     let far = far.into_std().unwrap();
     rustix::net::sockopt::set_socket_linger(&far, Some(std::time::Duration::ZERO)).unwrap();
     drop(far);
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(5).assert_stderr_has("reset by target");
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    output.assert_code(5).assert_stderr_has("reset by target");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,9 +108,10 @@ async fn a_target_that_cannot_be_reached_is_reported_on_standard_error() {
         // It must not wait for standard input either.
         let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
         let _stdin = child.stdin.take();
-        let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(5).assert_stderr_has(says);
-        assert_eq!(ran.stdout, "");
+        let output =
+            HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+        output.assert_code(5).assert_stderr_has(says);
+        assert_eq!(output.stdout, "");
     }
 }
 
@@ -159,35 +162,38 @@ async fn a_full_disk_is_reported() {
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
     drop(far);
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    ran.assert_code(4)
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    output
+        .assert_code(4)
         .assert_stderr_has("cannot write to standard output")
         .assert_stderr_has("hint: ");
 }
 
-/// Whoever has left knows that it has; a target that goes on sending must not keep the program.
+/// The reader knows that it has closed the pipe, so no message says so. A target that goes on sending must not keep the program running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_left_ends_it_without_a_message() {
+async fn a_closed_standard_output_ends_the_tunnel_without_a_message() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = listener.local_addr().unwrap().to_string();
     let haul = HaulDirectory::new();
     let args = ["tunnel", "-p", "", "--stdio", &target];
     let mut child = haul.command(&args).stdin(Stdio::piped()).spawn().unwrap();
-    // Kept: what would be sent has not ended.
+    // Kept open, so that this direction has not ended.
     let _stdin = child.stdin.take().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     let (mut far, _) = within(LIMIT, listener.accept()).await.unwrap();
     far.write_all(b"banner").await.unwrap();
-    let mut heard = [0; 6];
-    within(LIMIT, stdout.read_exact(&mut heard)).await.unwrap();
+    let mut received = [0; 6];
+    within(LIMIT, stdout.read_exact(&mut received))
+        .await
+        .unwrap();
     drop(stdout);
-    // Until nobody takes it any more.
+    // Until the tunnel closes the connection to the target.
     within(LIMIT, async {
         while far.write_all(&[7; 4096]).await.is_ok() {}
     })
     .await;
-    let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    assert_eq!(ran.assert_code(141).stderr, "");
+    let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+    assert_eq!(output.assert_code(141).stderr, "");
 }
 
 /// At a terminal nothing that is typed would be read any more.
@@ -209,8 +215,11 @@ async fn on_a_terminal_the_end_of_the_target_ends_it() {
     far.write_all(b"banner").await.unwrap();
     drop(far);
     let output = within(LIMIT, child.wait_with_output()).await.unwrap();
-    let ran = HaulOutput::from_output(output);
-    assert!(ran.assert_code(0).stdout.contains("banner"), "{ran:#?}");
+    let output = HaulOutput::from_output(output);
+    assert!(
+        output.assert_code(0).stdout.contains("banner"),
+        "{output:#?}"
+    );
 }
 
 /// A stream that cannot be used is neither one that has ended nor one that has taken all.
@@ -233,7 +242,8 @@ async fn streams_open_in_the_wrong_direction_are_refused() {
         let mut command = haul.command(&["tunnel", "-p", "", "--stdio", "127.0.0.1:1"]);
         let command = command.stdin(open(input)).stdout(open(output));
         let child = command.spawn().unwrap();
-        let ran = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-        ran.assert_code(4).assert_stderr_has(says);
+        let output =
+            HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
+        output.assert_code(4).assert_stderr_has(says);
     }
 }

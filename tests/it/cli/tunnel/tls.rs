@@ -16,10 +16,10 @@ async fn hint_for(
         .await;
     let haul = HaulDirectory::new();
     let front = ["tunnel", "-p", &proxy.url()];
-    let ran = haul
+    let output = haul
         .run(&[&front, flags, &["--stdio", "echo.test:7"]].concat())
         .await;
-    ran.assert_code(5);
+    output.assert_code(5);
     for internal in [
         "InvalidCertificate",
         "CaUsed",
@@ -28,9 +28,9 @@ async fn hint_for(
         "rustls",
         "UNIX",
     ] {
-        assert!(!ran.stderr.contains(internal), "{ran:#?}");
+        assert!(!output.stderr.contains(internal), "{output:#?}");
     }
-    ran
+    output
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

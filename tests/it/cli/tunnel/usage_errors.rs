@@ -13,15 +13,16 @@ async fn e14_a_port_that_is_taken_is_named() {
     let port = taken.local_addr().unwrap().port();
     let haul = HaulDirectory::new();
     let spec = format!("{port}:echo.test:7");
-    let ran = haul
+    let output = haul
         .run(&["tunnel", "-p", "127.0.0.1:1", "0:echo.test:7", &spec])
         .await;
-    ran.assert_code(5)
+    output
+        .assert_code(5)
         .assert_stderr_has(&format!(
             "error: 127.0.0.1:{port} is taken by another server"
         ))
         .assert_stderr_has("hint: stop it or take another port");
-    assert!(!ran.stderr.contains("listening"), "{ran:#?}");
+    assert!(!output.stderr.contains("listening"), "{output:#?}");
     let socks = port.to_string();
     haul.run(&["tunnel", "-p", "127.0.0.1:1", "--socks", &socks])
         .await
@@ -129,8 +130,11 @@ async fn e14_other_machines_can_connect_only_on_request_and_with_a_warning() {
             .iter()
             .all(|address| address.starts_with("127.0.0.1:"))
     );
-    let ran = private.stop().await;
-    assert!(!ran.assert_code(0).stderr.contains("everybody"), "{ran:#?}");
+    let output = private.stop().await;
+    assert!(
+        !output.assert_code(0).stderr.contains("everybody"),
+        "{output:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,16 +180,16 @@ async fn command_lines_that_cannot_be_used() {
         (&["tunnel"], "-x p.test 1:t.test:1"),
     ] {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let ran = haul.run(&[before, &words].concat()).await;
+        let output = haul.run(&[before, &words].concat()).await;
         assert!(
-            !ran.assert_code(2).stderr.contains("s3cret"),
-            "{line}: {ran:#?}"
+            !output.assert_code(2).stderr.contains("s3cret"),
+            "{line}: {output:#?}"
         );
-        assert_eq!(ran.stdout, "");
+        assert_eq!(output.stdout, "");
         outputs.push(format!(
             "{} {line}\n{}",
             before.join(" "),
-            ran.stderr_text(&haul, None)
+            output.stderr_text(&haul, None)
         ));
     }
     insta::assert_snapshot!(outputs.join("\n"));

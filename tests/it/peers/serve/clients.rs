@@ -83,7 +83,7 @@ fn haul_refuses_to_save_the_page_of_a_folder_unless_it_has_a_name() {
     let haul = env!("CARGO_BIN_EXE_haul");
     // The second leads there by a redirect.
     for path in ["sub/", "sub"] {
-        let (succeeded, output) = serve.run_checked(haul, &["get", &serve.url(path)]);
+        let (succeeded, output) = serve.try_run(haul, &["get", &serve.url(path)]);
         let (page, list) = (serve.url("sub/"), serve.url("sub/?format=jsonl"));
         assert!(!succeeded);
         assert_eq!(
@@ -111,7 +111,7 @@ port = int(sys.argv[1])
 c = http.client.HTTPConnection("127.0.0.1", port)
 c.connect()
 own = c.sock
-def ask(method, path, body=None, **kw):
+def request(method, path, body=None, **kw):
     c.request(method, path, body=body, **kw)
     response = c.getresponse()
     data = response.read()
@@ -119,13 +119,13 @@ def ask(method, path, body=None, **kw):
     return response.status, data
 for n in range(100):
     body = b"x" * (n * 997)
-    assert ask("PUT", "/py/%d" % (n % 5), body)[0] == (201 if n < 5 else 204)
-    assert ask("GET", "/py/%d" % (n % 5)) == (200, body)
-    assert ask("HEAD", "/py/%d" % (n % 5)) == (200, b"")
-    assert ask("GET", "/py/none")[0] == 404
-assert ask("DELETE", "/py/0")[0] == 204
-assert ask("OPTIONS", "*")[0] in (200, 204)
-assert ask("PATCH", "/py/1")[0] == 405
+    assert request("PUT", "/py/%d" % (n % 5), body)[0] == (201 if n < 5 else 204)
+    assert request("GET", "/py/%d" % (n % 5)) == (200, body)
+    assert request("HEAD", "/py/%d" % (n % 5)) == (200, b"")
+    assert request("GET", "/py/none")[0] == 404
+assert request("DELETE", "/py/0")[0] == 204
+assert request("OPTIONS", "*")[0] in (200, 204)
+assert request("PATCH", "/py/1")[0] == 405
 # After chunks the server hangs up, and says so.
 pieces = (b"y" * 1000 for _ in range(500))
 c.request("PUT", "/py/chunked", pieces, encode_chunked=True, headers={"Transfer-Encoding": "chunked"})

@@ -1,7 +1,7 @@
-//! `haul serve` before other people's clients, which know HTTP from elsewhere and judge what it says.
+//! `haul serve` with clients and proxies of other projects.
 //!
-//! curl, wget and Python's client ask for this and that ([`curl`], [`clients`]); `ab`, `h2load` and `nghttp` ask for much at once ([`load`]);
-//! nginx stands in front ([`front`]); `slowhttptest` is an attacker ([`slow`]). And `haul get` is one client among them.
+//! curl, wget, Python's client and `haul get` send single requests ([`curl`], [`clients`]); `ab`, `h2load` and `nghttp` send many at once
+//! ([`load`]); nginx is a reverse proxy in front of the server ([`nginx_front`]); `slowhttptest` attacks it ([`slow`]).
 
 mod clients;
 mod curl;
@@ -18,18 +18,18 @@ use tempfile::TempDir;
 
 use crate::cli::soak_server::SoakServer;
 
-/// Bytes of the large file: more than any buffer, and no multiple of anything.
+/// Size of the large file: more than any buffer, and no multiple of one.
 const LARGE: u64 = (12 << 20) + 345;
 
-/// Bytes of the small one.
+/// Size of the small file.
 const SMALL: u64 = 3000;
 
 /// A server with some files, and a folder for a client to work in.
 struct ServedFolder {
     served: SoakServer,
-    /// What is served. Removed after the server is gone.
+    /// The served folder. Dropped after `served`, so the server stops first.
     folder: TempDir,
-    /// The client's.
+    /// The client's working directory.
     here: TempDir,
 }
 
@@ -70,16 +70,16 @@ impl ServedFolder {
         self.here.path().join(name)
     }
 
-    /// Runs a client in its folder, which must say that all went well.
+    /// Runs a client in its folder, and asserts that it succeeds.
     #[track_caller]
     fn run(&self, program: &str, args: &[&str]) -> ClientOutput {
-        let (succeeded, output) = self.run_checked(program, args);
+        let (succeeded, output) = self.try_run(program, args);
         assert!(succeeded, "{program} {args:?}: {output:#?}");
         output
     }
 
-    /// Runs one that may say otherwise.
-    fn run_checked(&self, program: &str, args: &[&str]) -> (bool, ClientOutput) {
+    /// Runs a client that may fail. Returns whether it succeeded.
+    fn try_run(&self, program: &str, args: &[&str]) -> (bool, ClientOutput) {
         let output = Command::new("timeout")
             .args(["60", program])
             .args(args)
@@ -107,13 +107,13 @@ impl ServedFolder {
             .stdout
     }
 
-    /// That a file in the client's folder is one that is served.
+    /// Asserts that a file in the client's folder has the bytes of a served file of this length.
     #[track_caller]
     fn assert_download(&self, name: &str, length: u64) {
         assert_is(&self.test_directory(name), length);
     }
 
-    /// That a file was put.
+    /// Asserts that a file of this length was uploaded.
     #[track_caller]
     fn assert_upload(&self, key: &str, length: u64) {
         assert_is(&self.folder.path().join(key), length);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ServedFolder;
-use crate::cli::soak_server::wait_until_right;
+use crate::cli::soak_server::poll_until_ok;
 
 /// Who is served meanwhile waits no longer, on a machine that runs other tests.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -65,12 +65,12 @@ fn d9(path: &str, mode: &[&str]) {
         assert_eq!(serve.curl(&[&serve.url("text.txt")]), "hello\n");
         assert!(begun.elapsed() < AT_ONCE, "it took {:?}", begun.elapsed());
     };
-    wait_until_right("the attack does not come", || {
+    poll_until_ok("the attack does not come", || {
         others();
         let most = sockets(&serve).saturating_sub(idle);
         (most < 50).then(|| format!("{most} connections"))
     });
-    wait_until_right("the attackers stay", || {
+    poll_until_ok("the attackers stay", || {
         others();
         let left = sockets(&serve).saturating_sub(idle);
         (left > 0).then(|| format!("{left} connections"))

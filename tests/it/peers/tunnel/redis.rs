@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{RunningTunnel, WorkDirectory};
 use crate::cli::harness::LIMIT;
-use crate::cli::soak_server::wait_until_right;
+use crate::cli::soak_server::poll_until_ok;
 use crate::peers::program::{ServerProcess, free_ports, start};
 use crate::peers::squid::{Squid, SquidAuth};
 
@@ -210,7 +210,7 @@ async fn e8_a_client_that_resets_is_gone_at_the_server() {
     rustix::net::sockopt::set_socket_linger(blocked.0.get_ref(), Some(Duration::ZERO)).unwrap();
     drop(blocked);
     tunnel.wait_for_line(": reset by client, ");
-    wait_until_right("the server keeps the client", || {
+    poll_until_ok("the server keeps the client", || {
         is_there().then(String::new)
     });
 }

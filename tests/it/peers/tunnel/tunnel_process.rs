@@ -86,17 +86,17 @@ impl RunningTunnel {
         }
     }
 
-    /// That a client of a listener hears nothing and is closed; the log's line about it.
+    /// Asserts that a client of a listener gets no bytes before the connection is closed. Returns its log line.
     #[track_caller]
     pub(super) fn assert_client_refused(&self, place: usize) -> String {
         let mut client = TcpStream::connect(self.address(place)).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         let own = client.local_addr().unwrap().to_string();
-        let mut heard = Vec::new();
-        if let Err(error) = client.read_to_end(&mut heard) {
+        let mut received = Vec::new();
+        if let Err(error) = client.read_to_end(&mut received) {
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
         }
-        assert_eq!(String::from_utf8_lossy(&heard), "");
+        assert_eq!(String::from_utf8_lossy(&received), "");
         self.wait_for_line(&format!(" {own} > "))
     }
 }
