@@ -1,15 +1,17 @@
 //! What the libraries trace: warnings and errors of a running server as messages, or what `RUST_LOG` selects, for developers.
 
+use std::error::Error;
+use std::fmt;
+
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::fmt::FormatFields as _;
-use tracing_subscriber::fmt::format::{DefaultFields, Writer};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::args::CliCommand;
-use crate::message::{self, error_text, print_in_background, sanitize, warning_text};
+use crate::message::{self, chain_text, error_text, print_in_background, sanitize, warning_text};
 
 /// Prints traces on standard error from now on.
 pub(crate) fn print_traces(command: &CliCommand) {
@@ -73,13 +75,49 @@ struct TraceMessages;
 
 impl<S: Subscriber> Layer<S> for TraceMessages {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut text = String::new();
-        // Writing into a String cannot fail.
-        let _ = DefaultFields::new().format_fields(Writer::new(&mut text), event);
-        let text = sanitize(&text);
+        let mut text = TraceText::default();
+        event.record(&mut text);
+        let text = sanitize(&text.to_string());
         print_in_background(match *event.metadata().level() {
             Level::ERROR => error_text(&text, None),
             _ => warning_text(&text),
         });
+    }
+}
+
+/// The text of a trace: `a folder could not be sent: permission denied (folder=/a)`.
+#[derive(Default)]
+struct TraceText {
+    message: String,
+    error: String,
+    fields: Vec<String>,
+}
+
+impl Visit for TraceText {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            "error" => self.error = format!(": {value:?}"),
+            name => self.fields.push(format!("{name}={value:?}")),
+        }
+    }
+
+    fn record_error(&mut self, _: &Field, error: &(dyn Error + 'static)) {
+        self.error = format!(": {}", chain_text(error));
+    }
+}
+
+impl fmt::Display for TraceText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            message,
+            error,
+            fields,
+        } = self;
+        write!(f, "{message}{error}")?;
+        match fields.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", fields.join(", ")),
+        }
     }
 }

@@ -19,7 +19,7 @@ use haul_plan::RedirectError;
 use haul_transfer::GetError;
 use url::Url;
 
-pub(crate) use background::{all_printed, print_in_background};
+pub(crate) use background::{finish_printing, print_in_background};
 pub(crate) use json_outputs::JsonOutputs;
 pub(crate) use tunnel_hints::tunnel_hint;
 pub(crate) use usage::report_usage_error;

@@ -14,8 +14,10 @@ use super::is_hang_up_handled;
 /// What a signal asks a server to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerSignal {
-    /// Stop.
+    /// Stop. The second time, at once.
     Stop,
+    /// Stop: the terminal has closed. The kernel and the shell may each send a signal, so a second one means nothing.
+    TerminalClosed,
     /// Reload files.
     Reload,
 }
@@ -52,7 +54,7 @@ impl ServerSignals {
             _ = self.interrupt.recv() => ServerSignal::Stop,
             _ = self.terminate.recv() => ServerSignal::Stop,
             _ = self.hang_up.recv() => match self.ends_with_terminal && !has_terminal() {
-                true => ServerSignal::Stop,
+                true => ServerSignal::TerminalClosed,
                 false => ServerSignal::Reload,
             },
         }

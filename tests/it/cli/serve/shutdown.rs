@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::super::harness::{connect_when_listening, full_pipe, send_signal};
+use super::super::harness::{connect_when_listening, file_names, full_pipe, send_signal};
 use super::super::soak_server::poll_until_ok;
 use super::{LIMIT, ServeProcess, assert_status, start_server, test_folder};
 
@@ -73,6 +73,22 @@ async fn a_second_signal_does_not_wait() {
         .assert_code(130)
         .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
     assert!(!haul.path("d/up.txt").exists());
+}
+
+/// Two signals that arrive together, before the server has begun to stop.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_signals_at_once_cut_off_uploads_and_remove_their_files() {
+    let haul = test_folder();
+    let served = start_server(&haul, &["-w", "--grace", "1h"]).await;
+    let _upload = half_an_upload(&served).await;
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        served.running.signal(signal);
+    }
+    let ran = served.running.wait().await;
+    ran.assert_code(130)
+        .assert_stderr_has("haul: stopping at once; 1 connection was cut off");
+    let names = file_names(&haul.path("d/.haul"));
+    assert_eq!(names, ["lock"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,7 +192,7 @@ async fn a_removed_folder_is_reported() {
     let message = served.running.wait_for_line("was removed").await;
     assert_eq!(
         message,
-        "haul: error: the served folder was removed: create it again, then restart the server path=d"
+        "haul: error: the served folder was removed: create it again, then restart the server (path=d)"
     );
     served.stop().await.assert_code(0);
 }

@@ -119,18 +119,6 @@ impl Server for RunningFileServer {
         if let Some(workers) = self.workers.take() {
             self.shutdown = Some(shut_down(workers, grace)?);
         }
-        self.shutdown_result().await
-    }
-
-    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
-        // Uploads are dropped, and their temporary files removed.
-        self.abort.cancel();
-        self.shutdown_result().await
-    }
-}
-
-impl RunningFileServer {
-    async fn shutdown_result(&mut self) -> Result<Option<String>, CommandError> {
         let Some(result) = &mut self.shutdown else {
             return Ok(None);
         };
@@ -141,6 +129,12 @@ impl RunningFileServer {
             Err(_) => "a thread has panicked".to_owned(),
         };
         Err(CommandError::local(text))
+    }
+
+    async fn cut_off(&mut self) -> Result<Option<String>, CommandError> {
+        // Uploads are dropped, and their temporary files removed.
+        self.abort.cancel();
+        self.drain(Duration::ZERO).await
     }
 }
 

@@ -1,7 +1,7 @@
 //! The life of a server process: start, ready, reload, stop. A server takes part as a [`Server`].
 //!
-//! The server works on threads and tasks of its own. Here one loop waits for signals, and never for a disk or for standard error. The first
-//! signal to stop lets requests or connections end within the grace time, the second cuts them off.
+//! The server works on threads and tasks of its own. Here one loop waits for signals; files are read and messages printed on other threads.
+//! The first signal to stop lets requests or connections end within the grace time, the second cuts them off.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::chores::Chore;
 use super::command_error::CommandError;
 use super::log;
 use crate::exit::ExitReason;
-use crate::message::{self, all_printed, print_in_background, warning_text};
+use crate::message::{self, finish_printing, print_in_background, warning_text};
 use crate::open_file_limit;
 use crate::signals::{ServerSignal, ServerSignals};
 
@@ -51,7 +51,7 @@ pub(crate) trait Server {
     /// sentence: `3 connections were`. Cancel safe.
     async fn drain(&mut self, grace: Duration) -> Result<Option<String>, CommandError>;
 
-    /// Cuts off what is unfinished when [`drain`](Self::drain) was cancelled, and returns what that was.
+    /// Cuts off what is unfinished when [`drain`](Self::drain) was cancelled, perhaps before its first poll, and returns what that was.
     async fn cut_off(&mut self) -> Result<Option<String>, CommandError>;
 }
 
@@ -143,6 +143,8 @@ impl ServerRuntime {
             for task in admin {
                 task.end().await;
             }
+            // A file that cannot be removed is reported.
+            let _ = tokio::time::timeout(LAST_LINES_TIMEOUT_AT_ONCE, finish_printing(None)).await;
             exit
         });
         // A hanging disk or name lookup is not waited for.
@@ -178,7 +180,7 @@ impl ServerRuntimeOptions {
         loop {
             tokio::select! {
                 signal = signals.next() => match signal {
-                    ServerSignal::Stop => break,
+                    ServerSignal::Stop | ServerSignal::TerminalClosed => break,
                     ServerSignal::Reload => {
                         if let Some(log) = &self.log {
                             log.reopen();
@@ -236,9 +238,8 @@ impl ServerRuntimeOptions {
             if let Some(log) = &self.log {
                 log::close(log, limit).await;
             }
-            message.into_iter().for_each(print_in_background);
             // An error means that nobody reads the messages.
-            let _ = tokio::time::timeout(limit, all_printed()).await;
+            let _ = tokio::time::timeout(limit, finish_printing(message)).await;
         };
         match unless_stopped(last, &mut next_signal).await {
             Some(()) => exit,
@@ -293,6 +294,7 @@ async fn unless_stopped<T>(
     let mut end = std::pin::pin!(end);
     loop {
         tokio::select! {
+            biased;
             ended = &mut end => return Some(ended),
             signal = next_signal() => if signal == ServerSignal::Stop { return None },
         }
@@ -355,6 +357,8 @@ mod tests {
     fn a_hang_up_does_not_extend_the_grace_and_a_second_signal_ends_it() {
         assert_eq!(result(4, &[ServerSignal::Reload; 3]), Some("ended"));
         assert_eq!(result(4, &[ServerSignal::Reload, ServerSignal::Stop]), None);
+        // A terminal that closes may send two.
+        assert_eq!(result(4, &[ServerSignal::TerminalClosed; 2]), Some("ended"));
         assert_eq!(result(4, &[]), Some("ended"));
     }
 }
