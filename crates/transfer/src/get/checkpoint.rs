@@ -60,31 +60,32 @@ impl Checkpointer {
         }
     }
 
-    /// The same with records that end where pieces of so many bytes do.
-    pub(super) fn with_piece_length(self, cut: Option<u64>) -> Self {
+    /// No record of the journal spans two pieces of this length.
+    pub(super) fn with_piece_length(self, piece_length: Option<u64>) -> Self {
         Self {
-            piece_length: cut,
+            piece_length,
             ..self
         }
     }
 
-    /// Whether a checkpoint should begin now that so many bytes are written and not claimed.
+    /// Whether a checkpoint should begin, given the number of bytes that are written and not in the journal.
     pub(super) fn is_due(&self, unclaimed: u64) -> bool {
         let bad = !self.to_discard.is_empty() && self.running.is_empty();
         bad || self.clock.is_due(self.now(), unclaimed)
     }
 
-    /// Bytes in the file turned out to be bad: the next checkpoint takes back what is claimed of them. Whoever calls this hands
-    /// that checkpoint all pieces written there so far.
+    /// Bytes in the file turned out to be bad: the next checkpoint removes them from the journal. The caller gives that checkpoint all
+    /// pieces written there so far.
     pub(super) fn discard(&mut self, range: Range<u64>) {
         let Range { start, end } = range;
         self.to_discard.push(DiscardedRange { start, end });
     }
 
-    /// Ranges that were taken back, each once: from now on they may be written anew.
+    /// Ranges that were removed from the journal, each once: from now on they may be written again.
     pub(super) fn take_discarded(&mut self) -> Vec<Range<u64>> {
-        let gone = std::mem::take(&mut self.discarded);
-        gone.into_iter().map(|gone| gone.start..gone.end).collect()
+        let discarded = std::mem::take(&mut self.discarded);
+        let ranges = discarded.into_iter();
+        ranges.map(|range| range.start..range.end).collect()
     }
 
     /// Begins a checkpoint over these pieces on its own thread.
@@ -92,9 +93,10 @@ impl Checkpointer {
         self.clock.on_started(self.now());
         let (storage, journal) = (Arc::clone(&self.storage), self.journal.take());
         self.being_discarded = std::mem::take(&mut self.to_discard);
-        let (gone, cut) = (self.being_discarded.clone(), self.piece_length);
+        let (discarded, piece_length) = (self.being_discarded.clone(), self.piece_length);
         self.running.spawn_blocking(move || {
-            checkpoint(&*storage, journal, merge_adjacent(pieces, cut), &gone)
+            let spans = merge_adjacent(pieces, piece_length);
+            checkpoint(&*storage, journal, spans, &discarded)
         });
     }
 
@@ -102,11 +104,11 @@ impl Checkpointer {
         self.epoch.elapsed()
     }
 
-    /// Waits for the checkpoint that runs; never returns when none does. Cancel safe.
+    /// Waits for the running checkpoint; pending if there is none. Cancel safe.
     ///
     /// # Errors
-    /// The error of the disk: the job cannot keep its state. The journal is closed for good then, with what was claimed before:
-    /// a kernel that could not write pages may forget them, so that nothing later in this run can be known to be on disk.
+    /// The disk's error: the job cannot keep its state. The journal stays closed then, as it was before: a kernel that could not write
+    /// pages may forget them, so nothing written later in this run is known to be on disk.
     pub(super) async fn wait(&mut self) -> io::Result<()> {
         match self.running.join_next().await {
             Some(Ok(journal)) => {
@@ -120,7 +122,7 @@ impl Checkpointer {
         }
     }
 
-    /// Waits until none runs, then makes a last one over these pieces.
+    /// Waits until none is running, then makes a last one of these pieces.
     ///
     /// # Errors
     /// The error of the disk.
@@ -136,18 +138,18 @@ impl Checkpointer {
     }
 }
 
-/// The steps, in the order that makes them safe.
+/// Syncs the file, then writes the journal: it must not list bytes that are not on the disk.
 fn checkpoint(
     storage: &dyn PartialStorage,
     journal: Option<Journal>,
     spans: Vec<SavedRange>,
-    gone: &[DiscardedRange],
+    discarded: &[DiscardedRange],
 ) -> io::Result<Option<Journal>> {
     storage.sync()?;
     let Some(mut journal) = journal else {
         return Ok(None);
     };
-    journal.append_and_discard(&spans, gone)?;
+    journal.append_and_discard(&spans, discarded)?;
     Ok(Some(journal))
 }
 

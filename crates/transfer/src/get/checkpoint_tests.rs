@@ -127,8 +127,8 @@ proptest! {
                     }
                     let start = which.index(count) as u64 * CUT;
                     let spans = merge_adjacent(std::mem::take(&mut pieces), Some(CUT));
-                    let gone = DiscardedRange { start, end: start + CUT };
-                    journal = checkpoint(&disk, journal, spans, &[gone]).unwrap();
+                    let discarded = DiscardedRange { start, end: start + CUT };
+                    journal = checkpoint(&disk, journal, spans, &[discarded]).unwrap();
                     claimed = at;
                     voided.insert(start..start + CUT);
                     disk.write_at(start, &[vec![0; 7].into()]).unwrap();

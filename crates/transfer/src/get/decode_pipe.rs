@@ -38,7 +38,7 @@ enum BodyDecoder {
     Decoding(ContentDecoder<HashingWriter>),
 }
 
-/// Counts and hashes what reaches the end.
+/// Counts and hashes what is written to the output.
 #[derive(Debug)]
 struct HashingWriter {
     output: PipeOutput,
@@ -116,13 +116,13 @@ impl DecodePipe {
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] for a coding that is not known.
     pub(super) fn new(
-        end: PipeOutput,
+        output: PipeOutput,
         coding: Option<&ContentCoding>,
         hashers: DigestSet,
     ) -> io::Result<Self> {
-        let tap = HashingWriter::new(end, hashers);
+        let writer = HashingWriter::new(output, hashers);
         Ok(Self {
-            decoder: BodyDecoder::new(tap, coding)?,
+            decoder: BodyDecoder::new(writer, coding)?,
             coding: coding.cloned(),
             received: 0,
         })
@@ -145,7 +145,7 @@ impl DecodePipe {
     pub(super) fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
         blocking(|| match &mut self.decoder {
-            BodyDecoder::Plain(tap) => tap.write_chunk(bytes),
+            BodyDecoder::Plain(writer) => writer.write_chunk(bytes),
             BodyDecoder::Decoding(decoder) => {
                 let done = decoder.write_all(&bytes);
                 done.map_err(|error| body_error(decoder, error))
@@ -155,13 +155,13 @@ impl DecodePipe {
         Ok(())
     }
 
-    /// Hands on what a decoder or a stream holds back.
+    /// Flushes what the decoder or the stream buffers.
     ///
     /// # Errors
     /// As [`DecodePipe::push`]; a coding that ends in the middle is [`io::ErrorKind::InvalidData`].
     pub(super) fn flush_all(&mut self) -> io::Result<()> {
         blocking(|| match &mut self.decoder {
-            BodyDecoder::Plain(tap) => tap.flush(),
+            BodyDecoder::Plain(writer) => writer.flush(),
             BodyDecoder::Decoding(decoder) => {
                 let done = decoder.finish();
                 done.map_err(|error| body_error(decoder, error))
@@ -169,55 +169,55 @@ impl DecodePipe {
         })
     }
 
-    /// Goes back to the beginning; false where the end cannot.
+    /// Starts from the beginning again. Returns false if the output cannot.
     pub(super) fn rewind(&mut self) -> bool {
         if self.written() == 0 && self.received == 0 {
             return true;
         }
-        let tap = self.decoder.writer_mut();
-        let PipeOutput::File(storage) = &tap.output else {
+        let writer = self.decoder.writer_mut();
+        let PipeOutput::File(storage) = &writer.output else {
             return false;
         };
         if blocking(|| storage.set_len(0)).is_err() {
             return false;
         }
-        // A decoder holds state that cannot be wound back, and hands on the rest of it when it is dropped: it is cut off
-        // from the file before a fresh one takes its place.
-        let output = std::mem::replace(&mut tap.output, PipeOutput::Detached);
-        let fresh = HashingWriter::new(output, DigestSet::new(tap.digests.algorithms()));
-        let Ok(stage) = BodyDecoder::new(fresh, self.coding.as_ref()) else {
+        // The state of a decoder cannot be reset, and a dropped decoder writes what it buffers: it is detached from the file before
+        // another takes its place.
+        let output = std::mem::replace(&mut writer.output, PipeOutput::Detached);
+        let writer = HashingWriter::new(output, DigestSet::new(writer.digests.algorithms()));
+        let Ok(decoder) = BodyDecoder::new(writer, self.coding.as_ref()) else {
             return false;
         };
-        self.decoder = stage;
+        self.decoder = decoder;
         self.received = 0;
         true
     }
 
-    /// The digests of what reached the end.
+    /// The digests of what was written to the output.
     pub(super) fn into_digests(mut self) -> Vec<ComputedDigest> {
-        let tap = self.decoder.writer_mut();
-        std::mem::replace(&mut tap.digests, DigestSet::new([])).finish()
+        let writer = self.decoder.writer_mut();
+        std::mem::replace(&mut writer.digests, DigestSet::new([])).finish()
     }
 
     fn writer(&self) -> &HashingWriter {
         match &self.decoder {
-            BodyDecoder::Plain(tap) => tap,
+            BodyDecoder::Plain(writer) => writer,
             BodyDecoder::Decoding(decoder) => decoder.output(),
         }
     }
 }
 
 impl BodyDecoder {
-    fn new(tap: HashingWriter, coding: Option<&ContentCoding>) -> io::Result<Self> {
+    fn new(writer: HashingWriter, coding: Option<&ContentCoding>) -> io::Result<Self> {
         Ok(match coding {
-            None => Self::Plain(tap),
-            Some(coding) => Self::Decoding(ContentDecoder::new(coding, tap)?),
+            None => Self::Plain(writer),
+            Some(coding) => Self::Decoding(ContentDecoder::new(coding, writer)?),
         })
     }
 
     fn writer_mut(&mut self) -> &mut HashingWriter {
         match self {
-            Self::Plain(tap) => tap,
+            Self::Plain(writer) => writer,
             Self::Decoding(decoder) => decoder.output_mut(),
         }
     }

@@ -1,4 +1,4 @@
-//! Pieces of a body on their way to one write.
+//! Chunks of a body that are written by one call.
 //!
 //! Every write is handed to another thread ([`blocking`](crate::disk::blocking)), which costs more than copying a few
 //! kilobytes. So pieces are gathered until a write is worth that, but never for longer than [`MAX_WAIT`].
@@ -41,19 +41,19 @@ impl GatheredChunks {
     /// `fetched` counts bytes as they come and not as they are written: rates are taken over windows as short as [`MAX_WAIT`].
     pub(super) async fn gather(
         &mut self,
-        answer: &mut FetchResponse,
+        response: &mut FetchResponse,
         fetched: &AtomicU64,
     ) -> Result<bool, Error> {
-        let mut until = None;
+        let mut deadline = None;
         while self.bytes < WRITE_SIZE {
-            let piece = match answer.try_chunk() {
+            let piece = match response.try_chunk() {
                 Some(piece) => piece?,
-                None if self.bytes == 0 && answer.low_water() == 1 => answer.chunk().await?,
+                None if self.bytes == 0 && response.low_water() == 1 => response.chunk().await?,
                 None => {
-                    let end = *until.get_or_insert_with(|| Instant::now() + MAX_WAIT);
-                    let Ok(piece) = timeout_at(end, answer.chunk()).await else {
-                        // Slower than it was: from now on every byte is news, also those below the mark.
-                        answer.set_low_water(1);
+                    let end = *deadline.get_or_insert_with(|| Instant::now() + MAX_WAIT);
+                    let Ok(piece) = timeout_at(end, response.chunk()).await else {
+                        // Slower than before: from now on every byte wakes the task.
+                        response.set_low_water(1);
                         if self.bytes == 0 {
                             continue;
                         }
@@ -68,16 +68,16 @@ impl GatheredChunks {
             fetched.fetch_add(piece.len() as u64, Ordering::Relaxed);
             self.push(piece);
         }
-        self.update_low_water(answer);
+        self.update_low_water(response);
         Ok(true)
     }
 
-    /// Moves the low-water mark to what the rate of these pieces makes worth waking for.
-    fn update_low_water(&mut self, answer: &mut FetchResponse) {
+    /// Sets the low-water mark to as many bytes as are worth waking for at this rate.
+    fn update_low_water(&mut self, response: &mut FetchResponse) {
         let now = Instant::now();
         let seconds = (now - std::mem::replace(&mut self.last_write, now)).as_secs_f64();
         let rate = self.bytes as f64 / seconds;
-        answer.set_low_water(haul_plan::low_water_mark(rate, answer.remaining()));
+        response.set_low_water(haul_plan::low_water_mark(rate, response.remaining()));
     }
 
     fn push(&mut self, piece: Bytes) {
@@ -127,7 +127,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_truncated_is_the_front_of_it(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
+        fn truncate_keeps_the_first_bytes(pieces in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..9), keep in 0u64..90) {
             let whole = pieces.concat();
             let mut gathered = GatheredChunks::new();
             pieces.into_iter().for_each(|piece| gathered.push(piece.into()));

@@ -10,15 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
-/// Leave to hold one connection to a host; given back when dropped.
+/// Permission for one connection to a host; given back when dropped.
 #[derive(Debug)]
 pub(super) struct HostPermit {
-    /// Whose connection it is for.
     host: Arc<HostConnections>,
-    /// What is given back.
-    _held: OwnedSemaphorePermit,
-    /// The same, for a connection beyond a job's first.
-    _further: Option<OwnedSemaphorePermit>,
+    /// One of [`HostConnections::permits`].
+    _permit: OwnedSemaphorePermit,
+    /// For a connection beyond a job's first: one of [`HostConnections::extra_permits`].
+    _extra_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HostPermit {
@@ -31,20 +30,20 @@ impl HostPermit {
 /// One origin's connections.
 #[derive(Debug)]
 pub(super) struct HostConnections {
-    /// A permit a connection.
+    /// One for each connection.
     permits: Arc<Semaphore>,
-    /// Besides, one for each connection beyond a job's first.
+    /// One more for each connection beyond a job's first.
     extra_permits: Arc<Semaphore>,
-    /// Whether small requests share one.
+    /// Whether small requests share a connection.
     multiplexed: AtomicBool,
 }
 
-/// Leave to make a request: to hold a connection, or to share one.
+/// Permission for a request: on a connection of its own, or on a shared one (`None`).
 #[derive(Debug)]
 pub(super) struct RequestPermit(Option<HostPermit>);
 
 impl RequestPermit {
-    /// Leave to hold a connection, for what goes on over ones of its own.
+    /// The permit for a connection of its own: waits for one if the request was to share a connection.
     pub(super) async fn into_host_permit(self, host: &Arc<HostConnections>) -> HostPermit {
         match self.0 {
             Some(permit) => permit,
@@ -57,14 +56,13 @@ impl RequestPermit {
 }
 
 impl HostConnections {
-    /// Waits for a permit: a job's first connection. A job waits here with nothing in its hands, so none can block
-    /// another for ever. Cancel safe.
+    /// Waits for a permit: a job's first connection. A job that waits here holds no other permit, so there is no deadlock. Cancel safe.
     pub(super) async fn acquire(self: &Arc<Self>) -> Option<HostPermit> {
-        let held = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        Some(self.host_permit(held, None))
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        Some(self.host_permit(permit, None))
     }
 
-    /// Leave to make a request whose connection may be shared. Cancel safe.
+    /// A permit for a request whose connection may be shared. Cancel safe.
     pub(super) async fn acquire_for_request(self: &Arc<Self>) -> RequestPermit {
         if self.is_multiplexed() {
             return RequestPermit(None);
@@ -72,8 +70,8 @@ impl HostConnections {
         RequestPermit(self.acquire().await)
     }
 
-    /// The same for who has leave for another host, perhaps this one; an error when there is none just now, and what was had is given
-    /// back: to wait here with it could make two hosts that lead to each other wait for ever.
+    /// Exchanges a permit for another host, perhaps this one, for one of this host. An error if none is free now; the other is given
+    /// back then too: to hold it while waiting could be a deadlock of two hosts that redirect to each other.
     pub(super) fn try_move_permit(
         self: &Arc<Self>,
         other: RequestPermit,
@@ -85,14 +83,15 @@ impl HostConnections {
             Some(permit) if permit.is_for(self) => Ok(RequestPermit(Some(permit))),
             other => {
                 drop(other);
-                let held = Arc::clone(&self.permits).try_acquire_owned();
-                held.map(|held| RequestPermit(Some(self.host_permit(held, None))))
+                let permit = Arc::clone(&self.permits).try_acquire_owned();
+                permit
+                    .map(|permit| RequestPermit(Some(self.host_permit(permit, None))))
                     .map_err(|_| ())
             }
         }
     }
 
-    /// Whether the host's answers share a connection (HTTP/2): small requests need no leave to hold one of their own.
+    /// Sets whether requests share a connection (HTTP/2): small requests then need no permit.
     pub(super) fn set_multiplexed(&self, shared: bool) {
         self.multiplexed.store(shared, Ordering::Relaxed);
     }
@@ -103,20 +102,20 @@ impl HostConnections {
 
     /// A permit if one is free: a job's further connections.
     pub(super) fn try_acquire_extra(self: &Arc<Self>) -> Option<HostPermit> {
-        let further = Arc::clone(&self.extra_permits).try_acquire_owned().ok()?;
-        let held = Arc::clone(&self.permits).try_acquire_owned().ok()?;
-        Some(self.host_permit(held, Some(further)))
+        let extra = Arc::clone(&self.extra_permits).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
+        Some(self.host_permit(permit, Some(extra)))
     }
 
     fn host_permit(
         self: &Arc<Self>,
-        held: OwnedSemaphorePermit,
-        further: Option<OwnedSemaphorePermit>,
+        permit: OwnedSemaphorePermit,
+        extra_permit: Option<OwnedSemaphorePermit>,
     ) -> HostPermit {
         HostPermit {
             host: Arc::clone(self),
-            _held: held,
-            _further: further,
+            _permit: permit,
+            _extra_permit: extra_permit,
         }
     }
 }
@@ -189,10 +188,10 @@ mod tests {
         // A small one has room all the same, and where all is taken nobody has.
         let small = host.acquire_for_request().await;
         drop(further);
-        let again = [host.try_acquire_extra(), host.try_acquire_extra()];
-        assert!(again.iter().all(Option::is_some));
+        let extra = [host.try_acquire_extra(), host.try_acquire_extra()];
+        assert!(extra.iter().all(Option::is_some));
         assert!(host.try_move_permit(RequestPermit(None)).is_err());
-        drop((first, small, again));
+        drop((first, small, extra));
         assert!(host.try_move_permit(RequestPermit(None)).is_ok());
     }
 
@@ -200,15 +199,15 @@ mod tests {
     fn jobs_of_one_host_share_its_limit_and_idle_hosts_are_forgotten() {
         let hosts = HostLimits::new(2);
         let a = hosts.host(&Url::parse("http://a.test/1").unwrap());
-        let again = hosts.host(&Url::parse("http://a.test:80/2").unwrap());
-        let held: Vec<_> = [a.try_acquire_extra(), again.try_acquire_extra()]
+        let same_host = hosts.host(&Url::parse("http://a.test:80/2").unwrap());
+        let permits: Vec<_> = [a.try_acquire_extra(), same_host.try_acquire_extra()]
             .into_iter()
             .flatten()
             .collect();
-        assert_eq!(held.len(), 2);
+        assert_eq!(permits.len(), 2);
         assert!(a.try_acquire_extra().is_none());
-        assert!(held[0].is_for(&again));
-        drop((held, a, again));
+        assert!(permits[0].is_for(&same_host));
+        drop((permits, a, same_host));
         let b = hosts.host(&Url::parse("http://b.test/").unwrap());
         let a = hosts.host(&Url::parse("http://a.test/").unwrap());
         assert!(!b.try_acquire_extra().unwrap().is_for(&a));

@@ -6,7 +6,7 @@ use super::*;
 use crate::journal::SavedRange;
 
 /// A partial file of four bytes whose journal claims them if there are `spans`.
-fn held(dir: &Path, spans: &[SavedRange]) -> PartialDownload {
+fn partial_download(dir: &Path, spans: &[SavedRange]) -> PartialDownload {
     let url = Url::parse("http://h.test/f").unwrap();
     let target = DownloadPaths::new(dir.join("f"));
     let mut partial = PartialDownload::open(target, &url, &GetOptions::default()).unwrap();
@@ -17,7 +17,7 @@ fn held(dir: &Path, spans: &[SavedRange]) -> PartialDownload {
     partial
 }
 
-fn claimed() -> SavedRange {
+fn saved_range() -> SavedRange {
     SavedRange {
         start: 0,
         end: 4,
@@ -35,28 +35,28 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn b1_claimed_bytes_stay_and_useless_ones_go() {
+fn b1_a_partial_file_is_kept_with_saved_ranges_and_removed_without() {
     for (spans, left) in [
-        (vec![claimed()], vec!["f.haul-journal", "f.haul-part"]),
+        (vec![saved_range()], vec!["f.haul-journal", "f.haul-part"]),
         (Vec::new(), Vec::new()),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        drop(held(dir.path(), &spans));
+        drop(partial_download(dir.path(), &spans));
         assert_eq!(names(dir.path()), left);
     }
 }
 
-/// For want of a descriptor, or when a disk or a file server is ill. A directory in its place is as unreadable.
+/// As without descriptors, or while a disk or file server fails. Here a directory in its place cannot be read.
 #[test]
-fn b4_a_journal_that_cannot_be_read_just_now_is_no_reason_to_throw_bytes_away() {
+fn b4_files_are_kept_while_the_journal_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
-    let partial = held(dir.path(), &[claimed()]);
-    let (journal, away) = (partial.paths.journal(), dir.path().join("away"));
-    std::fs::rename(&journal, &away).unwrap();
+    let partial = partial_download(dir.path(), &[saved_range()]);
+    let (journal, moved) = (partial.paths.journal(), dir.path().join("moved"));
+    std::fs::rename(&journal, &moved).unwrap();
     std::fs::create_dir(&journal).unwrap();
     drop(partial);
     std::fs::remove_dir(&journal).unwrap();
-    std::fs::rename(&away, &journal).unwrap();
+    std::fs::rename(&moved, &journal).unwrap();
     assert_eq!(names(dir.path()), ["f.haul-journal", "f.haul-part"]);
     assert_eq!(
         std::fs::read(dir.path().join("f.haul-part")).unwrap(),

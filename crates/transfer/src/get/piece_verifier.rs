@@ -60,7 +60,7 @@ impl PieceVerifier {
         }
     }
 
-    /// Begins to look at what is whole, unless a round runs already.
+    /// Starts to check pieces that are complete, unless a round is running.
     pub(super) fn start_round(&mut self, done: &RangeSet) {
         if !self.running.is_empty() {
             return;
@@ -69,14 +69,14 @@ impl PieceVerifier {
         let most = usize::try_from(ROUND_BYTES / pieces.length()).unwrap_or(usize::MAX);
         let algorithm = pieces.algorithm();
         let ready = self.checks.take_ready(done, most.max(1));
-        let due: Vec<PieceToCheck> = ready
+        let pieces: Vec<PieceToCheck> = ready
             .into_iter()
             .map(|piece| self.piece_to_check(piece))
             .collect();
-        if !due.is_empty() {
+        if !pieces.is_empty() {
             let (storage, stop) = (Arc::clone(&self.storage), self.stop.clone());
             self.running
-                .spawn_blocking(move || check_pieces(&*storage, algorithm, &due, &stop));
+                .spawn_blocking(move || check_pieces(&*storage, algorithm, &pieces, &stop));
         }
     }
 
@@ -89,63 +89,63 @@ impl PieceVerifier {
         }
     }
 
-    /// Waits for the round that runs; never returns when none does. Cancel safe.
+    /// Waits for the results of the running round; pending if there is none. Cancel safe.
     ///
     /// # Errors
-    /// The result of reading the file back.
+    /// If the file cannot be read.
     pub(super) async fn next_results(&mut self) -> io::Result<Vec<CheckedPiece>> {
-        let looked = match self.running.join_next().await {
-            Some(Ok(looked)) => looked?,
+        let results = match self.running.join_next().await {
+            Some(Ok(results)) => results?,
             Some(Err(e)) => return Err(io::Error::other(e)),
             None => std::future::pending().await,
         };
-        let book = &mut self.checks;
-        let checked = looked.into_iter().map(|(piece, good)| CheckedPiece {
-            bad_count: book.on_checked(piece, good),
-            range: book.range(piece),
+        let checks = &mut self.checks;
+        let checked = results.into_iter().map(|(piece, good)| CheckedPiece {
+            bad_count: checks.on_checked(piece, good),
+            range: checks.range(piece),
         });
         Ok(checked.collect())
     }
 
-    /// Which digests are compared.
+    /// The algorithm of the digests.
     pub(super) fn algorithm(&self) -> DigestAlgorithm {
         self.checks.pieces().algorithm()
     }
 
-    /// Whether every piece was found right.
+    /// Whether every piece matches its digest.
     pub(super) fn is_complete(&self) -> bool {
         self.checks.is_complete()
     }
 
-    /// How far the file is known to be right from its first byte on.
+    /// How many bytes at the beginning of the file are verified.
     pub(super) fn verified_prefix(&self) -> u64 {
         self.checks.verified_prefix()
     }
 
-    /// Ends the round that runs and waits until it has let go of the file.
+    /// Stops the running round and waits until it has stopped using the file.
     pub(super) async fn close(&mut self) {
         self.stop.cancel();
         while self.running.join_next().await.is_some() {}
     }
 }
 
-/// Looks at some pieces.
+/// Reads pieces back and compares their digests. Returns for each whether it matches.
 fn check_pieces(
     storage: &dyn PartialStorage,
     algorithm: DigestAlgorithm,
-    due: &[PieceToCheck],
+    pieces: &[PieceToCheck],
     stop: &CancellationToken,
 ) -> io::Result<Vec<(u64, bool)>> {
     let mut buffer = vec![0; READ_SIZE];
-    let mut looked = Vec::with_capacity(due.len());
-    for due in due {
+    let mut results = Vec::with_capacity(pieces.len());
+    for piece in pieces {
         let mut hashers = DigestSet::new([algorithm]);
-        let mut at = due.range.start;
-        while at < due.range.end {
+        let mut at = piece.range.start;
+        while at < piece.range.end {
             if stop.is_cancelled() {
-                return Ok(looked);
+                return Ok(results);
             }
-            let left = usize::try_from(due.range.end - at).unwrap_or(READ_SIZE);
+            let left = usize::try_from(piece.range.end - at).unwrap_or(READ_SIZE);
             let read = storage.read_at(at, &mut buffer[..left.min(READ_SIZE)])?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
@@ -153,8 +153,9 @@ fn check_pieces(
             hashers.update(&buffer[..read]);
             at += read as u64;
         }
-        let found = hashers.finish();
-        looked.push((due.piece, found.iter().all(|d| d.digest == due.digest)));
+        let computed = hashers.finish();
+        let is_good = computed.iter().all(|found| found.digest == piece.digest);
+        results.push((piece.piece, is_good));
     }
-    Ok(looked)
+    Ok(results)
 }

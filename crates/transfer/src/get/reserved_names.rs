@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_belongs_to_the_first_that_came_to_it() {
+    fn a_name_belongs_to_the_first_job_that_reserves_it() {
         let (names, url) = (
             ReservedNames::default(),
             Url::parse("http://h.test/f").unwrap(),

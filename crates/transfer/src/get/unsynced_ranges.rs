@@ -63,14 +63,18 @@ pub(super) fn written_ranges(at: u64, written: &[Bytes], cut: Option<u64>) -> Ve
     spans
 }
 
-/// Joins pieces that touch, so that a record in the journal is a stretch and not a write; but not over a `cut`.
-pub(super) fn merge_adjacent(mut pieces: Vec<SavedRange>, cut: Option<u64>) -> Vec<SavedRange> {
+/// Merges adjacent ranges, so that the journal has one record for many writes; but not across a multiple of `piece_length`.
+pub(super) fn merge_adjacent(
+    mut pieces: Vec<SavedRange>,
+    piece_length: Option<u64>,
+) -> Vec<SavedRange> {
     pieces.sort_unstable_by_key(|piece| piece.start);
     let mut spans: Vec<SavedRange> = Vec::new();
     for piece in pieces {
         match spans.last_mut() {
             Some(last)
-                if last.end == piece.start && cut.is_none_or(|cut| piece.start % cut != 0) =>
+                if last.end == piece.start
+                    && piece_length.is_none_or(|length| piece.start % length != 0) =>
             {
                 last.crc = combine_crc32c(last.crc, piece.crc, piece.end - piece.start);
                 last.end = piece.end;
@@ -88,10 +92,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Cut anywhere and shuffled, the pieces of a text join to the stretches that were written, CRC and all.
         #[test]
-        fn pieces_in_any_order_join_to_stretches(text in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
-            let mut ledger = UnsyncedRanges::default();
+        fn ranges_in_any_order_merge_to_one_with_its_crc(text in prop::collection::vec(any::<u8>(), 1..200), seed: u64) {
+            let mut unsynced = UnsyncedRanges::default();
             let mut cuts: Vec<usize> = (0..=text.len()).filter(|i| (seed >> (i % 61)) & 1 == 1).collect();
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
@@ -100,13 +103,13 @@ mod tests {
             let by = usize::try_from(seed % 7).unwrap() % ranges.len();
             ranges.rotate_left(by);
             for (start, end) in ranges {
-                ledger.add(SavedRange { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
+                unsynced.add(SavedRange { start: start as u64, end: end as u64, crc: crc32c(&text[start..end]) });
             }
             let whole = SavedRange { start: 0, end: text.len() as u64, crc: crc32c(&text) };
-            prop_assert_eq!(ledger.bytes(), text.len() as u64);
-            prop_assert_eq!(merge_adjacent(ledger.take(), None), vec![whole]);
-            prop_assert_eq!(ledger.bytes(), 0);
-            prop_assert_eq!(ledger.take(), vec![]);
+            prop_assert_eq!(unsynced.bytes(), text.len() as u64);
+            prop_assert_eq!(merge_adjacent(unsynced.take(), None), vec![whole]);
+            prop_assert_eq!(unsynced.bytes(), 0);
+            prop_assert_eq!(unsynced.take(), vec![]);
         }
     }
 
