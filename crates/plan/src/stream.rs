@@ -1,12 +1,12 @@
-//! Bodies that are read from front to back: what a break, an end or another response means for them.
+//! Downloads over one response at a time: what follows the end of a body, and which response may continue it.
 //!
-//! One stream is the strategy where ranges cannot be trusted or the output must be written in order. The danger is where
-//! responses meet: bytes of one response may only follow bytes of another that is the same in version, length and coding.
+//! One stream is the strategy if ranges cannot be trusted or the output must be written in order. The danger is a mix of responses:
+//! bytes of one response may only follow bytes of another with the same version, length and coding.
 //! [`classify_response`](crate::classify_response) compares the version of each response. A [`StreamPlan`] remembers the first
-//! response, and says what may follow.
+//! response, and checks whether a later one may continue it.
 //!
 //! Order of calls: [`StreamPlan::next_range`] for the next request, [`StreamPlan::accepts`] for each response but the first, then
-//! [`StreamPlan::after_end`] or [`StreamPlan::after_break`] with the bytes that the output has taken by then.
+//! [`StreamPlan::after_end`] or [`StreamPlan::after_break`] with the number of bytes that the output has taken by then.
 
 use std::ops::Range;
 
@@ -17,44 +17,44 @@ use crate::response_digests::ExpectedDigest;
 /// The head of a stream's first response.
 #[derive(Debug, Clone, Default)]
 pub struct StreamStart {
-    /// Bytes in the body as it is sent, where the head says so; for a part, bytes in the whole file.
+    /// Bytes in the body as it is sent, if the head has a length; for a part, bytes in the whole file.
     pub length: Option<u64>,
-    /// A coding of the body that the request did not ask for.
+    /// An unrequested coding of the body.
     pub coding: Option<ContentCoding>,
-    /// Where a part ends.
+    /// The end of the range, if the response is a part.
     pub range_end: Option<u64>,
     /// The digests that the response announces.
     pub announced_digests: Vec<ExpectedDigest>,
-    /// Whether the caller would join ranges: versions can be told apart, and bytes go out as they come in.
+    /// Whether the caller could join ranges: versions can be distinguished, and bytes are written undecoded.
     pub may_join: bool,
 }
 
 /// A file that is read from front to back.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
-    /// The first response; every other must fit it.
+    /// The first response; every other must match it.
     first_response: StreamStart,
-    /// Where the current response ends by its own head: bytes beyond are not bytes of the file.
+    /// Where the current response ends according to its head: bytes beyond are not bytes of the file.
     response_end: u64,
 }
 
-/// What follows a body that ended before it was whole.
+/// What follows a body that ended before it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamContinuation {
-    /// The output keeps its bytes; the next request asks for the rest.
+    /// The output keeps its bytes; the next request is for the rest.
     Continue,
-    /// The bytes are of no use: the output goes back to its beginning, if it can.
+    /// The bytes cannot be continued: the output is truncated, if it can be.
     Restart,
 }
 
-/// What the proper end of a body means.
+/// What follows the proper end of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// The file is whole.
+    /// The file is complete.
     Complete,
-    /// The origin sent a part of the requested range, as it may (RFC 9110 15.3.7): the next request asks for the rest.
+    /// The origin sent a part of the requested range, as it may (RFC 9110 15.3.7): the next request is for the rest.
     RequestRest,
-    /// Bytes are missing. It counts as a break.
+    /// Bytes are missing. Counts as a broken connection.
     Truncated,
 }
 
@@ -62,7 +62,7 @@ impl StreamPlan {
     /// A stream that begins with this response.
     #[must_use]
     pub fn new(mut first_response: StreamStart) -> Self {
-        // A range is of the file as it is, never of its encoded form; and without a length there is no end to ask for.
+        // Ranges are of the plain file, never of its encoded form; and without a length the end of the range is unknown.
         first_response.may_join &=
             first_response.coding.is_none() && first_response.length.is_some();
         let response_end = first_response
@@ -75,13 +75,13 @@ impl StreamPlan {
         }
     }
 
-    /// Bytes in the body as it is sent, where the first response said so.
+    /// Bytes in the body as it is sent, if the first response has a length.
     #[must_use]
     pub fn length(&self) -> Option<u64> {
         self.first_response.length
     }
 
-    /// The range of the next request after so many bytes; `None` asks for the whole file, without a Range.
+    /// The range of the next request after `taken` bytes; `None` means the whole file, without a Range.
     #[must_use]
     pub fn next_range(&self, taken: u64) -> Option<Range<u64>> {
         (taken > 0).then_some(taken..u64::MAX)
@@ -89,8 +89,8 @@ impl StreamPlan {
 
     /// Whether the bytes of a response to [`StreamPlan::next_range`] may follow those that were taken.
     ///
-    /// False for a response that is whole in itself and differs from the first: everything must begin again, with the output
-    /// prepared anew. `None` for content that does not answer such a request: a failure like any other.
+    /// `Some(false)` for a valid response that differs from the first: the download must restart, with a new output. `None` for content
+    /// that is no valid response to such a request: a failure like any other.
     pub fn accepts(
         &mut self,
         content: &ResponseContent,
@@ -103,7 +103,7 @@ impl StreamPlan {
                 self.response_end = range.end;
                 Some(first.may_join && range.start == taken && first.length == Some(*total))
             }
-            // A length that comes or goes is no other file, but an output that was prepared for one does not fit the other.
+            // The same file may come with a length or without, but an output that was prepared for the one does not fit the other.
             ResponseContent::Whole { length, coding, .. } if taken == 0 => {
                 self.response_end = length.unwrap_or(u64::MAX);
                 Some(
@@ -117,7 +117,7 @@ impl StreamPlan {
     }
 
     /// How many of `received` bytes may be taken: none beyond the announced length, and none beyond the range that the response
-    /// said it brings (row A11).
+    /// announced (row A11).
     #[must_use]
     pub fn acceptable_bytes(&self, taken: u64, received: u64) -> u64 {
         let end = self.length().unwrap_or(u64::MAX).min(self.response_end);
@@ -130,13 +130,13 @@ impl StreamPlan {
         match self.length() {
             None => StreamEnd::Complete,
             Some(length) if length == taken => StreamEnd::Complete,
-            // A response without a byte is no progress, and asking for the rest again and again would cost no retry.
+            // A response without a byte is no progress, and a request for the rest costs no retry, so it could repeat for ever.
             Some(_) if self.first_response.may_join && taken > started_at => StreamEnd::RequestRest,
             Some(_) => StreamEnd::Truncated,
         }
     }
 
-    /// A response broke off, or none arrived.
+    /// A response broke off, or no response arrived.
     #[must_use]
     pub fn after_break(&self, taken: u64) -> StreamContinuation {
         if taken == 0 || self.first_response.may_join {
@@ -158,7 +158,7 @@ mod tests {
     use crate::validator::ResourceVersion;
     use proptest::prelude::*;
 
-    /// A representation that an origin may send. All have the same validators: only length and coding tell them apart.
+    /// A representation that an origin may send. All have the same validators: only length and coding differ.
     #[derive(Debug, Clone, PartialEq)]
     struct ScriptedRepresentation {
         length: u64,

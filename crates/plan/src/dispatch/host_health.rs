@@ -34,7 +34,7 @@ pub(super) struct HostHealth {
     /// When the last failure was counted; while the breaker is open, until when.
     last_failure_or_open_until: Duration,
     is_open: bool,
-    /// Whether the host asked for a long pause, and that is why the breaker is open.
+    /// Whether the breaker is open because the host sent a long Retry-After.
     refuses_jobs: bool,
 }
 
@@ -73,12 +73,12 @@ impl HostHealth {
         self.last_failure_or_open_until
     }
 
-    /// Whether the host asked for a long pause, and that is why the breaker is open.
+    /// Whether the breaker is open because the host sent a long Retry-After.
     pub(super) fn refuses_jobs(&self) -> bool {
         self.refuses_jobs
     }
 
-    /// Opens the breaker for as long as the host asks to be left alone.
+    /// Opens the breaker for the time of the host's Retry-After.
     pub(super) fn open_for(&mut self, wait: Duration, now: Duration) {
         *self = Self {
             failures: 1,

@@ -16,7 +16,7 @@ use super::slab_list::{ListLinks, ListNode, SlabList};
 /// as much as three small files.
 const TURN_JOBS: u16 = 16;
 
-/// Large files of a host that share one of its requests: they bring their own connections, and small files go on beside
+/// Large files of a host that share one of its requests: they have connections of their own, and small files go on beside
 /// them. Each large file beyond this number counts as a request: more of them at once only make each of them late.
 const LARGE_FILES_PER_SLOT: u32 = 4;
 

@@ -1,4 +1,4 @@
-//! What the driver reports of running jobs, and what that means for their hosts.
+//! Reports of the driver about running jobs, and their effects on the hosts.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct FinishedJobRun {
 }
 
 impl<T> JobDispatcher<T> {
-    /// The head of a response arrived that says that the host is well. `max_streams`: how many streams the host allows on the
+    /// The head of a response arrived, so the host works. `max_streams`: how many streams the host allows on the
     /// connection, if it multiplexes.
     pub fn on_response_head(
         &mut self,
@@ -47,8 +47,8 @@ impl<T> JobDispatcher<T> {
         self.update_list(host, false, now);
     }
 
-    /// The job's file is large: it goes on over connections of its own, and small files of its host go on beside it. Several
-    /// large files share one request of their host; among all requests each counts as one.
+    /// The job's file is large: it goes on over connections of its own, while small files of its host go on. Several large
+    /// files share one request of their host; among all requests each counts as one.
     pub fn on_large_file(&mut self, ticket: JobTicket, now: Duration) {
         self.ensure_response_head(ticket, now);
         let Some(host_key) = self.running_host(ticket) else {

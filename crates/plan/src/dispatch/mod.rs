@@ -1,37 +1,37 @@
 //! Which job of a batch runs next.
 //!
 //! A [`JobDispatcher`] holds a window of a list that may be endless: jobs that are queued, that wait for a retry, and that run.
-//! It says which job is next, so that
+//! It decides which job is next, so that
 //!
-//! - hosts take turns: neither a list sorted by host nor one huge host keeps others from theirs. A turn is some jobs long, and
-//!   the connection that a job frees goes to the next job of the same host within the turn, because it is warm. Within a host,
+//! - hosts take turns: neither a list sorted by host nor one host with many jobs blocks the others. A turn is some jobs long, and the
+//!   connection that a job frees goes to the next job of the same host within the turn, because it is warm. Within a host,
 //!   due retries run before new jobs, and new jobs in their order;
-//! - each host gets its number of requests at once, found by measuring the rate (`host_control.rs`), and fewer where it refuses
+//! - each host gets a number of requests at once that is found by measuring the rate (`host_control.rs`), and fewer if it refuses
 //!   requests (`host_refusals.rs`);
 //! - a host that cannot be reached gets one job at a time, then its jobs are rejected: a circuit breaker (`host_health.rs`);
 //! - a request that waits long for a connection takes no slot of requests that could get a response (`request_slots.rs`);
-//! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the feeder asks
+//! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the feeder checks
 //!   [`JobDispatcher::is_crowding`].
 //!
-//! Nothing is found by searching: a host is in the list of hosts whose turn may come, or in none; jobs are in their host's
-//! queues. Every call costs the same whatever the dispatcher holds, apart from the logarithm of the number of jobs and hosts
-//! that wait for a time. Of a host without jobs nothing is left, unless it is worth remembering (`idle_hosts.rs`).
+//! No call searches: a host is in the list of hosts whose turn may come, or in none; jobs are in their host's queues. Every call takes
+//! constant time, apart from the logarithm of the number of jobs and hosts that wait for a time. A host without jobs is forgotten, unless
+//! it is worth remembering (`idle_hosts.rs`).
 //!
 //! # Order of calls
 //!
 //! The *feeder* reads the list: while [`JobDispatcher::has_room`], it calls [`JobDispatcher::add`]; at the list's end
-//! [`JobDispatcher::close`]. Before it adds a job, it may ask [`JobDispatcher::is_crowding`]. If so, it asks
+//! [`JobDispatcher::close`]. Before it adds a job, it may call [`JobDispatcher::is_crowding`], and if that is true
 //! [`JobDispatcher::may_spill`]:
 //!
-//! - If not, the held jobs keep the slots busy, or enough was read ahead: the feeder waits until a job has ended, or some
+//! - If it may not spill, the held jobs keep the slots busy, or enough was read ahead: the feeder waits until a job has ended, or some
 //!   milliseconds.
-//! - Else it spills the job, with all later ones of that host, behind each other, and reads on. (A spill file in which each
+//! - If it may, it spills the job and all later ones of that host, in their order, and reads on. (A spill file in which each
 //!   record of a host leads to the next needs memory for the host's first and last record only.)
 //! - When a job has ended, the feeder first offers spilled jobs: for each host that has some and no longer crowds, in turn, as
 //!   long as there is room. At the list's end it goes on until nothing is spilled, and only then closes.
 //!
 //! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
-//! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that says to wait. For each running job it
+//! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that returns [`DispatchDecision::Wait`]. For each running job it
 //! calls [`JobDispatcher::on_response_head`] when the head of a response arrived, [`JobDispatcher::on_large_file`] if the file goes
 //! on over connections of its own, and then either [`JobDispatcher::on_finished`] or [`JobDispatcher::retry_later`]. A ticket
 //! whose run is over is ignored.
@@ -66,13 +66,13 @@ use request_slots::RequestSlots;
 use slab::Slab;
 use slab_list::{SlabKey, SlabList};
 
-/// How many windows of jobs may be spilled in a second: past a slow host's million jobs within a minute.
+/// How many windows of jobs may be spilled in a second: a slow host's million jobs take about a minute.
 const SPILL_WINDOWS_PER_SECOND: u64 = 4;
 
 /// How far jobs that had room may be ahead of that pace, and so the longest that spilling waits for them.
 const MAX_SPILL_DEBT: Duration = Duration::from_secs(1);
 
-/// Holds jobs and says which one is next. `T` is the driver's description of a job.
+/// Holds jobs and decides which one is next. `T` is the driver's description of a job.
 #[derive(Debug)]
 pub struct JobDispatcher<T> {
     options: JobDispatcherOptions,
@@ -83,13 +83,13 @@ pub struct JobDispatcher<T> {
     host_keys: HashMap<Arc<str>, SlabKey>,
     /// Hosts without jobs that are worth remembering.
     idle_hosts: IdleHosts,
-    /// Hosts that have responded and of which a job may run, in the order of their turns.
+    /// Hosts that have responded and may start a job, in the order of their turns.
     ready: SlabList,
-    /// Hosts that have never responded and of which a job may run, in the order of their turns.
+    /// Hosts that have never responded and may start a job, in the order of their turns.
     untried: SlabList,
-    /// Whether it is the turn of an untried host, where both have one.
+    /// Whether it is the turn of an untried host, if both lists have hosts.
     untried_next: bool,
-    /// Half-open hosts of which a job may find out whether they can be reached.
+    /// Half-open hosts: their next job shows whether they can be reached.
     half_open: SlabList,
     /// Hosts whose jobs are rejected.
     circuit_open: SlabList,
@@ -98,8 +98,8 @@ pub struct JobDispatcher<T> {
     /// Hosts that get no request, by until when.
     paused_hosts: BTreeSet<(Duration, SlabKey)>,
     slots: RequestSlots,
-    /// How fast jobs of crowding hosts may be spilled. Jobs that had room are counted, too: where the list brings those, other
-    /// hosts are found soon enough without spilling.
+    /// How fast jobs of crowding hosts may be spilled. Jobs that had room are counted, too: while the list has such jobs, other hosts are
+    /// found soon enough without spilling.
     spill_rate: TokenBucket,
     /// Jobs of hosts that failed and never responded.
     unreached_jobs: usize,
@@ -141,7 +141,7 @@ impl<T> JobDispatcher<T> {
         self.jobs.len() < self.options.window.max(1)
     }
 
-    /// Whether a host holds as much of the window as is still free: half of it if the host is alone, and the less the more hosts
+    /// Whether a host holds as many jobs as the window has free: half of the window if the host is alone, less the more hosts
     /// crowd. A host whose circuit breaker is open never crowds: its jobs do not stay.
     #[must_use]
     pub fn is_crowding(&self, host: &str) -> bool {
@@ -153,8 +153,8 @@ impl<T> JobDispatcher<T> {
     }
 
     /// Whether the feeder may spill a job of a crowding host and read on: slots are free that none of the held jobs may take, so
-    /// other hosts would help. Nobody knows whether the list names others, and most lists name one alone; so the feeder looks for
-    /// them at a measured pace, lest a list of millions is copied for nothing.
+    /// other hosts would help. It is unknown whether the list has others, and most lists have one host; so spilling is limited in rate, or a
+    /// list of millions of jobs would be copied for nothing.
     pub fn may_spill(&mut self, now: Duration) -> bool {
         let has_runnable_job = !(self.ready.is_empty() && self.untried.is_empty());
         let would_help = !has_runnable_job && self.slots.has_free_slot();
@@ -165,8 +165,8 @@ impl<T> JobDispatcher<T> {
         true
     }
 
-    /// Raises the number of requests of hosts that use all of theirs, have more jobs, and of which no job has ended for a while.
-    /// To be called about once a second: without it a host whose first jobs stand still would get no more.
+    /// Raises the number of requests of hosts that use all of theirs and have more jobs, but none that ended for a while. To be called about
+    /// once a second: without it a host whose first jobs make no progress would get no more requests.
     pub fn widen_stalled_hosts(&mut self, now: Duration) {
         let keys: Vec<SlabKey> = self.host_keys.values().copied().collect();
         for key in keys {
@@ -182,7 +182,7 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    /// Adds a job for a host: `scheme://name:port`, or another name that tells origins apart.
+    /// Adds a job for a host: `scheme://name:port`, or another unique name of the origin.
     pub fn add(&mut self, host: &str, job: T, now: Duration) {
         if self.spill_rate.take(now, 0) < MAX_SPILL_DEBT {
             self.spill_rate.take(now, 1);

@@ -144,14 +144,14 @@ pub struct JobRunReport {
     pub result: JobRunResult,
 }
 
-/// Why a job is rejected: its host cannot be connected to, or asked for a long pause.
+/// Why a job is rejected: its host is unreachable, or sent a long Retry-After.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreachableHost {
-    /// Failed connections in a row, those of one moment counted once.
+    /// Failed connections in a row; those of one moment count once.
     pub failures: u32,
     /// When the host will be tried again.
     pub retry_at: Duration,
-    /// How long the host's pause still lasts, if it asked for one.
+    /// How long the host's Retry-After still lasts, if it sent one.
     pub requested_wait: Option<Duration>,
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a17_a18_a_refusal_is_told_from_other_failures_and_counts_once_a_job() {
+    fn a17_a18_a_refusal_is_distinguished_from_other_failures_and_counts_once_a_job() {
         let busy = |status, retry_after| RequestFailure::Busy {
             status,
             retry_after,
@@ -197,12 +197,12 @@ mod tests {
             assert_eq!(of(&failure, false), refused(overloaded, None));
             assert_eq!(of(&failure, true), JobRunResult::Failed);
         }
-        // An origin that names a time is obeyed every time.
+        // Every Retry-After counts.
         let wait = Some(Duration::from_secs(3));
         let named = busy(StatusCode::TOO_MANY_REQUESTS, wait);
         assert_eq!(of(&named, true), refused(true, wait));
-        let meant = JobRunResult::of_failure(&forbidden, false, false);
-        assert_eq!(meant, JobRunResult::Failed);
+        let not_transient = JobRunResult::of_failure(&forbidden, false, false);
+        assert_eq!(not_transient, JobRunResult::Failed);
         for (failure, result) in [
             (
                 RequestFailure::Unreachable { transient: true },

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-/// The work of a response beside its bytes: at a thousand requests a second a link carries 16 MB/s of such work, which is about
+/// The work of a response in addition to its bytes: at a thousand requests a second a link carries 16 MB/s of such work, which is about
 /// where small files turn from a matter of requests to a matter of bytes.
 const RESPONSE_WORK: u64 = 16 << 10;
 

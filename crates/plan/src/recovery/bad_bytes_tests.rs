@@ -179,7 +179,7 @@ fn no_source_is_tried_alone_that_was_found_or_failed_or_where_pieces_are_right()
 }
 
 #[test]
-fn a_source_whose_date_and_tag_differ_waits_on_the_bench_until_it_is_needed() {
+fn a_source_whose_date_and_tag_differ_is_on_standby_until_it_is_needed() {
     let dated = |day: u8, tag| ResourceVersion {
         last_modified: Some(format!("Sun, {day:02} Nov 1994 08:49:37 GMT")),
         ..version(Some(tag))

@@ -1,18 +1,18 @@
-//! Whether a 403 is worth another request: some hosts send it to the fifth connection (row A18), most mean the file.
+//! Whether a request that got a 403 is worth repeating: some hosts send it to the fifth connection (row A18), most refuse the file.
 //!
-//! Another request shows which it is: a few jobs of each host send one, and as long as that pays, further jobs do. The host is the
+//! Another request shows which it is: a few jobs of each host repeat theirs, and as long as that succeeds, further jobs do. The host is the
 //! one that sent the 403. At the target of a redirect, a 403 may be about a signature that a new redirect would renew (row A16), and
 //! says nothing about the host that redirects.
 
 use std::collections::HashMap;
 
-/// Requests that are repeated before a host is known to mean its 403.
+/// Requests that are repeated before the 403s of a host count as permanent.
 const TRIAL_RETRIES: u32 = 8;
 
-/// One repeated request in so many must have succeeded for further ones.
+/// One in this many repeated requests must succeed, or no further ones are sent.
 const RETRIES_PER_SUCCESS: u32 = 4;
 
-/// Hosts that are remembered; beyond, all are forgotten and learned again.
+/// Hosts that are remembered. At one more, all are forgotten.
 const MAX_HOSTS: usize = 4096;
 
 /// What repeated requests to each host have shown.
@@ -28,7 +28,7 @@ struct ForbiddenHistory {
 }
 
 impl ForbiddenPolicy {
-    /// A job got a 403, for the first time or `again`: whether its request is worth repeating.
+    /// A job got a 403, for the first time or `again`. Returns whether to repeat its request.
     pub fn on_forbidden(&mut self, host: &str, again: bool) -> bool {
         let history = self.history(host);
         history.retries = history.retries.saturating_add(u32::from(again));
@@ -43,8 +43,8 @@ impl ForbiddenPolicy {
         history.successes = history.successes.saturating_add(1);
     }
 
-    /// Whether a host's 403 may mean too many requests: it has sent files after a 403 before, or is not known yet to mean it. Fewer
-    /// requests go to it then, for that is what repeating them must show.
+    /// Whether a host's 403 may mean too many requests: it has sent files after a 403, or its 403s do not count as permanent yet. Then it
+    /// gets fewer requests at once, since that shows whether a repeated one succeeds.
     #[must_use]
     pub fn may_mean_overload(&self, host: &str) -> bool {
         let history = self.0.get(host);
@@ -98,7 +98,7 @@ mod tests {
         /// Each job sends requests until one brings the file or none is worth repeating; one in `share` repeated requests brings it,
         /// or none does.
         #[test]
-        fn a18_a_meant_403_costs_a_few_requests_and_a_passing_one_is_overcome(jobs in 1u32..400, share in prop::option::of(1u32..=3)) {
+        fn a18_a_permanent_403_costs_a_few_requests_and_a_transient_one_is_overcome(jobs in 1u32..400, share in prop::option::of(1u32..=3)) {
             let mut policy = ForbiddenPolicy::default();
             let (mut retries, mut files) = (0u32, 0);
             for _job in 0..jobs {

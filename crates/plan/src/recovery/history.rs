@@ -10,14 +10,14 @@ const MAX_UNUSABLE: u32 = 3;
 /// server that garbles three in a row always does.
 const GARBLED_RETRIES: u32 = 2;
 
-/// Bytes that a redirect's target must bring before a 403 beside other connections is taken for an expired token again. After
-/// fewer bytes it is a connection limit; else a job of which one connection is always refused would resolve its URL for ever.
+/// Bytes that a redirect's target must bring before a 403, while other connections deliver, is taken for an expired token again. After
+/// fewer bytes it is a connection limit; otherwise a job with one connection that is always refused would resolve its URL for ever.
 const TOKEN_BYTES: u64 = 4 << 20;
 
 /// The failures of one source.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FailureHistory {
-    /// Retries of failures that may pass.
+    /// Retries of transient failures.
     pub(super) budget: RetryBudget,
     /// Whether the source has ever sent a usable response.
     pub(super) has_answered: bool,
@@ -30,10 +30,10 @@ pub(super) struct FailureHistory {
     /// How often the file changed under the job.
     changes: u32,
     /// How often the source's own URL was requested again since bytes last arrived.
-    resolved: u32,
-    /// Bytes in all.
+    resolve_count: u32,
+    /// Bytes of the file that this source sent.
     received: u64,
-    /// How many bytes had come when a 403 beside other connections was last taken for an expired token.
+    /// Bytes received when a 403 was last taken for an expired token.
     token_renewed_at: Option<u64>,
 }
 
@@ -48,43 +48,43 @@ impl FailureHistory {
     pub(super) fn on_bytes(&mut self, bytes: u64) {
         if bytes > 0 {
             self.on_usable_response();
-            self.resolved = 0;
+            self.resolve_count = 0;
             self.garbled = 0;
         }
         self.received = self.received.saturating_add(bytes);
         self.budget.on_bytes(bytes);
     }
 
-    /// Counts an unusable response; whether the job should stop sending ranges.
+    /// Counts an unusable response. Returns whether the job should stop sending ranges.
     pub(super) fn count_unusable(&mut self) -> bool {
         self.unusable += 1;
         self.unusable >= MAX_UNUSABLE
     }
 
-    /// Counts a response that was not HTTP; whether it was one too many.
+    /// Counts a response that was not HTTP. Returns whether the limit is exceeded.
     pub(super) fn count_garbled(&mut self) -> bool {
         self.garbled += 1;
         self.garbled > GARBLED_RETRIES
     }
 
-    /// Counts a change of the file; whether it is the first. One change is a release in the middle of a download. A file that
-    /// changes twice cannot be had whole (row A5).
+    /// Counts a change of the file. Returns whether it is the first. One change is a release in the middle of a download. A file that
+    /// changes twice cannot be downloaded completely (row A5).
     pub(super) fn count_change(&mut self) -> bool {
         self.changes += 1;
         self.changes == 1
     }
 
-    /// Counts a request of the source's own URL because the redirect's target failed; whether it is the first since bytes arrived.
+    /// Counts a request of the source's own URL because the redirect's target failed. Returns whether it is the first since bytes arrived.
     pub(super) fn count_resolve(&mut self) -> bool {
-        self.resolved += 1;
-        self.resolved == 1
+        self.resolve_count += 1;
+        self.resolve_count == 1
     }
 
-    /// Whether a 403 beside other connections may be an expired token (row A16). Requesting the source's own URL costs one request
-    /// and shows it: a token that is good brings more than [`TOKEN_BYTES`] before it expires.
+    /// Whether a 403, while other connections deliver, may be an expired token (row A16). Requesting the source's own URL costs one request
+    /// and shows it: a valid token brings more than [`TOKEN_BYTES`] before it expires.
     pub(super) fn renew_token(&mut self) -> bool {
-        let good = |then: u64| self.received.saturating_sub(then) >= TOKEN_BYTES;
-        let renew = self.token_renewed_at.is_none_or(good);
+        let was_valid = |renewed_at: u64| self.received.saturating_sub(renewed_at) >= TOKEN_BYTES;
+        let renew = self.token_renewed_at.is_none_or(was_valid);
         if renew {
             self.token_renewed_at = Some(self.received);
         }

@@ -213,7 +213,7 @@ fn bytes_forgive_failures_and_a_trickle_does_not() {
 }
 
 #[test]
-fn a_refusal_beside_delivering_connections_limits_a_source_until_time_lifts_the_limit() {
+fn a_refusal_while_connections_deliver_limits_a_source_until_time_lifts_the_limit() {
     let busy = busy(Some(SECOND * 5));
     for failure in [REFUSED, denied(StatusCode::FORBIDDEN), busy.clone()] {
         let mut policy = begun(2, true, VERIFIED);
@@ -237,7 +237,7 @@ fn a_refusal_beside_delivering_connections_limits_a_source_until_time_lifts_the_
 }
 
 #[test]
-fn a_dead_sources_waiting_connections_do_not_vouch_for_each_other() {
+fn waiting_connections_of_a_dead_source_do_not_count_as_delivering() {
     let mut policy = begun(2, true, VERIFIED);
     policy.sources_mut().connection_opened(1);
     policy.sources_mut().connection_opened(1);
@@ -249,10 +249,9 @@ fn a_dead_sources_waiting_connections_do_not_vouch_for_each_other() {
     assert_eq!(actions.last(), Some(RecoveryAction::DropSource));
 }
 
-/// A source beside one that does well is not worth its connections when it breaks off again and again; where all do that, each
-/// byte is progress.
+/// A source that breaks off again and again is not worth its connections while another works. If all break off, each byte is progress.
 #[test]
-fn a33_a_request_that_brought_bytes_is_followed_at_once_where_no_other_source_does_well() {
+fn a33_a_request_that_brought_bytes_is_followed_at_once_if_no_other_source_works() {
     let mut policy = begun(2, true, VERIFIED);
     admit(&mut policy, 1);
     let broken = RequestFailure::Disconnected { answered: true };
@@ -264,8 +263,8 @@ fn a33_a_request_that_brought_bytes_is_followed_at_once_where_no_other_source_do
         };
         policy.on_failure(&broken, &context)
     };
-    let rest = RecoveryAction::UseOtherSources(Duration::from_millis(250));
-    assert_eq!(fail_after_bytes(1), rest);
+    let pause = RecoveryAction::UseOtherSources(Duration::from_millis(250));
+    assert_eq!(fail_after_bytes(1), pause);
     let at_once = RecoveryAction::Retry(Duration::ZERO);
     assert_eq!(fail_after_bytes(0), at_once);
 }
@@ -310,7 +309,7 @@ fn a_source_with_progress_at_stake_gets_the_whole_budget_before_it_is_dropped() 
 }
 
 #[test]
-fn a_resting_source_has_its_turn_only_when_no_other_is_there() {
+fn a_paused_source_is_used_only_if_there_is_no_other() {
     let mut policy = begun(2, true, VERIFIED);
     let turn = |source, wait| Some(NextSource { source, wait });
     fail(&mut policy, 0, &REFUSED, SECOND);
@@ -327,7 +326,7 @@ fn a_resting_source_has_its_turn_only_when_no_other_is_there() {
 }
 
 #[test]
-fn a_file_of_one_response_is_requested_twice_from_a_source_before_another_has_its_turn() {
+fn a_file_of_one_response_is_requested_twice_from_a_source_before_another_is_tried() {
     for failure in [
         REFUSED,
         RequestFailure::Garbled,

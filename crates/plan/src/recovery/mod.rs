@@ -1,16 +1,16 @@
 //! What a failed request leads to: one policy, for jobs with one source and for jobs with many.
 //!
 //! [`classify_response`](crate::classify_response) says why a response cannot be used, the transport says how a connection
-//! failed. A [`RecoveryPolicy`] knows the history of every source of a job and decides what comes next: the same request again
-//! (when?), fewer connections, the URL from before its redirects, another source, no If-Range, one stream, the first byte again,
+//! failed. A [`RecoveryPolicy`] knows the history of every source of a job and decides what comes next: the same request again,
+//! after which pause, fewer connections, the URL from before its redirects, another source, no If-Range, one stream, the first byte again,
 //! or the end of the job. Its callers, a download of one file and a batch of many, carry the decision out.
 //!
-//! The retry budgets are here, so that this module alone could make a job go on for ever; properties show that it does not.
+//! The retry budgets are here, so only this module could make a job go on for ever; property tests assert that it does not.
 //!
-//! Two kinds of wrong bytes have their own questions: [`RecoveryPolicy::on_bad_piece`] when a piece does not match its digest, and
+//! Two kinds of wrong bytes have methods of their own: [`RecoveryPolicy::on_bad_piece`] when a piece does not match its digest, and
 //! [`RecoveryPolicy::on_wrong_digest`] when the whole file does not match its digest.
 //!
-//! What one host's 403 means is learned by all jobs together: [`ForbiddenPolicy`].
+//! All jobs together learn whether a host's 403 is transient: [`ForbiddenPolicy`].
 
 mod forbidden;
 mod history;
@@ -58,7 +58,7 @@ pub enum RecoveryAction {
     FewerConnections(Duration),
     /// The redirect's target is no longer good: request the source's own URL, after this time.
     ResolveAgain(Duration),
-    /// The source rests for this time, or takes no further connection: other sources are there meanwhile.
+    /// The source is paused for this time, or accepts no further connection: use other sources meanwhile.
     UseOtherSources(Duration),
     /// The source was dropped. Nothing more is requested from it, and none of its bytes is taken any more.
     DropSource,

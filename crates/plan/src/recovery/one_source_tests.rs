@@ -1,4 +1,4 @@
-//! The policy for a job with one source, failure by failure, and that no history makes a job go on for ever.
+//! The policy for a job with one source: each kind of failure, and that every job ends.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ const ALONE: FailureContext<'_> = FailureContext {
 };
 
 /// Three other connections deliver.
-const BESIDE_OTHERS: FailureContext<'_> = FailureContext {
+const OTHERS_DELIVER: FailureContext<'_> = FailureContext {
     delivering: 3,
     ..ALONE
 };
@@ -81,12 +81,12 @@ fn retries(
 fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
     let mut policy = policy();
     assert_eq!(
-        policy.on_failure(&RequestFailure::Changed, &BESIDE_OTHERS),
+        policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER),
         RecoveryAction::StartOver
     );
     policy.on_bytes(0, 1 << 40);
     assert_eq!(
-        policy.on_failure(&RequestFailure::Changed, &BESIDE_OTHERS),
+        policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER),
         RecoveryAction::GiveUp
     );
 }
@@ -161,11 +161,11 @@ fn a16_an_expired_redirect_is_resolved_again_at_once_then_with_pauses_then_given
 }
 
 #[test]
-fn a16_a_403_of_a_redirect_beside_others_is_resolved_again_before_it_counts_as_a_limit() {
+fn a16_a_403_of_a_redirect_while_others_deliver_is_resolved_again_before_it_counts_as_a_limit() {
     let mut policy = policy();
     let context = FailureContext {
         redirected: true,
-        ..BESIDE_OTHERS
+        ..OTHERS_DELIVER
     };
     for _ in 0..3 {
         policy.on_bytes(0, 4 << 20);
@@ -190,14 +190,14 @@ fn a17_a_busy_origin_is_waited_for_and_gets_fewer_connections() {
     };
     assert!(wait >= Duration::from_secs(3));
     assert_eq!(alone.retries(), 1);
-    let mut beside = policy();
+    let mut delivering = policy();
     assert_eq!(
-        beside.on_failure(&failure, &BESIDE_OTHERS),
+        delivering.on_failure(&failure, &OTHERS_DELIVER),
         RecoveryAction::FewerConnections(Duration::from_secs(3))
     );
-    assert_eq!(beside.retries(), 0);
+    assert_eq!(delivering.retries(), 0);
     // Until then nothing new is requested from the origin.
-    for policy in [&alone, &beside] {
+    for policy in [&alone, &delivering] {
         assert_eq!(policy.sources().candidates(Duration::from_secs(2)), []);
         assert_eq!(policy.sources().candidates(Duration::from_secs(4)), [0]);
     }
@@ -217,7 +217,7 @@ fn a17_a_retry_after_beyond_the_limit_ends_the_job_unless_others_deliver() {
     );
     let longest = RetryOptions::default().max_retry_after;
     assert_eq!(
-        policy().on_failure(&failure, &BESIDE_OTHERS),
+        policy().on_failure(&failure, &OTHERS_DELIVER),
         RecoveryAction::FewerConnections(longest)
     );
     let obeyed = policy().on_failure(&busy(Some(longest)), &ALONE);
@@ -298,13 +298,13 @@ fn a33_a_request_that_brought_any_byte_is_followed_at_once_and_forgives_all_fail
 }
 
 #[test]
-fn a18_a_refusal_beside_others_means_fewer_connections_and_costs_no_retry() {
+fn a18_a_refusal_while_others_deliver_means_fewer_connections_and_costs_no_retry() {
     let mut policy = policy();
     let closed = RequestFailure::Disconnected { answered: false };
     for _ in 0..1000 {
         for failure in [&REFUSED, &closed, &denied(403)] {
             assert_eq!(
-                policy.on_failure(failure, &BESIDE_OTHERS),
+                policy.on_failure(failure, &OTHERS_DELIVER),
                 RecoveryAction::FewerConnections(Duration::ZERO)
             );
         }
@@ -351,7 +351,7 @@ fn a_host_that_never_answers_is_given_up_soon_and_one_that_did_is_not() {
 
 #[test]
 fn a23_responses_that_are_not_http_are_requested_twice_more_and_bytes_forgive_them() {
-    for context in [ALONE, BESIDE_OTHERS] {
+    for context in [ALONE, OTHERS_DELIVER] {
         let mut policy = policy();
         let garbled = RequestFailure::Garbled;
         assert_eq!(retries(&mut policy, &garbled, &context), 2);

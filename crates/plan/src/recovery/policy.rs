@@ -1,16 +1,16 @@
-//! The policy: a failure and the state of a job's sources go in, what to do next comes out.
+//! Decides from a failure and the state of a job's sources what the job does next.
 //!
-//! A source that has another file, that does not have it, or that fails again and again is dropped as long as another one lives.
-//! The last living source is never dropped here: for it the policy says [`RecoveryAction::GiveUp`], and the job ends unless
-//! [`RecoveryPolicy::fail_over`] calls a source from the bench.
+//! A source that has another file, that does not have it, or that fails again and again is dropped while another live source is left.
+//! The last live source is never dropped here: for it the policy returns [`RecoveryAction::GiveUp`], and the job ends unless
+//! [`RecoveryPolicy::fail_over`] activates a standby source.
 //!
-//! Where only a digest of the whole file can tell, bytes of several sources may make a file that no source has. Nobody can tell
-//! then which bytes were bad. So each source that the user named fetches the whole file alone, one after another, until one is
-//! right ([`RecoveryPolicy::on_wrong_digest`]). The others wait on the bench.
+//! If the only check is a digest of the whole file, a mix of several sources' bytes may fail it, and nothing shows which bytes were
+//! bad. Then each source that the user named fetches the whole file alone, one after another, until the digest matches
+//! ([`RecoveryPolicy::on_wrong_digest`]). The others are on standby meanwhile.
 //!
 //! Order of calls: [`RecoveryPolicy::on_failure`] for each failure, [`RecoveryPolicy::on_bytes`] for bytes that reached the file,
-//! [`RecoveryPolicy::on_usable_response`] when a response was accepted. Callers that request from one source at a time ask
-//! [`RecoveryPolicy::next_source`] after a decision that may change it.
+//! [`RecoveryPolicy::on_usable_response`] when a response was accepted. Callers that request from one source at a time call
+//! [`RecoveryPolicy::next_source`] after a decision that may change the source.
 
 use std::time::Duration;
 
@@ -22,26 +22,26 @@ use crate::request_failure::RequestFailure;
 use crate::retry::{FailureTimes, RetryLimit, RetryNumber, RetryOptions};
 use crate::sources::{NextSource, SourceSet};
 
-/// Retries of a source beside which others do well: once may be an accident, twice a coincidence.
-const RETRIES_BESIDE_OTHERS: u32 = 2;
+/// Retries of a source while other sources work: one failure may be an accident, two a coincidence.
+const RETRIES_WITH_OTHER_SOURCES: u32 = 2;
 
-/// Bytes that forgive the failures of a source beside which others are there.
-const REFILL_BESIDE_OTHERS: u64 = 256 << 10;
+/// Bytes that reset the failure count of a source while other sources work.
+const REFILL_WITH_OTHER_SOURCES: u64 = 256 << 10;
 
-/// Bytes that forgive the failures of a source for which no other does better: any byte is progress (row A33).
-const REFILL_ALONE: u64 = 1;
+/// Bytes that reset the failure count of a source if no other source works better: any byte is progress (row A33).
+const REFILL_WITHOUT_OTHERS: u64 = 1;
 
-/// How often a piece may be bad beyond once for each source: the last source, or the path to it, may still recover.
+/// How often a piece may be bad, in addition to once for each source: the last source, or the path to it, may still recover.
 const EXTRA_PIECE_ATTEMPTS: u32 = 3;
 
-/// Decides what the failures of one job lead to.
+/// Decides what follows each failure of one job.
 #[derive(Debug, Default)]
 pub struct RecoveryPolicy {
     retry: RetryOptions,
     sources: SourceSet,
     /// The failures of each source, by its number.
     histories: Vec<FailureHistory>,
-    /// Failures in a row after which another source has its turn, where one is asked at a time.
+    /// Failures in a row after which the job switches to another source, if it uses one source at a time.
     switch_after: u32,
 }
 
@@ -56,8 +56,8 @@ impl RecoveryPolicy {
         }
     }
 
-    /// The same for a file that comes in one response: its source gets another try before other sources have their turn, since one
-    /// broken response may be an accident and costs little.
+    /// A job without sources whose file comes in one response. A source gets a second try before the job switches to another one,
+    /// since a single broken response may be an accident and costs little.
     #[must_use]
     pub fn for_single_responses(retry: RetryOptions) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl RecoveryPolicy {
         }
     }
 
-    /// Adds a source after all others, and returns its number. `user_named`: the user says that it has this file.
+    /// Adds a source after all others, and returns its number. `user_named`: the user named it as a source of this file.
     pub fn add_source(&mut self, user_named: bool) -> usize {
         self.histories.push(FailureHistory::default());
         self.sources.add(user_named)
@@ -78,7 +78,7 @@ impl RecoveryPolicy {
         &self.sources
     }
 
-    /// The job's sources, to tell what became of their connections and responses.
+    /// The job's sources, to report their connections and responses.
     pub fn sources_mut(&mut self) -> &mut SourceSet {
         &mut self.sources
     }
@@ -117,16 +117,16 @@ impl RecoveryPolicy {
         self.sources.on_bytes(source, bytes);
     }
 
-    /// The living source to request from next, and when. Where none lives, the next one from the bench is called. `None` when
-    /// there is none there either.
+    /// The live source to request from next, and when. If none is live, activates the next standby source. `None` if there is no
+    /// standby source either.
     pub fn next_source(&mut self, now: Duration) -> Option<NextSource> {
         if self.sources.live_count() == 0 {
-            self.recall_benched();
+            self.activate_standby();
         }
         self.sources.soonest(now)
     }
 
-    /// A source failed for good: drops it, and says which one has its turn. `None` ends the job.
+    /// Drops a source that failed for good, and returns the next one. `None` ends the job.
     pub fn fail_over(&mut self, source: usize, reason: &str, now: Duration) -> Option<NextSource> {
         self.sources.drop_source(source, reason);
         self.next_source(now)
@@ -139,13 +139,13 @@ impl RecoveryPolicy {
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
         if *failure == RequestFailure::WrongFile {
-            return self.abandon(context);
+            return self.drop_or_give_up(context);
         }
         if !self.sources.is_live(context.source) {
             return RecoveryAction::Ignore;
         }
-        // With connections that only wait for a response it is not known that the origin is there at all (A34).
-        let beside_others = context.delivering > 0;
+        // Only connections that deliver bytes count: one that waits for a response does not show that the origin is up (A34).
+        let others_deliver = context.delivering > 0;
         match failure {
             RequestFailure::IfRangeMisread => RecoveryAction::WithoutIfRange,
             RequestFailure::Changed | RequestFailure::PastEnd => self.on_change(context),
@@ -158,48 +158,48 @@ impl RecoveryPolicy {
                 transient: false, ..
             }
             | RequestFailure::Unauthorized { .. }
-            | RequestFailure::WrongFile => self.abandon(context),
-            // Connections that deliver vouch for the origin: a refusal beside them is a limit more often than a fault (A18),
-            // and costs no retry.
-            _ if beside_others && failure.is_without_response() => {
-                self.fewer_connections(Duration::ZERO, context)
+            | RequestFailure::WrongFile => self.drop_or_give_up(context),
+            // Connections that deliver show that the origin works: a refusal meanwhile is a connection limit more often than a fault
+            // (A18), and costs no retry.
+            _ if others_deliver && failure.is_without_response() => {
+                self.reduce_connections(Duration::ZERO, context)
             }
             RequestFailure::Unreachable { .. }
             | RequestFailure::Disconnected { .. }
             | RequestFailure::Transport { .. }
             | RequestFailure::TooSlow => self.retry(failure, context),
-            RequestFailure::Busy { retry_after, .. } if beside_others => {
+            RequestFailure::Busy { retry_after, .. } if others_deliver => {
                 let wait = self.retry.cap_retry_after(*retry_after);
-                self.fewer_connections(wait, context)
+                self.reduce_connections(wait, context)
             }
-            // To ask earlier than the origin says would be of no use, and rude.
+            // A request before the time that Retry-After names would be useless, and rude.
             RequestFailure::Busy {
                 retry_after: Some(wait),
                 ..
-            } if *wait > self.retry.max_retry_after => self.abandon(context),
+            } if *wait > self.retry.max_retry_after => self.drop_or_give_up(context),
             RequestFailure::Busy { .. } => self.wait_for_busy(failure, context),
             RequestFailure::Denied { status } => {
                 let forbidden = *status == StatusCode::FORBIDDEN;
                 if forbidden && context.forbidden_may_pass {
                     self.wait_for_busy(failure, context)
-                } else if forbidden && beside_others {
+                } else if forbidden && others_deliver {
                     self.on_forbidden(context)
                 } else if context.redirected {
                     self.resolve_again(failure, context)
                 } else {
-                    self.abandon(context)
+                    self.drop_or_give_up(context)
                 }
             }
         }
     }
 
-    /// Whether only this source can go on with what has begun.
-    fn is_alone(&self, context: &FailureContext<'_>) -> bool {
+    /// Whether only this source can continue the download.
+    fn is_only_source(&self, context: &FailureContext<'_>) -> bool {
         context.keeps_source || self.sources.live_count() == 1
     }
 
-    /// The source is of no more use: drops it where another one lives.
-    fn abandon(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
+    /// Drops the source if another one is live, else gives up.
+    fn drop_or_give_up(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
         let others = self.sources.live_count() > usize::from(self.sources.is_live(context.source));
         if !others {
             return RecoveryAction::GiveUp;
@@ -208,13 +208,13 @@ impl RecoveryPolicy {
         RecoveryAction::DropSource
     }
 
-    /// The origin takes no more connections than it has.
-    fn fewer_connections(
+    /// The origin refuses further connections.
+    fn reduce_connections(
         &mut self,
         wait: Duration,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
-        self.sources.rest(context.source, context.now + wait);
+        self.sources.pause(context.source, context.now + wait);
         if self.sources.live_count() == 1 {
             return RecoveryAction::FewerConnections(wait);
         }
@@ -222,30 +222,30 @@ impl RecoveryPolicy {
         RecoveryAction::UseOtherSources(wait)
     }
 
-    /// The same request again after a pause, while the budget lasts.
+    /// Repeats the request after a pause, until the retry budget is spent.
     fn retry(&mut self, failure: &RequestFailure, context: &FailureContext<'_>) -> RecoveryAction {
-        if self.is_progress(context) {
+        if self.made_progress(context) {
             return RecoveryAction::Retry(Duration::ZERO);
         }
         let Some(wait) = self.spend_retry(failure, context) else {
-            return self.abandon(context);
+            return self.drop_or_give_up(context);
         };
         let failures = self.histories[context.source].budget.failures_in_row();
-        if self.is_alone(context) || failures < self.switch_after {
+        if self.is_only_source(context) || failures < self.switch_after {
             RecoveryAction::Retry(wait)
         } else {
             RecoveryAction::UseOtherSources(wait)
         }
     }
 
-    /// Whether a failed request brought the job on, so that the next one follows at once (row A33). Beside others that do well, a
-    /// source that breaks off again and again is not worth its connections, whatever it brings. A user who wants no retries gets none.
-    fn is_progress(&self, context: &FailureContext<'_>) -> bool {
-        let is_kept = context.received > 0 && self.retry.retries > 0;
-        is_kept && (self.is_alone(context) || self.is_patient(context.source))
+    /// Whether a failed request brought bytes, so that the next one follows at once (row A33). While other sources work, a source that
+    /// breaks off again and again is not worth its connections, whatever it brings. A user who wants no retries gets none.
+    fn made_progress(&self, context: &FailureContext<'_>) -> bool {
+        let bytes_kept = context.received > 0 && self.retry.retries > 0;
+        bytes_kept && (self.is_only_source(context) || self.has_no_better_source(context.source))
     }
 
-    /// Takes a retry from the source's budget: how long the source rests before it. `None` when the budget is spent.
+    /// Takes a retry from the source's budget. Returns the pause before it; `None` if the budget is spent.
     fn spend_retry(
         &mut self,
         failure: &RequestFailure,
@@ -264,48 +264,51 @@ impl RecoveryPolicy {
             retry_after,
         };
         let wait = budget.on_failure(limit, &self.retry, times, context.jitter)?;
-        self.sources.rest(context.source, context.now + wait);
+        self.sources.pause(context.source, context.now + wait);
         Some(wait)
     }
 
-    /// How patient the policy is with a source. Beside others that do well it is soon dropped, since nothing is lost by that.
+    /// How many failures a source may have. While other sources work it is dropped soon, since nothing is lost by that.
     fn retry_limit(&self, failure: &RequestFailure, context: &FailureContext<'_>) -> RetryLimit {
-        if self.is_alone(context) {
+        if self.is_only_source(context) {
             let answered = self.histories[context.source].has_answered || context.host_has_answered;
             return RetryLimit {
                 failures: match !answered && failure.is_without_response() {
                     true => self.retry.retries_before_response,
                     false => self.retry.retries,
                 },
-                refill_bytes: REFILL_ALONE,
+                refill_bytes: REFILL_WITHOUT_OTHERS,
             };
         }
-        match self.is_patient(context.source) {
+        match self.has_no_better_source(context.source) {
             true => RetryLimit {
-                failures: self.retry.retries.max(RETRIES_BESIDE_OTHERS),
-                refill_bytes: REFILL_ALONE,
+                failures: self.retry.retries.max(RETRIES_WITH_OTHER_SOURCES),
+                refill_bytes: REFILL_WITHOUT_OTHERS,
             },
             false => RetryLimit {
-                failures: RETRIES_BESIDE_OTHERS,
-                refill_bytes: REFILL_BESIDE_OTHERS,
+                failures: RETRIES_WITH_OTHER_SOURCES,
+                refill_bytes: REFILL_WITH_OTHER_SOURCES,
             },
         }
     }
 
-    /// Whether a source is known and no other does well: the fault may be on this side, or on a stretch of the path that all have
-    /// in common.
-    fn is_patient(&self, source: usize) -> bool {
-        let does_well = |other: usize| {
+    /// Whether a source has sent a usable response, and no other source works without failures: the fault may be at this end, or in a
+    /// part of the network path that all sources share.
+    fn has_no_better_source(&self, source: usize) -> bool {
+        let works = |other: usize| {
             other != source
                 && self.sources.is_live(other)
                 && self.sources.pinned_version(other).is_some()
-                && self.histories[other].budget.failures(REFILL_BESIDE_OTHERS) == 0
+                && self.histories[other]
+                    .budget
+                    .failures(REFILL_WITH_OTHER_SOURCES)
+                    == 0
         };
-        let known = self.sources.pinned_version(source).is_some();
-        known && !(0..self.histories.len()).any(does_well)
+        let has_responded = self.sources.pinned_version(source).is_some();
+        has_responded && !(0..self.histories.len()).any(works)
     }
 
-    /// A busy origin, or one that refuses so many requests: it is asked again later, and by fewer connections.
+    /// Repeats the request to a busy origin later, and over fewer connections.
     fn wait_for_busy(
         &mut self,
         failure: &RequestFailure,
@@ -317,15 +320,16 @@ impl RecoveryPolicy {
         }
     }
 
-    /// A response of which no byte may be used: another server behind the balancer may do better (A3), but not for ever.
+    /// Handles a response whose bytes cannot be used: another server behind the load balancer may send a better one (A3), so the request is
+    /// repeated a few times.
     fn on_unusable(
         &mut self,
         failure: &RequestFailure,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
         let history = &self.histories[context.source];
-        // Without ranges there is no other strategy left; with others there, they are used instead.
-        if history.without_ranges || !self.is_alone(context) || self.is_progress(context) {
+        // If ranges were given up already, there is no other strategy left. If there are other sources, they are used instead.
+        if history.without_ranges || !self.is_only_source(context) || self.made_progress(context) {
             return self.retry(failure, context);
         }
         let too_many = self.histories[context.source].count_unusable();
@@ -342,37 +346,37 @@ impl RecoveryPolicy {
         }
     }
 
-    /// The same request mostly brings the same garbage, so it is sent again a few times only.
+    /// Handles a response that is not HTTP. Mostly a repeated request gets the same one, so it is repeated a few times only.
     fn on_garbled(
         &mut self,
         failure: &RequestFailure,
         context: &FailureContext<'_>,
     ) -> RecoveryAction {
         match self.histories[context.source].count_garbled() {
-            true => self.abandon(context),
+            true => self.drop_or_give_up(context),
             false => self.retry(failure, context),
         }
     }
 
-    /// The file changed: the only source may have the new version whole; another source may still have the old one.
+    /// Handles a changed file: the only source may have the complete new version; another source may still have the old one.
     fn on_change(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
-        if self.is_alone(context) && self.histories[context.source].count_change() {
+        if self.is_only_source(context) && self.histories[context.source].count_change() {
             RecoveryAction::StartOver
         } else {
-            self.abandon(context)
+            self.drop_or_give_up(context)
         }
     }
 
-    /// A 403 while other connections deliver: a connection limit (A18), or behind a redirect an expired token (A16).
+    /// Handles a 403 while other connections deliver: it is a connection limit (A18), or after a redirect an expired token (A16).
     fn on_forbidden(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
         if context.redirected && self.histories[context.source].renew_token() {
             return RecoveryAction::ResolveAgain(Duration::ZERO);
         }
-        self.fewer_connections(Duration::ZERO, context)
+        self.reduce_connections(Duration::ZERO, context)
     }
 
-    /// A redirect's target failed. The source's own URL may lead to a better place (A16): at once the first time, later after a
-    /// pause, and with other sources there only once.
+    /// Handles a failure of a redirect's target. The source's own URL may redirect to one that works (A16): requested at once the first
+    /// time, later after a pause, and only once if there are other sources.
     fn resolve_again(
         &mut self,
         failure: &RequestFailure,
@@ -381,29 +385,29 @@ impl RecoveryPolicy {
         if self.histories[context.source].count_resolve() {
             return RecoveryAction::ResolveAgain(Duration::ZERO);
         }
-        let wait = match self.is_alone(context) {
+        let wait = match self.is_only_source(context) {
             true => self.spend_retry(failure, context),
             false => None,
         };
         match wait {
             Some(wait) => RecoveryAction::ResolveAgain(wait),
-            None => self.abandon(context),
+            None => self.drop_or_give_up(context),
         }
     }
 
-    /// A piece does not match its digest, for the `times`-th time. `senders`: the sources of its bytes in this run, each once. A
-    /// source that sent all of it is to blame and is dropped, unless it is the last.
+    /// Handles a piece that does not match its digest, for the `times`-th time. `senders`: the sources of its bytes in this run, each
+    /// once. A source that sent all of it is dropped, unless it is the last.
     ///
-    /// Where several sent parts of it, nobody can tell whose bytes were bad. So one source sends all of it the next time, and either
-    /// the piece is right then or that source is to blame. Every round therefore ends with a good piece or one source less. The one
-    /// is an active source ([`SourceSet::candidates`]); it rests only where all of them do, and then not longer than any.
+    /// If several sent parts of it, nothing shows whose bytes were bad. So one source sends all of it the next time: either the piece is
+    /// right then, or that source is dropped. Every round therefore ends with a good piece or one source less. The chosen source is
+    /// active ([`SourceSet::candidates`]). It is paused only if all active sources are, and then it is the one whose pause ends first.
     pub fn on_bad_piece(&mut self, senders: &[usize], times: u32, now: Duration) -> PieceRetry {
-        if let [only] = *senders
-            && self.sources.is_live(only)
+        if let [only_sender] = *senders
+            && self.sources.is_live(only_sender)
             && self.sources.live_count() > 1
         {
             let reason = "a piece from it does not match its digest";
-            self.sources.drop_source(only, reason);
+            self.sources.drop_source(only_sender, reason);
         }
         let sources = u32::try_from(self.sources.count()).unwrap_or(u32::MAX);
         if times >= EXTRA_PIECE_ATTEMPTS.saturating_add(sources) {
@@ -417,11 +421,11 @@ impl RecoveryPolicy {
             .map_or(PieceRetry::FromAny, PieceRetry::FromOne)
     }
 
-    /// The whole file does not match its digest, `reason` in words: the source that fetches everything alone next, from the first
-    /// byte. `None` when every source that the user named was tried. `source` is the one that requests went to, where they go to
-    /// one at a time; `resumed`: an earlier run left some of the bytes.
+    /// Handles a file that does not match its digest. Returns the source that fetches the whole file alone next; `None` if every source
+    /// that the user named was tried. `source` is the one that requests went to, if they go to one at a time. `resumed`: some of the
+    /// bytes are from an earlier run. `reason`: the failure in words.
     pub fn on_wrong_digest(&mut self, source: usize, resumed: bool, reason: &str) -> Option<usize> {
-        // Where every piece is right, the one digest contradicts the others, and no source can help.
+        // Every piece is right, so the file's digest contradicts those of the pieces, and no source can help.
         if self.sources.count() < 2 || self.sources.has_piece_digests() {
             return None;
         }
@@ -429,16 +433,16 @@ impl RecoveryPolicy {
         if senders.is_empty() {
             senders.push(source);
         }
-        if let ([only], false) = (&senders[..], resumed) {
-            self.sources.drop_source(*only, reason);
+        if let ([only_sender], false) = (&senders[..], resumed) {
+            self.sources.drop_source(*only_sender, reason);
         }
-        self.sources.bench_all();
-        self.recall_benched()
+        self.sources.put_all_on_standby();
+        self.activate_standby()
     }
 
-    /// Calls the next source from the bench, with a full budget.
-    fn recall_benched(&mut self) -> Option<usize> {
-        let source = self.sources.recall_benched()?;
+    /// Activates the next standby source, with a full retry budget.
+    fn activate_standby(&mut self) -> Option<usize> {
+        let source = self.sources.activate_standby()?;
         self.histories.get_mut(source)?.budget.refill();
         Some(source)
     }

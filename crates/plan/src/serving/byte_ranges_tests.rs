@@ -159,16 +159,25 @@ fn d7_a_thousand_ranges_select_the_whole() {
 
 #[test]
 fn d7_limits_can_forbid_multipart_and_ranges() {
-    let ask = |ranges, value: &str| {
+    let select_with_max_ranges = |ranges, value: &str| {
         let limits = RangeLimits {
             max_ranges: ranges,
             ..RangeLimits::default()
         };
         select_ranges_of_value(value.as_bytes(), 1000, &limits)
     };
-    assert_eq!(ask(1, "bytes=0-1"), RangeSelection::Single(0..2));
-    assert_eq!(ask(1, "bytes=0-1,5-6"), RangeSelection::Whole);
-    assert_eq!(ask(0, "bytes=0-1"), RangeSelection::Whole);
+    assert_eq!(
+        select_with_max_ranges(1, "bytes=0-1"),
+        RangeSelection::Single(0..2)
+    );
+    assert_eq!(
+        select_with_max_ranges(1, "bytes=0-1,5-6"),
+        RangeSelection::Whole
+    );
+    assert_eq!(
+        select_with_max_ranges(0, "bytes=0-1"),
+        RangeSelection::Whole
+    );
 }
 
 #[test]
@@ -206,16 +215,19 @@ fn d7_numbers_beyond_64_bits_are_beyond_every_end() {
         format!("1{}", "0".repeat(99)),
         "18446744073709552616".into(),
     ] {
-        let ask = |value: String| select(&value, 1001);
+        let select_of_file = |value: String| select(&value, 1001);
         assert_eq!(
-            ask(format!("bytes=5-{huge}")),
+            select_of_file(format!("bytes=5-{huge}")),
             RangeSelection::Single(5..1001)
         );
         assert_eq!(
-            ask(format!("bytes=-{huge}")),
+            select_of_file(format!("bytes=-{huge}")),
             RangeSelection::Single(0..1001)
         );
-        assert_eq!(ask(format!("bytes={huge}-")), RangeSelection::Unsatisfiable);
+        assert_eq!(
+            select_of_file(format!("bytes={huge}-")),
+            RangeSelection::Unsatisfiable
+        );
         let both = format!("bytes={huge}-{huge}");
         assert_eq!(
             select_ranges_of_value(both.as_bytes(), u64::MAX, &RangeLimits::default()),

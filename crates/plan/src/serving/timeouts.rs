@@ -1,14 +1,12 @@
-//! How long a server waits for a peer, rows D9 and D11.
+//! Timeouts and minimum rates of a server's connections, rows D9 and D11.
 //!
-//! A connection costs memory and one of the server's places. A peer that does nothing with it, or as little
-//! as it can, must give it back; one that is merely far away or on a bad link must not be cut. [`Timeouts`]
-//! watches one connection with two kinds of limits. What a peer does in one go (handshake, request head,
-//! silence between requests) has a time limit. What may rightly take hours (bodies, in both directions) has a
-//! least rate, averaged: see [`MinimumRate`].
+//! A connection costs memory and counts towards the server's connection limit. The server closes the connection of a peer that does
+//! nothing, or as little as it can, but not of one that is merely far away or on a bad link. [`Timeouts`] checks one connection with two
+//! kinds of limits. The handshake, a request head and the silence between requests have a time limit. Bodies, in both directions, may take
+//! hours, so they have a minimum average rate: see [`MinimumRate`].
 //!
-//! Only the peer's time counts. From the end of a head until a body is wanted or a response begins, the
-//! server is at work and no timeout runs; when the server makes the peer wait later on (its disk, its own
-//! rate limit, a slow listing) it calls [`pause`](Timeouts::pause).
+//! Only the peer's time counts. From the end of a head until the server reads the body or begins a response, no timeout runs. When the
+//! server makes the peer wait later on (its disk, its own rate limit, a slow listing) it calls [`pause`](Timeouts::pause).
 //!
 //! # Order of calls
 //!
@@ -18,35 +16,33 @@
 //! [`body_received`](Timeouts::body_received) and [`body_done`](Timeouts::body_done) (also for a body that is
 //! dropped unread), [`response_started`](Timeouts::response_started),
 //! [`response_sent`](Timeouts::response_sent) and [`response_done`](Timeouts::response_done). Each start has
-//! one end. Where requests overlap, as in HTTP/2 or when a response comes before the end of its request's
-//! body, they are counted, and the rates are those of all together.
+//! one end. If requests overlap, as in HTTP/2 or when a response is sent before its request's body has ended, they are counted, and the
+//! rates are those of all together.
 //!
 //! # The driver
 //!
-//! Events store numbers and cost nothing. Events of bytes need no clock, and for the others a time that was
-//! read once for a turn of the driver will do. Nor does each event set a timer. The driver keeps one timer
-//! and the time it is armed for:
+//! Events only store numbers. Events of bytes need no clock; for the others, the driver may read the clock once a turn. Nor does each event
+//! set a timer. The driver keeps one timer and the time it is armed for:
 //!
 //! ```text
 //! after a turn:         if timeouts.deadline() < armed { arm(timeouts.deadline()) }
 //! when the timer fires: match timeouts.check(now) { Some(kind) => close, None => arm(timeouts.deadline()) }
 //! ```
 //!
-//! Deadlines mostly move away, so on a busy connection the timer is armed about once in the shortest limit.
-//! [`Duration::MAX`] is no deadline: nothing to arm.
+//! Deadlines mostly move later, so on a busy connection the timer is armed about once in the shortest limit.
+//! [`Duration::MAX`] means no deadline.
 //!
-//! Bytes that a socket takes are not yet read by the peer. The kernel's buffer may hold megabytes, and it
-//! reports room in large steps: a slow, honest reader seems to stand still for minutes. Let
-//! [`response_sent`](Timeouts::response_sent) count the bytes that left the buffer (bytes written, less those
-//! that `SIOCOUTQ` says are still in it), which the driver need only ask for when the timer fires, right
-//! before the check.
+//! The peer has not read the bytes that are still in the socket's send buffer. The buffer may hold megabytes, and it becomes writable in
+//! large steps: a slow, honest reader seems to make no progress for minutes. So [`response_sent`](Timeouts::response_sent) must count the
+//! bytes that left the buffer: bytes written, less those still in it by `SIOCOUTQ`. The driver need only query that when the timer fires,
+//! right before the check.
 //!
-//! After a timeout of [`TimeoutKind::RequestHead`] or [`TimeoutKind::SlowBody`] the server may send a 408 if
+//! After [`TimeoutKind::RequestHead`] or [`TimeoutKind::SlowBody`] the server may send a 408 if
 //! no response has begun, and then closes; after all others it closes at once.
 
 use std::time::Duration;
 
-/// Limits of a [`Timeouts`]. A time of zero is no limit.
+/// Limits of [`Timeouts`]. A time of zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeoutOptions {
     /// From the connection to the end of the TLS handshake.
@@ -55,33 +51,32 @@ pub struct TimeoutOptions {
     pub request_head: Duration,
     /// Without a request: before the first one, and between two.
     pub idle: Duration,
-    /// How long the peer may send a body, or read a response, more slowly than the least rate, or not at all,
-    /// before that counts; and the time over which the rate is averaged after that.
+    /// How long the peer may send a body, or read a response, more slowly than the minimum rate, or not at all; and the time over which
+    /// the rate is averaged.
     pub grace: Duration,
-    /// The least rate of request bodies, in bytes a second. With 0 any byte within the grace suffices.
+    /// The minimum rate of request bodies, in bytes a second. With 0, one byte within the grace suffices.
     pub min_body_rate: u64,
-    /// The least rate at which the peer reads responses, the same way.
+    /// The minimum rate at which the peer reads responses, likewise.
     pub min_reader_rate: u64,
 }
 
 impl Default for TimeoutOptions {
     fn default() -> Self {
         Self {
-            // Two round trips, on a link of seconds with a packet or two lost and sent again after one
-            // second, two, four.
+            // Two round trips on a link with a latency of seconds, with a packet or two lost and retransmitted after one, two and four
+            // seconds.
             handshake: Duration::from_secs(10),
-            // A head is a packet or a few. One loss more than above, since a large cookie is several windows
-            // on a new connection.
+            // A head is one packet or a few. One loss more than above, since a large cookie takes several congestion windows on a new
+            // connection.
             request_head: Duration::from_secs(15),
-            // People read as long as this before the next click. And it is longer than the 60 s after which
-            // load balancers close idle connections: the side that sends requests must close first, or a
-            // request meets a closed connection.
+            // People read this long before the next click. And it is longer than the 60 s after which load balancers close idle
+            // connections: the side that sends requests must close first, or it may send one on a closed connection.
             idle: Duration::from_secs(75),
             // A train's tunnel, a phone that changes cells, TCP's sixth retransmission.
             grace: Duration::from_secs(30),
             // A mobile plan throttled to 64 kbit/s, shared by a browser's six connections, leaves 1.3 KB/s to
-            // each; this is less than half of that, and 500 times the trickle of one byte a second. Other
-            // servers ask for 240 to 500.
+            // each; this is less than half of that, and 500 times an attacker's one byte a second. Other
+            // servers require 240 to 500.
             min_body_rate: 512,
             // The same link in the other direction.
             min_reader_rate: 512,
@@ -109,7 +104,7 @@ pub enum TimeoutKind {
     SlowReader,
 }
 
-/// What the server waits for while no request is under way.
+/// What the server waits for while no request is being processed.
 #[derive(Debug, Clone, Copy)]
 enum IdleConnectionWait {
     Handshake,
@@ -119,16 +114,15 @@ enum IdleConnectionWait {
 
 /// The timeouts of one connection. All times are since one moment of the caller's choice.
 ///
-/// Internally time stands still during a pause of the server; so a pause moves every deadline and nothing
-/// else.
+/// The internal clock stops during a pause of the server, so a pause moves every deadline and nothing else.
 #[derive(Debug, Clone)]
 pub struct Timeouts {
     options: TimeoutOptions,
-    /// What the server waits for, while no request is under way.
+    /// What the server waits for, while no request is being processed.
     awaiting: IdleConnectionWait,
-    /// Since when it waits for that.
+    /// When that wait began.
     awaiting_since: Duration,
-    /// A head began before the last exchange was over: pipelined. Its time begins when that one ends.
+    /// A request head began before the last exchange was over. Its time begins when that exchange ends.
     head_is_pipelined: bool,
     /// Requests whose response has not ended.
     exchanges: u32,
@@ -142,14 +136,14 @@ pub struct Timeouts {
     reader_rate: MinimumRate,
     /// Pauses under way: in HTTP/2 several exchanges may wait for the server.
     pauses: u32,
-    /// When the first of them began, by the caller's time.
+    /// When the first of the present pauses began, by the caller's clock.
     paused_at: Duration,
-    /// The length of all pauses that are over.
+    /// The length of all past pauses.
     total_paused: Duration,
 }
 
 impl Timeouts {
-    /// For a connection accepted at `now`, which begins with a handshake.
+    /// Timeouts of a connection accepted at `now`, which begins with a handshake.
     #[must_use]
     pub fn new(options: TimeoutOptions, now: Duration) -> Self {
         Self {
@@ -184,7 +178,7 @@ impl Timeouts {
         }
     }
 
-    /// A request's head is whole; the server is at work now.
+    /// A request's head is complete; the server processes it now.
     pub fn head_done(&mut self) {
         self.awaiting = IdleConnectionWait::Request;
         self.head_is_pipelined = false;
@@ -205,7 +199,7 @@ impl Timeouts {
         self.body_rate.add(bytes);
     }
 
-    /// A request's body has ended, or nobody wants the rest.
+    /// A request's body has ended, or the server will not read the rest.
     pub fn body_done(&mut self, now: Duration) {
         self.bodies = self.bodies.saturating_sub(1);
         self.await_next_request(now);
@@ -275,21 +269,20 @@ impl Timeouts {
         (deadline <= now).then_some(kind)
     }
 
-    /// Since when neither a request nor the head of one has been under way. `None` in a pause: nobody knows
-    /// what has come.
+    /// When the connection became idle; `None` if it is not. `None` in a pause, too: a request may have arrived meanwhile.
     #[must_use]
     pub fn idle_since(&self) -> Option<Duration> {
         (self.is_idle() && self.pauses == 0)
             .then(|| self.awaiting_since.saturating_add(self.total_paused))
     }
 
-    /// Whether neither a request nor the head of one is under way.
+    /// Whether the server is neither processing a request nor reading the head of one.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.has_no_request() && matches!(self.awaiting, IdleConnectionWait::Request)
     }
 
-    /// The next deadline and its limit, by the clock of [`Timeouts::unpaused_time`].
+    /// The next deadline and its kind, by the clock of [`Timeouts::unpaused_time`].
     fn next_deadline(&self) -> (Duration, TimeoutKind) {
         let options = &self.options;
         if self.has_no_request() {
@@ -319,16 +312,16 @@ impl Timeouts {
         }
     }
 
-    /// Whether no request is under way.
+    /// Whether no request is being processed.
     fn has_no_request(&self) -> bool {
         self.exchanges == 0 && self.bodies == 0
     }
 
-    /// After the last exchange, the server waits for the next request.
+    /// Begins the wait for the next request if the last exchange is over.
     fn await_next_request(&mut self, now: Duration) {
         if self.has_no_request() {
-            let is_early = std::mem::take(&mut self.head_is_pipelined);
-            self.awaiting = if is_early {
+            let is_pipelined = std::mem::take(&mut self.head_is_pipelined);
+            self.awaiting = if is_pipelined {
                 IdleConnectionWait::Head
             } else {
                 IdleConnectionWait::Request
@@ -337,7 +330,7 @@ impl Timeouts {
         }
     }
 
-    /// The time without the pauses.
+    /// The time less all pauses.
     fn unpaused_time(&self, now: Duration) -> Duration {
         let now = if self.pauses > 0 {
             now.min(self.paused_at)
@@ -348,19 +341,17 @@ impl Timeouts {
     }
 }
 
-/// Whether bytes come fast enough, without looking at the clock when they come.
+/// Whether bytes arrive at a minimum rate, without reading the clock when they arrive.
 ///
-/// A peer has a credit of time, at first the grace. Time uses the credit up; each byte gives back the time
-/// that it may take at the least rate; and there is never more credit than the grace, so that a fast
-/// beginning does not pay for a long silence. This is a leaky bucket turned round. A pause shorter than the
-/// grace is forgiven to a peer that keeps the average.
+/// A peer has a credit of time, at first the grace. Passing time reduces it; each byte adds the time that it may take at the minimum
+/// rate. The credit never exceeds the grace, so that a fast beginning does not pay for a long silence. It is an inverted leaky bucket: a
+/// peer that keeps the average rate may be silent for less than the grace.
 ///
-/// Bytes are only counted when they come. They are credited with the next check, as if they had all come at
-/// that moment, which errs in favour of the peer: never by more than one grace, since no check needs to be
-/// later than the credit lasts.
+/// Bytes are only counted when they arrive. The next check credits them as if all had arrived at that moment. The error is in favour of
+/// the peer, and at most one grace, since the next check is due when the credit ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct MinimumRate {
-    /// When the credit is used up if nothing more comes.
+    /// When the credit is used up if no more bytes arrive.
     exhausted_at: Duration,
     /// Bytes that are not credited yet.
     uncredited_bytes: u64,
@@ -397,7 +388,7 @@ impl MinimumRate {
     }
 }
 
-/// The longest time for these bytes. Rounded up, in favour of the peer.
+/// The time that these bytes may take at this rate. Rounded up, in favour of the peer.
 fn time_for(bytes: u64, rate: u64) -> Duration {
     if rate == 0 {
         return Duration::MAX;
@@ -406,7 +397,7 @@ fn time_for(bytes: u64, rate: u64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// The deadline of a limit; none if the limit is zero.
+/// The deadline, or none if the limit is zero.
 fn deadline_unless_unlimited(deadline: Duration, limit: Duration) -> Duration {
     if limit.is_zero() {
         Duration::MAX

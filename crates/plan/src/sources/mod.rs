@@ -8,15 +8,15 @@
 //! user named the source as a mirror of this file. An equal length alone proves nothing: a user who wants such mirrors used gives a
 //! checksum.
 //!
-//! Where only a digest of the whole file tells, bytes of several sources may make a file that no source has. So a source whose date
-//! and tag both differ waits on the bench, until the [`RecoveryPolicy`](crate::RecoveryPolicy) tries each source alone.
+//! If the only check is a digest of the whole file, a mix of several sources' bytes may fail it. So a source whose date and tag both
+//! differ is on standby, until the [`RecoveryPolicy`](crate::RecoveryPolicy) tries each source alone.
 //!
 //! The [`ConnectionControl`](crate::ConnectionControl) says how many connections there are in all; a [`SourceSet`] says which
 //! source each of them goes to. Each source has one at least. Another goes to the source where it would bring most if all that a
 //! source sends were shared by its connections. So a fast source has many; where the single connection is limited, they are spread
 //! evenly.
 //!
-//! What failures lead to is for the [`RecoveryPolicy`](crate::RecoveryPolicy), which owns the set.
+//! The [`RecoveryPolicy`](crate::RecoveryPolicy), which owns the set, decides what follows a failure.
 //!
 //! Order of calls. [`SourceSet::begin`] takes the content of the first usable response. Then, as connections come and go,
 //! [`SourceSet::candidates`], [`SourceSet::connection_opened`], [`SourceSet::admit`] for each source's first response, and
@@ -32,21 +32,21 @@ use expected_content::ExpectedContent;
 pub use expected_content::{IntegrityEvidence, SourceContent, SourceMismatch};
 use source::SourceState;
 
-/// Sources that are used at a time, the first that live; the others replace those that are dropped. As many as one origin gets
-/// connections by default: more handshakes are not worth it.
+/// Sources that are used at a time: the first live ones. The others replace those that are dropped. It is the default number of
+/// connections to one origin: more handshakes are not worth it.
 const MAX_ACTIVE: usize = 16;
 
-/// A connection leaves its source when another would give it so many times as much; less is noise.
+/// A connection moves to another source if that would multiply its rate by this; less is noise.
 const MIN_GAIN: f64 = 2.0;
 
 /// The sources of one file. Their numbers are their order of preference, from 0 on.
 #[derive(Debug, Default)]
 pub struct SourceSet {
     sources: Vec<SourceState>,
-    /// The content of the source that began.
+    /// The content of the first usable response.
     expected: Option<ExpectedContent>,
-    /// Whether one source alone fetches the file, while the others wait on the bench.
-    one_alone: bool,
+    /// Whether one source alone fetches the file, while the others are on standby.
+    single_source: bool,
     /// When rates were last sampled.
     sampled_at: Duration,
 }
@@ -54,17 +54,17 @@ pub struct SourceSet {
 /// The source to request from next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextSource {
-    /// Its number.
+    /// The number of the source.
     pub source: usize,
-    /// How long to wait before that.
+    /// How long to wait before the request.
     pub wait: Duration,
 }
 
 impl SourceSet {
-    /// Adds a source after all others, and returns its number. `user_named`: the user says that it has this file.
+    /// Adds a source after all others, and returns its number. `user_named`: the user named it as a source of this file.
     pub(crate) fn add(&mut self, user_named: bool) -> usize {
         let mut source = SourceState::new(user_named);
-        source.benched = self.one_alone;
+        source.on_standby = self.single_source;
         self.sources.push(source);
         self.sources.len() - 1
     }
@@ -75,7 +75,7 @@ impl SourceSet {
         self.sources.len()
     }
 
-    /// Sources that were not dropped and are not on the bench.
+    /// Sources that are neither dropped nor on standby.
     #[must_use]
     pub fn live_count(&self) -> usize {
         self.sources
@@ -90,7 +90,7 @@ impl SourceSet {
         self.live_count().min(MAX_ACTIVE)
     }
 
-    /// Whether a source was not dropped and is not on the bench.
+    /// Whether a source is neither dropped nor on standby.
     #[must_use]
     pub fn is_live(&self, source: usize) -> bool {
         self.sources.get(source).is_some_and(SourceState::is_live)
@@ -102,20 +102,20 @@ impl SourceSet {
         numbered.filter_map(|(number, source)| Some((number, source.dropped.as_deref()?)))
     }
 
-    /// The living source that may be used soonest, and of several the first. `None` when none lives.
+    /// The live source that may be used soonest, and of several the first. `None` if none is live.
     #[must_use]
     pub fn soonest(&self, now: Duration) -> Option<NextSource> {
         let numbered = self.sources.iter().enumerate();
         let live = numbered.filter(|(_, source)| source.is_live());
         live.map(|(number, source)| NextSource {
             source: number,
-            wait: source.rests_until.saturating_sub(now),
+            wait: source.paused_until.saturating_sub(now),
         })
         .min_by_key(|next| (next.wait, next.source))
     }
 
-    /// The first usable response arrived: it says what the file is. Versions from an earlier beginning are forgotten, and no connection
-    /// is in use yet.
+    /// The first usable response arrived, whose version all others must match. Versions from before a restart are forgotten, and no
+    /// connection is in use yet.
     pub fn begin(
         &mut self,
         source: usize,
@@ -143,11 +143,11 @@ impl SourceSet {
         self.sources.get(source)?.pinned.as_ref()
     }
 
-    /// A source answered for the first time: whether its bytes may go into the file. From now on it is pinned to this version.
+    /// The first response of a source arrived. If its bytes may go into the file, the source is pinned to this version from now on.
     ///
     /// # Errors
-    /// [`SourceMismatch`]: it is to be dropped. Where a digest of the whole file would tell, a source that the user named goes to the
-    /// bench instead: it may be the one that is right.
+    /// [`SourceMismatch`]: the caller drops the source. If a digest of the whole file can be checked, a source that the user named is put on
+    /// standby instead: its file may be the right one.
     pub fn admit(
         &mut self,
         source: usize,
@@ -158,7 +158,7 @@ impl SourceSet {
         };
         if let Err(mismatch) = expected.check(content, source.user_named) {
             let evidence = expected.evidence;
-            source.benched = source.user_named && evidence.verified && !evidence.piece_digests;
+            source.on_standby = source.user_named && evidence.verified && !evidence.piece_digests;
             return Err(mismatch);
         }
         source.pinned = Some(content.version.clone());
@@ -171,7 +171,7 @@ impl SourceSet {
         let active = self.active();
         let mut open: Vec<(usize, &SourceState)> =
             active.filter(|(_, source)| source.has_room(now)).collect();
-        // The first connection of each comes before the second of any.
+        // Each source gets its first connection before any gets a second one.
         let value = |source: &SourceState| match source.connections {
             0 => f64::INFINITY,
             _ => source.rate_with_one_more().unwrap_or(0.0),
@@ -195,7 +195,7 @@ impl SourceSet {
             .map(|other| &self.sources[other])
             .collect();
         if others.iter().any(|other| other.connections == 0) {
-            // One is without a connection, for the first time or because it rested.
+            // A source is without a connection: a new one, or one that was paused.
             return !self.should_release(source);
         }
         let best = others.first().and_then(|best| best.rate_with_one_more());
@@ -271,34 +271,34 @@ impl SourceSet {
         source.connection_rate()
     }
 
-    /// Requests nothing from a source any more, whatever it has. A source on the bench stays there.
+    /// Ends the use of a source. Has no effect on a standby source.
     pub fn drop_source(&mut self, source: usize, reason: &str) {
-        if let Some(source) = self.sources.get_mut(source).filter(|s| !s.benched) {
+        if let Some(source) = self.sources.get_mut(source).filter(|s| !s.on_standby) {
             source.dropped.get_or_insert_with(|| reason.to_owned());
         }
     }
 
-    /// Requests nothing new from a source before this moment.
-    pub(crate) fn rest(&mut self, source: usize, until: Duration) {
+    /// Sends no new request to a source before this moment.
+    pub(crate) fn pause(&mut self, source: usize, until: Duration) {
         if let Some(source) = self.sources.get_mut(source) {
-            source.rests_until = source.rests_until.max(until);
+            source.paused_until = source.paused_until.max(until);
         }
     }
 
-    /// For a while, a source gets no more connections than it has now.
+    /// Limits a source to its present number of connections for a while.
     pub(crate) fn limit_connections(&mut self, source: usize, now: Duration) {
         if let Some(source) = self.sources.get_mut(source) {
             source.limit_connections(now);
         }
     }
 
-    /// Whether digests of pieces tell which bytes are bad.
+    /// Whether there are digests of pieces, which show which bytes are bad.
     pub(crate) fn has_piece_digests(&self) -> bool {
         let expected = self.expected.as_ref();
         expected.is_some_and(|expected| expected.evidence.piece_digests)
     }
 
-    /// The sources that sent bytes since the last beginning. They count as if they had sent none.
+    /// Takes the list of the sources that sent bytes since the download began or restarted.
     pub(crate) fn take_senders(&mut self) -> Vec<usize> {
         let numbered = self.sources.iter_mut().enumerate();
         numbered
@@ -306,28 +306,28 @@ impl SourceSet {
             .collect()
     }
 
-    /// Puts every living source on the bench.
-    pub(crate) fn bench_all(&mut self) {
+    /// Puts every live source on standby.
+    pub(crate) fn put_all_on_standby(&mut self) {
         for source in &mut self.sources {
-            source.benched |= source.dropped.is_none();
+            source.on_standby |= source.dropped.is_none();
         }
     }
 
-    /// Calls the next source that the user named from the bench. From now on one source alone fetches the file.
-    pub(crate) fn recall_benched(&mut self) -> Option<usize> {
-        let benched = |source: &SourceState| source.benched && source.user_named;
-        let next = self.sources.iter().position(benched)?;
-        self.one_alone = true;
-        self.sources[next].benched = false;
+    /// Activates the next standby source that the user named. From now on one source alone fetches the file.
+    pub(crate) fn activate_standby(&mut self) -> Option<usize> {
+        let on_standby = |source: &SourceState| source.on_standby && source.user_named;
+        let next = self.sources.iter().position(on_standby)?;
+        self.single_source = true;
+        self.sources[next].on_standby = false;
         Some(next)
     }
 
-    /// The active source that should send a piece again which these sources sent badly: one that could begin now, then one that the
-    /// user named (when its bytes are bad, too, the digest may be what is wrong), then another than these, then one that is known,
-    /// then the fastest, then the first. One that is not active would never be asked.
+    /// The active source that should send a bad piece of these senders again. Preferred, in this order: a source that is not paused; one
+    /// that the user named (if its bytes are bad, too, the digest may be wrong); one that is not a sender; one that has responded; the
+    /// fastest; the first. A source that is not active gets no requests.
     pub(crate) fn best_for_piece(&self, senders: &[usize], now: Duration) -> Option<usize> {
         let rank = |number: usize, source: &SourceState| {
-            let wait = source.rests_until.saturating_sub(now);
+            let wait = source.paused_until.saturating_sub(now);
             let unknown = source.pinned.is_none();
             (wait, !source.user_named, senders.contains(&number), unknown)
         };

@@ -1,33 +1,33 @@
-//! One of several sources of a file: its version, its connections and its rate.
+//! One of several sources of a file.
 
 use std::time::Duration;
 
 use crate::validator::ResourceVersion;
 
-/// How long a number of connections counts as the most that a source takes.
-const CONNECTION_LIMIT_LASTS: Duration = Duration::from_secs(30);
+/// How long a refused connection limits the number of connections.
+const CONNECTION_LIMIT_DURATION: Duration = Duration::from_secs(30);
 
 /// Seconds over which a rate is an average: long enough for bursts, short enough to notice that a mirror became slow.
 const RATE_WINDOW: f64 = 1.5;
 
-/// One source, and how it does.
+/// One source: its version, its connections and its rate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SourceState {
     /// The user, or a list of the user's, named it as a source of this very file.
     pub(super) user_named: bool,
     /// The version that it sends, by its own validators: known from its first usable response on.
     pub(super) pinned: Option<ResourceVersion>,
-    /// Why it was dropped.
+    /// Why the source was dropped.
     pub(super) dropped: Option<String>,
-    /// It is not used as long as others are: its file differs from theirs, or one of them is tried alone.
-    pub(super) benched: bool,
-    /// Whether it sent bytes since the last beginning.
+    /// Not used while others are: its file differs from theirs, or one of them is tried alone.
+    pub(super) on_standby: bool,
+    /// Whether it sent bytes since the download began or restarted.
     pub(super) has_sent: bool,
-    /// Nothing new is requested from it before this moment.
-    pub(super) rests_until: Duration,
+    /// It gets no new request before this moment.
+    pub(super) paused_until: Duration,
     /// Connections in use.
     pub(super) connections: usize,
-    /// The most connections that it takes, and since when that is known.
+    /// The most connections that it accepts, and when that was found.
     connection_limit: Option<(usize, Duration)>,
     /// Bytes since the last sample.
     fresh_bytes: u64,
@@ -44,7 +44,7 @@ impl SourceState {
     }
 
     pub(super) fn is_live(&self) -> bool {
-        self.dropped.is_none() && !self.benched
+        self.dropped.is_none() && !self.on_standby
     }
 
     pub(super) fn on_bytes(&mut self, bytes: u64) {
@@ -52,7 +52,7 @@ impl SourceState {
         self.fresh_bytes = self.fresh_bytes.saturating_add(bytes);
     }
 
-    /// Takes the rate of the time since the last sample. Without a connection there is nothing to learn.
+    /// Updates the rate from the bytes since the last sample, if the source has a connection.
     pub(super) fn sample(&mut self, elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
         let bytes = std::mem::take(&mut self.fresh_bytes);
@@ -77,22 +77,22 @@ impl SourceState {
         Some(self.rate? / (self.connections + 1) as f64)
     }
 
-    /// It took no more connections than it has now.
+    /// The source refused a connection: limits it to its present number.
     pub(super) fn limit_connections(&mut self, now: Duration) {
         self.connection_limit = Some((self.connections.max(1), now));
     }
 
     /// Whether it may have one connection more.
     pub(super) fn has_room(&self, now: Duration) -> bool {
-        if !self.is_live() || self.rests_until > now {
+        if !self.is_live() || self.paused_until > now {
             return false;
         }
-        // One request is enough until it has answered.
+        // One connection is enough until the first response.
         if self.pinned.is_none() && self.connections > 0 {
             return false;
         }
-        let holds = |since: Duration| now.saturating_sub(since) < CONNECTION_LIMIT_LASTS;
+        let is_recent = |since: Duration| now.saturating_sub(since) < CONNECTION_LIMIT_DURATION;
         self.connection_limit
-            .is_none_or(|(most, since)| !holds(since) || self.connections < most)
+            .is_none_or(|(most, since)| !is_recent(since) || self.connections < most)
     }
 }
