@@ -20,7 +20,9 @@ use tokio::time::Instant;
 use super::piece_check::{BadPiece, PieceCheck};
 use super::retry_report::{RetriedFailure, RetryReports};
 use super::state::SegmentedState;
-use super::worker::{ActiveBodyGuard, FailedRequest, FirstResponse, SegmentWorker, WorkerExit};
+use super::worker::{
+    ActiveBodyGuard, FailedRequest, FirstSegmentResponse, SegmentWorker, WorkerExit,
+};
 use crate::checksum::DigestFollower;
 use crate::error::GetError;
 use crate::event::TransferEvent;
@@ -184,7 +186,7 @@ impl SegmentCoordinator<'_> {
         let sources = table.sources.recovery.sources_mut();
         sources.connection_opened(source);
         drop(table);
-        let first = first.map(|(response, held)| FirstResponse {
+        let first = first.map(|(response, held)| FirstSegmentResponse {
             response,
             held,
             active: ActiveBodyGuard::new(Arc::clone(&self.shared), source),

@@ -46,7 +46,7 @@ pub(super) struct WorkerExit {
 }
 
 /// The job's first response, whose body a worker reads before it sends requests.
-pub(super) struct FirstResponse {
+pub(super) struct FirstSegmentResponse {
     pub(super) response: FetchResponse,
     pub(super) held: HeldClaim,
     /// It counts from the start: if the origin refuses the requests of other workers meanwhile, that is a limit of connections.
@@ -71,7 +71,7 @@ impl SegmentWorker {
     /// Works until there is nothing to claim, fewer workers are wanted, or a request fails.
     ///
     /// Dropping it at any await loses at most the gathered chunks: the plan knows what was written.
-    pub(super) async fn run(self, first: Option<FirstResponse>) -> WorkerExit {
+    pub(super) async fn run(self, first: Option<FirstSegmentResponse>) -> WorkerExit {
         let (number, source) = (self.number, self.source);
         let failed = self.work(first).await.err();
         WorkerExit {
@@ -81,7 +81,7 @@ impl SegmentWorker {
         }
     }
 
-    async fn work(&self, mut first: Option<FirstResponse>) -> Result<(), FailedRequest> {
+    async fn work(&self, mut first: Option<FirstSegmentResponse>) -> Result<(), FailedRequest> {
         let mut has_answered = first.is_some();
         loop {
             if first.is_none() && self.shared.should_retire(self.source) {
