@@ -1,20 +1,20 @@
-//! A rate kept by waiting: small pieces, each sent when its time has come.
+//! Limits a rate: bytes are sent in small pieces, each after a wait.
 //!
-//! A timer fires up to a millisecond late. What is lost by that is made up for within [`SLACK`], or a stream of 5 ms pieces
-//! would run at five sixths of its rate; a longer rest is not, since a limit is a limit.
+//! A timer fires up to a millisecond late. A delay of up to [`SLACK`] is made up for, or a stream of 5 ms pieces would run at five sixths of
+//! its rate. A longer idle time is not: the rate must not be exceeded after it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How often a paced stream sends.
+/// The interval of the pieces of a limited stream.
 const TICK: Duration = Duration::from_millis(5);
 
 /// How late a piece may be and still count as on time.
 const SLACK: Duration = Duration::from_millis(10);
 
-/// The most that goes at once, in bytes, so that those who share a rate take turns.
+/// The largest piece in bytes, so that streams that share a rate take turns.
 const MAX_BURST: usize = 64 * 1024;
 
 /// A rate; clones share it.
@@ -22,7 +22,7 @@ const MAX_BURST: usize = 64 * 1024;
 pub(crate) struct BandwidthLimit {
     /// Bytes a second.
     rate: u64,
-    /// When the last byte that was let go is through.
+    /// When all bytes that were permitted so far have been sent at this rate.
     busy_until: Arc<Mutex<Instant>>,
 }
 
@@ -40,7 +40,7 @@ impl BandwidthLimit {
         self.rate
     }
 
-    /// How much goes at once, in bytes.
+    /// The size of a piece in bytes.
     pub(crate) fn burst(&self) -> usize {
         let bytes = u128::from(self.rate) * TICK.as_nanos() / 1_000_000_000;
         usize::try_from(bytes)
@@ -48,18 +48,18 @@ impl BandwidthLimit {
             .clamp(1, MAX_BURST)
     }
 
-    /// Waits until `bytes` may go. They are counted before the wait, so that since it began to be used the rate is never
-    /// exceeded, but by what [`SLACK`] lets catch up after a rest. Dropped, it leaves them counted.
+    /// Waits until `bytes` may be sent. They are counted before the wait, so the average rate is never exceeded, except by what may be made up
+    /// for within [`SLACK`]. If the future is dropped, they stay counted.
     pub(crate) async fn wait(&self, bytes: usize) {
         let until = {
-            let mut through = self
+            let mut busy_until = self
                 .busy_until
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
-            let from = (*through).max(now.checked_sub(SLACK).unwrap_or(now));
-            *through = from + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
-            *through
+            let from = (*busy_until).max(now.checked_sub(SLACK).unwrap_or(now));
+            *busy_until = from + Duration::from_secs_f64(bytes as f64 / self.rate as f64);
+            *busy_until
         };
         if until > Instant::now() {
             sleep_until(until).await;
@@ -67,14 +67,14 @@ impl BandwidthLimit {
     }
 }
 
-/// What several rates let go at once, in bytes; `None` if there is none.
-pub(crate) fn smallest_burst(paces: &[&BandwidthLimit]) -> Option<usize> {
-    paces.iter().map(|pace| pace.burst()).min()
+/// The smallest piece of several limits, in bytes; `None` without limits.
+pub(crate) fn smallest_burst(limits: &[&BandwidthLimit]) -> Option<usize> {
+    limits.iter().map(|limit| limit.burst()).min()
 }
 
-/// Waits until `bytes` may go by all of them.
-pub(crate) async fn wait_for_all(paces: &[&BandwidthLimit], bytes: usize) {
-    for pace in paces {
-        pace.wait(bytes).await;
+/// Waits until all limits permit `bytes`.
+pub(crate) async fn wait_for_all(limits: &[&BandwidthLimit], bytes: usize) {
+    for limit in limits {
+        limit.wait(bytes).await;
     }
 }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_tell_contents_apart_and_a_longer_one_begins_like_a_shorter() {
+    fn seeds_give_different_contents_and_a_longer_one_begins_like_a_shorter() {
         let content = ResourceContent::random(7, 1000);
         assert_ne!(content.to_vec(), ResourceContent::random(8, 1000).to_vec());
         assert_eq!(

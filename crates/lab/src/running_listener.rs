@@ -1,7 +1,8 @@
-//! A listener and its tasks: what the origin, the link and the proxies are made of.
+//! A listener and its tasks, used by the origin, the link and the proxies.
 //!
-//! Every connection is a task in a set that the accepting task owns, and that one sits in a set of its [`RunningListener`]: dropped,
-//! everything ends. A panic in any of them is kept and goes on in whoever drops it, so that a script which breaks fails its test.
+//! Every connection is a task in a set that the accept task owns; the accept task is in a set of its [`RunningListener`]. To drop that
+//! aborts all tasks. It stores the first panic of a task and resumes it in the thread that drops it, so that a script that panics fails its
+//! test.
 
 use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
@@ -14,15 +15,15 @@ use tokio::task::{JoinError, JoinSet};
 /// How long to wait when the system has no descriptor left for another connection.
 const DESCRIPTOR_WAIT: Duration = Duration::from_millis(10);
 
-/// The first panic of a task, until somebody is told; clones share it.
+/// The first panic of a task, until it is resumed; clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FirstPanic(Arc<Mutex<Option<Box<dyn Any + Send>>>>);
 
 impl FirstPanic {
-    /// Keeps what a panic carried.
+    /// Stores the payload of a panic.
     pub(crate) fn store(&self, payload: Box<dyn Any + Send>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get_or_insert(payload);
+        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.get_or_insert(payload);
     }
 
     fn store_from(&self, ended: Result<(), JoinError>) {
@@ -31,51 +32,51 @@ impl FirstPanic {
         }
     }
 
-    /// Goes on with the panic, unless there is one already.
+    /// Resumes the panic, unless this thread is panicking already.
     fn resume(&self) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let payload = kept.take();
-        drop(kept);
+        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let payload = stored.take();
+        drop(stored);
         if let Some(payload) = payload.filter(|_| !std::thread::panicking()) {
             std::panic::resume_unwind(payload);
         }
     }
 }
 
-/// A listener that is being served.
+/// A running listener.
 #[derive(Debug)]
 pub(crate) struct RunningListener {
-    /// Where it listens.
+    /// The address on which it listens.
     pub(crate) address: SocketAddr,
     /// The accepting task, which owns the connections' tasks.
     tasks: JoinSet<()>,
-    /// What went wrong in them.
+    /// The first panic of any task.
     first_panic: FirstPanic,
 }
 
 impl RunningListener {
-    /// Listens on a free port, and gives each connection to `serve`, which is called in the order they come.
+    /// Listens on a free port, and calls `serve` for each connection, in the order in which they are accepted.
     ///
     /// # Panics
     /// When there is no free port.
     pub(crate) async fn start<F>(
         ip: IpAddr,
-        mishap: FirstPanic,
+        first_panic: FirstPanic,
         serve: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Self::start_at(SocketAddr::new(ip, 0), mishap, serve).await
+        Self::start_at(SocketAddr::new(ip, 0), first_panic, serve).await
     }
 
-    /// The same on a port that is known already, or any where that is 0.
+    /// The same on a given port; 0 means any free port.
     ///
     /// # Panics
     /// When the port is taken.
     pub(crate) async fn start_at<F>(
         address: SocketAddr,
-        mishap: FirstPanic,
+        first_panic: FirstPanic,
         serve: impl Fn(TcpStream) -> F + Send + 'static,
     ) -> Self
     where
@@ -84,18 +85,18 @@ impl RunningListener {
         let listener = TcpListener::bind(address).await.expect("a free port");
         let address = listener.local_addr().expect("a bound port");
         let mut tasks = JoinSet::new();
-        tasks.spawn(accept(listener, mishap.clone(), serve));
+        tasks.spawn(accept(listener, first_panic.clone(), serve));
         Self {
             address,
             tasks,
-            first_panic: mishap,
+            first_panic,
         }
     }
 
-    /// Ends everything and waits for it.
+    /// Aborts all tasks and waits for them.
     ///
     /// # Panics
-    /// When a task did.
+    /// If a task did.
     pub(crate) async fn stop(mut self) {
         self.tasks.shutdown().await;
     }
@@ -112,7 +113,7 @@ impl Drop for RunningListener {
 
 async fn accept<F>(
     listener: TcpListener,
-    mishap: FirstPanic,
+    first_panic: FirstPanic,
     serve: impl Fn(TcpStream) -> F + Send + 'static,
 ) where
     F: Future<Output = ()> + Send + 'static,
@@ -122,19 +123,19 @@ async fn accept<F>(
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    // Small writes go out at once; where that cannot be set, a test is slower and no less right.
+                    // Small writes are sent at once. If this fails, a test is slower but still right.
                     let _ = stream.set_nodelay(true);
                     connections.spawn(serve(stream));
                 }
                 Err(_) => tokio::time::sleep(DESCRIPTOR_WAIT).await,
             },
-            Some(ended) = connections.join_next(), if !connections.is_empty() => mishap.store_from(ended),
+            Some(ended) = connections.join_next(), if !connections.is_empty() => first_panic.store_from(ended),
         }
     }
 }
 
-/// Makes the close that follows a reset: what was not yet taken by the peer is lost.
+/// Makes the next close a reset: bytes that the peer has not received are lost.
 pub(crate) fn reset_on_close(stream: &TcpStream) {
-    // A zero never blocks. A socket that cannot be told so is gone already.
+    // A linger time of zero never blocks. If it cannot be set, the connection is closed already.
     let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

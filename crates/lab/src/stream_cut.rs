@@ -8,7 +8,7 @@ pub enum StreamCut {
         /// After so many bytes.
         after: u64,
     },
-    /// By a close, as if that had been all.
+    /// By an orderly close.
     Close {
         /// After so many bytes.
         after: u64,

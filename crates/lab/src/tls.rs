@@ -1,6 +1,6 @@
 //! Certificates, valid and invalid, from an authority made for a test (row A27).
 //!
-//! For a wrong host there is a valid certificate for another name. Client certificates are issued in the same way.
+//! For a wrong host there is a valid certificate for another name. Client certificates are issued like those of servers.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A limit on a test's time: a test that hangs must fail, and say where.
+//! A time limit for tests: a test that hangs must fail, and its message name the line.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use std::time::Duration;
 /// When the time is over.
 #[track_caller]
 pub fn within<T>(limit: Duration, future: impl Future<Output = T>) -> impl Future<Output = T> {
-    let place = std::panic::Location::caller();
+    let caller = std::panic::Location::caller();
     async move {
         match tokio::time::timeout(limit, future).await {
             Ok(value) => value,
-            Err(_) => panic!("not done within {limit:?}, as {place} asks"),
+            Err(_) => panic!("not done within {limit:?}, the limit at {caller}"),
         }
     }
 }

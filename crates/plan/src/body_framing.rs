@@ -15,7 +15,7 @@ const MAX_SHOWN: usize = 60;
 pub enum BodyFraming {
     /// No Transfer-Encoding: Content-Length counts, or else the end of the connection.
     NoTransferCoding,
-    /// `identity`, which RFC 7230 abolished and which means no coding. Content-Length counts, if there is one.
+    /// `identity`, which RFC 7230 abolished: no coding. The length is that of Content-Length, if there is one.
     Identity(Option<u64>),
     /// `chunked`. Content-Length should be absent; where there is one, the body must have that length.
     Chunked(Option<u64>),

@@ -106,7 +106,7 @@ pub enum ChecksumError {
 impl FromStr for Checksum {
     type Err = ChecksumError;
 
-    /// `ALGO:HEX`, `ALGO=HEX` (as aria2 has it), `ALGO`, or `HEX` whose length tells the algorithm.
+    /// `ALGO:HEX`, `ALGO=HEX` (as aria2 has it), `ALGO`, or `HEX`, whose length selects the algorithm.
     fn from_str(text: &str) -> Result<Self, ChecksumError> {
         let Some((name, hex)) = text.split_once([':', '=']) else {
             return match Self::from_hex(text.trim()) {
@@ -127,7 +127,7 @@ impl FromStr for Checksum {
 }
 
 impl Checksum {
-    /// A digest whose length tells the algorithm: MD5, SHA-1, SHA-256 or SHA-512. BLAKE3's have the length of SHA-256's, which are
+    /// A digest without its algorithm, which its length selects: MD5, SHA-1, SHA-256 or SHA-512. BLAKE3's have the length of SHA-256's, which are
     /// far more common; CRC-32C's could be a name.
     fn from_hex(hex: &str) -> Option<Self> {
         let digest = decode_hex(hex)?;

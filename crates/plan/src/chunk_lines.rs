@@ -6,7 +6,7 @@
 
 use memchr::memchr;
 
-/// As much of a line is looked at. A Transfer-Encoding that asks for the scanner, and any chunk size, is shorter.
+/// The bytes of a line that are stored. A `Transfer-Encoding: chunked` line and any chunk size are shorter.
 const MAX_STORED: usize = 64;
 
 /// Reads one response after the other, in pieces of any length, and finds line feeds that lack a carriage return.
@@ -21,7 +21,7 @@ pub struct ChunkLineScanner {
 enum ResponsePosition {
     Head(ScannedHead),
     ChunkSize,
-    /// In the data of a chunk, with so many bytes to come.
+    /// In the data of a chunk, with this many bytes left.
     ChunkData(u64),
     /// Between the data of a chunk and the next size.
     ChunkEnd,
@@ -31,7 +31,7 @@ enum ResponsePosition {
     Other,
 }
 
-/// What the lines of a head have said so far.
+/// What the scanned lines of a head contain.
 #[derive(Debug, Clone, Copy, Default)]
 struct ScannedHead {
     has_status_line: bool,

@@ -2,19 +2,19 @@
 //!
 //! Whatever a peer writes, the result names a file inside the directory that the user chose: one component,
 //! no separator, nothing that a shell, a terminal or another system takes for something else (row A25), and
-//! no suffix of haul's own files beside a download.
+//! no suffix of the files that haul keeps next to a download.
 
 use http::HeaderValue;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// The longest name, in bytes: a file system takes 255, and the files beside a download add a suffix.
+/// The longest name, in bytes: a file system allows 255, and the files next to a download add a suffix.
 pub(crate) const MAX_LENGTH: usize = 200;
 
 /// The name where neither header nor URL has one, as with wget.
 pub(crate) const DEFAULT_NAME: &str = "index.html";
 
-/// The suffixes of haul's own files beside a download: the partial file, the journal, the file with a wrong
+/// The suffixes of the files that haul keeps next to a download: the partial file, the journal, the file with a wrong
 /// checksum.
 pub const RESERVED_SUFFIXES: [&str; 3] = [".haul-part", ".haul-journal", ".haul-bad-checksum"];
 
@@ -24,7 +24,7 @@ const WINDOWS_DEVICES: [&str; 22] = [
     "com9", "lpt1", "lpt2", "lpt3", "lpt4", "lpt5", "lpt6", "lpt7", "lpt8", "lpt9",
 ];
 
-/// The name that an origin asks for. `filename*` is preferred over `filename`, as RFC 6266 4.3 says.
+/// The name in a Content-Disposition. `filename*` is preferred over `filename`, as RFC 6266 4.3 says.
 #[must_use]
 pub fn from_content_disposition(value: &HeaderValue) -> Option<String> {
     let text = String::from_utf8_lossy(value.as_bytes());
@@ -105,7 +105,7 @@ pub(crate) fn case_folded(name: &str) -> String {
     upper.flat_map(char::to_lowercase).collect()
 }
 
-/// Replaces the dot of a reserved suffix: a finished file must not look like a file beside another download,
+/// Replaces the dot of a reserved suffix: a finished file must not look like a partial file or a journal of another download,
 /// or that download would take it for its own. The length stays the same, so that this can be the last step.
 fn without_reserved_suffix(mut name: String) -> String {
     if let Some(at) = reserved_suffix_at(&name) {

@@ -1,16 +1,16 @@
-//! Every decision, without a socket, a file or a clock.
+//! All decisions of haul, without a socket, a file or a clock.
 //!
-//! Time comes in as a [`std::time::Duration`] since the job began, randomness as a number, results as
-//! arguments; the next step goes out as a value. That lets properties and simulations in simulated time prove
-//! every decision. Other crates carry the decisions out and make none of their own.
+//! Time is an argument, a [`std::time::Duration`] since the job began; so are random numbers and results of I/O. The next step is a return
+//! value. So property tests and simulations in simulated time can test every decision. Other crates carry the decisions out and make none
+//! of their own.
 //!
 //! One job uses them in this order: [`SegmentPlan::first_range`] is the range of the first request,
-//! [`classify_response`] says what each response means, [`SegmentPlan`] which worker fetches which bytes
+//! [`classify_response`] checks each response, [`SegmentPlan`] decides which worker fetches which bytes
 //! next, [`ConnectionControl`] over how many connections, [`CheckpointSchedule`] when the journal records
 //! what was written, and [`RecoveryPolicy`] what follows a failure, for one source and for many
 //! ([`SourceSet`]).
 //!
-//! For many jobs, [`dispatch`] says which of them runs next, [`ContentExpectation`] whether a file is what
+//! For many jobs, [`dispatch`] decides which of them runs next, [`ContentExpectation`] whether a file is what
 //! the user expects, and [`ErrorLimit`] when the batch should stop.
 //!
 //! [`serving`] has the decisions of a file server about its requests, [`tunnel`] those of a relay through

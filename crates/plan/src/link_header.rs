@@ -40,7 +40,7 @@ pub struct DuplicateLink {
     pub priority: u32,
 }
 
-/// Parses the Link fields of a response head. `base` is the URL that the response came from.
+/// Parses the Link fields of a response head. `base` is the URL of the response.
 #[must_use]
 pub fn parse_link_headers(headers: &HeaderMap, base: &Url) -> LinkHeader {
     let mut found = LinkHeader::default();

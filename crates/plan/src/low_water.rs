@@ -18,20 +18,19 @@ const MIN_MARK: f64 = 8.0 * 1024.0;
 /// again.
 const RESERVED_TAIL: u64 = 1024 * 1024;
 
-/// The low-water mark, in bytes, for a body that comes at `rate` bytes a second with `remaining` bytes to
-/// come (`None`: unknown). 1 means that every byte wakes the reader. The mark never waits for bytes that will
+/// The low-water mark, in bytes, for a body that arrives at `rate` bytes a second and has `remaining` bytes
+/// left (`None`: unknown). 1 means that every byte wakes the reader. The mark never waits for bytes that will
 /// not come.
 #[must_use]
 pub fn low_water_mark(rate: f64, remaining: Option<u64>) -> u32 {
-    // A rate of NaN, from no time at all, is no reason to wait: `clamp` keeps it, and the comparison below is
-    // false.
+    // A rate of NaN, over a time of zero, sets no mark: `clamp` keeps it, and the comparison below is false.
     let mark = (rate * GATHER_SECONDS).clamp(0.0, MAX_MARK);
     let has_enough_left = remaining.is_some_and(|left| left as f64 >= mark + RESERVED_TAIL as f64);
     if mark >= MIN_MARK && has_enough_left {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "between LEAST and MOST"
+            reason = "between MIN_MARK and MAX_MARK"
         )]
         let mark = mark as u32;
         mark

@@ -1,7 +1,7 @@
-//! Why a request brought no bytes, or none that may be used: the classes that a recovery decision depends on.
+//! Why a request brought no usable bytes, in the classes that a recovery decision depends on.
 //!
-//! [`classify_response`](crate::classify_response) makes these of a response's head, the engine makes them of what the transport
-//! reports. What they lead to is for the [`RecoveryPolicy`](crate::RecoveryPolicy) to say.
+//! [`classify_response`](crate::classify_response) derives them from the head of a response, the engine from errors of the transport. The
+//! [`RecoveryPolicy`](crate::RecoveryPolicy) decides what follows.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub enum RequestFailure {
         /// Whether the response had begun.
         answered: bool,
     },
-    /// The transport failed in another way: a timeout, TLS, a proxy.
+    /// Another failure of the transport: a timeout, TLS, a proxy.
     #[error("the transport failed")]
     Transport {
         /// Whether the same request may work later.
@@ -47,7 +47,7 @@ pub enum RequestFailure {
         /// The value of Retry-After.
         retry_after: Option<Duration>,
     },
-    /// Any other status that brings no file.
+    /// Any other status without a file.
     #[error("answered {status}")]
     Denied {
         /// The status of the response.

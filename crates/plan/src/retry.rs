@@ -1,7 +1,7 @@
-//! How often and how soon a request that may work later is sent again.
+//! How often and how soon a failed request is repeated.
 //!
-//! Jittered exponential backoff with a budget that progress refills: a download of days may meet a hundred resets and end well,
-//! one that gets nowhere ends soon. An origin's Retry-After is obeyed up to a limit.
+//! Jittered exponential backoff with a budget that progress refills: a download of days may succeed after a hundred resets, and one
+//! without progress ends soon. An origin's Retry-After is obeyed up to a limit.
 //!
 //! The budget counts attempts after a wait, not connections. When an origin restarts, all connections break in one moment, and
 //! requests that were sent before the wait fail together: they count once (row A34).
@@ -19,9 +19,9 @@ pub struct RetryOptions {
     pub retries_before_response: u32,
     /// The first wait, before jitter.
     pub base_delay: Duration,
-    /// The longest wait, unless the origin asks for one.
+    /// The longest wait without a Retry-After.
     pub max_delay: Duration,
-    /// The longest wait that an origin may ask for. A job whose origin asks for a longer one ends.
+    /// The longest Retry-After that is obeyed. A longer one ends the job.
     pub max_retry_after: Duration,
     /// The longest time in which attempts fail and no byte comes.
     pub max_outage: Duration,
@@ -32,11 +32,11 @@ impl Default for RetryOptions {
         Self {
             // With the waits below, these take between one minute and two: a router's restart, a deployment.
             retries: 10,
-            // A user should hear of a wrong port or a dead host while still looking; a restart in that moment is rare.
+            // A user should see the error of a wrong port or a dead host while still looking; a restart at that moment is rare.
             retries_before_response: 3,
             base_delay: Duration::from_millis(200),
             max_delay: Duration::from_secs(30),
-            // Longer than the windows of most rate limits; a user at a terminal will not believe in more.
+            // Longer than the windows of most rate limits; a user at a terminal would not wait longer.
             max_retry_after: Duration::from_secs(120),
             // A restart, also of a machine that boots quickly.
             max_outage: Duration::from_secs(120),
@@ -45,7 +45,7 @@ impl Default for RetryOptions {
 }
 
 impl RetryOptions {
-    /// The time that an origin asks for, up to the longest that it may ask for.
+    /// The time of a Retry-After, up to the longest that is obeyed.
     #[must_use]
     pub fn cap_retry_after(&self, retry_after: Option<Duration>) -> Duration {
         retry_after.unwrap_or_default().min(self.max_retry_after)
@@ -67,7 +67,7 @@ impl RetryOptions {
     }
 }
 
-/// Retries that a failure may still cost, and the progress that gives them back.
+/// How many retries failures may cost, and the progress that resets the count.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RetryLimit {
     /// Failures without progress between them that are followed by a retry.
@@ -105,7 +105,7 @@ pub(crate) struct RetryBudget {
     failing_since: Duration,
     /// The end of the wait after the last of them. Requests that were sent before fail together with it.
     resume_at: Duration,
-    /// The limit that the last of them was held against.
+    /// The limit that applied to the last of them.
     limit: u32,
     /// Bytes since the last failure.
     progress: u64,
@@ -114,7 +114,7 @@ pub(crate) struct RetryBudget {
 }
 
 impl RetryBudget {
-    /// A request failed: the wait before its retry, or `None` when the budget is spent.
+    /// A request failed. Returns the wait before its retry, or `None` if the budget is spent.
     pub(crate) fn on_failure(
         &mut self,
         limit: RetryLimit,
@@ -136,7 +136,7 @@ impl RetryBudget {
         if failures == 0 {
             self.failing_since = now;
         }
-        // An origin that names a time is there.
+        // An origin that sends a Retry-After is up.
         let too_long =
             retry_after.is_none() && now.saturating_sub(self.failing_since) >= options.max_outage;
         if failures >= limit.failures || too_long {
@@ -156,7 +156,7 @@ impl RetryBudget {
         self.progress = self.progress.saturating_add(bytes);
     }
 
-    /// Failures without so much progress since the last one.
+    /// Failures since progress of `refill_bytes`.
     pub(crate) fn failures(&self, refill_bytes: u64) -> u32 {
         match self.progress >= refill_bytes {
             true => 0,
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a34_two_minutes_without_a_byte_end_the_budget_and_waits_that_the_origin_asked_for_do_not() {
+    fn a34_two_minutes_without_a_byte_end_the_budget_and_waits_for_retry_after_do_not() {
         let options = RetryOptions {
             retries: 1000,
             ..RetryOptions::default()

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// A rate that several readers share. The time at which the debt is paid stands for the number of tokens
+/// A rate that several readers share. It stores the time at which the debt is paid, not the number of tokens
 /// (GCRA).
 #[derive(Debug, Clone)]
 pub struct TokenBucket {

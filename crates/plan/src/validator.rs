@@ -185,15 +185,15 @@ impl ResourceVersion {
     /// when a digest will be checked at the end (`is_verified`), or when the user requested several
     /// connections (`is_requested`).
     ///
-    /// Without any of these, a file that changed between two requests without changing its length would be a
-    /// mix that nobody notices (row A7); a single response is of one version.
+    /// Without any of these, a file that changed between two requests without changing its length would be an
+    /// undetected mix (row A7); a single response is of one version.
     #[must_use]
     pub fn may_combine_responses(&self, is_verified: bool, is_requested: bool) -> bool {
         self.has_validator() || is_verified || is_requested
     }
 
     /// Whether a download may go on with bytes of this version that an earlier run left; `found` is the
-    /// version that the origin has now. Days may lie between two runs, so this asks for more than
+    /// version that the origin has now. Days may lie between two runs, so this requires more than
     /// [`ResourceVersion::may_combine_responses`]: the user's number of connections says nothing about
     /// versions.
     #[must_use]
@@ -207,7 +207,7 @@ impl ResourceVersion {
         self.has_validator() || is_verified
     }
 
-    /// Whether the version has a validator beside its length.
+    /// Whether the version has a validator other than its length.
     #[must_use]
     pub fn has_validator(&self) -> bool {
         self.etag.is_some() || self.last_modified.is_some()

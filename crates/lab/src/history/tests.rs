@@ -79,17 +79,17 @@ struct PlannedOperation {
     early: u64,
     late: u64,
     /// 0: it is done without a response. 1: it is not done and gets no response. 2: its body is not sent completely.
-    mishap: u8,
+    failure: u8,
 }
 
 fn plans() -> impl Strategy<Value = Vec<PlannedOperation>> {
     let planned = (0..10u8, any_condition(), 0..35u64, 0..35u64, 0..30u8);
-    let planned = planned.prop_map(|(kind, condition, early, late, mishap)| PlannedOperation {
+    let planned = planned.prop_map(|(kind, condition, early, late, failure)| PlannedOperation {
         kind,
         condition,
         early,
         late,
-        mishap,
+        failure,
     });
     prop::collection::vec(planned, 1..120)
 }
@@ -112,7 +112,7 @@ fn carry_out(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>
             4..8 => OperationKind::Write(BodyVersion(number), condition),
             _ => OperationKind::Delete(condition),
         };
-        let outcome = apply_to_register(kind, plan.mishap, &mut current);
+        let outcome = apply_to_register(kind, plan.failure, &mut current);
         history.push(Operation {
             kind,
             started_at: instant - plan.early,
@@ -125,7 +125,7 @@ fn carry_out(plans: &[PlannedOperation]) -> (Vec<Operation>, Option<BodyVersion>
 
 fn apply_to_register(
     kind: OperationKind,
-    mishap: u8,
+    failure: u8,
     current: &mut Option<BodyVersion>,
 ) -> OperationOutcome {
     let before = *current;
@@ -135,7 +135,7 @@ fn apply_to_register(
         OperationKind::Delete(condition) => (condition, None),
     };
     let holds = condition.holds(before);
-    match mishap {
+    match failure {
         0 if holds => *current = next,
         0 | 1 => {}
         2 => return OperationOutcome::Failed,

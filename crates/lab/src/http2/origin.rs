@@ -32,7 +32,7 @@ pub struct Http2Request {
     pub authority: String,
     /// The header fields.
     pub headers: HashMap<String, String>,
-    /// Whether it came over HTTP/2.
+    /// Whether it was sent over HTTP/2.
     pub is_http2: bool,
 }
 

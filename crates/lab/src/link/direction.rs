@@ -19,21 +19,21 @@ use crate::stream_cut::StreamCut;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Bytes in flight where no rate limits them: 16 MiB are 160 MB/s at 100 ms.
+/// Bytes in flight without a rate limit: 16 MiB are 160 MB/s at 100 ms.
 const MAX_IN_FLIGHT: usize = 16 << 20;
 
-/// Under a rate, what is held beyond the line itself: as long as a router's short queue.
+/// With a rate limit, the capacity beyond the latency, as a time at that rate: the length of a short queue in a router.
 const QUEUE_TIME: Duration = Duration::from_millis(20);
 
 /// Chunks in the queue; the limit on bytes is reached first unless reads are tiny.
 const MAX_CHUNKS: usize = 1 << 14;
 
-/// How a direction ended before its end.
+/// How the script or a side broke a direction off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkError {
-    /// A side was reset, or the cut is a reset.
+    /// A side was reset, or the script resets the connection.
     Reset,
-    /// The cut is a close.
+    /// The script closes the connection.
     Close,
 }
 
@@ -46,7 +46,7 @@ impl From<io::Error> for LinkError {
 /// One direction of a connection through the link.
 #[derive(Debug, Default)]
 pub(super) struct LinkDirection {
-    /// From reading to writing.
+    /// The time from the read of a byte to its write.
     pub(super) latency: Duration,
     pub(super) limits: Vec<BandwidthLimit>,
     pub(super) cut: Option<StreamCut>,
@@ -55,11 +55,11 @@ pub(super) struct LinkDirection {
 /// A chunk in the queue.
 #[derive(Debug)]
 struct InFlightChunk {
-    /// When it arrives.
+    /// When it is written.
     due_at: Instant,
     /// Empty at the end of the stream.
     bytes: Bytes,
-    /// Its bytes in the line, given back when they have left.
+    /// Its share of the capacity, released after it was written.
     _permit: OwnedSemaphorePermit,
 }
 
@@ -98,7 +98,7 @@ impl LinkDirection {
         let permits = Arc::new(Semaphore::new(self.capacity()));
         let mut buffer = vec![0; READ_BYTES];
         loop {
-            // Room for a whole read, before it is made: bytes that are not yet due keep the sender waiting.
+            // Reserves capacity for a whole read first: bytes in flight make the sender wait.
             let wanted = u32::try_from(READ_BYTES).unwrap_or(u32::MAX);
             let permit = Arc::clone(&permits).acquire_many_owned(wanted).await;
             let Ok(mut permit) = permit else {
@@ -127,7 +127,7 @@ impl LinkDirection {
         let burst = bandwidth_limit::smallest_burst(&limits).unwrap_or(READ_BYTES);
         let mut left = self.cut.map_or(u64::MAX, StreamCut::offset);
         while let Some(chunk) = receiver.recv().await {
-            // A timer would round up a time that has passed.
+            // A timer rounds up, even for a time that has passed.
             if chunk.due_at > Instant::now() {
                 sleep_until(chunk.due_at).await;
             }

@@ -2,7 +2,7 @@
 //!
 //! Latency is a delay line (`direction`): bytes read now are written after the latency, however many are in flight, so that it
 //! does not limit the rate as a pause between reads would. A relay cannot delay the handshake of TCP itself. A rate holds
-//! towards the client; the bytes read ahead of it are bounded, so that an origin is slowed soon. Half-closes are passed on, and
+//! towards the client; the bytes read ahead of it are bounded, so that the origin is soon slowed down. Half-closes are passed on, and
 //! a reset of one side becomes one of the other.
 
 mod direction;
@@ -54,7 +54,7 @@ pub struct SlowLink {
 }
 
 impl SlowLinkBuilder {
-    /// A link that changes nothing yet.
+    /// A link without latency, limits or cuts.
     #[must_use]
     pub fn new(target: SocketAddr) -> Self {
         Self {
@@ -95,14 +95,14 @@ impl SlowLinkBuilder {
         self
     }
 
-    /// Closes each connection after so many bytes towards the client, as if that had been all.
+    /// Closes each connection in order after so many bytes towards the client.
     #[must_use]
     pub fn close_after(mut self, bytes: u64) -> Self {
         self.cut = Some(StreamCut::Close { after: bytes });
         self
     }
 
-    /// Accepts no more connections at once than this: further ones are reset.
+    /// Limits the open connections: further ones are reset.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = Some(connections);
@@ -153,7 +153,7 @@ impl SlowLinkBuilder {
         let Ok(mut server) = server else {
             return reset_on_close(&client);
         };
-        // Without it, a test is slower and no less right.
+        // If this fails, a test is slower but still right.
         let _ = server.set_nodelay(true);
         if self.relay(&mut client, &mut server, counts).await == Err(LinkError::Reset) {
             reset_on_close(&client);
@@ -162,7 +162,7 @@ impl SlowLinkBuilder {
         drop(open_guard);
     }
 
-    /// Carries both directions until both have ended, or one has broken. Only the one to the client has a rate and a cut.
+    /// Relays both directions until both have ended, or one has failed. Only the one to the client has a rate and a cut.
     async fn relay(
         &self,
         client: &mut TcpStream,
@@ -196,7 +196,7 @@ impl SlowLinkBuilder {
 }
 
 impl SlowLink {
-    /// Goes down and comes back: all connections break in one moment, and new ones are refused for this long.
+    /// Stops and starts the link again: all connections break at once, and new ones are refused for this long.
     ///
     /// # Panics
     /// When another process took the port meanwhile.

@@ -1,4 +1,4 @@
-//! Connections of an origin: reads requests, writes responses, goes on or ends.
+//! Serves the connections of an origin: reads requests and writes responses.
 
 use std::io;
 use std::pin::{Pin, pin};

@@ -1,6 +1,6 @@
-//! Writes a response as it is described, right or wrong.
+//! Writes a response as described by its rules, valid or not.
 //!
-//! Where nothing limits the rate, the head and the first chunk go out in one write and chunks are large: benches use this origin
+//! Without a rate limit, the head and the first chunk go out in one write and chunks are large: benches use this origin
 //! too.
 
 use std::io;
@@ -14,10 +14,10 @@ use super::{OriginResponse, OriginResponseFraming, RecordedRequest};
 use crate::bandwidth_limit::{self, BandwidthLimit};
 use crate::stream_cut::StreamCut;
 
-/// How much of a body is made at once when nothing limits the rate, in bytes.
+/// The bytes of a body that are generated at once without a rate limit.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What becomes of the connection after a response.
+/// What happens to the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AfterResponseAction {
     /// The next request is read.
@@ -31,7 +31,7 @@ pub(crate) enum AfterResponseAction {
 /// Writes one response: what limits it, and where it is recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResponseWriter<'a> {
-    /// The rates that the connection is under.
+    /// The rate limits of the connection.
     pub(crate) limits: &'a [&'a BandwidthLimit],
     pub(crate) log: &'a RequestLog,
     /// The request's position in the log.
@@ -39,7 +39,7 @@ pub(crate) struct ResponseWriter<'a> {
 }
 
 impl ResponseWriter<'_> {
-    /// Writes the response to a request. Returns what becomes of the connection.
+    /// Writes the response to a request. Returns what happens to the connection.
     pub(crate) async fn write(
         self,
         stream: &mut impl ClientStream,
@@ -62,9 +62,11 @@ impl ResponseWriter<'_> {
         if request.method == "HEAD" || response.status == 304 {
             stream.write_all(&head).await?;
         } else {
-            let own = response.max_rate.map(BandwidthLimit::new);
-            let limits: Vec<&BandwidthLimit> =
-                own.iter().chain(self.limits.iter().copied()).collect();
+            let response_limit = response.max_rate.map(BandwidthLimit::new);
+            let limits: Vec<&BandwidthLimit> = response_limit
+                .iter()
+                .chain(self.limits.iter().copied())
+                .collect();
             let limited = ResponseWriter {
                 limits: &limits,
                 ..self

@@ -1,4 +1,4 @@
-//! An origin: how a test sets it up, and the running server.
+//! An origin: its builder, and the running server.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -15,7 +15,7 @@ use crate::generated_files::GeneratedFiles;
 use crate::open_counter::OpenCounter;
 use crate::running_listener::{FirstPanic, RunningListener};
 
-/// Sets an origin up.
+/// Builds an origin.
 #[derive(Debug)]
 pub struct OriginBuilder {
     state: OriginState,
@@ -135,7 +135,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Begins to set an origin up.
+    /// A builder of an origin.
     #[must_use]
     pub fn builder() -> OriginBuilder {
         OriginBuilder::default()

@@ -1,4 +1,4 @@
-//! What all connections of an origin share, and how a request gets its response.
+//! The state that all connections of an origin share, and the choice of responses.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::open_counter::OpenCounter;
 use crate::proxy::ForwardingProxyState;
 use crate::running_listener::FirstPanic;
 
-/// What the server is.
+/// The role of the server.
 #[derive(Debug)]
 pub(crate) enum ServerRole {
     /// Has resources, by path; they may be replaced.
@@ -23,11 +23,11 @@ pub(crate) enum ServerRole {
     Proxy(ForwardingProxyState),
 }
 
-/// What all connections of an origin share.
+/// The state that all connections of an origin share.
 #[derive(Debug)]
 pub(crate) struct OriginState {
     pub(crate) role: ServerRole,
-    /// Answer for paths without a resource.
+    /// The files for paths without a resource.
     pub(crate) generated_files: Option<GeneratedFiles>,
     pub(crate) log: RequestLog,
     pub(crate) open_connections: OpenCounter,

@@ -1,4 +1,4 @@
-//! What an HTTP proxy does with a request that its rules leave alone: a tunnel, or the forwarded request.
+//! How an HTTP proxy handles a request that its rules do not answer: by a tunnel, or by forwarding it.
 //!
 //! A request in absolute-form is forwarded with `Connection: close` in both directions: one connection is one request, which is
 //! conforming, if not fast.
@@ -23,7 +23,7 @@ const HOP_BY_HOP: [&str; 5] = [
     "te",
 ];
 
-/// What all connections of a proxy share.
+/// The state that all connections of a proxy share.
 #[derive(Debug, Default)]
 pub(crate) struct ForwardingProxyState {
     pub(crate) host_map: HostMap,

@@ -15,7 +15,7 @@ use crate::origin::{
     ServerRole,
 };
 
-/// Sets an HTTP proxy up.
+/// Builds an HTTP proxy.
 #[derive(Debug, Default)]
 pub struct HttpProxyBuilder {
     /// The routes and rules.
@@ -79,7 +79,7 @@ pub struct HttpProxy {
 }
 
 impl HttpProxy {
-    /// Begins to set a proxy up.
+    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> HttpProxyBuilder {
         HttpProxyBuilder::default()

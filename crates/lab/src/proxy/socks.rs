@@ -13,7 +13,7 @@ use crate::running_listener::{FirstPanic, RunningListener};
 /// The code of a connection that was refused (RFC 1928 6).
 const CONNECTION_REFUSED: u8 = 5;
 
-/// Sets a SOCKS5 proxy up.
+/// Builds a SOCKS5 proxy.
 #[derive(Debug, Default)]
 pub struct SocksProxyBuilder {
     /// The behaviour towards its connections.
@@ -97,7 +97,7 @@ pub struct SocksProxy {
 }
 
 impl SocksProxy {
-    /// Begins to set a proxy up.
+    /// A builder of a proxy.
     #[must_use]
     pub fn builder() -> SocksProxyBuilder {
         SocksProxyBuilder::default()

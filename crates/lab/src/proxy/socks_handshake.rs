@@ -151,15 +151,15 @@ impl SocksHandshake {
             3 => {
                 let name = String::from_utf8_lossy(&self.read_counted().await?).into_owned();
                 let port = self.stream.read_u16().await?;
-                return self.unless_hung_up(SocksTarget::Name(name, port));
+                return self.unless_closed_on_request(SocksTarget::Name(name, port));
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
         };
         let port = self.stream.read_u16().await?;
-        self.unless_hung_up(SocksTarget::Ip(ip, port))
+        self.unless_closed_on_request(SocksTarget::Ip(ip, port))
     }
 
-    fn unless_hung_up(&self, target: SocksTarget) -> io::Result<SocksTarget> {
+    fn unless_closed_on_request(&self, target: SocksTarget) -> io::Result<SocksTarget> {
         if self.has_quirk(&SocksQuirk::CloseOnRequest) {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }

@@ -181,7 +181,7 @@ async fn a_strict_origin_panics_for_an_unknown_path() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "not done within 10ms, as crates/lab/tests/it/scripts.rs:")]
+#[should_panic(expected = "not done within 10ms, the limit at crates/lab/tests/it/scripts.rs:")]
 async fn an_exceeded_limit_names_its_place() {
     within(
         std::time::Duration::from_millis(10),

@@ -1,9 +1,9 @@
 //! The limit on connections that refusals lower and time lifts.
 //!
 //! Refusals come in bursts: a ramp from four to eight meets an origin that takes five, and three are refused
-//! in one moment. All of these were requested before the limit was known, so together they say one thing:
-//! *the connections that were not refused are the limit*. A later refusal says more. If the number was beyond
-//! the limit (time had lifted it by one), the limit is unchanged, and holds longer. If the number was within
+//! in one moment. All of these were requested before the limit was known, so together they show one
+//! thing: *the connections that were not refused are the limit*. A later refusal shows more. If the number was beyond
+//! the limit (which had been raised by one after some time), the limit is unchanged, and holds longer. If the number was within
 //! the limit, the refusal may be an accident, since many origins still count a connection for a moment after
 //! it was closed here: the number is restored soon. Twice within a short time is no accident: then the limit
 //! has become lower, and an origin that says that it is overloaded gets half.
@@ -69,7 +69,7 @@ impl ConnectionCeiling {
             .is_some_and(|(limit, _)| self.current < limit)
     }
 
-    /// One connection beside `open_connections` was refused.
+    /// A connection was refused while `open_connections` others were open.
     pub(super) fn on_refusal(&mut self, refusal: ConnectionRefusal) {
         let ConnectionRefusal {
             now,

@@ -14,7 +14,7 @@
 //!
 //! Surplus connections close when their claims end, so a probe of fewer begins while they drain, and ends at
 //! once if that already costs. And a step up is larger where windows scatter, because a small one could not
-//! be told from noise. The simulations in `tests/it` assert what this achieves, on which links.
+//! be distinguished from noise. The simulations in `tests/it` assert what this achieves, on which links.
 //!
 //! Order of calls: [`ConnectionControl::on_sample`] whenever the time of
 //! [`ConnectionControl::next_sample_at`] has come, [`ConnectionControl::on_refused`] with each refusal; then
@@ -91,7 +91,7 @@ impl Default for ConnectionControlOptions {
 /// The progress of a running job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgressSample {
-    /// Since the job began.
+    /// The time since the job began.
     pub now: Duration,
     /// Bytes received since the job began.
     pub bytes: u64,
@@ -114,7 +114,7 @@ enum ControlPhase {
     Probe { base: RateSamples },
 }
 
-/// What refusals would change.
+/// The state that refusals change.
 #[derive(Debug)]
 struct StateBeforeRefusals {
     ceiling: ConnectionCeiling,
@@ -226,8 +226,8 @@ impl ConnectionControl {
         }
     }
 
-    /// A request failed for a reason that is no refusal and will be repeated. If no connection is `delivering`, the origin is down: what
-    /// it refused in the moments before, beside connections whose last bytes were still being read, was no limit (row A34).
+    /// A request failed for another reason than a refusal, and will be repeated. If no connection is `delivering`, the origin is down: then
+    /// the refusals just before, while the last bytes of other connections were still being read, were no limit (row A34).
     pub fn on_failed(&mut self, now: Duration, delivering: usize) {
         if delivering == 0
             && let Some(before) = self.before_burst.take()

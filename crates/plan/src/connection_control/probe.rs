@@ -1,4 +1,4 @@
-//! Holding a number of connections: noticing that the link has changed, and probing another number.
+//! The hold at a number of connections: detects that the link has changed, and probes another number.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const MIN_PROBE_WINDOWS: usize = 2;
 /// The least windows before a probe: fewer do not show the scatter, which says how far to trust a difference.
 const MIN_BASE_WINDOWS: usize = 4;
 
-/// A step up should bring so many times the scatter if nothing is shared. The windows of a probe then tell it
-/// from noise: the difference of two and four of them may err by 1.3 scatters, and half of the gain must be
+/// A step up should bring so many times the scatter if nothing is shared. The windows of a probe then distinguish
+/// it from noise: the difference of two and four of them may err by 1.3 scatters, and half of the gain must be
 /// seen.
 const MIN_STEP_SCATTERS: f64 = 3.0;
 
@@ -36,10 +36,10 @@ const SHIFT: (f64, usize) = (0.3, 3);
 const DRAINING_CERTAINTY: f64 = 2.0;
 
 impl ConnectionControl {
-    /// Looks whether the link has changed, or whether it is time to probe another number.
+    /// Checks whether the link has changed, or whether it is time to probe another number.
     pub(super) fn hold(&mut self, sample: ProgressSample) {
         if self.samples.has_shifted(SHIFT.0, SHIFT.1) {
-            // The link is another one than before: what was learned is of no use.
+            // The link has changed: the earlier measurements do not apply to it.
             self.samples = RateSamples::new(self.target);
             self.phase = ControlPhase::Ramp { below: None };
             self.schedule = ProbeSchedule::default();
@@ -150,7 +150,7 @@ struct ProbeResult {
 }
 
 impl ProbeResult {
-    /// Whether more connections pay; `None` if it is too early to tell.
+    /// Whether more connections pay; `None` if that is not known yet.
     fn pays(&self) -> Option<bool> {
         if self.change + self.error < -MIN_GAIN {
             // So clear that not even a second window is needed.
@@ -167,7 +167,7 @@ impl ProbeResult {
         }
     }
 
-    /// Whether fewer connections cost something; `None` if it is too early to tell.
+    /// Whether fewer connections cost something; `None` if that is not known yet.
     fn costs(&self) -> Option<bool> {
         let certainty = if self.windows == 0 {
             DRAINING_CERTAINTY

@@ -17,8 +17,8 @@ const MIN_HOLD_WINDOW: Duration = Duration::from_millis(100);
 const WINDOW_SHARE: f64 = 0.1;
 
 /// Windows between probes: at first, and at most. One more connection for two windows in ten costs next to
-/// nothing, and a link that has become wider without becoming faster for the present connections is noticed
-/// in no other way.
+/// nothing, and nothing else shows that a link has become wider without becoming faster for the present
+/// connections.
 const WINDOWS_BETWEEN: (u32, u32) = (4, 10);
 
 /// If each connection brings this share of the rate of a single one, hardly anything is shared, and fewer

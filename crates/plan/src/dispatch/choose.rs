@@ -1,4 +1,4 @@
-//! Which job runs next, and until when none does.
+//! Decides which job runs next, or how long to wait.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::options::{DispatchDecision, JobTicket, UnreachableHost};
 use super::slab_list::{SlabKey, SlabList};
 
 impl<T> JobDispatcher<T> {
-    /// Says what to do now. A job that is given out runs until [`Self::on_finished`] or [`Self::retry_later`] is called with
+    /// Decides what the driver does now. A returned job runs until [`Self::on_finished`] or [`Self::retry_later`] is called with
     /// its ticket.
     pub fn next(&mut self, now: Duration) -> DispatchDecision<T> {
         self.wake_due(now);
@@ -49,7 +49,7 @@ impl<T> JobDispatcher<T> {
         self.hosts[host].due_retries.push_back(&mut self.jobs, job);
     }
 
-    /// Takes out a job of a host whose circuit breaker is open.
+    /// Removes a job of a host whose circuit breaker is open.
     fn reject_unreachable(&mut self, now: Duration) -> Option<(T, UnreachableHost)> {
         let host = self.circuit_open.front()?;
         let health = &self.hosts[host].health;
@@ -90,13 +90,13 @@ impl<T> JobDispatcher<T> {
         Some((host, JobStage::AwaitingResponse))
     }
 
-    /// Hosts of which a job may run: those that have been `tried`, or the others.
+    /// Hosts that may start a job: those that have been `tried`, or the others.
     fn runnable_hosts(&self, tried: bool) -> &SlabList {
         if tried { &self.ready } else { &self.untried }
     }
 
-    /// Takes hosts out of turn that have never responded and take longer than others did: they may be dead. Such a host gets
-    /// no further request until it responds.
+    /// Removes hosts from the turns that have never responded and take longer than others did: they may be dead. Such a host gets no further
+    /// request until it responds.
     fn skip_unresponsive_hosts(&mut self, now: Duration) {
         let max_wait = self.slots.max_untried_wait();
         while let Some(host) = self.untried.front()

@@ -4,8 +4,8 @@
 //! try another number now and then. Small files need another control, though. That one measures bytes in windows of time while
 //! each connection delivers. Here a connection is silent for a round trip between two responses; a window shorter than that
 //! holds bursts and gaps, and a window long enough for an ocean is longer than a whole batch on loopback. So the windows here
-//! are [a number of responses](super::rate_window). The control has no tick: every decision falls where a job ends. And a
-//! batch may have thousands of hosts, where a download has one control: this one keeps no history but a mean.
+//! are [a number of responses](super::rate_window). The control has no timer: it decides whenever a job ends. And a
+//! batch may have thousands of hosts, where a download has one control: this one keeps only a mean of past windows.
 //!
 //! A number is judged by one window if it pays, and by three before it counts as not paying: too many requests at once cost a
 //! few percent, too few cost multiples. Refusals are counted [separately](super::host_refusals).
@@ -22,7 +22,7 @@ pub(super) const INITIAL_REQUESTS: usize = 4;
 /// them.
 const CLIMB_FACTOR: usize = 6;
 
-/// The share of the hoped-for gain that a step of the climb must bring for the next one. At half of it, which lies in the
+/// The share of the hoped-for gain that a step of the climb must bring for the next one. At half of it, the
 /// middle between "nothing is shared" and "all is", a step of four would already be too large by half, and one of six by two
 /// thirds.
 const CLIMB_GAIN_SHARE: f64 = 0.25;

@@ -2,11 +2,11 @@
 //!
 //! A host that could not be connected to is *half-open*: it gets one job at a time, after a pause that doubles, and none of
 //! the slots that other hosts could use. After three failures in a row the breaker is *open*: queued jobs fail at once
-//! instead of waiting for a timeout each, and only after a long pause one job may find out whether the host is back.
+//! instead of waiting for a timeout each, and only after a long pause one job tests whether the host is back.
 //!
 //! A host that has responded in this batch is more likely restarting than gone, and opening the breaker may fail a list of a
 //! million jobs: such a host gets the two minutes that a single download gets. Failures of one moment count once, as refusals
-//! do: sixteen connections that one router drops say one thing.
+//! do: sixteen connections that one router drops are one failure.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub(super) struct HostHealth {
     refuses_jobs: bool,
 }
 
-/// What a failed connection leads to.
+/// What follows a failed connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostFailureEffect {
     /// The failure is of the same moment as the one before.

@@ -16,8 +16,8 @@ use super::slab_list::{ListLinks, ListNode, SlabList};
 /// as much as three small files.
 const TURN_JOBS: u16 = 16;
 
-/// Large files of a host that share one of its requests: they have connections of their own, and small files go on beside
-/// them. Each large file beyond this number counts as a request: more of them at once only make each of them late.
+/// Large files of a host that share one of its requests: they have connections of their own, and small files go on
+/// meanwhile. Each large file beyond this number counts as a request: more of them at once only make each of them late.
 const LARGE_FILES_PER_SLOT: u32 = 4;
 
 /// The list that a host is in.
@@ -55,7 +55,7 @@ pub(super) struct HostQueue {
     pub(super) max_streams: u32,
     /// When the host last responded.
     pub(super) last_response: Option<Duration>,
-    /// Since when at least one job has been running.
+    /// When the host's jobs began to run; at least one has been running since.
     busy_since: Duration,
     /// Whether the host has never responded and takes longer than untried hosts usually do.
     pub(super) unresponsive: bool,
@@ -100,7 +100,7 @@ impl HostQueue {
         }
     }
 
-    /// What is remembered after the last job, if anything is worth it.
+    /// The state to remember after the last job, if any is worth it.
     pub(super) fn take_idle_state(&mut self, now: Duration) -> Option<IdleHost> {
         let control = self.control.take();
         let idle = IdleHost {
@@ -142,7 +142,7 @@ impl HostQueue {
         (self.running_jobs - self.large_files + large) as usize
     }
 
-    /// Whether all jobs may be waiting in vain: the host has failed and never responded. One that has responded may come back.
+    /// Whether the host has failed and never responded, so that its jobs may wait in vain. A host that has responded may come back.
     pub(super) fn is_unreached(&self) -> bool {
         self.health.is_half_open() && self.last_response.is_none()
     }

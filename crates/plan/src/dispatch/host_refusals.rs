@@ -1,16 +1,16 @@
 //! How refusals (429, 503, resets) lower a host's number of requests.
 //!
-//! A refusal is news only where there are many: an origin that takes four requests at once refuses half of eight, an origin
+//! A single refusal shows nothing: an origin that takes four requests at once refuses half of eight, an origin
 //! that fails at random refuses one in a hundred whatever the number is, and to lower the number for each of those would end at
-//! one. So a few refusals are forgiven, and responses forgive further ones; what goes beyond lowers the number to the requests
-//! that were not refused. All requests made before that are of the same moment, and only show how far down the limit is.
+//! one. So a few refusals are ignored, and responses allow further ones; more of them lower the number to the requests that were not
+//! refused. Refusals of requests made before that belong to the same event, and only show how far down the limit is.
 //!
 //! After a while the limit is lifted by one. If that one is refused, the next lift takes twice as long; if not, the next lift is
-//! larger and comes soon, for then there was no limit but a bad moment.
+//! larger and comes soon, since then the refusals were a passing problem, not a limit.
 
 use std::time::Duration;
 
-/// So many refusals are forgiven: fewer would be exceeded by accident every few thousand responses, where one in a hundred is
+/// Refusals that are ignored: fewer would be exceeded by accident every few thousand responses, where one in a hundred is
 /// refused.
 const FORGIVEN_REFUSALS: f32 = 3.0;
 
@@ -34,7 +34,7 @@ pub(super) enum HostRefusalAction {
     None,
     /// The host gets no request for this long.
     Pause(Duration),
-    /// The same, and its jobs are rejected meanwhile: nobody wants to wait that long.
+    /// The same, and its jobs are rejected meanwhile: the wait is too long.
     RejectJobs(Duration),
 }
 
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(refusals.effect_of_refusal(0, None), HostRefusalAction::None);
     }
     #[test]
-    fn a_host_that_asks_for_an_hour_twice_gets_no_jobs_unless_others_are_under_way() {
+    fn a_second_retry_after_of_an_hour_rejects_jobs_unless_others_are_running() {
         let mut refusals = HostRefusals::new();
         let hour = Duration::from_secs(3600);
         refusals.on_refused(ms(0), ms(0), 5, 6);

@@ -2,9 +2,9 @@
 //!
 //! A window begins when the number is reached: when the job that filled the last slot has its response, for only then do the
 //! connections that were made for it carry something. It ends after a number of responses, so that on loopback it takes
-//! milliseconds and over an ocean a few round trips, without anybody knowing which it is. It never ends before a job that
+//! milliseconds and over an ocean a few round trips, without a setting for either. It never ends before a job that
 //! began in it has ended: jobs that were under way before may all end in one moment, and look like a rate that no higher number
-//! can better (2,000 files over a slow link then took 11 s instead of 1.4 s). A window in which slots stood empty,
+//! can exceed (2,000 files over a slow link then took 11 s instead of 1.4 s). A window in which slots stood empty,
 //! because nothing was queued or all slots of the batch were taken, says nothing about the number and is thrown away.
 
 use std::time::Duration;

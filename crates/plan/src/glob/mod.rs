@@ -1,4 +1,4 @@
-//! One text that stands for many URLs, as curl reads it: `http://h/img[001-100].jpg`, `http://{a,b}.h/[a-z].txt`.
+//! A pattern of many URLs in curl's syntax: `http://h/img[001-100].jpg`, `http://{a,b}.h/[a-z].txt`.
 //!
 //! A glob is parsed once, and each of its URLs is computed from its number alone. Nothing is ever listed in
 //! memory: a hundred billion URLs cost as much as two. The last set or range varies fastest, as the last
@@ -9,7 +9,7 @@
 
 mod parse;
 
-/// A text that stands for one URL or for many.
+/// A pattern that expands to one URL or to many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Glob {
     /// Literal text, sets and ranges, from left to right.
@@ -124,11 +124,11 @@ impl Glob {
         })
     }
 
-    /// How many URLs the glob stands for: at least one.
+    /// How many URLs the glob expands to: at least one.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
-        reason = "no glob is empty: the least that a text stands for is itself"
+        reason = "no glob is empty: a text without tokens expands to itself"
     )]
     pub fn len(&self) -> u64 {
         self.len
@@ -185,7 +185,7 @@ impl Glob {
 }
 
 impl GlobToken {
-    /// How many texts the token stands for.
+    /// How many texts the token expands to.
     fn count(&self) -> u64 {
         match self {
             Self::Fixed(_) => 1,

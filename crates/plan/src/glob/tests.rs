@@ -147,7 +147,7 @@ fn names_are_filled_with_captures() {
     }
 }
 
-/// A token of a glob: how it is written, and the texts that it stands for.
+/// A token of a glob: how it is written, and the texts that it expands to.
 fn token() -> impl Strategy<Value = (String, Vec<String>)> {
     prop_oneof![
         "[a-z/.]{1,5}".prop_map(|text| (text.clone(), vec![text])),

@@ -14,8 +14,8 @@
 //!
 //! The order of the list decides which URL comes first, and another list, or the same in another order, would
 //! give the name without a suffix to another URL. The files that earlier runs left decide better than the
-//! order: so the caller, who sees the disk, is asked about each [`PathCandidate`], and a file that is known
-//! to belong to another URL is skipped.
+//! order: so the caller, which can read the disk, checks each [`PathCandidate`], and a file that is known to
+//! belong to another URL is skipped.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

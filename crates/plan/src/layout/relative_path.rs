@@ -31,7 +31,7 @@ pub enum RelativePathError {
     /// The path ends in a separator.
     #[error("the path names a directory")]
     Directory,
-    /// A component has a suffix of haul's own files beside a download.
+    /// A component has a suffix of the files that haul keeps next to a download.
     #[error("the path has a suffix that is reserved for temporary files")]
     ReservedSuffix,
     /// A component, or the whole path, is longer than file systems take.

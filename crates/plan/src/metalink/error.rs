@@ -3,8 +3,8 @@
 use crate::checksum::DigestAlgorithm;
 use crate::piece_digests::PieceDigestsError;
 
-/// A Metalink document, or one file of it, cannot be used. Of a malformed document nothing should be used:
-/// what follows the mistake may be missing. The files beside one that cannot be used are as good as ever.
+/// A Metalink document, or one file of it, cannot be used. A malformed document must not be used at
+/// all: its end may be missing. If one file cannot be used, the others still can.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub struct MetalinkError {

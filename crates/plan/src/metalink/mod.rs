@@ -1,9 +1,9 @@
 //! Metalink documents: files, the URLs of each, and its digests.
 //!
-//! Both versions in use: 4 (RFC 5854, `.meta4`) and 3 (`.metalink`), told apart by their namespace. Elements
+//! Both versions in use: 4 (RFC 5854, `.meta4`) and 3 (`.metalink`), distinguished by their namespace. Elements
 //! that are not needed for fetching (publishers, descriptions, signatures, torrents) are skipped, as both
-//! versions demand of unknown elements. Anybody may have written the document: everything in it is bounded,
-//! and names are made safe as those of any peer are.
+//! versions demand of unknown elements. The document is untrusted: everything in it is bounded, and
+//! names are made safe like those of any peer.
 
 mod document;
 mod error;
@@ -74,7 +74,7 @@ impl MetalinkFile {
 /// How many bytes suffice to detect a document: declarations and comments before the root are rarely longer.
 pub const DETECTION_BYTES: usize = 4096;
 
-/// Whether some bytes begin as a Metalink document does: enough to tell it from a list of URLs.
+/// Whether some bytes begin as a Metalink document does: enough to distinguish it from a list of URLs.
 #[must_use]
 pub fn is_metalink(front: &[u8]) -> bool {
     let front = String::from_utf8_lossy(&front[..front.len().min(DETECTION_BYTES)]);

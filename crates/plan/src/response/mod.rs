@@ -1,4 +1,4 @@
-//! What the head of a response means: may its bytes go into the file?
+//! Decides from the head of a response whether its bytes may go into the file.
 //!
 //! [`classify_response`] runs before a byte of the body is read. It is strict where a mistake would splice two files into one,
 //! and lenient where an origin is merely odd. It knows one request and one response; what a failure leads to over a job's whole
@@ -22,7 +22,7 @@ use crate::validator::{ResourceVersion, VersionMatch};
 /// A request, as far as its response is checked against it.
 #[derive(Debug, Clone, Default)]
 pub struct RequestedContent<'a> {
-    /// The Range that was sent; an end of `u64::MAX` stands for an open one. `None`: no Range was sent.
+    /// The Range that was sent; an end of `u64::MAX` is an open end. `None`: no Range was sent.
     pub range: Option<Range<u64>>,
     /// The version that the bytes on disk are of.
     pub expected_version: Option<&'a ResourceVersion>,

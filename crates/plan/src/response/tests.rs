@@ -1,4 +1,4 @@
-//! [`classify_response`], row by row, and that no head lets a byte through that the request did not ask for.
+//! [`classify_response`], row by row, and that no head makes it accept a byte that was not requested.
 
 use super::*;
 use crate::content_range::ContentRangeError;

@@ -1,15 +1,14 @@
 //! Which worker fetches which bytes next.
 //!
-//! A [`SegmentPlan`] owns the map of one file: which bytes are done, which are claimed by whom, and which are
+//! A [`SegmentPlan`] owns the map of one file: which bytes are done, which worker claims which, and which are
 //! unclaimed. Workers claim from front to back, so that the beginning of the file is whole as early as
 //! possible. Claims are large at first and smaller towards the end, so that all connections finish together
 //! (guided self-scheduling, Polychronopoulos and Kuck 1987). When nothing is left to claim, an idle worker
-//! takes over a part of the rest of the slowest one.
+//! takes over a part of the slowest worker's remaining bytes.
 //!
 //! Order of calls, for a worker: [`SegmentPlan::claim`] (or [`SegmentPlan::claim_first_response`]),
-//! [`SegmentPlan::response_started`], then for all bytes that come [`SegmentPlan::reserve`] *before* and
-//! [`SegmentPlan::mark_written`] *after* the write, and [`SegmentPlan::release`] at the end, whatever the end
-//! was. Because a reservation is never taken over, no two workers ever write the same byte; because only
+//! [`SegmentPlan::response_started`], then for all bytes that arrive [`SegmentPlan::reserve`] *before* and
+//! [`SegmentPlan::mark_written`] *after* the write, and [`SegmentPlan::release`] at the end, also after a failure. Because a reservation is never taken over, no two workers ever write the same byte; because only
 //! written bytes are done, none is ever left out.
 
 mod segment_size;
@@ -35,7 +34,7 @@ pub struct Claim {
     pub id: ClaimId,
     /// The claimed bytes; the end may move towards the start later, see [`SegmentPlan::reserve`].
     pub range: Range<u64>,
-    /// The claim whose rest this was, if it was taken over.
+    /// The claim that these bytes were taken over from, if any.
     pub taken_from: Option<ClaimTakeover>,
 }
 
@@ -63,7 +62,7 @@ impl ClaimRequest<'_> {
     }
 }
 
-/// A claim whose worker is at work.
+/// A claim of a working worker.
 #[derive(Debug, Clone)]
 struct ActiveClaim {
     id: ClaimId,
@@ -81,7 +80,7 @@ struct ActiveClaim {
     response_at: Option<Duration>,
     /// When bytes last arrived.
     last_bytes_at: Duration,
-    /// How many silent workers in a row lost this rest, the last one to this claim: each doubles how long the
+    /// How many silent workers in a row lost these bytes, the last one to this claim: each doubles how long the
     /// next may be silent.
     silent_predecessors: u32,
 }
@@ -131,7 +130,7 @@ impl SegmentPlan {
         }
     }
 
-    /// The range of a job's first request, before anything is known but what an earlier run left.
+    /// The range of a job's first request, when only the bytes of an earlier run are known.
     #[must_use]
     pub fn first_range(
         options: &SegmentOptions,
@@ -154,14 +153,14 @@ impl SegmentPlan {
             return None;
         }
         let claim = self.add_claim(range, None, now);
-        // The request is older than the plan, which cannot tell how long the response took.
+        // The request is older than the plan, so the response time is unknown.
         if let Some(active) = self.active_claims.last_mut() {
             active.response_at = Some(now);
         }
         Some(claim)
     }
 
-    /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's rest.
+    /// The next range for an idle worker: the first unclaimed bytes, else a part of a slow worker's remaining bytes.
     pub fn claim(&mut self, now: Duration) -> Option<Claim> {
         self.claim_for(&ClaimRequest::default(), now)
     }
@@ -236,7 +235,7 @@ impl SegmentPlan {
         }
     }
 
-    /// `wanted` bytes of a claim have come: returns how many of them may be written. The others belong to
+    /// `wanted` bytes of a claim arrived. Returns how many of them may be written. The others belong to
     /// another worker by now, or are beyond the claim.
     pub fn reserve(&mut self, id: ClaimId, wanted: u64, now: Duration) -> u64 {
         let Some(active) = self.active_claims.iter_mut().find(|active| active.id == id) else {

@@ -72,7 +72,7 @@ impl SegmentOptions {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "float casts saturate, which is meant"
+        reason = "float casts saturate, as intended"
     )]
     pub(super) fn size(
         &self,
@@ -85,17 +85,17 @@ impl SegmentOptions {
             return fixed.max(1);
         }
         let half_share = unclaimed / (2 * self.connections.max(1) as u64);
-        let worth_asking = pace
+        let min_worthwhile = pace
             .min_worthwhile_size()
             .max(self.min_size)
             .min(self.max_size);
         let even_share = unclaimed.div_ceil(workers).max(self.min_size);
-        let lasting = rate
+        let max_for_duration = rate
             .filter(|_| !self.fixed_connections)
             .map_or(self.max_size, |rate| (MAX_CLAIM_SECONDS * rate) as u64);
         half_share
-            .min(lasting)
-            .max(worth_asking)
+            .min(max_for_duration)
+            .max(min_worthwhile)
             .min(even_share)
             .min(self.max_size.max(self.min_size))
     }
@@ -134,7 +134,7 @@ impl ConnectionPace {
         }
     }
 
-    /// The rate that the claiming worker can be expected to bring beside a connection that brings `slow`, in
+    /// The expected rate of the claiming worker while another connection brings `slow`, in
     /// bytes a second.
     pub(super) fn expected_rate(&self, slow: f64) -> f64 {
         match self.rate {
@@ -171,7 +171,7 @@ impl ConnectionPace {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "float casts saturate, which is meant"
+        reason = "float casts saturate, as intended"
     )]
     fn min_worthwhile_size(&self) -> u64 {
         (LATENCIES_PER_SEGMENT * self.latency() * self.rate.unwrap_or(0.0)) as u64

@@ -1,4 +1,4 @@
-//! When and how much an idle worker takes over of another worker's rest.
+//! When an idle worker takes over bytes of another worker's claim, and how many.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -59,7 +59,7 @@ pub(super) fn best_takeover(
     takeovers.max_by(|a, b| a.gain.total_cmp(&b.gain))
 }
 
-/// Takes all the rest of a worker that has been silent for too long, or nearly so.
+/// Takes all remaining bytes of a worker that has been silent for too long, or nearly so.
 fn take_all_of_silent(
     claim: &ActiveClaim,
     pace: &ConnectionPace,
@@ -71,12 +71,12 @@ fn take_all_of_silent(
     (rest > 0 && silent).then_some(TakeoverSplit {
         victim: claim.id,
         from: claim.reserved,
-        // Nobody knows how long it would stay silent: such a take-over is always the best.
+        // It may stay silent for any time: such a take-over is always the best.
         gain: f64::MAX,
     })
 }
 
-/// Takes so much of a slow worker's rest that both end together.
+/// Takes a part of a slow worker's remaining bytes, so that both end together.
 fn split_slow(claim: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> Option<TakeoverSplit> {
     let rest = claim.end - claim.reserved;
     if rest == 0 {
@@ -105,7 +105,7 @@ fn is_trickling(claim: &ActiveClaim, pace: &ConnectionPace, now: Duration) -> bo
         .response_at
         .map_or(0.0, |then| now.saturating_sub(then).as_secs_f64());
     let slow = claim.rate(now).unwrap_or(f64::INFINITY);
-    // Longer than a silence may be, to tell a trickle from a connection that only pauses.
+    // Longer than a silence may be, to distinguish a trickle from a connection that only pauses.
     seconds > 2.0 * max_silence(claim, pace)
         && pace.rate().is_some_and(|rate| slow < TRICKLE_SHARE * rate)
 }
@@ -121,7 +121,7 @@ fn max_silence(claim: &ActiveClaim, pace: &ConnectionPace) -> f64 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "float casts saturate, which is meant"
+    reason = "float casts saturate, as intended"
 )]
 fn bytes_floor(bytes: f64) -> u64 {
     bytes as u64

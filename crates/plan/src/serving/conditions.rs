@@ -9,11 +9,11 @@
 //! **Malformed conditions.** A condition guards a client against a mistake, so in doubt the mistake is not
 //! made:
 //!
-//! - If-Match with a malformed member fails: the client wants to be held back, and nobody can tell by which
-//!   tag.
+//! - If-Match with a malformed member fails: the client wants the request refused for all other versions, and the
+//!   version is unknown.
 //! - If-None-Match with a malformed member fails a write for the same reason. A reader only loses a 304: the
 //!   member is skipped.
-//! - A malformed date, or a date in two lines, is ignored, as 13.1.3 and 13.1.4 demand.
+//! - A malformed date, or a date in two lines, is ignored, as 13.1.3 and 13.1.4 require.
 //! - A malformed If-Range matches nothing: the whole file is sent, which is right in any case.
 //!
 //! **Dates** have whole seconds in HTTP and fractions in a file system: a file's time is cut to its second
@@ -39,11 +39,11 @@ pub struct RequestConditions {
     if_modified_since: Option<SystemTime>,
     /// Against lost updates without tags.
     if_unmodified_since: Option<SystemTime>,
-    /// The version that the Range is meant for.
+    /// The version to which the Range applies.
     if_range: Option<IfRange>,
 }
 
-/// The version that a Range is meant for.
+/// The version to which a Range applies.
 #[derive(Debug, Clone)]
 enum IfRange {
     /// The version with this tag.

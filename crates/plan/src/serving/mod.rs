@@ -1,16 +1,16 @@
 //! What a file server decides about a request and about the peer that sends it.
 //!
-//! The server asks in this order. [`Timeouts`] says, from the first byte of a connection to its last, whether
-//! to wait for the peer any longer. [`RequestConditions`] say whether the request proceeds, once the current
-//! representation is known. For a GET, [`RequestConditions::range_applies`] says whether to obey its Range,
-//! and [`select_ranges`] which bytes to send. For a PUT, [`request_digests()`] says which digests the body must
+//! The server uses them in this order. [`Timeouts`] decide, from the first byte of a connection to its last, whether
+//! to wait for the peer any longer. [`RequestConditions`] decide whether the request proceeds, once the current
+//! representation is known. For a GET, [`RequestConditions::range_applies`] decides whether to obey its Range,
+//! and [`select_ranges`] which bytes to send. For a PUT, [`request_digests()`] returns the digests that the body must
 //! have.
 //!
-//! [`SmugglingGuard`] reads each head a second time, for what other programs could read otherwise.
-//! [`UploadFlushMethod`] says how uploads are made durable, [`private_cache_control`] which caches may store a
+//! [`SmugglingGuard`] reads each head a second time, for parts that other programs could parse differently.
+//! [`UploadFlushMethod`] selects how uploads are made durable, [`private_cache_control`] which caches may store a
 //! response.
 //!
-//! The server makes responses itself, from what these return.
+//! The server itself makes the responses.
 
 mod byte_ranges;
 mod cache_control;

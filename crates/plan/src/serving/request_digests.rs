@@ -191,7 +191,7 @@ impl<'a> StructuredFieldCursor<'a> {
         Some(())
     }
 
-    /// Skips a byte sequence, a string, or a token, number, date or boolean, which need not be told apart.
+    /// Skips a byte sequence, a string, or a token, number, date or boolean, which need not be distinguished.
     fn bare_item(&mut self) -> Option<()> {
         match self.0.first()? {
             b':' => self.bytes().map(drop),

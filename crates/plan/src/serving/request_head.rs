@@ -128,7 +128,7 @@ fn is_ip_literal(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
-/// Whether a text is a name, in which `%` stands before two hexadecimal digits.
+/// Whether a text is a name, in which two hexadecimal digits follow each `%`.
 fn is_registered_name(text: &[u8]) -> bool {
     let mut rest = text;
     loop {

@@ -1,8 +1,8 @@
 //! Requests whose end two programs could see in different places (row D10, request smuggling).
 //!
-//! hyper reads requests as RFC 9112 lets it: a line may end in a bare line feed, a Content-Length beside a
-//! Transfer-Encoding is skipped, two equal lengths are one. A proxy before this server may read the same
-//! bytes otherwise, and then part of a body, as the proxy sees it, is a request here. So the guard reads the
+//! hyper parses requests as RFC 9112 allows: a line may end in a bare line feed, a Content-Length next to a
+//! Transfer-Encoding is ignored, two equal lengths are one. A proxy before this server may parse the same
+//! bytes differently, and then part of a body, as the proxy sees it, is a request here. So the guard reads the
 //! bytes of each head a second time, as they arrived from the wire, and refuses ambiguous ones.
 //!
 //! The guard is not a parser of requests: it finds where each head ends and how long its body is, and counts
@@ -263,7 +263,7 @@ mod tests {
             bad in 0_usize..8,
         ) {
             let mut stream = Vec::new();
-            // Where each head ends: hyper asks when it has all of it.
+            // Where each head ends: hyper queries the guard when it has read the whole head.
             let mut ends = Vec::new();
             for (index, body) in bodies.iter().enumerate() {
                 let end = if index == bad { "\n" } else { "\r\n" };

@@ -13,14 +13,14 @@ pub struct SourceContent<'a> {
     pub digests: &'a [ExpectedDigest],
 }
 
-/// What shows, beside validators, that bytes are bytes of the file.
+/// What shows, other than validators, that bytes are bytes of the file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct IntegrityEvidence {
     /// The bytes are compared with digests of the whole file or of its pieces.
     pub verified: bool,
     /// The digests are of pieces: a bad piece is noticed early, and only that piece is fetched again.
     pub piece_digests: bool,
-    /// The user asked for several connections, and so accepted joining responses without validators.
+    /// The user requested several connections, and so accepted joining responses without validators.
     pub user_allows_joining: bool,
 }
 

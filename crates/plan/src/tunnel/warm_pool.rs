@@ -77,7 +77,7 @@ impl WarmPoolPlan {
         begun
     }
 
-    /// When to ask again, if nothing happens before.
+    /// The time until the next attempt may begin; `None` if it may begin now.
     #[must_use]
     pub fn next_attempt_in(&self, now: Duration) -> Option<Duration> {
         (now < self.retry_at).then(|| self.retry_at - now)

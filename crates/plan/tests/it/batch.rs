@@ -296,6 +296,6 @@ fn only_a_few_large_files_run_at_a_time() {
     };
     let outcome = run(&mut hosts, JobDispatcherOptions::default(), one_host(100));
     assert_eq!(outcome.done, 100);
-    // Those that began before any was known to be large, and three beside them.
+    // Those that began before any was known to be large, and three more.
     assert!(max_running <= 7, "{max_running}");
 }

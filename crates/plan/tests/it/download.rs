@@ -1,8 +1,7 @@
 //! A download in simulated time: the plan and the control, driven as a job drives them, over a simulated link.
 //!
-//! What the driver does beside carrying decisions out is what a job does around them: a connection takes a round trip to
-//! make and a request one to be answered, a connection whose answer was cut short is made anew, one that is silent for
-//! [`STALL`] is given up.
+//! Like a job, the driver carries the decisions out: a connect takes a round trip and a request another one, a connection with an
+//! incomplete response is replaced, and one that is silent for [`STALL`] is closed.
 
 use std::time::Duration;
 

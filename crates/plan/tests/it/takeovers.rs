@@ -1,11 +1,11 @@
-//! When and how much an idle worker takes over of another worker's rest.
+//! When an idle worker takes over bytes of another worker's claim, and how many.
 
 use std::time::Duration;
 
 use haul_plan::{Claim, RangeSet, SegmentOptions, SegmentPlan};
 
-/// A claim of 64 MiB that has brought 1 MiB in a second, and the claim of an idle worker beside it.
-fn claim_beside_slow_worker(options: SegmentOptions) -> Option<Claim> {
+/// A slow worker has a claim of 64 MiB and got 1 MiB in a second. Returns the claim of an idle worker.
+fn claim_of_idle_worker(options: SegmentOptions) -> Option<Claim> {
     let mut plan = SegmentPlan::new(64 << 20, &RangeSet::new(), options);
     let slow = plan
         .claim_first_response(0..64 << 20, Duration::ZERO)
@@ -19,7 +19,7 @@ fn claim_beside_slow_worker(options: SegmentOptions) -> Option<Claim> {
 fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it() {
     // A rate limit that one connection does not reach is as none.
     for rate_limit in [None, Some(5 << 20)] {
-        let half = claim_beside_slow_worker(SegmentOptions {
+        let half = claim_of_idle_worker(SegmentOptions {
             rate_limit,
             ..SegmentOptions::default()
         });
@@ -43,7 +43,7 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it
         },
     ];
     for options in refused {
-        assert_eq!(claim_beside_slow_worker(options), None, "{options:?}");
+        assert_eq!(claim_of_idle_worker(options), None, "{options:?}");
     }
 }
 
@@ -121,7 +121,7 @@ fn plan_after_first_response(length: u64) -> SegmentPlan {
 }
 
 #[test]
-fn a19_an_origin_that_responds_late_is_waited_for_in_the_end() {
+fn a19_an_origin_that_responds_late_gets_enough_time_in_the_end() {
     // Each second an idle worker takes the rest of one whose response has not begun. If all were given the
     // same second, no response would ever begin.
     for seconds in [1, 2, 3, 8, 25] {
