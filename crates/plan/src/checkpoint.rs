@@ -1,9 +1,9 @@
-//! When a checkpoint is due: what a kill may cost, against what syncing costs.
+//! When a checkpoint is due: a balance between the bytes lost to a kill and the cost of a sync.
 //!
 //! By time, so that a slow link's bytes are kept, and by bytes, so that a fast link's are. The first
 //! checkpoint comes early, since a user who mistyped a flag stops the command within its first second. A sync
 //! takes as long as the disk has data to write, so two never run at once, and bytes alone bring none before
-//! the disk has rested as long as the last sync took.
+//! as much time has passed as the last sync took.
 //!
 //! Order of calls: [`CheckpointSchedule::is_due`] at any time, [`CheckpointSchedule::on_started`] and
 //! [`CheckpointSchedule::on_finished`] around each checkpoint. Times are durations since the job began.
@@ -19,14 +19,14 @@ pub struct CheckpointOptions {
     pub interval: Duration,
     /// A checkpoint is due when so many bytes are written and not recorded in the journal.
     pub unrecorded_bytes: u64,
-    /// Bytes alone make none due sooner than this after the one before began.
+    /// Unrecorded bytes make no checkpoint due sooner than this after the one before began.
     pub min_interval: Duration,
 }
 
 impl Default for CheckpointOptions {
     fn default() -> Self {
         Self {
-            // Nobody stops a command sooner and expects it to have kept something.
+            // A user who stops a command sooner expects no progress to be kept.
             first_after: Duration::from_millis(250),
             // A second of work lost to a kill is nothing; a sync a second is cheap on any disk.
             interval: Duration::from_secs(1),
@@ -38,7 +38,7 @@ impl Default for CheckpointOptions {
     }
 }
 
-/// Says when a job's checkpoints are due.
+/// Decides when a job's checkpoints are due.
 #[derive(Debug)]
 pub struct CheckpointSchedule {
     options: CheckpointOptions,

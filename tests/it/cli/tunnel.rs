@@ -1,7 +1,7 @@
-//! `haul tunnel` as its users start it: where it listens and leads, what it says, how it ends, what is read again.
+//! `haul tunnel` from the command line: its listeners, routes, messages, shutdown and reload.
 //!
-//! The proxies are `haul-lab`'s; the far end is an echo of the test's own. How proxies are spoken to is judged by `haul-net`'s tests, and
-//! what becomes of bytes by those of `haul-start_tunnel`.
+//! The proxies are those of `haul-lab`, and the target is an echo server. The tests of `haul-net` cover the protocols of proxies, those of
+//! `haul-tunnel` the relay.
 
 mod config;
 mod connection_limit;
@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT, RunningHaul};
 
-/// A far end that sends back what it gets. Dropped, it is gone.
+/// A server that sends back the bytes that it receives, until it is dropped.
 struct EchoServer {
     address: SocketAddr,
     _tasks: JoinSet<()>,
@@ -53,7 +53,7 @@ impl EchoServer {
     }
 }
 
-/// A proxy that leads `echo.test:7` to an echo.
+/// A proxy that connects `echo.test:7` to the echo server.
 async fn proxy_to(echo: &EchoServer) -> HttpProxy {
     let proxy = HttpProxy::builder().route("echo.test:7", echo.address);
     proxy.start().await
@@ -62,7 +62,7 @@ async fn proxy_to(echo: &EchoServer) -> HttpProxy {
 /// A tunnel that listens.
 struct TunnelProcess {
     running: RunningHaul,
-    /// Where, in the order of its words.
+    /// Its addresses, in the order of its arguments.
     addresses: Vec<String>,
     /// The lines it printed so far.
     stderr_lines: Vec<String>,
@@ -87,7 +87,7 @@ async fn wait_for_listeners(running: RunningHaul, listeners: usize) -> TunnelPro
 }
 
 impl TunnelProcess {
-    /// Waits until it says of one more address.
+    /// Waits for the message about one more address.
     async fn wait_for_listener(&mut self) -> String {
         let read = async {
             while let Some(line) = self.running.stderr.next_line().await.unwrap() {

@@ -125,7 +125,7 @@ async fn rules_apply_to_matching_requests() {
 }
 
 #[tokio::test]
-async fn connections_end_when_clients_ask_for_it() {
+async fn connections_end_when_clients_request_it() {
     let origin = serve(OriginResource::new(content())).await;
     for request in [
         "GET /f.bin HTTP/1.1\r\nRange: bytes=5-9\r\nConnection: Close\r\n\r\n",
@@ -182,7 +182,7 @@ async fn a_strict_origin_panics_for_an_unknown_path() {
 
 #[tokio::test]
 #[should_panic(expected = "not done within 10ms, the limit at crates/lab/tests/it/scripts.rs:")]
-async fn an_exceeded_limit_names_its_place() {
+async fn an_exceeded_limit_names_its_caller() {
     within(
         std::time::Duration::from_millis(10),
         std::future::pending::<()>(),

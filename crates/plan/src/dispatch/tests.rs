@@ -235,7 +235,7 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
 }
 
 #[test]
-fn a17_jobs_of_a_host_that_asks_for_an_hour_are_rejected_with_that_until_it_is_over() {
+fn a17_jobs_are_rejected_during_a_retry_after_of_an_hour() {
     let hour = Duration::from_secs(3600);
     let refused = JobRunReport {
         bytes: 0,

@@ -260,7 +260,7 @@ fn an_origin_that_refuses_everything_for_a_while_gets_few_requests() {
 }
 
 #[test]
-fn small_files_go_on_beside_large_ones() {
+fn small_files_go_on_while_large_ones_run() {
     // One in a hundred is large and takes ten seconds.
     let mut hosts = |request: SimulatedRequest| {
         if request.job.is_multiple_of(100) {

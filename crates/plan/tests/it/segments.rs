@@ -231,7 +231,7 @@ fn the_largest_possible_file_does_not_overflow() {
 }
 
 #[test]
-fn the_first_request_asks_for_the_first_gap() {
+fn the_first_request_is_for_the_first_gap() {
     let options = options(None, 4);
     let done: RangeSet = [0..100, 150..1000].into_iter().collect();
     assert_eq!(

@@ -16,7 +16,7 @@ fn claim_of_idle_worker(options: SegmentOptions) -> Option<Claim> {
 }
 
 #[test]
-fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it() {
+fn a_slow_worker_shares_its_claim_unless_that_gains_nothing_or_the_user_forbids_it() {
     // A rate limit that one connection does not reach is as none.
     for rate_limit in [None, Some(5 << 20)] {
         let half = claim_of_idle_worker(SegmentOptions {
@@ -48,7 +48,7 @@ fn a_slow_worker_shares_its_rest_unless_that_wins_nothing_or_the_user_forbids_it
 }
 
 #[test]
-fn a19_a_silent_worker_loses_its_whole_rest_and_a_fast_one_nothing() {
+fn a19_a_silent_worker_loses_all_remaining_bytes_and_a_fast_one_none() {
     let mut plan = SegmentPlan::new(
         4 << 20,
         &RangeSet::new(),
@@ -140,7 +140,7 @@ fn a19_an_origin_that_responds_late_gets_enough_time_in_the_end() {
 }
 
 #[test]
-fn the_first_response_says_nothing_of_the_latency() {
+fn the_first_response_does_not_measure_the_latency() {
     // Its request was sent before there was a plan.
     assert_eq!(
         plan_after_first_response(17 << 20).latency(),
@@ -153,7 +153,7 @@ fn the_first_response_says_nothing_of_the_latency() {
 }
 
 /// Two segments of a MiB: one arrived in a tenth of a second, the other trickles ten bytes a second.
-fn claim_beside_trickle(seconds: u64) -> Option<Claim> {
+fn claim_of_idle_worker_during_trickle(seconds: u64) -> Option<Claim> {
     let options = SegmentOptions {
         fixed_size: Some(1 << 20),
         ..SegmentOptions::default()
@@ -177,8 +177,8 @@ fn claim_beside_trickle(seconds: u64) -> Option<Claim> {
 }
 
 #[test]
-fn a19_a_trickling_worker_loses_its_rest_and_one_that_pauses_for_a_second_does_not() {
-    assert_eq!(claim_beside_trickle(1), None);
-    let takeover = claim_beside_trickle(3).unwrap();
+fn a19_a_trickling_worker_loses_its_remaining_bytes_and_one_that_pauses_for_a_second_does_not() {
+    assert_eq!(claim_of_idle_worker_during_trickle(1), None);
+    let takeover = claim_of_idle_worker_during_trickle(3).unwrap();
     assert!(takeover.range.start < 100 && takeover.range.end == 1 << 20);
 }

@@ -1,4 +1,4 @@
-//! One client of the soak: sends random requests and records each response, or that it got none.
+//! One client of the soak test: sends random requests and records each response, or that there was none.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,27 +18,28 @@ use super::wire::{BodyEncoding, SoakConnection, SoakRequest, SoakRequestError, S
 /// Keys that are fought over: few, so that they meet; some in folders that are made with them.
 pub(super) const KEYS: u64 = 10;
 
-/// What all clients share.
+/// The state that all clients share.
 #[derive(Default)]
 pub(super) struct SoakState {
     pub(super) ticks: LogicalClock,
     /// The running server process: its number and its address.
     pub(super) life: Mutex<Option<(usize, SocketAddr)>>,
-    /// A new one has begun, or it is over.
+    /// Notified when a new server process runs, and at the end of the test.
     pub(super) news: Condvar,
     /// No more.
     pub(super) is_over: AtomicBool,
-    /// Which body each entity tag was seen on: never on two.
+    /// The body that each entity tag identifies: never two.
     tags: Mutex<HashMap<String, StampedBody>>,
 }
 
-/// An operation as it is written down.
+/// A recorded operation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordedOperation {
     pub(super) key: u64,
-    /// In which life of the server.
+    /// The number of the server process.
     pub(super) life: usize,
-    /// When its client gave up on it: then the server must have been killed before. `None`: it was answered, or its end was chosen.
+    /// When the client saw the connection fail: the server must have been killed before. `None` if there was a response, or the client itself
+    /// closed the connection.
     pub(super) lost: Option<u64>,
     pub(super) operation: Operation,
 }
@@ -49,7 +50,7 @@ pub(super) struct SoakClient<'a> {
     random: StdRng,
     /// Its versions are its own.
     next: u64,
-    /// What it last saw of keys.
+    /// The last tag and version that it saw of each key.
     seen: HashMap<u64, (String, BodyVersion)>,
     wire: Option<SoakConnection>,
     life: usize,
@@ -65,7 +66,7 @@ pub(super) fn path(key: u64) -> String {
 }
 
 impl SoakState {
-    /// Waits for a life after this one. `None`: it is over.
+    /// Waits for a later server process. `None` at the end of the test.
     fn life_after(&self, last: Option<usize>) -> Option<(usize, SocketAddr)> {
         let mut life = self.life.lock().unwrap();
         loop {
@@ -95,7 +96,7 @@ impl SoakState {
         let before = self.tags.lock().unwrap().insert(tag.to_owned(), body);
         assert!(
             before.is_none_or(|before| before == body),
-            "{tag} stands for {before:?} and {body:?}"
+            "{tag} identifies both {before:?} and {body:?}"
         );
         tag.to_owned()
     }
@@ -118,7 +119,7 @@ impl<'a> SoakClient<'a> {
         }
     }
 
-    /// Goes on until it is over.
+    /// Sends requests until the end of the test.
     pub(super) fn run(mut self) -> Vec<RecordedOperation> {
         let mut life = self.shared.life_after(None);
         while let Some((number, address)) = life {
@@ -171,7 +172,7 @@ impl<'a> SoakClient<'a> {
         }
     }
 
-    /// Reads all of a key, for the end.
+    /// Reads a whole key, at the end of the test.
     pub(super) fn read_all(mut self, life: usize, address: SocketAddr) -> Vec<RecordedOperation> {
         self.life = life;
         for key in 0..KEYS {
@@ -284,7 +285,7 @@ impl<'a> SoakClient<'a> {
                 }
             }
             412 if condition != WritePrecondition::Always => {
-                // Refused before its body was read, so the connection is at no beginning of a request.
+                // Refused before its body was read, so the connection cannot be used for another request.
                 self.wire = None;
                 OperationOutcome::ConditionFailed
             }
@@ -293,11 +294,11 @@ impl<'a> SoakClient<'a> {
         self.record(key, action, begun, outcome);
     }
 
-    /// A body that never comes whole: it must never be seen.
+    /// Sends an incomplete body, which no read may return.
     fn cut_off(&mut self, key: u64) {
         let body = self.body(key);
         let bytes = body.to_vec();
-        // Often all but nothing is missing.
+        // Sometimes only one byte is missing.
         let end = match self.random.random_range(0..4) {
             0 => bytes.len() - 1,
             _ => self.random.random_range(0..bytes.len()),
@@ -348,7 +349,7 @@ impl<'a> SoakClient<'a> {
                     replaced: Some(true),
                 },
             ),
-            // Conditions count for nothing where there is nothing to delete (RFC 9110 13.2.1).
+            // Conditions do not apply if there is nothing to delete (RFC 9110 13.2.1).
             404 => (
                 OperationKind::Delete(WritePrecondition::Always),
                 OperationOutcome::Succeeded {
@@ -363,7 +364,7 @@ impl<'a> SoakClient<'a> {
         self.record(key, action, begun, outcome);
     }
 
-    /// A condition and its fields: none in most cases.
+    /// A condition and its header fields: none in most cases.
     fn condition(&mut self, key: u64) -> (WritePrecondition, String) {
         match (self.random.random_range(0..10), self.seen.get(&key)) {
             (0..2, _) => (WritePrecondition::Absent, "If-None-Match: *\r\n".to_owned()),
@@ -376,7 +377,7 @@ impl<'a> SoakClient<'a> {
         }
     }
 
-    /// A new one, of a length at which something is done otherwise.
+    /// A new body of random length, often near a limit at which the server works differently.
     fn body(&mut self, key: u64) -> StampedBody {
         self.next += 1;
         let length = match self.random.random_range(0..20) {
@@ -414,7 +415,7 @@ impl<'a> SoakClient<'a> {
             "no answer to {} {key}: {error}",
             request.method
         );
-        // Who is refused before all was sent may find the connection closed instead of an answer.
+        // If the server refuses the request before all was sent, the client may see a closed connection instead of a response.
         let may_end = outcome == OperationOutcome::Failed
             && matches!(action, OperationKind::Write(_, condition) if condition != WritePrecondition::Always);
         self.notes.push(RecordedOperation {

@@ -2,11 +2,11 @@
 //!
 //! Each client records its requests and the responses ([`client`]). At the end [`check_linearizability`] checks the record of each key: it
 //! must be that of a store that does one operation at a time and forgets nothing that it acknowledged. Bodies are
-//! [`StampedBody`](haul_lab::history::Stamped), so each read is checked byte by byte. An operation that was running when its server was
+//! [`StampedBody`](haul_lab::history::StampedBody), so each read is checked byte by byte. An operation that was running when its server was
 //! killed may have happened or not; one that its client cut off must not have happened. Also: a server that was not killed responds to
 //! every request, no tag identifies two bodies, nothing is left in the store's own folder, and every descriptor is closed.
 //!
-//! The moment of the kill is the test, so here time passes. `HAUL_SOAK_SECONDS` makes it longer; `HAUL_SOAK_SEED` repeats a run, as far
+//! The kill must come at many different moments, so this test takes real time. `HAUL_SOAK_SECONDS` makes it longer; `HAUL_SOAK_SEED` repeats a run, as far
 //! as threads can be repeated.
 
 mod client;
@@ -29,10 +29,10 @@ use super::soak_server::{SoakServer, poll_until_ok};
 /// Clients at once.
 const CLIENTS: u64 = 8;
 
-/// How long it takes in the suite.
+/// How long the test runs by default.
 const SECONDS: u64 = 8;
 
-/// Milliseconds that a server lives.
+/// The milliseconds until a server is killed.
 const LIFE: std::ops::Range<u64> = 100..3000;
 
 /// How servers are started: in turn, on the same folder.
@@ -55,13 +55,13 @@ const WAYS: [&[&str]; 4] = [
     &["--writable", "--durability", "full", "--accept", "single"],
 ];
 
-/// When a server was killed, in ticks: before it was, and when it was dead.
+/// When a server was killed, in ticks: just before the kill, and after the process had ended.
 struct ServerKill {
     killed: u64,
     dead: u64,
 }
 
-/// Says how to do it again if it fails.
+/// Prints how to repeat the run if it fails.
 struct ReproductionHint(u64);
 
 impl Drop for ReproductionHint {
@@ -97,7 +97,7 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
             .flat_map(|client| client.join().unwrap());
         (notes.collect::<Vec<_>>(), deaths)
     });
-    // The last: nobody is in flight when it is killed, so what it shows is what is there.
+    // The last one: no request is running when it is killed, so its responses show the final state.
     let before = read_all_at_the_end(&shared, folder.path(), &mut deaths, &mut notes);
     let served = SoakServer::start(folder.path(), WAYS[0]);
     served.assert_no_temporaries();
@@ -119,13 +119,13 @@ fn every_key_holds_one_whole_version_that_was_acknowledged_or_in_flight() {
     assert_consistent(&notes, &deaths);
 }
 
-/// Lives and deaths of servers, until the time is over.
+/// Starts and kills servers until the time is over.
 #[expect(
     clippy::disallowed_methods,
     reason = "a random moment is what is tested"
 )]
 fn process_life(shared: &SoakState, folder: &Path, seed: u64, length: Duration) -> Vec<ServerKill> {
-    // Clients must not wait for a life that never comes.
+    // Clients must not wait for a server that never starts.
     let _over = StopOnDrop(shared);
     let mut random = StdRng::seed_from_u64(seed);
     let end = Instant::now() + length;
@@ -146,7 +146,7 @@ fn process_life(shared: &SoakState, folder: &Path, seed: u64, length: Duration) 
     deaths
 }
 
-/// Whatever happens, clients end.
+/// Stops the clients when dropped, also after a panic.
 struct StopOnDrop<'a>(&'a SoakState);
 
 impl Drop for StopOnDrop<'_> {
@@ -156,7 +156,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// A life in which everything is read and nothing else happens.
+/// Starts a server and reads every key.
 fn read_all_at_the_end(
     shared: &SoakState,
     folder: &Path,
@@ -175,7 +175,7 @@ fn read_all_at_the_end(
     reads
 }
 
-/// What is on the disk is what was answered, and nothing else is there.
+/// Asserts that the files are those of the last responses, and that there are no others.
 fn assert_files(folder: &Path, reads: &[RecordedOperation]) {
     let mut files = 0;
     for read in reads {
@@ -208,7 +208,7 @@ fn count(folder: &Path) -> usize {
         .sum()
 }
 
-/// A burst of everything; then the server has as many descriptors as before, but for files that it keeps open for a while.
+/// Sends requests of all kinds. Then asserts that the server has as many descriptors as before, except for its cache of open files.
 fn assert_no_descriptor_leaks(
     served: &SoakServer,
     shared: &SoakState,
@@ -258,7 +258,7 @@ fn assert_no_descriptor_leaks(
     notes
 }
 
-/// Shows the histories to the checker.
+/// Checks the history of each key.
 fn assert_consistent(notes: &[RecordedOperation], deaths: &[ServerKill]) {
     for note in notes {
         let killed = deaths.get(note.life).map_or(u64::MAX, |death| death.killed);

@@ -1,10 +1,10 @@
-//! As much of an HTTP/1.1 client as the soak needs, over a socket of its own: it knows how far a request got when its server dies.
+//! A minimal HTTP/1.1 client, which knows how much of a request was sent when the server is killed.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// A server that is alive answers within this, however busy the machine is.
+/// A running server responds within this, also on a busy machine.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes of a chunk.
@@ -16,13 +16,13 @@ pub(super) struct SoakConnection(BufReader<TcpStream>);
 /// How a body is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyEncoding {
-    /// With its length before it.
+    /// With a Content-Length.
     Length,
     /// In chunks.
     Chunked,
-    /// With its length before it, and then fewer bytes.
+    /// With a Content-Length and fewer bytes.
     LengthCut(usize),
-    /// In chunks, of which the last never comes.
+    /// In chunks, without the last chunk.
     ChunkedCut(usize),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct SoakRequest<'a> {
     pub(super) body: Option<(&'a [u8], BodyEncoding)>,
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct SoakResponse {
     pub(super) status: u16,
@@ -151,7 +151,7 @@ impl SoakConnection {
 }
 
 impl SoakResponse {
-    /// What a field says. Its name in lower case.
+    /// The value of a header field, by its name in lower case.
     pub(super) fn field(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (field, value) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! `--config`, and what a hang-up has read again while connections go on.
+//! `--config`, and its reload by SIGHUP while connections go on.
 
 use haul_lab::within;
 use tokio::io::AsyncReadExt as _;

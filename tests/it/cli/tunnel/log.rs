@@ -95,7 +95,7 @@ async fn a_full_disk_costs_lines_but_no_connections_and_is_reported_once() {
     output
         .assert_code(0)
         .assert_stderr_has("warning: the connection log is incomplete: 2 lines were dropped");
-    // What was read above is not in it.
+    // It lacks the lines that were read above.
     assert_eq!(output.stderr.matches("warning: ").count(), 1, "{output:#?}");
 }
 
@@ -127,7 +127,7 @@ async fn a_removed_folder_leaves_the_old_file_in_use() {
     assert_eq!(log.lines().count(), 1, "{log}");
 }
 
-/// One that is quiet says what is wrong, and not that it is right again.
+/// With -q the tunnel reports the error, but not that the log is written again.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_log_that_works_again_is_reported_unless_quiet() {

@@ -1,4 +1,4 @@
-//! The roads: listeners of every kind, through one proxy, several, or none; what the log says of them.
+//! Routes: listeners of every kind, through one proxy, several, or none, and their log lines.
 
 use haul_lab::{CertificateAuthority, HttpProxy, Origin, OriginResource, SocksProxy, within};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -209,7 +209,7 @@ async fn clients_without_tls_reach_a_target_with_tls() {
     wary.stop().await.assert_code(0);
 }
 
-/// The head of an answer.
+/// The head of a response.
 async fn response_head(client: &mut TcpStream) -> String {
     let read = async {
         let mut head = Vec::new();

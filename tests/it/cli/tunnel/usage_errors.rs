@@ -1,4 +1,4 @@
-//! What it does not begin with, and what it says then (row E14).
+//! Command lines with which the tunnel does not start, and their messages (row E14).
 
 use std::net::TcpListener;
 
