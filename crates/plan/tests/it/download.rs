@@ -42,11 +42,11 @@ struct SimulatedWorker {
     /// When it was requested.
     requested_at: Duration,
     /// When its answer begins.
-    answers: Duration,
+    response_at: Duration,
     /// Whether it has begun.
-    flowing: bool,
+    delivering: bool,
     /// When something last arrived, or the request was sent.
-    heard: Duration,
+    last_bytes_at: Duration,
     /// Bytes of the present answer.
     sent: f64,
     /// The part of a byte that has come beyond them.
@@ -78,7 +78,7 @@ pub(crate) struct SimulatedDownload<'a> {
 }
 
 impl<'a> SimulatedDownload<'a> {
-    /// Time begins with the head of the first answer, which has the length.
+    /// Time begins with the head of the first response, which has the length.
     pub(crate) fn new(
         link: &'a dyn SimulatedLink,
         length: u64,
@@ -123,13 +123,13 @@ impl<'a> SimulatedDownload<'a> {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the download to its end.
     pub(crate) fn run(mut self) -> SimulatedDownloadOutcome {
         while !self.plan.is_complete() {
             assert!(self.now < Duration::from_secs(7200), "never done");
-            self.staff();
-            self.answer();
-            self.flow();
+            self.start_workers();
+            self.begin_responses();
+            self.transfer();
             self.sample();
             self.now += self.link.step();
         }
@@ -139,47 +139,47 @@ impl<'a> SimulatedDownload<'a> {
         self.outcome
     }
 
-    /// Makes connections up to the target, as far as there is work for them.
-    fn staff(&mut self) {
+    /// Opens connections up to the target, while there is work for them.
+    fn start_workers(&mut self) {
         while self.workers.len() < self.control.target() && self.plan.has_work(self.now) {
             if self.link.refuses_connection(self.workers.len()) {
                 self.outcome.refusals += 1;
-                self.refused(self.now, false);
+                self.report_refusal(self.now, false);
                 return;
             }
-            let connection = self.made();
-            // A connection to make and a request to answer.
-            let answers = self.now + self.link.latency() + self.link.response_latency();
-            self.assign(connection, answers);
+            let connection = self.open_connection();
+            // A round trip to connect, and one for the request.
+            let response_at = self.now + self.link.latency() + self.link.response_latency();
+            self.assign(connection, response_at);
         }
     }
 
-    /// The number of a connection that is made now.
-    fn made(&mut self) -> usize {
+    /// Opens a connection, and returns its number.
+    fn open_connection(&mut self) -> usize {
         self.outcome.connections += 1;
         self.outcome.connections - 1
     }
 
-    fn assign(&mut self, connection: usize, answers: Duration) {
+    fn assign(&mut self, connection: usize, response_at: Duration) {
         let Some(claim) = self.plan.claim(self.now) else {
             return;
         };
         self.outcome.requests += 1;
         if let Some(over) = claim.taken_from.filter(|over| over.victim_emptied) {
-            self.dismiss(over.victim);
+            self.remove_worker(over.victim);
         }
-        let worker = SimulatedWorker::new(connection, claim, self.now, answers);
+        let worker = SimulatedWorker::new(connection, claim, self.now, response_at);
         self.workers.push(worker);
     }
 
-    /// Takes a worker out and gives its claim back.
-    fn dismiss(&mut self, id: ClaimId) -> Option<SimulatedWorker> {
+    /// Removes a worker and releases its claim.
+    fn remove_worker(&mut self, id: ClaimId) -> Option<SimulatedWorker> {
         let at = self
             .workers
             .iter()
             .position(|worker| worker.claim.id == id)?;
         let worker = self.workers.swap_remove(at);
-        if worker.flowing && worker.end(&self.plan, self.now) != Some(SimulatedClaimEnd::Whole) {
+        if worker.delivering && worker.end(&self.plan, self.now) != Some(SimulatedClaimEnd::Whole) {
             self.lingering
                 .push(self.now + self.link.counts_closed_for());
         }
@@ -187,8 +187,8 @@ impl<'a> SimulatedDownload<'a> {
         Some(worker)
     }
 
-    /// The control gets a refusal.
-    fn refused(&mut self, requested_at: Duration, busy: bool) {
+    /// Reports a refusal to the connection control.
+    fn report_refusal(&mut self, requested_at: Duration, busy: bool) {
         self.control.on_refused(ConnectionRefusal {
             now: self.now,
             requested_at,
@@ -197,10 +197,10 @@ impl<'a> SimulatedDownload<'a> {
         });
     }
 
-    /// Answers begin, or are refused.
-    fn answer(&mut self) {
+    /// Begins the responses that are due, or refuses their requests.
+    fn begin_responses(&mut self) {
         self.lingering.retain(|until| *until > self.now);
-        let due = |worker: &&SimulatedWorker| !worker.flowing && worker.answers <= self.now;
+        let due = |worker: &&SimulatedWorker| !worker.delivering && worker.response_at <= self.now;
         let due: Vec<ClaimId> = self
             .workers
             .iter()
@@ -208,28 +208,33 @@ impl<'a> SimulatedDownload<'a> {
             .map(|w| w.claim.id)
             .collect();
         for id in due {
-            let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
-            if self.link.responds_503(flowing + self.lingering.len()) {
-                if let Some(worker) = self.dismiss(id) {
-                    self.refused(worker.requested_at, true);
+            let delivering = self
+                .workers
+                .iter()
+                .filter(|worker| worker.delivering)
+                .count();
+            if self.link.responds_503(delivering + self.lingering.len()) {
+                if let Some(worker) = self.remove_worker(id) {
+                    self.report_refusal(worker.requested_at, true);
                 }
             } else if let Some(worker) = self.workers.iter_mut().find(|w| w.claim.id == id) {
-                worker.flowing = true;
-                worker.heard = self.now;
+                worker.delivering = true;
+                worker.last_bytes_at = self.now;
                 self.plan.response_started(id, self.now);
             }
         }
     }
 
-    /// A step's bytes arrive and are written.
-    fn flow(&mut self) {
-        let flowing = self.workers.iter().filter(|worker| worker.flowing);
-        let flows: Vec<SimulatedConnection> = flowing.map(|worker| worker.view(self.now)).collect();
+    /// Writes the bytes that arrive in one step.
+    fn transfer(&mut self) {
+        let delivering = self.workers.iter().filter(|worker| worker.delivering);
+        let connections: Vec<SimulatedConnection> =
+            delivering.map(|worker| worker.view(self.now)).collect();
         let given = self
             .link
-            .bytes_in_step(self.now, self.link.step().as_secs_f64(), &flows);
-        let flowing = self.workers.iter_mut().filter(|worker| worker.flowing);
-        for (worker, bytes) in flowing.zip(given) {
+            .bytes_in_step(self.now, self.link.step().as_secs_f64(), &connections);
+        let delivering = self.workers.iter_mut().filter(|worker| worker.delivering);
+        for (worker, bytes) in delivering.zip(given) {
             self.bytes += worker.take(bytes, &mut self.plan, self.now);
         }
         let ended: Vec<(ClaimId, SimulatedClaimEnd)> = self
@@ -238,24 +243,24 @@ impl<'a> SimulatedDownload<'a> {
             .filter_map(|worker| Some((worker.claim.id, worker.end(&self.plan, self.now)?)))
             .collect();
         for (id, end) in ended {
-            self.next(id, &end);
+            self.finish_claim(id, &end);
         }
     }
 
-    /// A worker is through with a claim: it goes on with the next one, if it is still wanted.
-    fn next(&mut self, id: ClaimId, end: &SimulatedClaimEnd) {
-        let Some(worker) = self.dismiss(id) else {
+    /// Ends a worker's claim, and gives its connection the next one, if the target allows it.
+    fn finish_claim(&mut self, id: ClaimId, end: &SimulatedClaimEnd) {
+        let Some(worker) = self.remove_worker(id) else {
             return;
         };
         if self.workers.len() >= self.control.target() || !self.plan.has_work(self.now) {
             return;
         }
-        let answers = self.now + self.link.response_latency();
+        let response_at = self.now + self.link.response_latency();
         match end {
-            SimulatedClaimEnd::Whole => self.assign(worker.connection, answers),
+            SimulatedClaimEnd::Whole => self.assign(worker.connection, response_at),
             SimulatedClaimEnd::Short => {
-                let connection = self.made();
-                self.assign(connection, answers + self.link.latency());
+                let connection = self.open_connection();
+                self.assign(connection, response_at + self.link.latency());
             }
         }
     }
@@ -264,11 +269,15 @@ impl<'a> SimulatedDownload<'a> {
         if self.now < self.control.next_sample_at() {
             return;
         }
-        let flowing = self.workers.iter().filter(|worker| worker.flowing).count();
+        let delivering = self
+            .workers
+            .iter()
+            .filter(|worker| worker.delivering)
+            .count();
         let target = self.control.on_sample(ProgressSample {
             now: self.now,
             bytes: self.bytes,
-            delivering: flowing,
+            delivering,
             remaining: self.plan.remaining(),
             latency: self.plan.latency(),
         });
@@ -279,14 +288,14 @@ impl<'a> SimulatedDownload<'a> {
 }
 
 impl SimulatedWorker {
-    fn new(connection: usize, claim: Claim, now: Duration, answers: Duration) -> Self {
+    fn new(connection: usize, claim: Claim, now: Duration, response_at: Duration) -> Self {
         Self {
             connection,
             requested_at: now,
             claim,
-            answers,
-            flowing: false,
-            heard: now,
+            response_at,
+            delivering: false,
+            last_bytes_at: now,
             sent: 0.0,
             owed: 0.0,
             written: 0,
@@ -307,7 +316,7 @@ impl SimulatedWorker {
             return 0;
         }
         self.owed -= whole as f64;
-        self.heard = now;
+        self.last_bytes_at = now;
         let granted = plan.reserve(self.claim.id, whole, now);
         plan.mark_written(self.claim.id, granted);
         self.written += granted;
@@ -317,7 +326,7 @@ impl SimulatedWorker {
     /// Whether and how the worker is through.
     fn end(&self, plan: &SegmentPlan, now: Duration) -> Option<SimulatedClaimEnd> {
         let end = plan.claim_end(self.claim.id);
-        if now.saturating_sub(self.heard) >= STALL {
+        if now.saturating_sub(self.last_bytes_at) >= STALL {
             return Some(SimulatedClaimEnd::Short);
         }
         let through = self.claim.range.start + self.written >= end;
@@ -331,7 +340,7 @@ impl SimulatedWorker {
     fn view(&self, now: Duration) -> SimulatedConnection {
         SimulatedConnection {
             number: self.connection,
-            response_age: now.saturating_sub(self.answers),
+            response_age: now.saturating_sub(self.response_at),
             sent: self.sent,
         }
     }
