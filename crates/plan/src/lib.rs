@@ -84,6 +84,6 @@ pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RetryNumber, RetryOptions, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
-pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamStart};
+pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 pub use token_bucket::TokenBucket;
 pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};

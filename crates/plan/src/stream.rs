@@ -16,7 +16,7 @@ use crate::response_digests::ExpectedDigest;
 
 /// The head of a stream's first response.
 #[derive(Debug, Clone, Default)]
-pub struct StreamStart {
+pub struct StreamResponseHead {
     /// Bytes in the body as it is sent, if the head has a length; for a part, bytes in the whole file.
     pub length: Option<u64>,
     /// An unrequested coding of the body.
@@ -33,7 +33,7 @@ pub struct StreamStart {
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
     /// The first response; every other must match it.
-    first_response: StreamStart,
+    first_response: StreamResponseHead,
     /// Where the current response ends according to its head: bytes beyond are not bytes of the file.
     response_end: u64,
 }
@@ -61,7 +61,7 @@ pub enum StreamEnd {
 impl StreamPlan {
     /// A stream that begins with this response.
     #[must_use]
-    pub fn new(mut first_response: StreamStart) -> Self {
+    pub fn new(mut first_response: StreamResponseHead) -> Self {
         // Ranges are of the plain file, never of its encoded form; and without a length the end of the range is unknown.
         first_response.may_join &=
             first_response.coding.is_none() && first_response.length.is_some();
@@ -214,11 +214,11 @@ mod tests {
     }
 
     fn stream(length: Option<u64>, coding: Option<ContentCoding>, may_join: bool) -> StreamPlan {
-        StreamPlan::new(StreamStart {
+        StreamPlan::new(StreamResponseHead {
             length,
             coding,
             may_join,
-            ..StreamStart::default()
+            ..StreamResponseHead::default()
         })
     }
 
@@ -340,9 +340,9 @@ mod tests {
             version: ResourceVersion::default(),
             coding: None,
         };
-        let mut stream = StreamPlan::new(StreamStart {
+        let mut stream = StreamPlan::new(StreamResponseHead {
             announced_digests: vec![digest(1)],
-            ..StreamStart::default()
+            ..StreamResponseHead::default()
         });
         assert_eq!(stream.accepts(&whole, &[digest(1)], 0), Some(true));
         assert_eq!(stream.accepts(&whole, &[digest(2)], 0), Some(false));

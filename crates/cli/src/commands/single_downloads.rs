@@ -70,7 +70,7 @@ pub(super) async fn run_downloads(
 ) -> Result<Duration, StartError> {
     let (run_loop, sender) = RunLoop::start()?;
     let engine = TransferEngine::new(haul_net::Client::new(client)?, options, sender);
-    let mut tasks = DownloadTasks {
+    let mut tasks = RunningDownloads {
         running: JoinSet::new(),
         on_end,
     };
@@ -92,14 +92,14 @@ type DownloadResult = Result<DownloadOutcome, GetError>;
 /// A job and its result.
 type FinishedDownload = Box<(DownloadJob, DownloadResult)>;
 
-struct DownloadTasks<F> {
+struct RunningDownloads<F> {
     running: JoinSet<FinishedDownload>,
     /// Gets each result.
     on_end: F,
 }
 
 impl<F: FnMut(RenderContext<'_>, &DownloadJob, &DownloadResult) + Send> TaskSet
-    for DownloadTasks<F>
+    for RunningDownloads<F>
 {
     type End = FinishedDownload;
 

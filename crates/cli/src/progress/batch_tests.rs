@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use console::measure_text_width;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary, SlowJob};
-use haul_transfer::manifest::{JobRowState, ManifestRow, RowError, RowTimings};
+use haul_transfer::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 use haul_transfer::{ErrorClass, TransferEvent};
 
 use super::json::JsonRenderer;
@@ -60,7 +60,7 @@ fn failed(n: u64) -> TransferEvent {
 }
 
 fn row(state: JobRowState, url: &str) -> TransferEvent {
-    let error = (state == JobRowState::Failed).then(|| RowError {
+    let error = (state == JobRowState::Failed).then(|| ManifestRowError {
         class: ErrorClass::Network,
         text: "closed".into(),
     });

@@ -242,7 +242,7 @@ mod tests {
     use haul_transfer::ErrorClass;
     use haul_transfer::archive::ShardEntryLocation;
     use haul_transfer::batch::{BatchHalt, BatchHaltKind};
-    use haul_transfer::manifest::{RowError, RowTimings};
+    use haul_transfer::manifest::{ManifestRowError, RowTimings};
 
     use super::*;
 
@@ -278,7 +278,7 @@ mod tests {
             status: None,
             checksums: Vec::new(),
             etag: None,
-            error: Some(RowError {
+            error: Some(ManifestRowError {
                 class: ErrorClass::Network,
                 text: text.into(),
             }),

@@ -25,7 +25,7 @@ use super::rules::ZeroizedSecret;
 #[derive(Debug)]
 pub(super) struct LoginQueue {
     /// Slots of the logins that wait or are being hashed.
-    pub(super) slots: Arc<HashingQueue>,
+    pub(super) slots: Arc<PasswordHashingQueue>,
     /// Permits of the logins that are being hashed.
     hash_permits: Arc<Semaphore>,
     /// Successful logins. Only clients with a valid password add to it, so a crowd without one
@@ -42,7 +42,7 @@ pub(super) struct LoginQueue {
 pub struct PendingLogin {
     pub(super) queue: Arc<LoginQueue>,
     pub(super) attempt: LoginAttempt,
-    pub(super) slot: HashingQueueSlot,
+    pub(super) slot: PasswordHashingSlot,
 }
 
 /// A login whose password may be hashed now. Dropping it lets the next one proceed.
@@ -78,7 +78,10 @@ impl LoginQueue {
         let concurrent = options.concurrent_hashes.get().min(Semaphore::MAX_PERMITS);
         let slots = concurrent.saturating_add(options.max_waiting);
         Self {
-            slots: Arc::new(HashingQueue::new(slots, options.max_per_address.get())),
+            slots: Arc::new(PasswordHashingQueue::new(
+                slots,
+                options.max_per_address.get(),
+            )),
             hash_permits: Arc::new(Semaphore::new(concurrent)),
             successes: LoginCache::new(options.cache_entries, options.success_lifetime),
             failures: LoginCache::new(options.cache_entries, options.failure_lifetime),
@@ -161,7 +164,7 @@ impl fmt::Debug for ReadyLogin {
 /// has a whole one. Loopback addresses are not counted: all clients of a proxy on this machine have
 /// them.
 #[derive(Debug)]
-pub(super) struct HashingQueue {
+pub(super) struct PasswordHashingQueue {
     slots: Arc<Semaphore>,
     /// Maximum slots of one address.
     max_per_address: usize,
@@ -171,15 +174,15 @@ pub(super) struct HashingQueue {
 
 /// A slot, given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct HashingQueueSlot {
-    queue: Arc<HashingQueue>,
+pub(super) struct PasswordHashingSlot {
+    queue: Arc<PasswordHashingQueue>,
     /// The address that it counts for.
     address: Option<IpAddr>,
     /// Dropped after the count has been updated.
     _permit: OwnedSemaphorePermit,
 }
 
-impl HashingQueue {
+impl PasswordHashingQueue {
     pub(super) fn new(places: usize, max_per_address: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))),
@@ -189,7 +192,10 @@ impl HashingQueue {
     }
 
     /// Takes a slot, if the peer may have one.
-    pub(super) fn try_acquire(self: &Arc<Self>, peer: Option<IpAddr>) -> Option<HashingQueueSlot> {
+    pub(super) fn try_acquire(
+        self: &Arc<Self>,
+        peer: Option<IpAddr>,
+    ) -> Option<PasswordHashingSlot> {
         let permit = Arc::clone(&self.slots).try_acquire_owned().ok()?;
         let address = peer.and_then(client_network);
         if let Some(network) = address {
@@ -203,7 +209,7 @@ impl HashingQueue {
             }
             per_address.insert(network, count + 1);
         }
-        Some(HashingQueueSlot {
+        Some(PasswordHashingSlot {
             queue: Arc::clone(self),
             address,
             _permit: permit,
@@ -211,7 +217,7 @@ impl HashingQueue {
     }
 }
 
-impl Drop for HashingQueueSlot {
+impl Drop for PasswordHashingSlot {
     fn drop(&mut self) {
         let Some(network) = self.address else {
             return;
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn one_address_does_not_fill_the_queue() {
-        let queue = Arc::new(HashingQueue::new(4, 2));
+        let queue = Arc::new(PasswordHashingQueue::new(4, 2));
         let one = queue.try_acquire(peer("192.0.2.1")).expect("a place");
         let mapped = queue
             .try_acquire(peer("::ffff:192.0.2.1"))
@@ -271,7 +277,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_counts_as_one_address_and_loopback_does_not_count() {
-        let queue = Arc::new(HashingQueue::new(8, 1));
+        let queue = Arc::new(PasswordHashingQueue::new(8, 1));
         let _one = queue.try_acquire(peer("2001:db8::1")).expect("a place");
         assert!(queue.try_acquire(peer("2001:db8::ffff:2")).is_none());
         let _next = queue.try_acquire(peer("2001:db8:0:1::1")).expect("a place");

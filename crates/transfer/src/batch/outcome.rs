@@ -13,7 +13,7 @@ use super::options::{BatchHaltKind, BatchOptions};
 use crate::archive::ArchiveError;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, RowError};
+use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
 
 /// The outcome of a job.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl JobOutcome {
     /// A job that failed.
     pub(super) fn failed(job: &BatchJob, error: GetError) -> Self {
         let mut row = job.row(JobRowState::Failed);
-        row.error = Some(RowError {
+        row.error = Some(ManifestRowError {
             class: error.class(),
             text: error_chain(&error),
         });

@@ -26,7 +26,7 @@ const READ_SIZE: usize = 1 << 20;
 
 /// How the last steps ended.
 #[derive(Debug)]
-pub(super) enum Completion {
+pub(super) enum PublishOutcome {
     /// The file has its final name.
     Published(PublishedFile),
     /// A digest is wrong.
@@ -57,7 +57,7 @@ pub(super) async fn complete(
     expectations: &FileExpectations<'_>,
     sources: &DownloadSources,
     file: DownloadedFile,
-) -> Result<Completion, GetError> {
+) -> Result<PublishOutcome, GetError> {
     let DownloadedFile {
         mut claim,
         length,
@@ -66,8 +66,8 @@ pub(super) async fn complete(
     } = file;
     let steps = verify_and_publish(context, expectations, sources, &mut claim, follower, length);
     match steps.await {
-        Ok(VerificationOutcome::Published(published)) => Ok(Completion::Published(published)),
-        Ok(VerificationOutcome::WrongDigest(error)) => Ok(Completion::WrongDigest {
+        Ok(VerificationOutcome::Published(published)) => Ok(PublishOutcome::Published(published)),
+        Ok(VerificationOutcome::WrongDigest(error)) => Ok(PublishOutcome::WrongDigest {
             partial: Box::new(claim.partial),
             error,
         }),

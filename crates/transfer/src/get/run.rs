@@ -10,7 +10,7 @@ use haul_plan::{ResponseContent, SourceSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::completion::{Completion, complete, complete_unmodified, set_aside};
+use super::completion::{PublishOutcome, complete, complete_unmodified, set_aside};
 use super::context::{EngineState, JobContext};
 use super::destination::{DownloadDestination, ResolvedOutput};
 use super::download_sources::DownloadSources;
@@ -354,7 +354,7 @@ impl<'a> DownloadRun<'a> {
     /// Takes the last steps with a file whose every byte is written.
     async fn complete(&mut self, file: DownloadedFile) -> Result<AttemptOutcome, GetError> {
         match complete(self.context, &self.expectations, &self.sources, file).await? {
-            Completion::Published(published) => {
+            PublishOutcome::Published(published) => {
                 let bytes = published.length;
                 Ok(AttemptOutcome::Done(DownloadOutcome {
                     path: Some(published.path),
@@ -363,7 +363,7 @@ impl<'a> DownloadRun<'a> {
                     ..self.totals.outcome(self.context, &self.sources, bytes)
                 }))
             }
-            Completion::WrongDigest { partial, error } => {
+            PublishOutcome::WrongDigest { partial, error } => {
                 self.on_wrong_digest(*partial, error).await
             }
         }

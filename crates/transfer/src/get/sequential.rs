@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use haul_net::FetchResponse;
 use haul_plan::{
     ContentCoding, RequestFailure, ResourceVersion, StreamContinuation, StreamEnd, StreamPlan,
-    StreamStart, UnusableResponse, expected_digests,
+    StreamResponseHead, UnusableResponse, expected_digests,
 };
 
 use super::attempt_error::AttemptError;
@@ -68,7 +68,7 @@ pub(super) async fn download(
     let mut download = SequentialDownload {
         pipe,
         version: claim.version.clone(),
-        stream: StreamPlan::new(StreamStart {
+        stream: StreamPlan::new(StreamResponseHead {
             length: start.length,
             coding: start.coding,
             range_end: None,

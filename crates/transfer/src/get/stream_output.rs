@@ -5,7 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use haul_plan::{ResourceVersion, ResponseContent, StreamPlan, StreamStart, expected_digests};
+use haul_plan::{
+    ResourceVersion, ResponseContent, StreamPlan, StreamResponseHead, expected_digests,
+};
 
 use super::context::JobContext;
 use super::decode_pipe::PipeOutput;
@@ -84,12 +86,12 @@ pub(super) async fn download(
 }
 
 /// The version of a first response, and the head of its stream.
-fn stream_start(content: ResponseContent) -> (ResourceVersion, StreamStart) {
-    let start = |length, range_end, coding| StreamStart {
+fn stream_start(content: ResponseContent) -> (ResourceVersion, StreamResponseHead) {
+    let start = |length, range_end, coding| StreamResponseHead {
         length,
         range_end,
         coding,
-        ..StreamStart::default()
+        ..StreamResponseHead::default()
     };
     match content {
         ResponseContent::Part {

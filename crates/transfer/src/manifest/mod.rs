@@ -24,7 +24,7 @@ mod scan;
 mod writer;
 
 pub use previous_runs::{ManifestWarning, PreviousRuns};
-pub use row::{JobRowState, ManifestRow, RowError, RowTimings};
+pub use row::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 pub use writer::{Manifest, ManifestError};
 
 #[cfg(test)]

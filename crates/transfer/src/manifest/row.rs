@@ -42,7 +42,7 @@ pub struct RowTimings {
 
 /// Why a job failed or was skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowError {
+pub struct ManifestRowError {
     /// The class, which decides the exit code.
     pub class: ErrorClass,
     /// The error and its sources in one line.
@@ -76,7 +76,7 @@ pub struct ManifestRow {
     /// How long each phase took.
     pub timings: RowTimings,
     /// Why there is no file.
-    pub error: Option<RowError>,
+    pub error: Option<ManifestRowError>,
     /// Where the file is in an archive. Rows of one shard are in the order of its entries.
     pub shard: Option<ShardEntryLocation>,
 }
@@ -193,7 +193,7 @@ impl<'a> SerializedRow<'a> {
             etag: non_empty(self.etag),
             attempts: self.attempts,
             timings: self.ms.unwrap_or_default(),
-            error: error.map(|class| RowError {
+            error: error.map(|class| ManifestRowError {
                 class,
                 text: self.error.map_or_else(String::new, Cow::into_owned),
             }),

@@ -36,12 +36,12 @@ pub(super) struct DescriptorUse {
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     pub(crate) connections: usize,
-    reason: LimitReason,
+    reason: MaxConnectionsSource,
 }
 
-/// Why there are not more.
+/// What sets the number.
 #[derive(Debug, Clone, Copy)]
-enum LimitReason {
+enum MaxConnectionsSource {
     Flag,
     Default,
     /// The limit of open files.
@@ -53,12 +53,12 @@ impl ConnectionLimit {
     pub(super) fn new(given: Option<usize>, used: DescriptorUse, allowed: Option<u64>) -> Self {
         let default = TunnelEngineOptions::default().max_connections;
         let (connections, reason) = match (given, allowed) {
-            (Some(given), _) => (given, LimitReason::Flag),
+            (Some(given), _) => (given, MaxConnectionsSource::Flag),
             (None, Some(files)) if used.needed(default) > files => (
                 used.connections_within(files),
-                LimitReason::OpenFiles(files),
+                MaxConnectionsSource::OpenFiles(files),
             ),
-            (None, _) => (default, LimitReason::Default),
+            (None, _) => (default, MaxConnectionsSource::Default),
         };
         Self {
             connections,
@@ -69,7 +69,7 @@ impl ConnectionLimit {
     /// The error if no connection is possible.
     pub(crate) fn shortage(&self) -> Option<String> {
         match (self.connections, self.reason) {
-            (0, LimitReason::OpenFiles(files)) => Some(format!(
+            (0, MaxConnectionsSource::OpenFiles(files)) => Some(format!(
                 "no connection is possible: the system allows {files} open files (ulimit -n)"
             )),
             _ => None,
@@ -79,9 +79,9 @@ impl ConnectionLimit {
     /// The reason of the limit, for the log.
     pub(crate) fn reason_text(&self) -> String {
         match self.reason {
-            LimitReason::Flag => "--max-connections".to_owned(),
-            LimitReason::Default => "the default of --max-connections".to_owned(),
-            LimitReason::OpenFiles(files) => format!("ulimit -n ({files} open files)"),
+            MaxConnectionsSource::Flag => "--max-connections".to_owned(),
+            MaxConnectionsSource::Default => "the default of --max-connections".to_owned(),
+            MaxConnectionsSource::OpenFiles(files) => format!("ulimit -n ({files} open files)"),
         }
     }
 
@@ -94,7 +94,7 @@ impl ConnectionLimit {
             (_, Some(files)) if needed > files => Some(format!(
                 "{connections} connections at one time may need {needed} open files, and the system allows {files}: {REMEDY}"
             )),
-            (LimitReason::OpenFiles(files), _) if connections < FEW => {
+            (MaxConnectionsSource::OpenFiles(files), _) if connections < FEW => {
                 let plural = if connections == 1 { "" } else { "s" };
                 Some(format!(
                     "only {connections} connection{plural} at one time: the system allows {files} open files; {REMEDY}"

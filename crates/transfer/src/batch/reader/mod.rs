@@ -29,7 +29,7 @@ use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
 use crate::error::{ErrorClass, GetError};
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::list::{BadLine, ListEntry};
-use crate::manifest::{JobRowState, ManifestRow, PreviousRuns, RowError, RowTimings};
+use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns, RowTimings};
 use crate::options::{ExistingFilePolicy, GetOptions};
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
@@ -444,7 +444,7 @@ fn duplicate_outcome(entry: &ListEntry) -> JobOutcome {
 fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
     JobOutcome::success(ManifestRow {
         line: manifest_line(bad.line),
-        error: Some(RowError {
+        error: Some(ManifestRowError {
             class: ErrorClass::Usage,
             text: bad_line_text(bad),
         }),

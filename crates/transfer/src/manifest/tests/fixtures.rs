@@ -12,7 +12,7 @@ use crate::disk::{PartialFile, PartialStorage};
 use crate::error::ErrorClass;
 use crate::manifest::format::ManifestFormat;
 use crate::manifest::previous_runs::PreviousRuns;
-use crate::manifest::row::{JobRowState, ManifestRow, RowError, RowTimings};
+use crate::manifest::row::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 use crate::manifest::scan::{ManifestScan, ScannedRow};
 use crate::manifest::writer::Manifest;
 
@@ -62,7 +62,7 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
         etag: done.then(|| format!("\"v{n}\"")),
         attempts: 1,
         timings: RowTimings::default(),
-        error: (!done).then(|| RowError {
+        error: (!done).then(|| ManifestRowError {
             class: ErrorClass::Network,
             text: "the server answered 404 Not Found".into(),
         }),
@@ -115,8 +115,9 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
             ErrorClass::Interrupted,
         ][..],
     );
-    let error =
-        prop::option::of((class, any_text()).prop_map(|(class, text)| RowError { class, text }));
+    let error = prop::option::of(
+        (class, any_text()).prop_map(|(class, text)| ManifestRowError { class, text }),
+    );
     let state =
         prop::sample::select(&[JobRowState::Done, JobRowState::Failed, JobRowState::Skipped][..]);
     let algorithm = prop::sample::select(&haul_plan::DigestAlgorithm::ALL[..]);

@@ -125,7 +125,7 @@ fn rows_of_unreadable_lines_are_not_jobs() {
         path: None,
         status: None,
         bytes: 0,
-        error: Some(RowError {
+        error: Some(ManifestRowError {
             class: ErrorClass::Usage,
             text: "line 2: no URL".into(),
         }),
