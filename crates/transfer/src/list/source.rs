@@ -173,14 +173,14 @@ fn zstd_decoder(source: BufReader<PeekedReader>) -> Box<dyn Read + Send> {
     match decoder {
         Ok(decoder) => Box::new(decoder),
         // The first read returns the error.
-        Err(error) => Box::new(FailingReader(Some(error))),
+        Err(error) => Box::new(FailedReader(Some(error))),
     }
 }
 
 /// A reader whose first read fails.
-struct FailingReader(Option<io::Error>);
+struct FailedReader(Option<io::Error>);
 
-impl Read for FailingReader {
+impl Read for FailedReader {
     fn read(&mut self, _buffer: &mut [u8]) -> io::Result<usize> {
         self.0.take().map_or(Ok(0), Err)
     }
