@@ -102,13 +102,13 @@ pub enum JobRunResult {
 }
 
 impl JobRunResult {
-    /// What a failed request says about its host. `forbidden_may_pass`: a 403 of this host may mean too many requests.
+    /// What a failed request says about its host. `forbidden_may_mean_overload`: a 403 of this host may mean too many requests.
     /// `was_refused`: the host refused a request of this job before. A refusal without a Retry-After counts once a job: where a
     /// job is refused again and again, its own request is at fault.
     #[must_use]
     pub fn of_failure(
         failure: &RequestFailure,
-        forbidden_may_pass: bool,
+        forbidden_may_mean_overload: bool,
         was_refused: bool,
     ) -> Self {
         let refused = |overloaded, retry_after| match (was_refused, retry_after) {
@@ -128,7 +128,7 @@ impl JobRunResult {
             } => refused(true, *retry_after),
             RequestFailure::Denied {
                 status: StatusCode::FORBIDDEN,
-            } if forbidden_may_pass => refused(false, None),
+            } if forbidden_may_mean_overload => refused(false, None),
             RequestFailure::Changed | RequestFailure::WrongFile => Self::Done,
             _ => Self::Failed,
         }

@@ -72,7 +72,7 @@ fn context(policy: &RecoveryPolicy, source: usize, now: Duration) -> FailureCont
         delivering: policy.sources().connections(source),
         redirected: false,
         keeps_source: false,
-        forbidden_may_pass: false,
+        forbidden_may_mean_overload: false,
         jitter: 1.0,
         reason: "it failed",
     }

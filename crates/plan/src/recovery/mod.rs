@@ -42,7 +42,7 @@ pub struct FailureContext<'a> {
     /// Whether bytes of this source would be lost if another source took over: a body that is read from front to back.
     pub keeps_source: bool,
     /// Whether a 403 of this host may mean too many requests: see [`ForbiddenPolicy`].
-    pub forbidden_may_pass: bool,
+    pub forbidden_may_mean_overload: bool,
     /// Random, in 0..1: spreads the retries of many clients.
     pub jitter: f64,
     /// The failure in words, for a source that is dropped.

@@ -20,7 +20,7 @@ const ALONE: FailureContext<'_> = FailureContext {
     delivering: 0,
     redirected: false,
     keeps_source: false,
-    forbidden_may_pass: false,
+    forbidden_may_mean_overload: false,
     jitter: 0.5,
     reason: "it failed",
 };
@@ -326,7 +326,7 @@ fn a34_a_refusal_while_nothing_delivers_costs_a_retry_and_no_connections() {
 #[test]
 fn a18_a_403_that_may_mean_too_many_requests_is_sent_again_while_the_budget_lasts() {
     let context = FailureContext {
-        forbidden_may_pass: true,
+        forbidden_may_mean_overload: true,
         ..ALONE
     };
     assert_eq!(retries(&mut policy(), &denied(403), &context), 10);
@@ -425,10 +425,10 @@ proptest! {
     /// Whatever fails in whatever order: a lone connection without progress ends, or turns to one stream.
     #[test]
     fn no_history_without_progress_goes_on_for_ever(
-        failures in prop::collection::vec(any_failure(), 64), redirected: bool, forbidden_may_pass: bool,
+        failures in prop::collection::vec(any_failure(), 64), redirected: bool, forbidden_may_mean_overload: bool,
     ) {
         let mut policy = policy();
-        let context = FailureContext { redirected, forbidden_may_pass, ..ALONE };
+        let context = FailureContext { redirected, forbidden_may_mean_overload, ..ALONE };
         let ended = failures.into_iter().any(|failure| {
             matches!(policy.on_failure(&failure, &context), RecoveryAction::GiveUp | RecoveryAction::OneStream)
         });

@@ -180,7 +180,7 @@ impl RecoveryPolicy {
             RequestFailure::Busy { .. } => self.wait_for_busy(failure, context),
             RequestFailure::Denied { status } => {
                 let forbidden = *status == StatusCode::FORBIDDEN;
-                if forbidden && context.forbidden_may_pass {
+                if forbidden && context.forbidden_may_mean_overload {
                     self.wait_for_busy(failure, context)
                 } else if forbidden && others_deliver {
                     self.on_forbidden(context)

@@ -44,7 +44,7 @@ pub enum SourceMismatch {
     /// Date and strong tag both differ, and a wrong file would be noticed only when all of it has come.
     #[error("both its date and its tag are those of another version")]
     Version,
-    /// Only the length agrees, and nobody vouches for the source.
+    /// Only the length agrees, and nothing else is known of the source.
     #[error("nothing shows that it has the same version")]
     Unproven,
     /// A change of the source's file would not be noticed.

@@ -29,7 +29,7 @@ pub enum RouteFailure {
     NoAnswer,
     /// The proxy says that it cannot reach the target, or is in trouble itself.
     TargetUnreachable,
-    /// The proxy refuses: by its rules, or for want of a login. Another route would bypass the rule.
+    /// The proxy refuses: by its rules, or because a login is missing. Another route would bypass the rule.
     Refused,
     /// The route reached the target, whose TLS is missing or not trusted.
     TargetTls,

@@ -224,7 +224,7 @@ impl MirrorJob {
             delivering: self.delivering(source),
             redirected: false,
             keeps_source: false,
-            forbidden_may_pass: false,
+            forbidden_may_mean_overload: false,
             jitter: 0.5,
             reason: "it failed",
         };

@@ -36,7 +36,7 @@ pub enum ArchiveError {
     MissingEntries {
         /// The temporary name of the shard.
         path: PathBuf,
-        /// The end of the last entry that a row tells of.
+        /// The end of the last entry that a row records.
         claimed: u64,
         /// The length of the file; 0 when it is gone.
         found: u64,

@@ -172,7 +172,7 @@ fn create_unless_extendable(
     UnfinishedShard::create(target, wrapping).map(Some)
 }
 
-/// Reopens the unfinished shard that an earlier run left and that rows tell of; `None` when the shard is finished.
+/// Reopens the unfinished shard that an earlier run left and that rows record; `None` when the shard is finished.
 fn resume_unfinished(
     names: &ShardNames,
     index: u64,

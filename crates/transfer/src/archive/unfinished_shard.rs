@@ -52,7 +52,7 @@ pub(super) struct UnfinishedShard {
 }
 
 impl UnfinishedShard {
-    /// Creates a shard. An unfinished archive that no row tells of is emptied.
+    /// Creates a shard. An unfinished archive that no row records is emptied.
     ///
     /// # Errors
     /// [`ArchiveError::Exists`], [`ArchiveError::InTheWay`], [`ArchiveError::Locked`], [`ArchiveError::Local`].

@@ -127,7 +127,7 @@ enum ShardOutput {
 }
 
 impl ShardWriter {
-    /// Opens an archive, or continues that of an earlier run. `durable` has, for each shard that rows tell of, the
+    /// Opens an archive, or continues that of an earlier run. `durable` has, for each shard that rows record, the
     /// largest end of an entry in it. The shard is cut off there; a shard without rows is emptied. In a series, a
     /// finished shard stays as it is. A single archive that ends where `durable` says, or an empty one, is reopened
     /// when the first entry comes. A stream has no earlier run.

@@ -74,7 +74,7 @@ pub(super) fn check_existing(
         // Whether the origin has a newer one does not matter.
         ExistingFilePolicy::Update if unexpected.is_some() => None,
         ExistingFilePolicy::Update => {
-            // The row tells of the file that was written then.
+            // The row records the file that was written then.
             let row = row.filter(|row| row.bytes == found.len());
             let tag = row.and_then(|row| row.etag);
             let stored = load_validators(&path, job.resource_id());
@@ -137,7 +137,7 @@ pub(super) fn verify_existing(job: &BatchJob, stop: &CancellationToken) -> Optio
     }))
 }
 
-/// Computes the digests, and makes the bytes and the name durable: a row will tell of the file.
+/// Computes the digests, and makes the bytes and the name durable: a row will record the file.
 fn hash_and_sync(
     job: &BatchJob,
     expected: &ExpectedDigests,

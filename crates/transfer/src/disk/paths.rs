@@ -146,7 +146,7 @@ pub(crate) fn sync_directory(directory: &Path, file: Option<&File>) -> io::Resul
 }
 
 /// For a directory that may be written but not read, or when no descriptor is left to open it: syncs the whole file system
-/// of an open file. The bytes are complete, and must not be lost for want of a descriptor.
+/// of an open file. The bytes are complete, and must not be lost because no descriptor is left.
 fn sync_file_system(file: &File) -> io::Result<()> {
     rustix::fs::syncfs(file)?;
     file.sync_all()

@@ -24,7 +24,7 @@ use crate::options::{DownloadOutcome, ExistingFilePolicy};
 /// Bytes that are read between two looks at whether the job is to stop.
 const READ_SIZE: usize = 1 << 20;
 
-/// How the last steps ended.
+/// How publishing a file ended.
 #[derive(Debug)]
 pub(super) enum PublishOutcome {
     /// The file has its final name.

@@ -21,7 +21,7 @@ pub(super) enum PipeOutput {
     Detached,
 }
 
-/// A body's way to its end.
+/// Decodes a body, hashes it and writes it to its output.
 #[derive(Debug)]
 pub(super) struct DecodePipe {
     /// What undoes the coding, if any.

@@ -79,7 +79,7 @@ impl<'a> FileExpectations<'a> {
         self.piece_digests().is_some() || checksums.iter().any(|sum| sum.digest.is_some())
     }
 
-    /// The digests that the file of a response must have: the user's, and the origin's unless the bytes are decoded on their way.
+    /// The digests that the file of a response must have: the user's, and the origin's unless the bytes are decoded.
     pub(super) fn digests(
         &self,
         headers: &HeaderMap,
@@ -150,7 +150,7 @@ impl<'a> FileExpectations<'a> {
         self.check_size(url, length)
     }
 
-    /// Checks that a source has the file meant, as far as its size tells.
+    /// Checks that the size of the file that a source has is the expected one.
     ///
     /// # Errors
     /// [`GetError::WrongFile`].

@@ -64,7 +64,7 @@ impl ExpectedDigests {
             .any(|now| saved.iter().any(|then| differs(now, then)))
     }
 
-    /// Whether a run may keep bytes that were joined on this evidence: validators do not vouch for bytes that a digest was to verify.
+    /// Whether a run may keep bytes that were joined on this evidence: validators are no proof for bytes that a digest was to verify.
     /// Any digest will do, since all of the file is compared with it in the end.
     pub(crate) fn supports(&self, joined: JournalEvidence) -> bool {
         joined == JournalEvidence::Version || self.verifies()

@@ -145,7 +145,7 @@ fn whole_digests(file: &MetalinkFile) -> Vec<ExpectedDigest> {
     digests.collect()
 }
 
-/// Whether a document gives another digest than the user or the origin, whose word counts more: then it is about another version.
+/// Whether a document gives another digest than the user or the origin, which take precedence: then it is about another version.
 fn contradicts(
     context: &JobContext<'_>,
     document: &[ExpectedDigest],

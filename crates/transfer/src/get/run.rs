@@ -294,7 +294,7 @@ impl<'a> DownloadRun<'a> {
                     segmented::download(context, expectations, sources, totals, claim, start);
                 return Box::pin(strategy).await;
             }
-            // Nothing tells the versions of several responses apart (row A7), so one response must bring the file. This one will do if
+            // The versions of several responses cannot be compared (row A7), so one response must bring the file. This one will do if
             // it brings everything; else everything is requested at once.
             ResponseContent::Part { range, total, .. } if range != (0..total) => {
                 response.discard().await;
@@ -351,7 +351,7 @@ impl<'a> DownloadRun<'a> {
         Ok(AttemptOutcome::Again(Some(partial)))
     }
 
-    /// Takes the last steps with a file whose every byte is written.
+    /// Verifies and publishes a file whose every byte is written.
     async fn complete(&mut self, file: DownloadedFile) -> Result<AttemptOutcome, GetError> {
         match complete(self.context, &self.expectations, &self.sources, file).await? {
             PublishOutcome::Published(published) => {
@@ -448,7 +448,7 @@ impl<'a> DownloadRun<'a> {
             && resumed.is_whole()
     }
 
-    /// Takes the last steps of a run that fetched everything and was killed before them. Nothing is requested from the origin: the version
+    /// Verifies and publishes the file of a run that fetched everything and was killed before that. Nothing is requested from the origin: the version
     /// on disk is whole, it replaces no other file, and the journal holds what the origin announced of it.
     async fn finish_resumed(
         &mut self,

@@ -295,7 +295,7 @@ impl SingleResponseFetch<'_> {
     }
 
     /// Reads a body that is small, or of unknown length: if it turns out to be larger it goes into a file. So does every body when the
-    /// budget is spent: a job that waited for memory with a response in its hands could hold up those that have some.
+    /// budget is spent: a job that waited for memory while it holds a response could block those that have some.
     async fn read_into_memory(
         &self,
         response: &mut FetchResponse,

@@ -46,7 +46,7 @@ pub(super) async fn recover(
             delivering: 0,
             redirected: sources.current().is_redirected(),
             keeps_source,
-            forbidden_may_pass: false,
+            forbidden_may_mean_overload: false,
             jitter: rand::random(),
             reason: &reason,
         },

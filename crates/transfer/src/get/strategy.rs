@@ -44,7 +44,7 @@ pub(super) enum RestartReason {
     Changed,
     /// The origin's ranges cannot be trusted.
     UnusableRanges,
-    /// Nothing tells the versions of several responses apart, so one response must bring everything (row A7).
+    /// The versions of several responses cannot be compared, so one response must bring everything (row A7).
     NoValidator,
     /// The Metalink document is about another version.
     WrongDocument,

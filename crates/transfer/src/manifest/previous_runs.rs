@@ -85,7 +85,7 @@ pub struct PreviousRuns {
     format: ManifestFormat,
     index: ManifestIndex,
     shards: VecDeque<(String, u64)>,
-    /// Whether a row tells of a file in a directory.
+    /// Whether a row records a file in a directory.
     has_files: bool,
     warnings: Vec<ManifestWarning>,
 }
@@ -164,7 +164,7 @@ impl PreviousRuns {
         self.shards.iter().map(|(name, end)| (&**name, *end))
     }
 
-    /// Whether rows tell of files in directories, which are in no archive.
+    /// Whether rows record files in directories, which are in no archive.
     #[must_use]
     pub fn has_files(&self) -> bool {
         self.has_files
@@ -242,7 +242,7 @@ impl PreviousRuns {
         }))
     }
 
-    /// Adds a row to the index. Returns whether the row tells of a streamed file.
+    /// Adds a row to the index. Returns whether the row records a streamed file.
     fn add_row(&mut self, offset: u64, row: &ManifestRow) -> bool {
         // The row of an unreadable line names no job.
         if row.url.is_empty() {

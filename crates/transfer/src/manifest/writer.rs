@@ -30,13 +30,13 @@ pub enum ManifestError {
         /// The file.
         path: PathBuf,
     },
-    /// The manifest's rows tell of files in directories, which would be missing from the archive that is to be written.
+    /// The manifest's rows record files in directories, which would be missing from the archive that is to be written.
     #[error("{} is a manifest of files, not of an archive", .path.display())]
     DescribesFiles {
         /// The file.
         path: PathBuf,
     },
-    /// The manifest's rows tell of an archive's entries, for which there are no files.
+    /// The manifest's rows record an archive's entries, for which there are no files.
     #[error("{} is a manifest of the archive {shard}, not of files", .path.display())]
     DescribesArchive {
         /// The file.
@@ -76,7 +76,7 @@ pub enum ManifestError {
 
 /// An open manifest, held by one process at a time.
 ///
-/// The order of calls makes it safe: first the caller makes the files durable that the rows tell of, then it
+/// The order of calls makes it safe: first the caller makes the files durable that the rows record, then it
 /// [appends](Self::append) the rows, then it [syncs](Self::sync). Dropping the manifest may lose rows that were not
 /// synced, which costs another fetch of their jobs and nothing else. Every method blocks.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl Manifest {
         }
     }
 
-    /// Appends rows, which [`Manifest::sync`] makes durable. The files that they tell of are durable already.
+    /// Appends rows, which [`Manifest::sync`] makes durable. The files that they record are durable already.
     ///
     /// # Errors
     /// [`ManifestError::Local`] when the disk takes no more. The file then ends with its last complete row, and the

@@ -25,7 +25,7 @@ pub(super) async fn accept(
             () = listener.closed().cancelled() => break,
             socket = acceptor.accept() => socket,
         };
-        // Registering fails for want of memory alone.
+        // Registering fails only without memory.
         if let Ok((client, address)) = registered(socket) {
             start(client, address, &listener, &engine);
         }

@@ -60,7 +60,7 @@ pub async fn serve_admin(
             Some(_) = connections.join_next() => continue,
             Some(accepted) = accept(&mut acceptor, &permits) => accepted,
         };
-        // Registering fails for want of memory alone.
+        // Registering fails only without memory.
         let Ok(stream) = registered(socket) else {
             continue;
         };

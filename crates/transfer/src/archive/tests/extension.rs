@@ -127,7 +127,7 @@ fn c6_a_finished_archive_can_be_extended_wherever_a_run_is_killed() {
         let (end, recorded) = second(&at, &more);
         let mut expected = at.entries.clone();
         if !recorded {
-            // No row tells of the new entry, so its job runs again and appends it once more.
+            // No row records the new entry, so its job runs again and appends it once more.
             at.append_in_next_run(end, &more);
             let end = std::fs::metadata(&at.path).unwrap().len() - 1024;
             at.append_in_next_run(end, &last);

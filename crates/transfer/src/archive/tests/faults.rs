@@ -263,7 +263,7 @@ fn any_run() -> impl Strategy<Value = (Vec<usize>, CrashPoint, prop::sample::Ind
     )
 }
 
-/// The entries that rows tell of, by number, with their location.
+/// The entries that rows record, by number, with their location.
 type DurableEntries = BTreeMap<usize, ShardEntryLocation>;
 
 /// One run over the entries without a row, up to its crash.

@@ -2,7 +2,7 @@
 //!
 //! Files come to it unnamed. A [`BatchSink`] collects a group of them, makes the group durable with one sync and puts
 //! the files in place: into [directories](directory) or into an [archive](tar). Only then are their jobs done: counted,
-//! published, and recorded in the manifest. So a row never tells of a file that a power cut could take, and a power cut
+//! published, and recorded in the manifest. So a row never records a file that a power cut could take, and a power cut
 //! costs at most one group of files.
 
 mod directory;

@@ -4,7 +4,7 @@
 //! in another order, that would be another URL, and an existing file would be taken for its file. Three things tell the
 //! URL of a file: the mark that haul puts on its files, where the file system has attributes; the existence of the name
 //! with this URL's own suffix, which no other URL gets; and the last manifest row of a job that was done under the
-//! name. If none of them tells, somebody else's file is taken for the one that is wanted, as `wget -nc` does.
+//! name. If none of them decides, a file of another origin is taken for the requested one, as `wget -nc` does.
 //!
 //! No file is looked at where the directory cache knows that the name is free.
 

@@ -124,7 +124,7 @@ impl Attempt<'_> {
             // Each attempt begins with the source's own URL, so only a redirect that is some time old can have expired.
             redirected: is_403 && is_stale,
             keeps_source: false,
-            forbidden_may_pass: is_403
+            forbidden_may_mean_overload: is_403
                 && !is_stale
                 && self.is_403_worth_retrying(failed.redirect.as_ref()),
             jitter: rand::random(),

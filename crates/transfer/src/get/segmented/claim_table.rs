@@ -39,7 +39,7 @@ struct ClaimHolder {
     cancel: CancellationToken,
 }
 
-/// A claim, and the means by which its holder learns that nothing is left of it.
+/// A claim, and a token that is cancelled when nothing is left of it.
 #[derive(Debug)]
 pub(super) struct HeldClaim {
     pub(super) claim: Claim,
@@ -382,7 +382,7 @@ mod tests {
             delivering: 0,
             redirected: false,
             keeps_source: false,
-            forbidden_may_pass: false,
+            forbidden_may_mean_overload: false,
             jitter: 0.5,
             reason: "it failed",
         };

@@ -153,7 +153,7 @@ impl SegmentCoordinator<'_> {
         })
     }
 
-    /// Where no worker runs, lets any source fetch the ranges that one alone was to send, if that one can send nothing just now: the next
+    /// Where no worker runs, lets any source fetch the ranges that one alone was to send, if that one can send nothing now: the next
     /// tick then finds work for some.
     fn lift_exclusive(&self) {
         let (now, job_now) = (self.shared.now(), self.shared.job_now());
@@ -392,7 +392,7 @@ impl SegmentCoordinator<'_> {
                 delivering,
                 redirected: failed.source.is_redirected(),
                 keeps_source: false,
-                forbidden_may_pass: false,
+                forbidden_may_mean_overload: false,
                 jitter: rand::random(),
                 reason,
             },

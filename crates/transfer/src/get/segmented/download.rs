@@ -189,7 +189,7 @@ fn journal_header(
         None => JournalHeader::new(&context.job.url, total, &claim.version, announced)
             .with_source(source_url),
     };
-    // The validators are one host's, and vouch for no other's bytes.
+    // The validators are one host's, and say nothing about another's bytes.
     match sources.is_single() && header.has_validators_of(source_url) {
         true => header,
         false => header.with_join_evidence(claim.digests.join_evidence()),

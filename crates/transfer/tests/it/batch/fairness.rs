@@ -224,7 +224,7 @@ async fn c3_a_list_that_begins_with_a_slow_host_does_not_delay_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a17_jobs_of_a_host_that_asks_for_an_hour_fail_at_once_and_are_not_requested() {
+async fn a17_jobs_are_not_requested_during_a_retry_after_of_an_hour() {
     const FILES: u64 = 300;
     let busy = || {
         OriginResource::new(small_content(1)).rule(
