@@ -120,7 +120,7 @@ fn open_log(settings: &ProcessSettings) -> Result<Option<Arc<LineLog>>, CommandE
     opened.map(Some).map_err(|error| error.at_source(source))
 }
 
-/// Multi-threaded even with one thread: name lookups, and messages to a blocked terminal, then do not hold up signals.
+/// Multi-threaded even with one thread: connections and the loop that waits for signals then do not delay each other.
 fn runtime(threads: usize) -> Builder {
     let mut runtime = Builder::new_multi_thread();
     runtime.worker_threads(threads);

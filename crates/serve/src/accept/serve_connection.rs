@@ -29,7 +29,7 @@ pub(super) struct ConnectionContext {
     /// Cancelled at shutdown: no more connections are accepted, and each ends after its current
     /// request.
     pub(super) stop: CancellationToken,
-    /// Tracks all tasks of connections, also those of HTTP/2 streams and of timeouts.
+    /// Tracks the tasks of connections and of their HTTP/2 streams.
     pub(super) tasks: TaskTracker,
     /// Tracks connections, to count them.
     pub(super) connections: TaskTracker,

@@ -137,15 +137,13 @@ impl ServerRuntime {
                 never = async { background.await; std::future::pending().await } => never,
             }
             warn_if_not_notified(notifier.stopping());
-            let exit = self.options.shut_down(&mut server, &mut self.signals).await;
+            let stopped = self.options.shut_down(&mut server, &mut self.signals).await;
             // Removes socket files, also those of endpoints.
             drop(server);
             for task in admin {
                 task.end().await;
             }
-            // A file that cannot be removed is reported.
-            let _ = tokio::time::timeout(LAST_LINES_TIMEOUT_AT_ONCE, finish_printing(None)).await;
-            exit
+            self.options.report(&stopped, &mut self.signals).await
         });
         // A hanging disk or name lookup is not waited for.
         self.runtime.shutdown_background();
@@ -204,8 +202,12 @@ impl ServerRuntimeOptions {
         reload.detach_all();
     }
 
-    /// Stops the server and closes the log, whose last lines come before the last message. Returns how the program ends.
-    async fn shut_down(&self, server: &mut impl Server, signals: &mut ServerSignals) -> ExitReason {
+    /// Stops the server.
+    async fn shut_down(
+        &self,
+        server: &mut impl Server,
+        signals: &mut ServerSignals,
+    ) -> ServerShutdown {
         if !self.is_quiet
             && !self.grace.is_zero()
             && let Some(unfinished) = server.unfinished()
@@ -217,7 +219,7 @@ impl ServerRuntimeOptions {
         }
         let mut next_signal = async || signals.next().await;
         let drained = unless_stopped(server.drain(self.grace), &mut next_signal).await;
-        let stopped = match drained {
+        match drained {
             Some(result) => ServerShutdown {
                 result,
                 is_immediate: false,
@@ -228,8 +230,12 @@ impl ServerRuntimeOptions {
                     .unwrap_or(Ok(None)),
                 is_immediate: true,
             },
-        };
-        let (exit, message) = self.outcome(&stopped);
+        }
+    }
+
+    /// Closes the log and prints the last message, after the last lines of the log. Returns how the program ends.
+    async fn report(&self, stopped: &ServerShutdown, signals: &mut ServerSignals) -> ExitReason {
+        let (exit, message) = self.outcome(stopped);
         let limit = match stopped.is_immediate {
             true => LAST_LINES_TIMEOUT_AT_ONCE,
             false => LAST_LINES_TIMEOUT,
@@ -241,6 +247,7 @@ impl ServerRuntimeOptions {
             // An error means that nobody reads the messages.
             let _ = tokio::time::timeout(limit, finish_printing(message)).await;
         };
+        let mut next_signal = async || signals.next().await;
         match unless_stopped(last, &mut next_signal).await {
             Some(()) => exit,
             None => ExitReason::Interrupted,
