@@ -3,7 +3,7 @@
 use haul_plan::DigestAlgorithm;
 use sha2::Digest as _;
 
-use crate::Crc32c;
+use crate::{Crc32, Crc32c, Crc64Nvme};
 
 /// One algorithm at work.
 enum Hasher {
@@ -13,6 +13,8 @@ enum Hasher {
     Md5(md5::Md5),
     Blake3(Box<blake3::Hasher>),
     Crc32c(Crc32c),
+    Crc32(Crc32),
+    Crc64Nvme(Crc64Nvme),
 }
 
 impl Hasher {
@@ -24,6 +26,8 @@ impl Hasher {
             DigestAlgorithm::Md5 => Self::Md5(md5::Md5::new()),
             DigestAlgorithm::Blake3 => Self::Blake3(Box::default()),
             DigestAlgorithm::Crc32c => Self::Crc32c(Crc32c::new()),
+            DigestAlgorithm::Crc32 => Self::Crc32(Crc32::new()),
+            DigestAlgorithm::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
         }
     }
 
@@ -37,6 +41,8 @@ impl Hasher {
                 h.update(bytes);
             }
             Self::Crc32c(h) => h.update(bytes),
+            Self::Crc32(h) => h.update(bytes),
+            Self::Crc64Nvme(h) => h.update(bytes),
         }
     }
 
@@ -48,6 +54,8 @@ impl Hasher {
             Self::Md5(h) => h.finalize().to_vec(),
             Self::Blake3(h) => h.finalize().as_bytes().to_vec(),
             Self::Crc32c(h) => h.finish().to_be_bytes().to_vec(),
+            Self::Crc32(h) => h.finish().to_be_bytes().to_vec(),
+            Self::Crc64Nvme(h) => h.finish().to_be_bytes().to_vec(),
         }
     }
 }
@@ -134,8 +142,10 @@ mod tests {
 
     #[test]
     fn each_algorithm_gives_its_published_digest_of_abc() {
-        use DigestAlgorithm::{Blake3, Crc32c, Md5, Sha1, Sha256, Sha512};
-        let mut hashers = DigestSet::new([Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Sha256]);
+        use DigestAlgorithm::{Blake3, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256, Sha512};
+        let mut hashers = DigestSet::new([
+            Sha256, Sha512, Sha1, Md5, Blake3, Crc32c, Crc32, Crc64Nvme, Sha256,
+        ]);
         hashers.update(b"a");
         hashers.update(b"bc");
         let found: Vec<String> = hashers
@@ -146,7 +156,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                "ba7816bf", "ddaf35a1", "a9993e36", "90015098", "6437b3ac", "364b3fb7"
+                "ba7816bf", "ddaf35a1", "a9993e36", "90015098", "6437b3ac", "364b3fb7", "352441c2",
+                "05e5cabb"
             ]
         );
     }

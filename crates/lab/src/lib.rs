@@ -7,6 +7,7 @@
 //! - [`http2`] has two origins that speak HTTP/2 over TLS.
 //! - [`SilentListener`] does not respond at all.
 //! - [`DnsServer`] resolves names by a script.
+//! - [`ObjectStore`] speaks enough S3 for a client, and fails by a rule.
 //! - [`SlowLinkBuilder`] relays TCP with latency, a rate and cuts.
 //! - [`HttpProxy`] and [`SocksProxy`] relay, and record requests.
 //! - [`CertificateAuthority`] issues valid and invalid certificates.
@@ -21,6 +22,7 @@ mod generated_files;
 pub mod history;
 pub mod http2;
 mod link;
+mod object_store;
 mod open_counter;
 mod origin;
 mod proxy;
@@ -34,6 +36,7 @@ pub use content::ResourceContent;
 pub use dns::{DnsReply, DnsServer};
 pub use generated_files::{FileFault, GeneratedFiles};
 pub use link::{SlowLink, SlowLinkBuilder};
+pub use object_store::{ObjectStore, StoreFault, StoreRequest, StoredBytes};
 pub use origin::{
     Origin, OriginBuilder, OriginResource, OriginResponse, OriginResponseBody,
     OriginResponseFraming, RecordedRequest, RequestMatcher, faults,

@@ -1,5 +1,6 @@
 //! The settings of a client.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_plan::{HttpVersionChoice, RedirectOptions};
@@ -9,6 +10,7 @@ use http::header::HeaderMap;
 use crate::auth::UserCredentials;
 use crate::connector::ConnectorConfig;
 use crate::proxy::ProxyRules;
+use crate::signer::RequestSigner;
 use crate::tls::TlsOptions;
 
 /// Settings of a [`Client`](crate::Client).
@@ -28,6 +30,8 @@ pub struct ClientConfig {
     pub redirects: RedirectOptions,
     /// The user's credentials.
     pub credentials: UserCredentials,
+    /// Resolves and signs requests for `s3://` URLs. Without it they cannot be sent.
+    pub signer: Option<Arc<dyn RequestSigner>>,
     /// The user's header fields, in place of the default ones. Origins that the user did not name get only the fields that say
     /// which content is wanted, and none that says who wants it.
     pub headers: HeaderMap,
@@ -51,6 +55,7 @@ impl Default for ClientConfig {
             tls: TlsOptions::default(),
             redirects: RedirectOptions::default(),
             credentials: UserCredentials::default(),
+            signer: None,
             headers: HeaderMap::new(),
             removed_headers: Vec::new(),
             max_idle_per_host: 16,

@@ -8,7 +8,7 @@ use url::Url;
 /// Whether a peer may see credentials that the user gave for one origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CredentialScope {
-    /// The origin of the URL that the user gave: scheme, host and port.
+    /// The origin of the URL that the user gave: scheme, host and port. Of an `s3://` URL it is the bucket.
     UserOrigin,
     /// Any other peer: another origin that a redirect leads to, or a proxy.
     Other,
@@ -23,7 +23,7 @@ impl CredentialScope {
         let is_same = url.scheme() == user_url.scheme()
             && url.host() == user_url.host()
             && url.port_or_known_default() == user_url.port_or_known_default();
-        if matches!(url.scheme(), "http" | "https") && is_same {
+        if matches!(url.scheme(), "http" | "https" | "s3") && is_same {
             Self::UserOrigin
         } else {
             Self::Other

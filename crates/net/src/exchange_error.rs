@@ -78,7 +78,9 @@ pub(crate) fn is_refused_stream(error: &h2::Error) -> bool {
 }
 
 fn http1_kind(error: &hyper::Error) -> Kind {
-    if error.is_parse() || is_framing_error(error) {
+    if error.is_user() {
+        Kind::RequestBody
+    } else if error.is_parse() || is_framing_error(error) {
         Kind::Protocol
     } else if is_certificate_refused(error) {
         Kind::Tls(TlsProblem::ClientCertificate)

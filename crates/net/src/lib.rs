@@ -1,7 +1,7 @@
 //! Byte streams to peers, and HTTP requests over them.
 //!
 //! Two types stand for the whole crate. A [`Connector`] makes a stream to a target: names resolved and cached, TCP by happy
-//! eyeballs, HTTP or SOCKS5 proxies, TLS; every other crate connects through it. A [`Client`] makes GET requests over such
+//! eyeballs, HTTP or SOCKS5 proxies, TLS; every other crate connects through it. A [`Client`] makes requests over such
 //! streams: an HTTP/1.1 connection belongs to one [`FetchResponse`] at a time, and its body is read in the caller's own task,
 //! without a background task or a channel. Requests that may share a connection do so by HTTP/2 where that is faster; such a
 //! connection has one task, which ends with it.
@@ -10,7 +10,7 @@
 //! Credentials are held as [`Secret`]s, and [`CredentialScope`] decides which peer may see them.
 //!
 //! Modules build on each other in this order: `target`, `request_target`, `secret`, `redacted_url`, `credential_scope`; `error`;
-//! `transport` (TCP and TLS streams); `tls`; `auth`; `proxy`; `connector`; `config` and `request`; `http1` and `http2`
+//! `transport` (TCP and TLS streams); `tls`; `auth`; `proxy`; `connector`; `request_body`, `signer`, `config` and `request`; `http1` and `http2`
 //! (connections and their pools); `response`; `client`.
 
 mod auth;
@@ -26,10 +26,12 @@ mod proxy;
 mod read_timeout;
 mod redacted_url;
 mod request;
+mod request_body;
 mod request_head;
 mod request_target;
 mod response;
 mod secret;
+mod signer;
 mod target;
 mod tls;
 mod transport;
@@ -48,12 +50,16 @@ pub use proxy::{
 };
 pub use redacted_url::{redacted_target, redacted_text, redacted_url};
 pub use request::FetchRequest;
+pub use request_body::{BodySource, BodyStream, RequestBody};
 pub use request_head::is_framing_header;
-pub use request_target::without_credentials;
+pub use request_target::{origin_text, without_credentials};
 pub use response::{FetchResponse, RequestTimings};
 pub use secret::Secret;
+pub use signer::{Refusal, RequestSigner, SIGNED_SCHEME, SignerError, SignerFuture};
 pub use target::{AddressFamily, Target, TargetError};
 pub use tls::{
     ClientCertificate, ProxyTls, TlsConfigError, TlsOptions, TlsPeer, TrustedFiles, crypto_provider,
 };
-pub use transport::{SocketState, TcpTransport, TlsReadBuffer, TransportStream, set_low_water};
+pub use transport::{
+    SocketState, TcpTransport, TlsReadBuffer, TransportStream, bytes_unacknowledged, set_low_water,
+};

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use url::Url;
+use url::{Position, Url};
 
 use crate::request_target::without_credentials;
 
@@ -58,7 +58,21 @@ const MAX_DECODINGS: u32 = 4;
 /// A URL without its secrets.
 #[must_use]
 pub fn redacted_url(url: &Url) -> String {
-    mask(without_credentials(url).as_str())
+    match url.scheme() {
+        "s3" => s3_address(url),
+        _ => mask(without_credentials(url).as_str()),
+    }
+}
+
+/// An `s3://` URL as people write it: the key as plain text. It contains no secret.
+fn s3_address(url: &Url) -> String {
+    let path = percent_decode_str(url.path()).decode_utf8();
+    match path {
+        Ok(path) if !path.contains(char::is_control) => {
+            format!("s3://{}{path}", url.host_str().unwrap_or_default())
+        }
+        _ => url[..Position::AfterPath].to_owned(),
+    }
 }
 
 /// A text that may have been meant as a URL, without its secrets. Where a login in it ends is unknown, so everything up to the

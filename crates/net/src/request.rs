@@ -1,17 +1,20 @@
 //! One request: what the caller wants, how one hop of its redirect chain is routed, and which connections can carry it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use url::Url;
 
 use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
+use crate::request_body::RequestBody;
+use crate::signer::RequestSigner;
 use crate::target::Target;
 
-/// One GET request.
+/// One request.
 #[derive(Debug)]
 pub struct FetchRequest<'a> {
     /// Where the first request goes.
@@ -23,11 +26,32 @@ pub struct FetchRequest<'a> {
     /// The user's own header fields for this request, beside those of the [`ClientConfig`] and under the same rule: origins that
     /// the user did not name get only the fields that say which content is wanted.
     pub user_headers: Option<&'a HeaderMap>,
-    /// Conditions: If-Range, If-None-Match and the like.
-    pub conditions: HeaderMap,
+    /// Fields that the caller decides: conditions, and what describes the body. They replace those of the same name.
+    pub headers: HeaderMap,
+    /// GET, unless something else is done than fetched.
+    pub method: Method,
+    /// The body. Over HTTP/2 there is none.
+    pub body: RequestBody,
     /// Whether the request may share a connection with others, by HTTP/2. For small files; a file that is large enough to come
     /// in segments is faster over several connections.
     pub may_multiplex: bool,
+}
+
+impl<'a> FetchRequest<'a> {
+    /// A GET of the whole resource, over a connection of its own. The user gave its URL.
+    #[must_use]
+    pub fn get(url: &'a Url) -> Self {
+        Self {
+            url,
+            user_url: url,
+            range: None,
+            user_headers: None,
+            headers: HeaderMap::new(),
+            method: Method::GET,
+            body: RequestBody::Empty,
+            may_multiplex: false,
+        }
+    }
 }
 
 /// One request of a redirect chain, with what follows from its URL.
@@ -39,6 +63,8 @@ pub(crate) struct RoutedRequest<'a> {
     /// Which of the user's credentials and header fields the origin may see.
     pub(crate) scope: CredentialScope,
     pub(crate) proxy: Option<&'a Proxy>,
+    /// Signs the request.
+    pub(crate) signer: Option<&'a Arc<dyn RequestSigner>>,
 }
 
 /// What requests on one connection have in common. The proxy is no part of it: within one client, scheme, host and port
@@ -73,7 +99,17 @@ impl<'a> RoutedRequest<'a> {
             url,
             scope: CredentialScope::for_url(url, fetch.user_url),
             proxy,
+            signer: None,
         })
+    }
+
+    /// The same request, signed. Its origin is the one that the user named, as long as the `s3://` URL is.
+    pub(crate) fn signed_by(self, signer: &'a Arc<dyn RequestSigner>) -> Self {
+        Self {
+            scope: CredentialScope::for_url(self.fetch.url, self.fetch.user_url),
+            signer: Some(signer),
+            ..self
+        }
     }
 
     /// Whether there is TLS with the origin.
@@ -125,12 +161,8 @@ mod tests {
     fn route_key(config: &ClientConfig, url: &str, user_url: &str) -> RouteKey {
         let (url, user_url): (Url, Url) = (url.parse().unwrap(), user_url.parse().unwrap());
         let fetch = FetchRequest {
-            url: &url,
             user_url: &user_url,
-            range: None,
-            user_headers: None,
-            conditions: HeaderMap::new(),
-            may_multiplex: false,
+            ..FetchRequest::get(&url)
         };
         let request = RoutedRequest::new(&fetch, &url, config).unwrap();
         request.route_key(config)

@@ -7,22 +7,21 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL,
     CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
     PROXY_AUTHORIZATION, RANGE, REFERER, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::uri::{Authority, Scheme};
-use http::{HeaderName, Request, Uri, Version};
-use http_body_util::Empty;
+use http::{HeaderName, Method, Request, Uri, Version};
 use url::Url;
 
 use crate::auth::Authorization;
 use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
-use crate::request::RoutedRequest;
+use crate::request::{FetchRequest, RoutedRequest};
+use crate::request_body::OutgoingBody;
 use crate::request_target::{absolute_form, authority, origin_form};
 
 /// The user's fields that go to any origin: they say which content is wanted and by which program, and give access to nothing.
@@ -84,7 +83,7 @@ pub(crate) fn build_request(
     config: &ClientConfig,
     request: &RoutedRequest<'_>,
     authorizations: &RequestAuthorizations,
-) -> Result<Request<Empty<Bytes>>, Error> {
+) -> Result<Request<OutgoingBody>, Error> {
     let url = request.url;
     let is_absolute_form = request.absolute_form_proxy().is_some();
     let target = if is_absolute_form {
@@ -92,8 +91,12 @@ pub(crate) fn build_request(
     } else {
         origin_form(url).to_owned()
     };
-    let mut head = Request::get(target)
-        .body(Empty::new())
+    let body = request.fetch.body.open();
+    let body = body.map_err(|e| Error::new(Kind::RequestBody, url).with_source(e))?;
+    let mut head = Request::builder()
+        .method(request.fetch.method.clone())
+        .uri(target)
+        .body(body)
         .map_err(|e| invalid(url, e))?;
     let headers = head.headers_mut();
     headers.reserve(USUAL_HEADER_COUNT);
@@ -116,17 +119,26 @@ pub(crate) fn build_request(
     if let Some(user_headers) = request.fetch.user_headers {
         replace_headers(headers, user_headers, is_sent);
     }
-    if !request.fetch.conditions.is_empty() {
-        headers.extend(request.fetch.conditions.clone());
+    // Extending by a map keeps the order of values and replaces the fields that were there.
+    if !request.fetch.headers.is_empty() {
+        headers.extend(request.fetch.headers.clone());
     }
     if let Some(range) = &request.fetch.range {
         headers.insert(RANGE, range_header(range, url)?);
     }
+    if says_that_body_is_empty(request.fetch) {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+    }
     Ok(head)
 }
 
+/// Whether a request without a body says so (RFC 9110 8.6). hyper says nothing then, and S3 refuses such a PUT.
+fn says_that_body_is_empty(fetch: &FetchRequest<'_>) -> bool {
+    matches!(fetch.method, Method::PUT | Method::POST) && fetch.body.length() == Some(0)
+}
+
 /// The same request over HTTP/2. The value of Host, also the user's own, becomes `:authority`.
-pub(crate) fn to_http2(request: Request<Empty<Bytes>>, url: &Url) -> Result<Request<()>, Error> {
+pub(crate) fn to_http2(request: Request<OutgoingBody>, url: &Url) -> Result<Request<()>, Error> {
     let (mut head, _) = request.into_parts();
     let host = head.headers.remove(HOST);
     let host = match &host {
@@ -233,13 +245,9 @@ mod tests {
             }),
             ..ClientConfig::default()
         };
-        let fetch = crate::FetchRequest {
-            url: &user_url,
-            user_url: &user_url,
+        let fetch = FetchRequest {
             range: Some(3..9),
-            user_headers: None,
-            conditions: HeaderMap::new(),
-            may_multiplex: false,
+            ..FetchRequest::get(&user_url)
         };
         let routed = RoutedRequest::new(&fetch, &url, &config).unwrap();
         let request = build_request(&config, &routed, &RequestAuthorizations::default());
@@ -314,7 +322,7 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        to_http2(request.body(Empty::new()).unwrap(), &url)
+        to_http2(request.body(OutgoingBody::Empty).unwrap(), &url)
     }
 
     #[test]

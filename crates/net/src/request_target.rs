@@ -20,6 +20,15 @@ pub(crate) fn authority(url: &Url) -> &str {
     &url[Position::BeforeHost..Position::AfterPort]
 }
 
+/// Scheme, host and port of a URL, in one text for each origin. Of an `s3://` URL it is the bucket.
+#[must_use]
+pub fn origin_text(url: &Url) -> String {
+    match url.scheme() {
+        "s3" => url[..Position::BeforePath].to_owned(),
+        _ => url.origin().ascii_serialization(),
+    }
+}
+
 /// A URL without user name and password. To show a URL to people, see [`redacted_url`](crate::redacted_url()).
 #[must_use]
 pub fn without_credentials(url: &Url) -> Url {

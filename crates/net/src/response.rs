@@ -121,6 +121,15 @@ impl FetchResponse {
         bytes
     }
 
+    /// Puts bytes back that were read: they come first.
+    pub(crate) fn unread(self, bytes: Vec<u8>) -> Self {
+        let body = match bytes.is_empty() {
+            true => self.body,
+            false => FetchBody::Unread(bytes.into(), Box::new(self.body)),
+        };
+        Self { body, ..self }
+    }
+
     /// Drops the body, and keeps the connection if little is left of the body and arrives soon. Takes a tenth of a second at
     /// most.
     pub async fn discard(mut self) {
@@ -152,6 +161,8 @@ pub(crate) enum FetchBody {
     Http1(Http1Body),
     /// Dropped before its end, it resets its stream.
     Http2(Http2Body),
+    /// A refusal that was read to see what it says, and what follows.
+    Unread(Bytes, Box<Self>),
 }
 
 impl FetchBody {
@@ -160,6 +171,10 @@ impl FetchBody {
         match self {
             Self::Http1(body) => body.poll_chunk(cx),
             Self::Http2(body) => body.poll_chunk(cx),
+            Self::Unread(first, body) => match first.is_empty() {
+                true => body.poll_chunk(cx),
+                false => Poll::Ready(Ok(Some(std::mem::take(first)))),
+            },
         }
     }
 
@@ -171,6 +186,10 @@ impl FetchBody {
         match self {
             Self::Http1(body) => body.poll_data(cx),
             Self::Http2(body) => body.poll_data(cx),
+            Self::Unread(first, body) => match first.is_empty() {
+                true => body.poll_buffered_chunk(cx),
+                false => Poll::Ready(Ok(Some(std::mem::take(first)))),
+            },
         }
     }
 
@@ -178,6 +197,10 @@ impl FetchBody {
         match self {
             Self::Http1(body) => body.remaining(),
             Self::Http2(body) => body.remaining(),
+            Self::Unread(first, body) => {
+                let rest = body.remaining()?;
+                Some(rest + first.len() as u64)
+            }
         }
     }
 
@@ -191,13 +214,15 @@ impl FetchBody {
     fn low_water(&self) -> u32 {
         match self {
             Self::Http1(body) => body.low_water(),
-            Self::Http2(_) => 1,
+            Self::Http2(_) | Self::Unread(..) => 1,
         }
     }
 
     fn recycle(self) {
-        if let Self::Http1(body) = self {
-            body.recycle();
+        match self {
+            Self::Http1(body) => body.recycle(),
+            Self::Http2(_) => {}
+            Self::Unread(_, body) => body.recycle(),
         }
     }
 }

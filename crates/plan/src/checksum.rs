@@ -22,17 +22,23 @@ pub enum DigestAlgorithm {
     Blake3,
     /// CRC-32C, RFC 3720 B.4: detects accidents only.
     Crc32c,
+    /// CRC-32 of zip and Ethernet. S3 stores it.
+    Crc32,
+    /// CRC-64/NVME. S3 computes it of every object by default.
+    Crc64Nvme,
 }
 
 impl DigestAlgorithm {
     /// All of them, in the order in which a message names them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Sha256,
         Self::Sha512,
         Self::Sha1,
         Self::Md5,
         Self::Blake3,
         Self::Crc32c,
+        Self::Crc32,
+        Self::Crc64Nvme,
     ];
 
     /// The name in flags and messages.
@@ -45,6 +51,8 @@ impl DigestAlgorithm {
             Self::Md5 => "md5",
             Self::Blake3 => "blake3",
             Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
+            Self::Crc64Nvme => "crc64nvme",
         }
     }
 
@@ -56,7 +64,8 @@ impl DigestAlgorithm {
             Self::Sha512 => 64,
             Self::Sha1 => 20,
             Self::Md5 => 16,
-            Self::Crc32c => 4,
+            Self::Crc32c | Self::Crc32 => 4,
+            Self::Crc64Nvme => 8,
         }
     }
 }
@@ -93,7 +102,7 @@ pub struct Checksum {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
     /// An unknown algorithm.
-    #[error("{0:?} is not one of sha256, sha512, sha1, md5, blake3, crc32c")]
+    #[error("{0:?} is not one of sha256, sha512, sha1, md5, blake3, crc32c, crc32, crc64nvme")]
     Algorithm(String),
     /// Not hexadecimal, or not as long as the algorithm's digests.
     #[error("a {algorithm} digest has {} hexadecimal digits", .algorithm.digest_len() * 2)]

@@ -13,6 +13,8 @@
 //! For many jobs, [`dispatch`] decides which of them runs next, [`ContentExpectation`] whether a file is what
 //! the user expects, and [`ErrorLimit`] when the batch should stop.
 //!
+//! [`sync`] compares two trees and decides which files are copied and which deleted.
+//!
 //! [`serving`] has the decisions of a file server about its requests, [`tunnel`] those of a relay through
 //! proxies.
 
@@ -34,6 +36,7 @@ mod layout;
 mod link_header;
 mod low_water;
 pub mod metalink;
+mod object_keys;
 mod piece_digests;
 mod range_set;
 mod recovery;
@@ -47,8 +50,10 @@ mod segment;
 pub mod serving;
 mod sources;
 mod stream;
+pub mod sync;
 mod token_bucket;
 pub mod tunnel;
+pub mod upload;
 mod validator;
 
 pub use body_framing::{BodyFraming, FramingError};
@@ -73,6 +78,7 @@ pub use layout::{
 };
 pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
 pub use low_water::low_water_mark;
+pub use object_keys::{KeyFilter, KeyPathError, KeyPattern, KeyRule, path_of_key};
 pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
@@ -81,7 +87,7 @@ pub use request_failure::{RequestFailure, UnusableResponse};
 pub use response::{RequestedContent, ResponseContent, classify_response};
 pub use response_digests::{ExpectedDigest, expected_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
-pub use retry::{RetryNumber, RetryOptions, parse_retry_after};
+pub use retry::{RequestRetries, RetryNumber, RetryOptions, parse_retry_after};
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};

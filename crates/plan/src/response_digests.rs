@@ -32,13 +32,21 @@ pub fn expected_digests(headers: &HeaderMap, is_whole: bool) -> Vec<ExpectedDige
     }
     if is_whole {
         read_list(headers, "Content-Digest", &mut found);
+        // S3's checksum of the parts' checksums (row F9).
+        let is_composite = headers
+            .get("x-amz-checksum-type")
+            .is_some_and(|kind| kind == "COMPOSITE");
         for (field, algorithm) in [
             ("Content-MD5", DigestAlgorithm::Md5),
             ("x-amz-checksum-sha256", DigestAlgorithm::Sha256),
             ("x-amz-checksum-sha1", DigestAlgorithm::Sha1),
             ("x-amz-checksum-crc32c", DigestAlgorithm::Crc32c),
+            ("x-amz-checksum-crc32", DigestAlgorithm::Crc32),
+            ("x-amz-checksum-crc64nvme", DigestAlgorithm::Crc64Nvme),
         ] {
-            read_single(headers, field, algorithm, &mut found);
+            if !is_composite || !field.starts_with("x-amz-") {
+                read_single(headers, field, algorithm, &mut found);
+            }
         }
     }
     found

@@ -188,6 +188,47 @@ impl RetryBudget {
     }
 }
 
+/// The retries of one request that moves no file by itself: a page of a list, a deletion.
+#[derive(Debug)]
+pub struct RequestRetries {
+    budget: RetryBudget,
+    options: RetryOptions,
+}
+
+impl RequestRetries {
+    /// For one request.
+    #[must_use]
+    pub fn new(options: RetryOptions) -> Self {
+        Self {
+            budget: RetryBudget::default(),
+            options,
+        }
+    }
+
+    /// The request failed for a reason that may pass. Returns the wait before it is sent again; `None` if that is not worth it any
+    /// more. `now` counts from the first attempt, `jitter` is random in 0..1.
+    pub fn on_failure(
+        &mut self,
+        now: Duration,
+        retry_after: Option<Duration>,
+        jitter: f64,
+    ) -> Option<Duration> {
+        let limit = RetryLimit {
+            failures: self.options.retries,
+            refill_bytes: u64::MAX,
+        };
+        let times = FailureTimes {
+            requested_at: now,
+            now,
+            retry_after,
+        };
+        if retry_after.is_some_and(|wait| wait > self.options.max_retry_after) {
+            return None;
+        }
+        self.budget.on_failure(limit, &self.options, times, jitter)
+    }
+}
+
 /// Retry-After (RFC 9110 10.2.3): seconds or a date. A date in the past is no wait; a value that cannot be read is `None`.
 #[must_use]
 pub fn parse_retry_after(value: &HeaderValue, now: SystemTime) -> Option<Duration> {

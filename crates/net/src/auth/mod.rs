@@ -66,7 +66,12 @@ impl Authenticator {
 
     /// The credentials for a request, if there are any. `user_url` is the URL that the user gave: credentials that name no host
     /// are for its origin alone.
-    pub(crate) fn authorize(&self, url: &Url, user_url: &Url) -> Option<Authorization> {
+    pub(crate) fn authorize(
+        &self,
+        method: &str,
+        url: &Url,
+        user_url: &Url,
+    ) -> Option<Authorization> {
         if let Some(token) = self.bearer(url, user_url) {
             let value = sensitive_header(&format!("Bearer {}", token.expose()))?;
             return Some(Authorization {
@@ -78,7 +83,7 @@ impl Authenticator {
         let login = self.login(url, user_url)?;
         let origin = url.origin().ascii_serialization();
         let target = origin_form(url);
-        let authorization = self.cache.authorize(&origin, &login, "GET", target);
+        let authorization = self.cache.authorize(&origin, &login, method, target);
         // Basic is sent without a challenge, as curl does: some origins answer 404 to strangers and never challenge them.
         authorization.or_else(|| Authorization::basic(&login))
     }

@@ -14,7 +14,6 @@ use crate::exchange_error::ExchangeError;
 use crate::http1::{Http1Body, Http1Connection};
 use crate::read_timeout::ReadTimeout;
 use crate::request::{RouteKey, RoutedRequest};
-use crate::request_head::build_request;
 use crate::response::FetchBody;
 
 /// A connection that can take a request.
@@ -40,8 +39,8 @@ impl Client {
                     stats: ConnectStats::reused(),
                 };
                 match self.send_http1(request, ready).await {
-                    // The origin closed the connection while the request was on its way. A GET may be sent twice.
-                    Err(error) if *error.kind() == Kind::Closed => route,
+                    // The origin closed the connection while the request was on its way.
+                    Err(error) if may_repeat(request, &error) => route,
                     done => return done,
                 }
             }
@@ -97,8 +96,7 @@ impl Client {
             route,
             mut stats,
         } = ready;
-        let authorizations = self.authorizations(request);
-        let head = build_request(&self.state.config, request, &authorizations)?;
+        let (head, authorizations) = self.build_head(request).await?;
         let authorized = head.headers().contains_key(AUTHORIZATION);
         let started = connection.read_timeout.start();
         let response = connection.send(head).await;
@@ -121,6 +119,14 @@ impl Client {
             authorizations,
         })
     }
+}
+
+/// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one that
+/// hyper had not begun to send.
+fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
+    *error.kind() == Kind::Closed
+        && (request.fetch.method.is_idempotent() || error.is_unsent())
+        && request.fetch.body.open().is_ok()
 }
 
 /// How the body ends. A 204 and a 304 have none, whatever their fields say.

@@ -16,7 +16,7 @@ use crate::http2::{
 };
 use crate::read_timeout::ReadTimeout;
 use crate::request::{RouteKey, RoutedRequest};
-use crate::request_head::{build_request, to_http2};
+use crate::request_head::to_http2;
 use crate::response::FetchBody;
 
 /// What came of making a connection.
@@ -58,8 +58,7 @@ impl Client {
                     }
                 }
             };
-            let authorizations = self.authorizations(request);
-            let head = build_request(config, request, &authorizations)?;
+            let (head, authorizations) = self.build_head(request).await?;
             let head = to_http2(head, request.url)?;
             let authorized = head.headers().contains_key(AUTHORIZATION);
             let started = Instant::now();

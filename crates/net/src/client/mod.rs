@@ -1,32 +1,38 @@
-//! GET requests: over idle or new connections, through proxies and redirects, with credentials.
+//! Requests: over idle or new connections, through proxies and redirects, with credentials.
 //!
 //! [`Client::fetch`] follows redirects. For each hop, `fetch_with_auth` answers one 401 and one 407, and `exchange` sends the
 //! request once, over an HTTP/1.1 connection of its own (`http1`) or a shared HTTP/2 connection (`http2`). An idle connection
-//! that turns out to be closed is replaced once, since the origin never saw the request; nothing else is ever tried twice here.
+//! that turns out to be closed is replaced once, since the origin never saw the request; nothing else is ever tried twice here, but
+//! a request that its signer corrects (`signed`).
 
 mod http1;
 mod http2;
+mod signed;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect};
-use http::StatusCode;
 use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
+use http::{Method, StatusCode};
+use url::Url;
 
 use crate::auth::{AuthChallenges, Authenticator};
 use crate::config::ClientConfig;
 use crate::connector::{ConnectedStream, Connector};
+use crate::credential_scope::CredentialScope;
 use crate::error::proxy_refusal::is_proxy_generated;
 use crate::error::{Error, Kind};
 use crate::http1::ConnectionPool;
 use crate::http2::Http2Pool;
 use crate::proxy::Proxy;
 use crate::request::{FetchRequest, RoutedRequest};
-use crate::request_head::RequestAuthorizations;
+use crate::request_body::OutgoingBody;
+use crate::request_head::{RequestAuthorizations, build_request};
 use crate::request_target::{absolute_form, without_credentials};
 use crate::response::{FetchBody, FetchResponse, RequestTimings};
+use crate::signer::SIGNED_SCHEME;
 use crate::tls::{TlsConfigError, TlsPeer};
 
 /// Makes requests. Cloning is cheap and shares connections, name cache and rate limit.
@@ -94,11 +100,16 @@ impl Client {
         self.state.config.redirects
     }
 
-    /// Sends a GET and waits for the head of the final response. Cancel safe: dropped, it closes what it had opened.
+    /// Sends a request and waits for the head of the final response. Cancel safe: dropped, it closes what it had opened.
+    ///
+    /// GET and HEAD follow redirects. Of other methods only 307 and 308 are followed, and only to send the same to the same origin.
     ///
     /// # Errors
     /// Every [`Kind`]; see [`Error::is_transient`].
     pub async fn fetch(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
+        if fetch.url.scheme() == SIGNED_SCHEME {
+            return Box::pin(self.fetch_signed(&fetch)).await;
+        }
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
@@ -114,6 +125,9 @@ impl Client {
             let redirects = self.state.config.redirects;
             let next = follow_redirect(&url, &response.headers, hops, redirects);
             let next = next.map_err(redirect_error)?;
+            if !may_follow(&fetch, response.status, &next) {
+                return Ok(response);
+            }
             response.discard().await;
             url = Cow::Owned(next);
         }
@@ -187,7 +201,8 @@ impl Client {
     async fn exchange(&self, request: &RoutedRequest<'_>) -> Result<Exchange, Error> {
         let config = &self.state.config;
         let route = request.route_key(config);
-        let may_multiplex = request.is_tls() && request.fetch.may_multiplex;
+        let fetch = request.fetch;
+        let may_multiplex = request.is_tls() && fetch.may_multiplex && fetch.body.is_empty();
         match config.http_version.alpn_offer(may_multiplex) {
             AlpnOffer::Http2OrHttp1 | AlpnOffer::Http2 => {
                 Box::pin(self.exchange_http2(request, route)).await
@@ -225,17 +240,44 @@ impl Client {
         connector.start_tls(stream, peer, request.url).await
     }
 
+    /// The head of a request with all its credentials.
+    async fn build_head(
+        &self,
+        request: &RoutedRequest<'_>,
+    ) -> Result<(http::Request<OutgoingBody>, RequestAuthorizations), Error> {
+        let authorizations = self.authorizations(request);
+        let head = build_request(&self.state.config, request, &authorizations)?;
+        let Some(signer) = request.signer else {
+            return Ok((head, authorizations));
+        };
+        let (mut parts, body) = head.into_parts();
+        let signing = signer.sign(
+            request.fetch.url,
+            request.url,
+            &mut parts,
+            &request.fetch.body,
+        );
+        let signed = signing.await;
+        signed.map_err(|error| signed::signing_error(error, request.fetch))?;
+        Ok((http::Request::from_parts(parts, body), authorizations))
+    }
+
     /// The credentials for sending a request once: the response to a Digest challenge counts how often it was given.
     fn authorizations(&self, request: &RoutedRequest<'_>) -> RequestAuthorizations {
         let for_proxy = |proxy: &Proxy| {
             let login = proxy.login.as_ref()?;
             let target = absolute_form(request.url);
             let cache = self.state.connector.proxy_auth();
-            cache.authorize(&proxy.auth_key(), login, "GET", target.as_str())
+            let method = request.fetch.method.as_str();
+            cache.authorize(&proxy.auth_key(), login, method, target.as_str())
         };
         let authenticator = &self.state.authenticator;
+        let for_origin = || {
+            let method = request.fetch.method.as_str();
+            authenticator.authorize(method, request.url, request.fetch.user_url)
+        };
         RequestAuthorizations {
-            origin: authenticator.authorize(request.url, request.fetch.user_url),
+            origin: request.signer.is_none().then(for_origin).flatten(),
             proxy: request.absolute_form_proxy().and_then(for_proxy),
         }
     }
@@ -285,6 +327,23 @@ impl ConnectStats {
             body,
         }
     }
+}
+
+/// Whether a request that may change something is sent to where a redirect leads. Its body is for the origin that the user named.
+fn may_follow(fetch: &FetchRequest<'_>, status: StatusCode, next: &Url) -> bool {
+    match fetch.method {
+        Method::GET | Method::HEAD => true,
+        _ => {
+            matches!(status.as_u16(), 307 | 308)
+                && CredentialScope::for_url(next, fetch.user_url) == CredentialScope::UserOrigin
+                && body_is_repeatable(fetch)
+        }
+    }
+}
+
+/// Whether the body can be opened again.
+fn body_is_repeatable(fetch: &FetchRequest<'_>) -> bool {
+    fetch.body.open().is_ok()
 }
 
 /// Whether a GET follows the Location of this status.

@@ -86,6 +86,10 @@ pub enum Kind {
     Redirect(haul_plan::RedirectError),
     /// The URL or a header field cannot be sent.
     InvalidRequest,
+    /// The request could not be signed: there are no credentials, say.
+    Signing,
+    /// The body of the request could not be read.
+    RequestBody,
 }
 
 /// What is wrong with a TLS peer.
@@ -203,6 +207,13 @@ impl Error {
             .is_some_and(hyper::Error::is_incomplete_message)
     }
 
+    /// Whether nothing of the request was sent.
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.source()
+            .and_then(|source| source.downcast_ref::<hyper::Error>())
+            .is_some_and(hyper::Error::is_canceled)
+    }
+
     /// Whether the process or the system has no free descriptors, and that is why there was no connection or no address.
     #[must_use]
     pub fn is_descriptor_limit(&self) -> bool {
@@ -238,7 +249,9 @@ impl Error {
             | Kind::Tls(_)
             | Kind::Framing(_)
             | Kind::Redirect(_)
-            | Kind::InvalidRequest => false,
+            | Kind::InvalidRequest
+            | Kind::Signing
+            | Kind::RequestBody => false,
         }
     }
 }
@@ -283,6 +296,8 @@ impl fmt::Display for Error {
             Kind::Framing(error) => write!(f, "{error}"),
             Kind::Redirect(error) => write!(f, "{error}"),
             Kind::InvalidRequest => f.write_str("the request cannot be sent"),
+            Kind::Signing => f.write_str("the request cannot be signed"),
+            Kind::RequestBody => f.write_str("the bytes to send cannot be read"),
         }?;
         match &self.proxy {
             Some(proxy) => write!(f, " ({proxy})"),

@@ -9,8 +9,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::Empty;
+use http::header::EXPECT;
+use http::{Request, Response, StatusCode};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -18,6 +18,7 @@ use hyper_util::rt::TokioIo;
 use super::stream::{Http1Stream, ResponseStart};
 use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
+use crate::request_body::{ContinueSignal, OutgoingBody};
 use crate::transport::{SocketState, TransportStream};
 
 /// The longest response head, in bytes. Real ones stay below eight thousand (row A23).
@@ -26,12 +27,12 @@ const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// The most header fields of a response.
 const MAX_HEADERS: usize = 128;
 
-type ConnectionDriver = http1::Connection<TokioIo<Http1Stream>, Empty<Bytes>>;
+type ConnectionDriver = http1::Connection<TokioIo<Http1Stream>, OutgoingBody>;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
-    sender: http1::SendRequest<Empty<Bytes>>,
+    sender: http1::SendRequest<OutgoingBody>,
     /// hyper's future that does the work; `None` once the connection has ended.
     driver: Option<Pin<Box<ConnectionDriver>>>,
     response_start: ResponseStart,
@@ -65,14 +66,18 @@ impl Http1Connection {
     }
 
     /// Sends a request and waits for the response head. One timeout covers all of it, so it also ends a head that arrives byte
-    /// by byte and an endless row of 1xx responses.
+    /// by byte and an endless row of 1xx responses. As long as a body is being taken by the peer, the timeout does not run.
     pub(crate) async fn send(
         &mut self,
-        request: Request<Empty<Bytes>>,
+        mut request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, ExchangeError> {
         self.response_start.expect();
+        wait_for_continue(&mut request);
+        let progress = request.body().progress();
         let mut response = pin!(self.sender.send_request(request));
         let (driver, read_timeout) = (&mut self.driver, &mut self.read_timeout);
+        let socket_state = &self.socket_state;
+        socket_state.track_sending(progress.is_some());
         poll_fn(|cx| {
             if let Poll::Ready(response) = response.as_mut().poll(cx) {
                 return Poll::Ready(response.map_err(ExchangeError::Http1));
@@ -81,9 +86,17 @@ impl Http1Connection {
             match (response.as_mut().poll(cx), ended) {
                 (Poll::Ready(response), _) => Poll::Ready(response.map_err(ExchangeError::Http1)),
                 (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(ExchangeError::Http1(error))),
-                (Poll::Pending, _) => read_timeout
-                    .poll_elapsed(cx)
-                    .map(|()| Err(ExchangeError::Stalled)),
+                (Poll::Pending, _) => {
+                    let elapsed = match &progress {
+                        None => read_timeout.poll_elapsed(cx),
+                        // What the system holds for a slow link is on its way.
+                        Some(progress) => {
+                            let held = socket_state.bytes_unacknowledged();
+                            read_timeout.poll_silence(progress.bytes().wrapping_sub(held), cx)
+                        }
+                    };
+                    elapsed.map(|()| Err(ExchangeError::Stalled))
+                }
             }
         })
         .await
@@ -109,6 +122,20 @@ impl Http1Connection {
         let _ = poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
         self.driver.is_some() && self.sender.is_ready() && !self.sender.is_closed()
     }
+}
+
+/// Holds the body of a request with `Expect: 100-continue` back until the peer wants it.
+fn wait_for_continue(request: &mut Request<OutgoingBody>) {
+    if !request.headers().contains_key(EXPECT) {
+        return;
+    }
+    let signal = ContinueSignal::default();
+    request.body_mut().wait_for(signal.clone());
+    hyper::ext::on_informational(request, move |response| {
+        if response.status() == StatusCode::CONTINUE {
+            signal.allow();
+        }
+    });
 }
 
 /// Polls the driver once; returns how the connection ended, if it ended now.

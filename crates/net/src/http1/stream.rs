@@ -1,4 +1,8 @@
 //! The stream that hyper reads HTTP/1.1 responses from, with the line ends of chunked bodies put right.
+//!
+//! A server that refuses an upload may send its response and close while the body is still being sent. The write then fails, and
+//! hyper would give up although the response is there to be read. So after a failed write this stream swallows the rest of the
+//! request, and reads on: either the response comes, or the error.
 
 use std::io;
 use std::pin::Pin;
@@ -20,6 +24,8 @@ pub(super) struct Http1Stream {
     response_start: ResponseStart,
     /// Bytes behind the first line end that was put right. Nearly always empty.
     corrected: BytesMut,
+    /// Whether the peer takes no more bytes.
+    is_write_closed: bool,
 }
 
 /// Tells an [`Http1Stream`] that the next byte begins a response.
@@ -39,6 +45,28 @@ impl Http1Stream {
             scanner: ChunkLineScanner::default(),
             response_start,
             corrected: BytesMut::new(),
+            is_write_closed: false,
+        }
+    }
+
+    /// The result of a write of `length` bytes. After the peer has closed, they go nowhere.
+    fn written(
+        &mut self,
+        result: Poll<io::Result<usize>>,
+        length: usize,
+    ) -> Poll<io::Result<usize>> {
+        let is_closed = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+            )
+        };
+        match result {
+            Poll::Ready(Err(error)) if is_closed(&error) => {
+                self.is_write_closed = true;
+                Poll::Ready(Ok(length))
+            }
+            other => other,
         }
     }
 
@@ -95,7 +123,12 @@ impl AsyncWrite for Http1Stream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().transport).poll_write(cx, bytes)
+        let this = self.get_mut();
+        if this.is_write_closed {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let result = Pin::new(&mut this.transport).poll_write(cx, bytes);
+        this.written(result, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -103,7 +136,13 @@ impl AsyncWrite for Http1Stream {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().transport).poll_write_vectored(cx, slices)
+        let this = self.get_mut();
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        if this.is_write_closed {
+            return Poll::Ready(Ok(length));
+        }
+        let result = Pin::new(&mut this.transport).poll_write_vectored(cx, slices);
+        this.written(result, length)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -111,7 +150,13 @@ impl AsyncWrite for Http1Stream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().transport).poll_flush(cx)
+        let this = self.get_mut();
+        if this.is_write_closed {
+            return Poll::Ready(Ok(()));
+        }
+        // TLS writes when it is flushed.
+        let flushed = Pin::new(&mut this.transport).poll_flush(cx);
+        this.written(flushed.map_ok(|()| 0), 0).map_ok(drop)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

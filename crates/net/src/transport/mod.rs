@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-pub use sys::set_low_water;
+pub use sys::{bytes_unacknowledged, set_low_water};
 pub use tcp::{SocketState, TcpTransport};
 use tls_error::{is_certificate_refused, stream_error};
 pub use tls_read_buffer::TlsReadBuffer;

@@ -1,7 +1,7 @@
-//! `SO_RCVLOWAT`, the one socket option that no safe wrapper offers.
+//! `SO_RCVLOWAT` and `SIOCOUTQ`, which no safe wrapper offers.
 #![expect(
     unsafe_code,
-    reason = "setsockopt(2) with an integer; saves a wake-up for each packet, which no safe call can"
+    reason = "setsockopt(2) and ioctl(2) with an integer: one saves a wake-up for each packet, the other tells a slow peer from one that has stopped"
 )]
 
 use std::io;
@@ -32,5 +32,18 @@ pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+/// Bytes that were given to a socket and that its peer has not acknowledged (tcp(7), `SIOCOUTQ`). Zero if that is unknown.
+#[must_use]
+pub fn bytes_unacknowledged(socket: BorrowedFd<'_>) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the descriptor is borrowed and so open. The call writes one integer into `bytes`.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 {
+        u64::try_from(bytes).unwrap_or(0)
+    } else {
+        0
     }
 }

@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::rate_limit::RateLimit;
-use super::sys::set_low_water;
+use super::sys::{bytes_unacknowledged, set_low_water};
 
 /// What the TCP stream at the bottom and the reader at the top share past the layers between them. Clones share one state.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +34,10 @@ struct SocketStateFields {
     /// Whether the peer ended TLS because of the client certificate. The TLS layer sets it, since HTTP/2 passes on the text of an
     /// error alone.
     certificate_refused: AtomicBool,
+    /// Whether reads note how many bytes the peer has not acknowledged: while a long body is sent.
+    tracks_sending: AtomicBool,
+    /// Bytes in the socket's send buffer at the last read.
+    bytes_unacknowledged: AtomicU64,
 }
 
 impl SocketState {
@@ -54,6 +58,16 @@ impl SocketState {
         self.0.bytes_received.load(Ordering::Relaxed)
     }
 
+    /// Whether reads note how many bytes the peer has not acknowledged.
+    pub(crate) fn track_sending(&self, is_on: bool) {
+        self.0.tracks_sending.store(is_on, Ordering::Relaxed);
+    }
+
+    /// Bytes that were sent and not acknowledged when the socket was last read.
+    pub(crate) fn bytes_unacknowledged(&self) -> u64 {
+        self.0.bytes_unacknowledged.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn set_certificate_refused(&self) {
         self.0.certificate_refused.store(true, Ordering::Relaxed);
     }
@@ -70,21 +84,25 @@ pub struct TcpTransport {
     state: SocketState,
     /// The low-water mark that the kernel has.
     low_water: u32,
-    rate_limit: Option<ReadRateLimit>,
+    rate_limit: Option<StreamRateLimit>,
 }
 
+/// A rate limit, of both directions together. The timers are created once for the stream, and only moved later.
 #[derive(Debug)]
-struct ReadRateLimit {
+struct StreamRateLimit {
     limit: RateLimit,
-    /// When the next byte may be read. The timer is created once for the stream, and only moved later.
+    /// When the next byte may be read.
     next_read: Pin<Box<Sleep>>,
+    /// When the next byte may be written.
+    next_write: Pin<Box<Sleep>>,
 }
 
 impl TcpTransport {
     pub(crate) fn new(stream: TcpStream, rate_limit: Option<RateLimit>) -> Self {
-        let rate_limit = rate_limit.map(|limit| ReadRateLimit {
+        let rate_limit = rate_limit.map(|limit| StreamRateLimit {
             limit,
             next_read: Box::pin(sleep_until(Instant::now())),
+            next_write: Box::pin(sleep_until(Instant::now())),
         });
         Self {
             stream,
@@ -126,6 +144,14 @@ impl TcpTransport {
         // A failure does no harm: the reader is woken more often.
         let _ = set_low_water(self.stream.as_fd(), wanted);
     }
+
+    fn note_unacknowledged(&self) {
+        let state = &self.state.0;
+        if state.tracks_sending.load(Ordering::Relaxed) {
+            let bytes = bytes_unacknowledged(self.stream.as_fd());
+            state.bytes_unacknowledged.store(bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 impl AsyncRead for TcpTransport {
@@ -136,6 +162,7 @@ impl AsyncRead for TcpTransport {
     ) -> Poll<io::Result<()>> {
         let tcp = self.get_mut();
         tcp.apply_low_water();
+        tcp.note_unacknowledged();
         let stream = Pin::new(&mut tcp.stream);
         let count = match &mut tcp.rate_limit {
             None => {
@@ -151,7 +178,7 @@ impl AsyncRead for TcpTransport {
     }
 }
 
-impl ReadRateLimit {
+impl StreamRateLimit {
     /// Reads when it is time, and no more than the limit allows at once.
     fn poll_read(
         &mut self,
@@ -160,13 +187,28 @@ impl ReadRateLimit {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<usize>> {
         std::task::ready!(self.next_read.as_mut().poll(cx));
-        let size = self.limit.max_read().min(buffer.remaining());
+        let size = self.limit.max_turn().min(buffer.remaining());
         let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
         std::task::ready!(stream.poll_read(cx, &mut part))?;
         let count = part.filled().len();
         buffer.advance(count);
-        let next_read = self.limit.next_read_after(count as u64);
+        let next_read = self.limit.next_turn_after(count as u64);
         self.next_read.as_mut().reset(next_read);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Writes when it is time, and no more than the limit allows at once.
+    fn poll_write(
+        &mut self,
+        stream: Pin<&mut TcpStream>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        std::task::ready!(self.next_write.as_mut().poll(cx));
+        let size = self.limit.max_turn().min(bytes.len());
+        let count = std::task::ready!(stream.poll_write(cx, &bytes[..size]))?;
+        let next_write = self.limit.next_turn_after(count as u64);
+        self.next_write.as_mut().reset(next_write);
         Poll::Ready(Ok(count))
     }
 }
@@ -177,7 +219,12 @@ impl AsyncWrite for TcpTransport {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+        let tcp = self.get_mut();
+        let stream = Pin::new(&mut tcp.stream);
+        match &mut tcp.rate_limit {
+            None => stream.poll_write(cx, bytes),
+            Some(limit) => limit.poll_write(stream, cx, bytes),
+        }
     }
 
     fn poll_write_vectored(
@@ -185,11 +232,15 @@ impl AsyncWrite for TcpTransport {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.rate_limit.is_some() {
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return self.poll_write(cx, first.map_or(&[][..], |slice| slice));
+        }
         Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.rate_limit.is_none() && self.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -7,6 +7,7 @@
 )]
 
 mod a29;
+mod bodies;
 mod connections;
 mod credentials;
 mod dns;
@@ -48,12 +49,8 @@ async fn get(client: &Client, url: &str) -> Result<FetchResponse, Error> {
 async fn fetch(client: &Client, url: &str, may_multiplex: bool) -> Result<FetchResponse, Error> {
     let url: Url = url.parse().unwrap();
     let fetch = FetchRequest {
-        url: &url,
-        user_url: &url,
-        range: None,
-        user_headers: None,
-        conditions: http::HeaderMap::new(),
         may_multiplex,
+        ..FetchRequest::get(&url)
     };
     within(LIMIT, client.fetch(fetch)).await
 }

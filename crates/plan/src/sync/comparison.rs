@@ -1,0 +1,117 @@
+//! Whether one file of a sync has to be copied. The order of files is the business of `merge`.
+
+use std::time::SystemTime;
+
+/// One file or object of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncEntry {
+    /// The name below the folder or prefix that is synced, with `/` between its parts.
+    pub key: String,
+    /// In bytes.
+    pub size: u64,
+    /// When the file was changed or the object was stored; `None` if the list does not say it.
+    pub modified: Option<SystemTime>,
+    /// The entity tag of an object; `None` for files.
+    pub entity_tag: Option<String>,
+}
+
+/// How two files under the same key are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SyncComparison {
+    /// They are the same if their sizes are, and the source is not newer.
+    #[default]
+    SizeAndTime,
+    /// They are the same if their sizes and their digests are.
+    Content,
+}
+
+/// What a sync does about one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SyncDecision {
+    /// Copy this file of the source.
+    Copy(SyncEntry),
+    /// Sizes are the same: copy the source unless digests say that the contents are, too.
+    CompareContent {
+        /// The file to copy.
+        source: SyncEntry,
+        /// What it is compared with.
+        destination: SyncEntry,
+    },
+    /// Delete this file of the destination.
+    Delete(SyncEntry),
+    /// This file of the destination would be deleted, but as many as the user allowed have been.
+    DeleteRefused(SyncEntry),
+    /// Nothing.
+    Keep,
+}
+
+/// What the user wants of a sync.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SyncOptions {
+    /// How files under the same key are compared.
+    pub comparison: SyncComparison,
+    /// Most files that are deleted because only the destination has them; with `None` they stay.
+    pub max_deletes: Option<u64>,
+    /// Whether only files are copied that the destination has already.
+    pub existing_only: bool,
+    /// Whether files that the destination has already are left as they are.
+    pub ignore_existing: bool,
+    /// Whether a file of the destination that is newer is left as it is.
+    pub keep_newer: bool,
+}
+
+impl SyncOptions {
+    /// What becomes of a file that only the source has.
+    pub(super) fn decide_missing(&self, source: SyncEntry) -> SyncDecision {
+        if self.existing_only {
+            SyncDecision::Keep
+        } else {
+            SyncDecision::Copy(source)
+        }
+    }
+
+    /// What becomes of a file that both sides have.
+    pub(super) fn decide_existing(
+        &self,
+        source: SyncEntry,
+        destination: SyncEntry,
+    ) -> SyncDecision {
+        let is_kept = self.keep_newer && is_newer(&destination, &source) == Some(true);
+        if self.ignore_existing || is_kept {
+            return SyncDecision::Keep;
+        }
+        if source.size != destination.size {
+            return SyncDecision::Copy(source);
+        }
+        match self.comparison {
+            SyncComparison::Content => SyncDecision::CompareContent {
+                source,
+                destination,
+            },
+            // A time that nobody knows proves nothing, so the file is copied.
+            SyncComparison::SizeAndTime if is_newer(&source, &destination) != Some(false) => {
+                SyncDecision::Copy(source)
+            }
+            SyncComparison::SizeAndTime => SyncDecision::Keep,
+        }
+    }
+}
+
+/// Whether `one` was changed in a later second than `other`; `None` if one of the times is unknown.
+///
+/// Stores round times to seconds in some responses and not in others, so fractions would make the same time look newer.
+fn is_newer(one: &SyncEntry, other: &SyncEntry) -> Option<bool> {
+    Some(whole_seconds(one.modified?) > whole_seconds(other.modified?))
+}
+
+/// Seconds since 1970, rounded down; negative before.
+fn whole_seconds(time: SystemTime) -> i128 {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => i128::from(since.as_secs()),
+        Err(error) => {
+            let before = error.duration();
+            let is_between = before.subsec_nanos() > 0;
+            -i128::from(before.as_secs()) - i128::from(is_between)
+        }
+    }
+}

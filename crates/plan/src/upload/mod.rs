@@ -1,0 +1,7 @@
+//! Decisions of uploads to S3: how large parts are, which parts of an earlier run count, what failures mean.
+
+mod part_plan;
+mod resume;
+
+pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError, stream_part_bytes};
+pub use resume::{KnownPart, kept_parts};
