@@ -4,6 +4,7 @@
 
 use std::io;
 
+use haul_net::Kind;
 use http::StatusCode;
 use url::Url;
 
@@ -13,6 +14,11 @@ impl GetError {
     /// What the user can do about it.
     #[must_use]
     pub fn hint(&self) -> Option<String> {
+        let hint = self.s3_hint().map(str::to_owned);
+        hint.or_else(|| self.general_hint())
+    }
+
+    fn general_hint(&self) -> Option<String> {
         match self {
             Self::Unauthorized {
                 status,
@@ -73,6 +79,32 @@ impl GetError {
             } => local_hint(source, *resumable),
             Self::Decode { .. } => Some("without --decode it is stored as sent".into()),
         }
+    }
+}
+
+impl GetError {
+    /// What the user can do about a failed request to an S3 store.
+    fn s3_hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Transport { source, .. } if *source.kind() == Kind::Signing => Some(SIGNING_HINT),
+            Self::Status { url, status, .. } if url.scheme() == "s3" => s3_status_hint(*status),
+            _ => None,
+        }
+    }
+}
+
+/// For requests that could not be signed.
+const SIGNING_HINT: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, choose a profile with --profile, or read a public \
+    bucket with --no-sign-request";
+
+/// Hints for a store's statuses.
+fn s3_status_hint(status: StatusCode) -> Option<&'static str> {
+    match status.as_u16() {
+        403 => {
+            Some("the credentials do not allow it, or the requester has to pay (--request-payer)")
+        }
+        404 => Some("haul ls s3://BUCKET/PREFIX shows what is there"),
+        _ => None,
     }
 }
 

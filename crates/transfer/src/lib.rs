@@ -8,6 +8,7 @@
 
 pub mod archive;
 pub mod batch;
+pub mod bucket;
 mod cause;
 mod checksum;
 pub mod disk;
@@ -19,6 +20,7 @@ pub mod journal;
 pub mod list;
 pub mod manifest;
 mod options;
+pub mod put;
 
 pub use error::{ErrorClass, GetError};
 pub use event::{TransferEvent, TransferEventSender};

@@ -224,7 +224,7 @@ impl BatchJob {
         match url.has_authority() && url.username().is_empty() && url.password().is_none() {
             // The same text in one allocation instead of four.
             true => url[..Position::BeforePath].to_owned(),
-            false => url.origin().ascii_serialization(),
+            false => haul_net::origin_text(url),
         }
     }
 
@@ -269,7 +269,7 @@ impl BatchJob {
 pub(super) fn manifest_url(url: &Url) -> String {
     let bare = haul_net::without_credentials(url);
     let shown = haul_net::redacted_url(&bare);
-    if shown == bare.as_str() {
+    if shown == bare.as_str() || url.scheme() == "s3" {
         return shown;
     }
     let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();

@@ -106,7 +106,7 @@ impl AttemptError {
             },
         };
         let redirect = response.redirected.then(|| RedirectTarget {
-            host: response.url.origin().ascii_serialization(),
+            host: haul_net::origin_text(&response.url),
             is_stale: false,
         });
         Box::new(Self {
@@ -176,7 +176,7 @@ impl AttemptError {
     /// The same, for a request that went to the target of an old redirect.
     pub(crate) fn from_stale_redirect(mut self: Box<Self>, url: &Url) -> Box<Self> {
         self.redirect = Some(RedirectTarget {
-            host: url.origin().ascii_serialization(),
+            host: haul_net::origin_text(url),
             is_stale: true,
         });
         self

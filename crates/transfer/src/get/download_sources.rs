@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use haul_net::{FetchRequest, FetchResponse};
+use haul_net::{CredentialScope, FetchRequest, FetchResponse};
 use haul_plan::{RecoveryPolicy, RetryOptions, SourceSet};
 use http::HeaderMap;
 use url::Url;
@@ -92,12 +92,10 @@ impl DownloadSource {
         user_headers: &'a HeaderMap,
     ) -> FetchRequest<'a> {
         FetchRequest {
-            url: &self.location,
             user_url: &self.credential_url,
             range,
             user_headers: Some(user_headers).filter(|headers| !headers.is_empty()),
-            conditions: HeaderMap::new(),
-            may_multiplex: false,
+            ..FetchRequest::get(&self.location)
         }
     }
 }
@@ -240,11 +238,10 @@ pub(super) fn credential_url<'a>(job: &'a DownloadJob, url: &'a Url) -> &'a Url 
     let Some(user_urls) = &job.credential_urls else {
         return url;
     };
-    let origin = url.origin();
-    let mut known = user_urls
-        .iter()
-        .filter(|user_url| user_url.origin() == origin);
-    known.next().unwrap_or(&NO_ORIGIN)
+    let mut known = user_urls.iter();
+    let is_same =
+        |user_url: &&Url| CredentialScope::for_url(url, user_url) == CredentialScope::UserOrigin;
+    known.find(is_same).unwrap_or(&NO_ORIGIN)
 }
 
 /// A URL of no origin: its credentials are sent nowhere.

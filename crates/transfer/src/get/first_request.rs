@@ -84,7 +84,7 @@ impl FirstRequest<'_> {
         let range = self.range.clone().filter(|_| source.may_send_range);
         let mut request = source.request(range, &context.job.headers);
         if let Some(stored) = self.stored_validators {
-            request.conditions = conditions(stored);
+            request.headers = conditions(stored);
         }
         let client = &context.engine.client;
         let if_range = source.may_send_if_range;

@@ -155,7 +155,7 @@ impl HostLimits {
     /// The host of a URL.
     pub(super) fn host(&self, url: &Url) -> Arc<HostConnections> {
         let mut known = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = url.origin().ascii_serialization();
+        let key = haul_net::origin_text(url);
         if let Some(host) = known.get(&key) {
             return Arc::clone(host);
         }

@@ -11,7 +11,7 @@ use haul_plan::{
     DigestAlgorithm, EntityTag, ExpectedDigest, LinkHeader, ResponseContent, expected_digests,
     parse_link_headers,
 };
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use url::Url;
@@ -99,12 +99,8 @@ async fn describe(
     length: u64,
 ) -> Option<MetalinkFile> {
     let request = FetchRequest {
-        url,
         user_url,
-        range: None,
-        user_headers: None,
-        conditions: HeaderMap::new(),
-        may_multiplex: false,
+        ..FetchRequest::get(url)
     };
     // The job holds a connection already, so it does not wait for another one to become free.
     let _permit = context.engine.host_limits.host(url).try_acquire_extra()?;

@@ -22,18 +22,18 @@ pub(super) async fn send(
     expected_version: Option<&ResourceVersion>,
     may_send_if_range: bool,
 ) -> Result<(FetchResponse, ResponseContent), Box<AttemptError>> {
-    let conditional = !request.conditions.is_empty();
+    let conditional = !request.headers.is_empty();
     if let Some(version) = expected_version
         && may_send_if_range
         && request.range.is_some()
         && let Some(value) = version.if_range()
     {
-        request.conditions.insert(IF_RANGE, value);
+        request.headers.insert(IF_RANGE, value);
     }
     let requested = RequestedContent {
         range: request.range.clone(),
         expected_version,
-        if_range_sent: request.conditions.contains_key(IF_RANGE),
+        if_range_sent: request.headers.contains_key(IF_RANGE),
         conditional,
     };
     let url = request.url;
@@ -49,7 +49,11 @@ pub(super) async fn send(
         Err(failure) => {
             let error = AttemptError::response(failure, &response, url);
             let body = response.first_bytes(MAX_RESPONSE_TEXT).await;
-            let error = error.with_response_text(first_line_of_text(&body));
+            let text = match url.scheme() {
+                "s3" => haul_s3::error_text(&body),
+                _ => first_line_of_text(&body),
+            };
+            let error = error.with_response_text(text);
             // A host may send a 403 to the connection and not to the file (row A18): on that connection it would send another.
             if response.status != StatusCode::FORBIDDEN {
                 response.discard().await;

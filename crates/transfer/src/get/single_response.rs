@@ -192,12 +192,12 @@ impl SingleResponseFetch<'_> {
         };
         let first_range = || SegmentPlan::first_range(&sizes(), &RangeSet::new(), None);
         let request = FetchRequest {
-            url,
             user_url: credential_url(self.job, self.url),
             range: self.send_range.then(first_range),
             user_headers: Some(&self.job.headers).filter(|headers| !headers.is_empty()),
-            conditions: self.stored_validators.map(conditions).unwrap_or_default(),
+            headers: self.stored_validators.map(conditions).unwrap_or_default(),
             may_multiplex: true,
+            ..FetchRequest::get(url)
         };
         send(&self.engine.client, request, None, false).await
     }

@@ -38,9 +38,12 @@ pub enum BadLineProblem {
     /// The text cannot be parsed as a URL.
     #[error("not a valid URL")]
     InvalidUrl(#[source] url::ParseError),
-    /// The URL has another scheme than `http` or `https`.
-    #[error("a URL must begin with http:// or https://")]
+    /// The URL has another scheme than `http`, `https` or `s3`.
+    #[error("a URL must begin with http://, https:// or s3://")]
     UnsupportedScheme,
+    /// The text behind `s3://` is not an address.
+    #[error(transparent)]
+    InvalidAddress(haul_s3::S3AddressError),
     /// The URL contains a tab, a NUL or the like. One program would drop it and another would end the URL there.
     #[error("the URL contains control characters")]
     ControlCharacter,
@@ -50,6 +53,12 @@ pub enum BadLineProblem {
         /// The longest that is accepted.
         limit: usize,
     },
+    /// The key of an object is no path.
+    #[error(transparent)]
+    InvalidKey(haul_plan::KeyPathError),
+    /// The rest of a bucket could not be listed. This ends the list.
+    #[error("the bucket cannot be listed: {0}")]
+    Listing(Box<crate::bucket::BucketError>),
     /// A record has no URL.
     #[error("there is no URL")]
     NoUrl,
@@ -244,6 +253,6 @@ mod tests {
         };
         assert_eq!(bad.to_string(), "line 7 of urls.txt: \"ftp://h/\"");
         let source = std::error::Error::source(&bad).unwrap().to_string();
-        assert_eq!(source, "a URL must begin with http:// or https://");
+        assert_eq!(source, "a URL must begin with http://, https:// or s3://");
     }
 }

@@ -66,7 +66,7 @@ impl ListEntry {
         let mut entry: Option<Self> = None;
         let mut other_scheme = None;
         for text in texts.map(str::trim).filter(|text| !text.is_empty()) {
-            match (fields::parse_url(text), &mut entry) {
+            match (fields::parse_list_url(text), &mut entry) {
                 (Ok(url), None) => entry = Some(Self::new(line, url)),
                 (Ok(_), Some(entry)) if entry.mirrors.len() >= MAX_MIRRORS => {
                     let (what, limit) = ("mirrors", MAX_MIRRORS);

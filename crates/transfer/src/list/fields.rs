@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
+use haul_s3::{DownloadUrlError, parse_download_url};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use url::Url;
 
@@ -15,7 +16,10 @@ const MAX_URL: usize = 16 << 10;
 const MAX_HEADERS: usize = 100;
 
 /// Parses a URL that can be downloaded. It may contain a login.
-pub(super) fn parse_url(text: &str) -> Result<Url, BadLineProblem> {
+///
+/// # Errors
+/// The text is not such a URL.
+pub fn parse_list_url(text: &str) -> Result<Url, BadLineProblem> {
     if text.len() > MAX_URL {
         return Err(BadLineProblem::UrlTooLong { limit: MAX_URL });
     }
@@ -23,12 +27,11 @@ pub(super) fn parse_url(text: &str) -> Result<Url, BadLineProblem> {
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(BadLineProblem::ControlCharacter);
     }
-    let url = Url::parse(text).map_err(BadLineProblem::InvalidUrl)?;
-    if matches!(url.scheme(), "http" | "https") && url.has_host() {
-        Ok(url)
-    } else {
-        Err(BadLineProblem::UnsupportedScheme)
-    }
+    parse_download_url(text).map_err(|error| match error {
+        DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
+        DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
+        DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
+    })
 }
 
 /// Parses the path of a file.
@@ -115,9 +118,12 @@ mod tests {
     #[test]
     fn c2_only_http_urls_are_accepted() {
         for good in ["http://h/f", "HTTPS://me:pw@h:1/ä b?x#y", "http://[::1]/"] {
-            assert!(parse_url(good).is_ok(), "{good}");
+            assert!(parse_list_url(good).is_ok(), "{good}");
         }
-        assert_eq!(parse_url("http://me:pw@h/").unwrap().password(), Some("pw"));
+        assert_eq!(
+            parse_list_url("http://me:pw@h/").unwrap().password(),
+            Some("pw")
+        );
         for bad in [
             "",
             "f.iso",
@@ -128,7 +134,7 @@ mod tests {
             "http://a b/",
         ] {
             assert!(
-                matches!(parse_url(bad), Err(BadLineProblem::InvalidUrl(_))),
+                matches!(parse_list_url(bad), Err(BadLineProblem::InvalidUrl(_))),
                 "{bad}"
             );
         }
@@ -140,19 +146,19 @@ mod tests {
             "me:pw@h",
         ] {
             assert!(
-                matches!(parse_url(bad), Err(BadLineProblem::UnsupportedScheme)),
+                matches!(parse_list_url(bad), Err(BadLineProblem::UnsupportedScheme)),
                 "{bad}"
             );
         }
         let long = format!("http://h/{}", "a".repeat(MAX_URL));
         assert!(matches!(
-            parse_url(&long),
+            parse_list_url(&long),
             Err(BadLineProblem::UrlTooLong { .. })
         ));
-        assert!(parse_url(&long[..MAX_URL]).is_ok());
+        assert!(parse_list_url(&long[..MAX_URL]).is_ok());
         for bad in ["http://h/a\tb", "http://h/\0", "http://h/\r", "\u{7f}"] {
             assert!(
-                matches!(parse_url(bad), Err(BadLineProblem::ControlCharacter)),
+                matches!(parse_list_url(bad), Err(BadLineProblem::ControlCharacter)),
                 "{bad:?}"
             );
         }

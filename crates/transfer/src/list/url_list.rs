@@ -183,7 +183,8 @@ fn option_of<'a>(lines: &LineReader, text: &'a str) -> Option<(&'a str, &'a str)
 
 /// An entry with one URL.
 fn entry_of_url(line: u64, text: &str) -> Result<ListEntry, LineError> {
-    let url = fields::parse_url(text).map_err(|problem| LineError::new(line, text, problem))?;
+    let url =
+        fields::parse_list_url(text).map_err(|problem| LineError::new(line, text, problem))?;
     Ok(ListEntry::new(line, url))
 }
 

@@ -15,6 +15,7 @@ mod mirror_piece_digests;
 mod mirror_resume;
 mod mirror_versions;
 mod mirrors;
+mod put;
 mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;

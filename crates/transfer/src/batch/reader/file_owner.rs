@@ -11,6 +11,7 @@
 use std::path::Path;
 
 use haul_plan::{PathCandidate, ResourceId};
+use haul_s3::parse_download_url;
 use url::Url;
 
 use super::directory_cache::DirectoryCache;
@@ -74,7 +75,11 @@ impl FileOwnerLookup<'_> {
     /// Whether the manifest says that the file came from another resource. Rows hold redacted URLs. Where the
     /// difference may be in the redacted part, this is false.
     fn manifest_names_other_url(&self, path: &Path) -> bool {
-        let resource = |shown: &str| Url::parse(shown).map(|url| ResourceId::from_url(&url)).ok();
+        let resource = |shown: &str| {
+            parse_download_url(shown)
+                .map(|url| ResourceId::from_url(&url))
+                .ok()
+        };
         let url = manifest_url(self.url);
         let done = self
             .previous_runs

@@ -83,7 +83,7 @@ fn c2_plain_lists_with_all_kinds_of_bad_urls() {
                 problem(
                     9,
                     "ftp://***@h/x?token=***",
-                    "a URL must begin with http:// or https://",
+                    "a URL must begin with http://, https:// or s3://",
                 ),
                 problem(
                     12,

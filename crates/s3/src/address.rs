@@ -1,0 +1,277 @@
+//! `s3://bucket/key`: what a user types, and the URL that the rest of haul carries.
+//!
+//! A user's key is plain text: `%20` is three characters, as with every other S3 program. In a URL it is escaped by S3's rules,
+//! so that the URL's path can be signed and sent as it stands.
+
+use std::fmt;
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use url::Url;
+
+/// The most bytes of a key.
+const MAX_KEY_BYTES: usize = 1024;
+
+/// The characters that S3's canonical form of a key leaves as they are, and the slash.
+const KEY: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~')
+    .remove(b'/');
+
+/// The same for names and values in a query, where the slash is escaped.
+const QUERY: &AsciiSet = &KEY.add(b'/');
+
+/// A bucket, and a key or prefix in it. The key may be empty; the bucket is empty for the service itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct S3Address {
+    /// The bucket's name.
+    pub bucket: String,
+    /// The key, or a prefix of keys.
+    pub key: String,
+}
+
+/// Why a text or URL is no address.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum S3AddressError {
+    /// It does not begin with `s3://`.
+    #[error("{0:?} does not begin with s3://")]
+    Scheme(String),
+    /// There is no bucket, or its name is not one.
+    #[error("{0:?} is not the name of a bucket")]
+    Bucket(String),
+    /// A directory bucket of S3 Express.
+    #[error("{0} is a directory bucket (S3 Express One Zone), which haul cannot use yet")]
+    DirectoryBucket(String),
+    /// The key has more bytes than S3 takes.
+    #[error("the key has {0} bytes, and S3 takes {MAX_KEY_BYTES}")]
+    KeyTooLong(usize),
+    /// The key has a segment `.` or `..`. Clients and proxies resolve these, and another object would be meant.
+    #[error(
+        "the key {0:?} has a segment . or .., which HTTP clients and proxies take for another key"
+    )]
+    DotSegment(String),
+    /// The URL's path is not the escaped form of any text.
+    #[error("the key in {0} is not UTF-8")]
+    NotUtf8(String),
+}
+
+impl S3Address {
+    /// The service itself, for the list of buckets.
+    #[must_use]
+    pub fn service() -> Self {
+        Self {
+            bucket: String::new(),
+            key: String::new(),
+        }
+    }
+
+    /// A key in a bucket.
+    #[must_use]
+    pub fn new(bucket: impl Into<String>, key: impl Into<String>) -> Self {
+        Self {
+            bucket: bucket.into(),
+            key: key.into(),
+        }
+    }
+
+    /// Another key in the same bucket.
+    #[must_use]
+    pub fn with_key(&self, key: impl Into<String>) -> Self {
+        Self::new(self.bucket.clone(), key)
+    }
+
+    /// Whether the key is empty or ends with a slash, as prefixes do that are used like folders.
+    #[must_use]
+    pub fn is_prefix(&self) -> bool {
+        self.key.is_empty() || self.key.ends_with('/')
+    }
+
+    /// The URL of the address.
+    ///
+    /// # Errors
+    /// [`S3AddressError::DotSegment`] and [`S3AddressError::KeyTooLong`]: no request can name this key.
+    pub fn to_url(&self) -> Result<Url, S3AddressError> {
+        if self.key.len() > MAX_KEY_BYTES {
+            return Err(S3AddressError::KeyTooLong(self.key.len()));
+        }
+        if has_dot_segment(&self.key) {
+            return Err(S3AddressError::DotSegment(self.key.clone()));
+        }
+        let text = format!("s3://{}/{}", self.bucket, escaped_key(&self.key));
+        Url::parse(&text).map_err(|_| S3AddressError::Bucket(self.bucket.clone()))
+    }
+
+    /// The address of a URL that [`S3Address::to_url`] made. A query and a fragment are no part of it.
+    ///
+    /// # Errors
+    /// The URL has another scheme, or its path is not UTF-8.
+    pub fn from_url(url: &Url) -> Result<Self, S3AddressError> {
+        if url.scheme() != "s3" {
+            return Err(S3AddressError::Scheme(url.as_str().to_owned()));
+        }
+        let path = url.path();
+        let key = percent_decode_str(path.strip_prefix('/').unwrap_or(path)).decode_utf8();
+        let key = key.map_err(|_| S3AddressError::NotUtf8(url.as_str().to_owned()))?;
+        Ok(Self::new(url.host_str().unwrap_or_default(), key))
+    }
+}
+
+impl FromStr for S3Address {
+    type Err = S3AddressError;
+
+    /// Parses what a user types. The key is taken as it stands.
+    fn from_str(text: &str) -> Result<Self, S3AddressError> {
+        let scheme = text.get(..5).unwrap_or_default();
+        if !scheme.eq_ignore_ascii_case("s3://") {
+            return Err(S3AddressError::Scheme(text.to_owned()));
+        }
+        let (bucket, key) = text[5..]
+            .split_once('/')
+            .unwrap_or_else(|| (&text[5..], ""));
+        if bucket.ends_with("--x-s3") {
+            return Err(S3AddressError::DirectoryBucket(bucket.to_owned()));
+        }
+        if !is_bucket_name(bucket) {
+            return Err(S3AddressError::Bucket(bucket.to_owned()));
+        }
+        if key.len() > MAX_KEY_BYTES {
+            return Err(S3AddressError::KeyTooLong(key.len()));
+        }
+        Ok(Self::new(bucket, key))
+    }
+}
+
+impl fmt::Display for S3Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s3://{}/{}", self.bucket, self.key)
+    }
+}
+
+/// Parses a text that names something to download: an http or https URL, or an S3 address, whose key is plain text.
+///
+/// # Errors
+/// See [`DownloadUrlError`].
+pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
+    let scheme = text.get(..5).unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("s3://") {
+        return Ok(text.parse::<S3Address>()?.to_url()?);
+    }
+    let url = Url::parse(text)?;
+    match matches!(url.scheme(), "http" | "https") && url.has_host() {
+        true => Ok(url),
+        false => Err(DownloadUrlError::Scheme(url.scheme().to_owned())),
+    }
+}
+
+/// Why a text names nothing to download.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DownloadUrlError {
+    /// It is not a URL.
+    #[error(transparent)]
+    Malformed(#[from] url::ParseError),
+    /// It has another scheme, or no host.
+    #[error("the scheme {0} is not supported")]
+    Scheme(String),
+    /// It is not an S3 address.
+    #[error(transparent)]
+    Address(#[from] S3AddressError),
+}
+
+/// A key as it stands in the path of a URL.
+#[must_use]
+pub fn escaped_key(key: &str) -> String {
+    utf8_percent_encode(key, KEY).to_string()
+}
+
+/// A name or value as it stands in a query.
+pub(crate) fn escaped_query(text: &str) -> String {
+    utf8_percent_encode(text, QUERY).to_string()
+}
+
+/// Whether this may be the name of a bucket. Old ones have capitals and underscores.
+fn is_bucket_name(name: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    (1..=255).contains(&name.len()) && name.bytes().all(is_letter) && !matches!(name, "." | "..")
+}
+
+/// Whether a bucket's name may stand before a host name: no capitals or underscores, and under TLS no dots, which the
+/// certificate does not cover (row F21).
+pub(crate) fn is_host_label(bucket: &str, is_tls: bool) -> bool {
+    let is_letter = |byte: u8| {
+        byte.is_ascii_lowercase()
+            || byte.is_ascii_digit()
+            || byte == b'-'
+            || byte == b'.' && !is_tls
+    };
+    (3..=63).contains(&bucket.len())
+        && bucket.bytes().all(is_letter)
+        && !bucket.starts_with(['-', '.'])
+        && !bucket.ends_with(['-', '.'])
+        && !bucket.contains("..")
+}
+
+fn has_dot_segment(key: &str) -> bool {
+    key.split('/').any(|segment| matches!(segment, "." | ".."))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_plain_text() {
+        for (text, bucket, key, url) in [
+            ("s3://b-1/a b%20c", "b-1", "a b%20c", "s3://b-1/a%20b%2520c"),
+            ("S3://b.c/x?y#z", "b.c", "x?y#z", "s3://b.c/x%3Fy%23z"),
+            ("s3://bucket", "bucket", "", "s3://bucket/"),
+            ("s3://bucket//x//", "bucket", "/x//", "s3://bucket//x//"),
+            ("s3://bucket/é", "bucket", "é", "s3://bucket/%C3%A9"),
+        ] {
+            let address: S3Address = text.parse().unwrap();
+            assert_eq!((&*address.bucket, &*address.key), (bucket, key), "{text}");
+            let parsed = address.to_url().unwrap();
+            assert_eq!(parsed.as_str(), url);
+            assert_eq!(S3Address::from_url(&parsed), Ok(address));
+        }
+    }
+
+    #[test]
+    fn texts_that_are_no_addresses_say_why() {
+        let error = |text: &str| text.parse::<S3Address>().unwrap_err();
+        assert!(matches!(error("http://x/y"), S3AddressError::Scheme(_)));
+        assert!(matches!(error("s3://"), S3AddressError::Bucket(_)));
+        assert!(matches!(error("s3://a b/c"), S3AddressError::Bucket(_)));
+        let dots = S3Address::new("b", "a/../c").to_url();
+        assert!(matches!(dots, Err(S3AddressError::DotSegment(_))));
+    }
+
+    #[test]
+    fn f20_a_directory_bucket_is_refused_with_words() {
+        let error = "s3://b--use1-az4--x-s3/k".parse::<S3Address>().unwrap_err();
+        assert!(error.to_string().contains("S3 Express"), "{error}");
+    }
+
+    #[test]
+    fn f21_a_bucket_with_dots_is_no_host_name_under_tls() {
+        assert!(is_host_label("a.b", false) && !is_host_label("a.b", true));
+        assert!(is_host_label("a-b", true));
+        for name in ["ab", "Abc", "a_b", "-ab", "a..b"] {
+            assert!(!is_host_label(name, false), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn keys_survive_a_url(key in "\\PC{0,40}") {
+            let address = S3Address::new("bucket", key);
+            if let Ok(url) = address.to_url() {
+                prop_assert!(url.as_str().is_ascii());
+                prop_assert_eq!(S3Address::from_url(&url), Ok(address));
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Why an operation failed: what S3 said, or what happened to the request.
+
+use std::fmt;
+use std::time::Duration;
+
+use http::StatusCode;
+
+use crate::address::{S3Address, S3AddressError};
+use crate::xml::{XmlNode, XmlReadError};
+
+/// The most characters of a message of S3's that an error repeats.
+const MAX_MESSAGE: usize = 300;
+
+/// A failed operation.
+#[derive(Debug, thiserror::Error)]
+#[error("{operation} {address}: {kind}")]
+pub struct S3Error {
+    /// The operation, as AWS names it.
+    pub operation: &'static str,
+    /// What it was about.
+    pub address: Box<S3Address>,
+    /// What went wrong.
+    #[source]
+    pub kind: S3ErrorKind,
+}
+
+/// What went wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum S3ErrorKind {
+    /// S3 refused, or reported an error in a response that began with 200.
+    #[error("{0}")]
+    Service(Box<ServiceError>),
+    /// There was no response, or it broke off.
+    #[error(transparent)]
+    Network(#[from] haul_net::Error),
+    /// The response is not what S3 sends.
+    #[error("the response of the store cannot be understood: {0}")]
+    Response(String),
+    /// No request can name the key.
+    #[error(transparent)]
+    Address(#[from] S3AddressError),
+}
+
+/// An error of S3's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceError {
+    /// The status of the response.
+    pub status: StatusCode,
+    /// The code, such as `NoSuchKey`; empty where the response had none, as for HEAD.
+    pub code: String,
+    /// The message.
+    pub message: String,
+    /// What names the request in the service's logs.
+    pub request_id: Option<String>,
+    /// How long the service wants to be left alone.
+    pub retry_after: Option<Duration>,
+}
+
+impl fmt::Display for ServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code.is_empty() {
+            true => write!(f, "the store responded with {}", self.status)?,
+            false => write!(f, "{} ({})", self.code, self.status.as_u16())?,
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl ServiceError {
+    /// An error from the body of a response.
+    pub(crate) fn from_xml(status: StatusCode, root: &XmlNode) -> Self {
+        let message = root.text_of("Message").chars();
+        let is_shown = |character: &char| !character.is_control();
+        Self {
+            status,
+            code: root
+                .text_of("Code")
+                .chars()
+                .filter(is_shown)
+                .take(100)
+                .collect(),
+            message: message.filter(is_shown).take(MAX_MESSAGE).collect(),
+            request_id: Some(root.text_of("RequestId").to_owned()).filter(|id| !id.is_empty()),
+            retry_after: None,
+        }
+    }
+
+    /// Whether the same request may succeed later. A code counts more than the status: an error may come in a response that began
+    /// with 200 (row F1).
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self.code.as_str() {
+            "InternalError"
+            | "SlowDown"
+            | "ServiceUnavailable"
+            | "RequestTimeout"
+            | "RequestTimeTooSkewed"
+            | "OperationAborted"
+            | "ConditionalRequestConflict"
+            | "Throttling"
+            | "ThrottlingException"
+            | "RequestLimitExceeded"
+            | "TooManyRequests"
+            | "BadDigest"
+            | "IncompleteBody" => true,
+            _ => {
+                self.status.is_server_error() && self.status != StatusCode::NOT_IMPLEMENTED
+                    || matches!(self.status.as_u16(), 408 | 429)
+            }
+        }
+    }
+
+    /// Whether the service has too much to do, so that fewer requests should be under way (row F3).
+    #[must_use]
+    pub fn is_throttling(&self) -> bool {
+        matches!(
+            self.code.as_str(),
+            "SlowDown"
+                | "Throttling"
+                | "ThrottlingException"
+                | "RequestLimitExceeded"
+                | "TooManyRequests"
+        ) || matches!(self.status.as_u16(), 429 | 503)
+    }
+}
+
+/// Code and message of an error document, for messages about requests that were not an operation of this crate's.
+#[must_use]
+pub fn error_text(document: &[u8]) -> Option<String> {
+    let root = XmlNode::parse(document).ok()?;
+    let error = ServiceError::from_xml(StatusCode::OK, &root);
+    match (error.code.is_empty(), error.message.is_empty()) {
+        (true, _) => None,
+        (false, true) => Some(error.code),
+        (false, false) => Some(format!("{}: {}", error.code, error.message)),
+    }
+}
+
+impl S3Error {
+    pub(crate) fn new(
+        operation: &'static str,
+        address: &S3Address,
+        kind: impl Into<S3ErrorKind>,
+    ) -> Self {
+        Self {
+            operation,
+            address: Box::new(address.clone()),
+            kind: kind.into(),
+        }
+    }
+
+    /// S3's own error, if it is one.
+    #[must_use]
+    pub fn service(&self) -> Option<&ServiceError> {
+        match &self.kind {
+            S3ErrorKind::Service(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// S3's code; empty for other errors.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        self.service().map_or("", |error| error.code.as_str())
+    }
+
+    /// The status of S3's response.
+    #[must_use]
+    pub fn status(&self) -> Option<StatusCode> {
+        self.service().map(|error| error.status)
+    }
+
+    /// Whether the same operation may succeed later. A response that cannot be understood may be cut short.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match &self.kind {
+            S3ErrorKind::Service(error) => error.is_transient(),
+            S3ErrorKind::Network(error) => error.is_transient(),
+            S3ErrorKind::Response(_) => true,
+            S3ErrorKind::Address(_) => false,
+        }
+    }
+
+    /// Whether the object, bucket or upload does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.status() == Some(StatusCode::NOT_FOUND)
+    }
+}
+
+impl From<XmlReadError> for S3ErrorKind {
+    fn from(error: XmlReadError) -> Self {
+        Self::Response(error.to_string())
+    }
+}
+
+impl From<ServiceError> for S3ErrorKind {
+    fn from(error: ServiceError) -> Self {
+        Self::Service(Box::new(error))
+    }
+}

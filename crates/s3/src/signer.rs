@@ -1,0 +1,255 @@
+//! Resolves `s3://` URLs and signs requests for them: what `haul_net` calls for each request.
+//!
+//! A bucket's region, the distance between the service's clock and ours, and expired credentials come from refusals
+//! (rows F4, F5, F22). Requests go to the endpoint alone, whatever host a response names (row F6).
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use haul_net::{Refusal, RequestBody, RequestSigner, SignerError, SignerFuture};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+use url::Url;
+
+use crate::credentials::{CredentialsCache, CredentialsName};
+use crate::endpoint::{S3Endpoint, is_region};
+use crate::signature::{SignatureScope, SignedPayload, presign, sign_head};
+use crate::xml::XmlNode;
+
+/// The response field that names a bucket's region, also in responses to HEAD.
+const BUCKET_REGION: &str = "x-amz-bucket-region";
+
+/// Asks for the checksums of an object's bytes, which `get` compares.
+const CHECKSUM_MODE: (HeaderName, &str) =
+    (HeaderName::from_static("x-amz-checksum-mode"), "ENABLED");
+
+/// The user pays for requests to buckets that want that (row F19).
+const REQUEST_PAYER: (HeaderName, &str) =
+    (HeaderName::from_static("x-amz-request-payer"), "requester");
+
+/// Buckets whose region is remembered. A run has few.
+const MAX_BUCKETS: usize = 10_000;
+
+/// A clock that is off by less is no reason to sign by another one: S3 accepts a quarter of an hour.
+const MIN_CLOCK_OFFSET: Duration = Duration::from_secs(60);
+
+/// Signs requests to one endpoint.
+pub(crate) struct S3Signer {
+    endpoint: S3Endpoint,
+    /// The region of buckets of which nothing else is known.
+    region: String,
+    /// `None` signs nothing.
+    credentials: Option<CredentialsCache>,
+    request_payer: bool,
+    state: Mutex<SignerState>,
+}
+
+/// What refusals said.
+#[derive(Debug, Default)]
+struct SignerState {
+    /// The regions of buckets that are not in the configured one.
+    regions: HashMap<String, String>,
+    /// The service's clock less ours, in seconds.
+    clock_offset: i64,
+    /// The credentials of the last signature.
+    last_credentials: Option<CredentialsName>,
+}
+
+impl fmt::Debug for S3Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("S3Signer")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
+}
+
+impl S3Signer {
+    pub(crate) fn new(
+        endpoint: S3Endpoint,
+        region: String,
+        credentials: Option<CredentialsCache>,
+        request_payer: bool,
+    ) -> Self {
+        Self {
+            endpoint,
+            region,
+            credentials,
+            request_payer,
+            state: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    fn state(&self) -> MutexGuard<'_, SignerState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn region_of(&self, bucket: &str) -> String {
+        let state = self.state();
+        state.regions.get(bucket).unwrap_or(&self.region).clone()
+    }
+
+    /// The time by the service's clock.
+    fn now(&self) -> SystemTime {
+        let offset = self.state().clock_offset;
+        let distance = Duration::from_secs(offset.unsigned_abs());
+        match offset < 0 {
+            true => SystemTime::now() - distance,
+            false => SystemTime::now() + distance,
+        }
+    }
+
+    /// By how many seconds the service's clock is ahead of ours, if that had to be corrected.
+    pub(crate) fn clock_offset(&self) -> Option<i64> {
+        Some(self.state().clock_offset).filter(|offset| *offset != 0)
+    }
+
+    pub(crate) fn resolve_now(&self, url: &Url) -> Result<Url, url::ParseError> {
+        let bucket = url.host_str().unwrap_or_default();
+        let path = match url.path() {
+            "" => "/",
+            path => path,
+        };
+        self.endpoint
+            .request_url(&self.region_of(bucket), bucket, path, url.query())
+    }
+
+    /// A URL of an object that is good for one method until it expires.
+    pub(crate) async fn presigned(
+        &self,
+        method: &Method,
+        url: &Url,
+        expires_in: Duration,
+    ) -> Result<Url, SignerError> {
+        let resolved = self.resolve_now(url)?;
+        let Some(cache) = &self.credentials else {
+            return Ok(resolved);
+        };
+        let credentials = cache.get(SystemTime::now()).await?;
+        let region = self.region_of(url.host_str().unwrap_or_default());
+        let scope = SignatureScope {
+            identity: &credentials.identity,
+            region: &region,
+            time: self.now(),
+        };
+        Ok(presign(method, &resolved, expires_in, scope)?)
+    }
+
+    /// Remembers a bucket's region. Whether it is another one than before.
+    fn set_region(&self, bucket: &str, region: &str) -> bool {
+        let mut state = self.state();
+        let known = state.regions.get(bucket).unwrap_or(&self.region);
+        if !is_region(region) || state.regions.len() >= MAX_BUCKETS {
+            return false;
+        }
+        // Another request may have been told the same before: this one was still sent to the old region.
+        if known != region {
+            state.regions.insert(bucket.to_owned(), region.to_owned());
+        }
+        true
+    }
+
+    /// Takes the service's clock from the Date of a response. Whether ours is so far off that it matters.
+    fn set_clock(&self, headers: &HeaderMap) -> bool {
+        let date = headers
+            .get(http::header::DATE)
+            .and_then(|date| date.to_str().ok());
+        let date = date
+            .and_then(|date| OffsetDateTime::parse(&date.replace("GMT", "+0000"), &Rfc2822).ok());
+        let Some(date) = date else {
+            return false;
+        };
+        let offset = date.unix_timestamp() - OffsetDateTime::now_utc().unix_timestamp();
+        if offset.unsigned_abs() < MIN_CLOCK_OFFSET.as_secs() {
+            return false;
+        }
+        tracing::warn!(
+            "the clock of this machine is {} seconds off the clock of the store, which is used for signatures",
+            -offset
+        );
+        self.state().clock_offset = offset;
+        true
+    }
+}
+
+impl RequestSigner for S3Signer {
+    fn resolve<'a>(&'a self, url: &'a Url) -> SignerFuture<'a, Url> {
+        Box::pin(async move { Ok(self.resolve_now(url)?) })
+    }
+
+    fn sign<'a>(
+        &'a self,
+        url: &'a Url,
+        resolved: &'a Url,
+        head: &'a mut Parts,
+        body: &'a RequestBody,
+    ) -> SignerFuture<'a, ()> {
+        Box::pin(async move {
+            if matches!(head.method, Method::GET | Method::HEAD) {
+                let (name, value) = CHECKSUM_MODE;
+                head.headers.insert(name, HeaderValue::from_static(value));
+            }
+            if self.request_payer {
+                let (name, value) = REQUEST_PAYER;
+                head.headers.insert(name, HeaderValue::from_static(value));
+            }
+            let Some(cache) = &self.credentials else {
+                return Ok(());
+            };
+            let credentials = cache.get(SystemTime::now()).await?;
+            self.state().last_credentials = Some(credentials.name.clone());
+            let region = self.region_of(url.host_str().unwrap_or_default());
+            let scope = SignatureScope {
+                identity: &credentials.identity,
+                region: &region,
+                time: self.now(),
+            };
+            let payload = match body {
+                RequestBody::Empty => SignedPayload::Bytes(&[]),
+                RequestBody::Bytes(bytes) => SignedPayload::Bytes(bytes),
+                // A checksum in a signed field covers these bytes (row F8).
+                RequestBody::Source(_) => SignedPayload::Unsigned,
+            };
+            Ok(sign_head(head, resolved, payload, scope)?)
+        })
+    }
+
+    fn handle_refusal<'a>(&'a self, refusal: Refusal<'a>) -> SignerFuture<'a, bool> {
+        Box::pin(async move {
+            let bucket = refusal.url.host_str().unwrap_or_default();
+            let error = XmlNode::parse(refusal.body).unwrap_or_default();
+            let header = refusal.headers.get(BUCKET_REGION);
+            let region = header.and_then(|region| region.to_str().ok());
+            let region = region.unwrap_or_else(|| error.text_of("Region"));
+            let code = error.text_of("Code");
+            match code {
+                "RequestTimeTooSkewed" => return Ok(self.set_clock(refusal.headers)),
+                "ExpiredToken" | "ExpiredTokenException" | "TokenRefreshRequired" => {
+                    let refused = self.state().last_credentials.clone();
+                    if let (Some(cache), Some(refused)) = (&self.credentials, refused) {
+                        cache.forget(&refused).await;
+                        return Ok(true);
+                    }
+                }
+                _ => {}
+            }
+            let is_elsewhere = match refusal.status.as_u16() {
+                301 | 307 => true,
+                // A response to HEAD has no code.
+                400 => matches!(
+                    code,
+                    "" | "AuthorizationHeaderMalformed" | "IllegalLocationConstraintException"
+                ),
+                _ => false,
+            };
+            Ok(is_elsewhere && !region.is_empty() && self.set_region(bucket, region))
+        })
+    }
+}

@@ -1,0 +1,289 @@
+//! Lists the objects below a prefix, in the byte order of their keys.
+//!
+//! A store returns a thousand keys a request, so a list of a million takes a thousand requests one after the other. If the first page
+//! is not all, the prefix is split at its folders, and several of these are listed at a time. They are put out in their order: all keys
+//! of a folder stand together, wherever a key without its slash stands. A prefix with a great many folders is not split, for each would
+//! cost a request.
+
+use std::collections::VecDeque;
+
+use haul_plan::RetryOptions;
+use haul_s3::{ListedObject, ObjectListRequest, ObjectPage, S3Address, S3Client};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::retries::{BucketError, retrying};
+
+/// How many folders are listed at a time.
+const PARALLEL_LISTS: usize = 8;
+
+/// Pages of each list that wait for their turn.
+const PAGES_AHEAD: usize = 4;
+
+/// A prefix with more folders is listed as a whole.
+const MAX_SPLIT: usize = 500;
+
+/// Folders that contain nothing but one folder are entered so often to find a place to split.
+const MAX_DESCENT: usize = 8;
+
+/// A page of objects, or why there are no more.
+pub type ListedPage = Result<Vec<ListedObject>, BucketError>;
+
+/// A list on its way. Dropped, it ends.
+#[derive(Debug)]
+pub struct ObjectLister {
+    pages: mpsc::Receiver<ListedPage>,
+    /// The task that lists.
+    tasks: JoinSet<()>,
+}
+
+/// What the tasks of a list share.
+#[derive(Clone)]
+struct ListContext {
+    client: S3Client,
+    bucket: String,
+    retry: RetryOptions,
+    stop: CancellationToken,
+}
+
+/// Something in the order of keys.
+enum ListItem {
+    Object(ListedObject),
+    /// All keys that begin with this.
+    Folder(String),
+}
+
+impl ObjectLister {
+    /// Lists all objects whose keys begin with the address's key.
+    #[must_use]
+    pub fn start(
+        client: S3Client,
+        prefix: &S3Address,
+        retry: RetryOptions,
+        stop: CancellationToken,
+    ) -> Self {
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
+        let context = ListContext {
+            client,
+            bucket: prefix.bucket.clone(),
+            retry,
+            stop,
+        };
+        let key = prefix.key.clone();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            if let Err(error) = Box::pin(context.list(key, &sender)).await {
+                // That nobody listens is no error.
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        Self { pages, tasks }
+    }
+
+    /// The next objects, for a thread that may wait; `None` at the end.
+    pub fn blocking_next_page(&mut self) -> Option<ListedPage> {
+        self.pages.blocking_recv()
+    }
+
+    /// The next objects; `None` at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// The list ends with the error.
+    pub async fn next_page(&mut self) -> Option<ListedPage> {
+        let page = self.pages.recv().await;
+        if page.is_none() {
+            // A panic is passed on.
+            while let Some(ended) = self.tasks.join_next().await {
+                if let Err(error) = ended
+                    && error.is_panic()
+                {
+                    std::panic::resume_unwind(error.into_panic());
+                }
+            }
+        }
+        page
+    }
+}
+
+impl ListContext {
+    /// Lists a prefix, split where that is worth it.
+    async fn list(
+        &self,
+        prefix: String,
+        sender: &mpsc::Sender<ListedPage>,
+    ) -> Result<(), BucketError> {
+        let mut first = self.page(&self.request(&prefix)).await?;
+        let objects = std::mem::take(&mut first.objects);
+        let last = objects
+            .last()
+            .map_or_else(String::new, |object| object.key.clone());
+        if !send(sender, objects).await || first.next_token.is_none() {
+            return Ok(());
+        }
+        match self.split(&prefix).await? {
+            Some(items) => self.list_items(items, &last, sender).await,
+            None => {
+                let rest = ObjectListRequest {
+                    token: first.next_token,
+                    ..self.request(&prefix)
+                };
+                self.list_flat(rest, sender).await
+            }
+        }
+    }
+
+    /// The objects and folders of a prefix in the order of keys, if it is worth listing the folders one by one.
+    async fn split(&self, prefix: &str) -> Result<Option<Vec<ListItem>>, BucketError> {
+        let mut prefix = prefix.to_owned();
+        for _ in 0..MAX_DESCENT {
+            let request = ObjectListRequest {
+                delimiter: "/".to_owned(),
+                ..self.request(&prefix)
+            };
+            let page = self.page(&request).await?;
+            if page.next_token.is_some() || page.prefixes.len() > MAX_SPLIT {
+                return Ok(None);
+            }
+            match (page.prefixes.as_slice(), page.objects.is_empty()) {
+                ([], _) => return Ok(None),
+                ([only], true) => prefix.clone_from(only),
+                _ => return Ok(Some(in_order(page))),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lists items, folders several at a time. Keys up to `last` have been listed before.
+    async fn list_items(
+        &self,
+        items: Vec<ListItem>,
+        last: &str,
+        sender: &mpsc::Sender<ListedPage>,
+    ) -> Result<(), BucketError> {
+        let is_new = |item: &ListItem| match item {
+            ListItem::Object(object) => object.key.as_str() > last,
+            ListItem::Folder(folder) => folder.as_str() > last || last.starts_with(folder),
+        };
+        let mut waiting: VecDeque<ListItem> = items.into_iter().filter(is_new).collect();
+        let mut started: VecDeque<StartedItem> = VecDeque::new();
+        let mut tasks = JoinSet::new();
+        loop {
+            while started.len() < PARALLEL_LISTS
+                && let Some(item) = waiting.pop_front()
+            {
+                started.push_back(match item {
+                    ListItem::Object(object) => StartedItem::Object(object),
+                    ListItem::Folder(folder) => {
+                        StartedItem::Folder(self.start_folder(folder, last, &mut tasks))
+                    }
+                });
+            }
+            match started.pop_front() {
+                None => return Ok(()),
+                Some(StartedItem::Object(object)) => {
+                    let mut page = vec![object];
+                    while let Some(StartedItem::Object(_)) = started.front()
+                        && let Some(StartedItem::Object(object)) = started.pop_front()
+                    {
+                        page.push(object);
+                    }
+                    if !send(sender, page).await {
+                        return Ok(());
+                    }
+                }
+                Some(StartedItem::Folder(mut pages)) => {
+                    while let Some(page) = pages.recv().await {
+                        if !send(sender, page?).await {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn start_folder(
+        &self,
+        folder: String,
+        last: &str,
+        tasks: &mut JoinSet<()>,
+    ) -> mpsc::Receiver<ListedPage> {
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
+        let context = self.clone();
+        let mut request = self.request(&folder);
+        if last.starts_with(&folder) {
+            last.clone_into(&mut request.start_after);
+        }
+        tasks.spawn(async move {
+            if let Err(error) = context.list_flat(request, &sender).await {
+                let _ = sender.send(Err(error)).await;
+            }
+        });
+        pages
+    }
+
+    /// Lists page after page.
+    async fn list_flat(
+        &self,
+        mut request: ObjectListRequest,
+        sender: &mpsc::Sender<ListedPage>,
+    ) -> Result<(), BucketError> {
+        loop {
+            let page = self.page(&request).await?;
+            if !send(sender, page.objects).await {
+                return Ok(());
+            }
+            match page.next_token {
+                None => return Ok(()),
+                token => request.token = token,
+            }
+        }
+    }
+
+    async fn page(&self, request: &ObjectListRequest) -> Result<ObjectPage, BucketError> {
+        retrying(&self.retry, &self.stop, || {
+            self.client.list_objects(&self.bucket, request)
+        })
+        .await
+    }
+
+    fn request(&self, prefix: &str) -> ObjectListRequest {
+        ObjectListRequest {
+            prefix: prefix.to_owned(),
+            ..ObjectListRequest::default()
+        }
+    }
+}
+
+/// An item whose turn comes soon.
+enum StartedItem {
+    Object(ListedObject),
+    Folder(mpsc::Receiver<ListedPage>),
+}
+
+/// Sends a page unless it is empty; false when nobody listens any more.
+async fn send(sender: &mpsc::Sender<ListedPage>, page: Vec<ListedObject>) -> bool {
+    page.is_empty() || sender.send(Ok(page)).await.is_ok()
+}
+
+/// Objects and folders of one page, merged.
+fn in_order(page: ObjectPage) -> Vec<ListItem> {
+    let mut items: Vec<ListItem> = page
+        .objects
+        .into_iter()
+        .map(ListItem::Object)
+        .chain(page.prefixes.into_iter().map(ListItem::Folder))
+        .collect();
+    items.sort_by(|a, b| a.key().cmp(b.key()));
+    items
+}
+
+impl ListItem {
+    fn key(&self) -> &str {
+        match self {
+            Self::Object(object) => &object.key,
+            Self::Folder(prefix) => prefix,
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Sends a request to a store again while that makes sense.
+
+use std::future::Future;
+
+use haul_plan::{RequestRetries, RetryOptions};
+use haul_s3::S3Error;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Why an operation on a bucket ended.
+#[derive(Debug, thiserror::Error)]
+pub enum BucketError {
+    /// It was stopped.
+    #[error("interrupted")]
+    Interrupted,
+    /// The last error of the store, or of the way to it.
+    #[error(transparent)]
+    Store(#[from] S3Error),
+}
+
+/// Sends a request until it succeeds, fails for good, or has failed too often. The wait is that of every other retry.
+///
+/// # Errors
+/// [`BucketError::Interrupted`] when `stop` is cancelled, else the last error.
+pub async fn retrying<T, F: Future<Output = Result<T, S3Error>>>(
+    options: &RetryOptions,
+    stop: &CancellationToken,
+    mut request: impl FnMut() -> F,
+) -> Result<T, BucketError> {
+    let started = Instant::now();
+    let mut retries = RequestRetries::new(options.clone());
+    loop {
+        let attempt = request();
+        let error = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Err(BucketError::Interrupted),
+            result = attempt => match result {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            },
+        };
+        if !error.is_transient() {
+            return Err(error.into());
+        }
+        let retry_after = error.service().and_then(|service| service.retry_after);
+        let wait = retries.on_failure(started.elapsed(), retry_after, rand::random());
+        let Some(wait) = wait else {
+            return Err(error.into());
+        };
+        tracing::debug!(%error, ?wait, "a request to the store is sent again");
+        tokio::select! {
+            () = stop.cancelled() => return Err(BucketError::Interrupted),
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What all uploads share, and what all steps of one upload use.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use haul_plan::RequestRetries;
+use haul_s3::{S3Client, S3Error};
+use http::HeaderMap;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::error::PutError;
+use super::file_part::SentBytes;
+use super::options::{PutOptions, UploadJob};
+use super::slots::{UploadSlot, UploadSlots};
+use crate::event::{TransferEvent, TransferEventSender};
+
+/// How often a running job reports its progress.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What all uploads share.
+#[derive(Debug)]
+pub(super) struct UploadState {
+    pub(super) client: S3Client,
+    pub(super) options: PutOptions,
+    pub(super) events: TransferEventSender,
+    pub(super) slots: Arc<UploadSlots>,
+    /// Whether the store has refused checksums in header fields (row F8).
+    pub(super) is_without_checksums: AtomicBool,
+}
+
+/// One upload, and what all its steps share. Cloning is cheap.
+#[derive(Debug, Clone)]
+pub(super) struct UploadContext {
+    pub(super) state: Arc<UploadState>,
+    pub(super) job: Arc<UploadJob>,
+    pub(super) stop: CancellationToken,
+    pub(super) sent: SentBytes,
+    pub(super) started: Instant,
+}
+
+impl UploadContext {
+    /// Reports progress while a future runs.
+    pub(super) async fn with_progress<T>(
+        &self,
+        length: Option<u64>,
+        future: impl Future<Output = T>,
+    ) -> T {
+        if self.state.options.is_batch {
+            return future.await;
+        }
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
+        tokio::pin!(future);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut future => return result,
+                _ = ticks.tick() => {
+                    // A renderer that is behind will see the next one.
+                    let _ = self.state.events.try_send(TransferEvent::Progress {
+                        job: self.job.id,
+                        done: self.sent.job.load(Ordering::Relaxed),
+                        length,
+                        connections: self.state.slots.active(),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Sends an event. That nobody listens is no reason to stop.
+    pub(super) async fn send(&self, event: TransferEvent) {
+        if !self.state.options.is_batch || matches!(event, TransferEvent::Warning { .. }) {
+            let _ = self.state.events.send(event).await;
+        }
+    }
+
+    pub(super) async fn warn(&self, text: String) {
+        let job = self.job.id;
+        self.send(TransferEvent::Warning { job, text }).await;
+    }
+
+    /// The fields that say what the object is, with others.
+    pub(super) fn object_headers(
+        &self,
+        others: impl IntoIterator<Item = (http::HeaderName, http::HeaderValue)>,
+    ) -> HeaderMap {
+        let mut headers = self.job.headers.clone();
+        headers.extend(others);
+        headers
+    }
+
+    /// Waits for the right to send a request.
+    ///
+    /// # Errors
+    /// The upload was stopped.
+    pub(super) async fn slot(&self) -> Result<UploadSlot, PutError> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Err(self.interrupted()),
+            slot = self.state.slots.acquire() => Ok(slot),
+        }
+    }
+
+    /// Sends a request until it succeeds or fails for good. Each attempt has a slot, a wait has none.
+    pub(super) async fn send_with_slot<T, F>(
+        &self,
+        request: impl FnMut() -> F,
+    ) -> Result<T, PutError>
+    where
+        F: Future<Output = Result<T, S3Error>>,
+    {
+        let slot = self.slot().await?;
+        self.send_in_slot(slot, request).await
+    }
+
+    /// The same, with a slot for the first attempt.
+    pub(super) async fn send_in_slot<T, F>(
+        &self,
+        slot: UploadSlot,
+        mut request: impl FnMut() -> F,
+    ) -> Result<T, PutError>
+    where
+        F: Future<Output = Result<T, S3Error>>,
+    {
+        let mut first_slot = Some(slot);
+        let mut retries = RequestRetries::new(self.state.options.retry.clone());
+        let started = Instant::now();
+        loop {
+            let slot = match first_slot.take() {
+                Some(slot) => slot,
+                None => self.slot().await?,
+            };
+            let error = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return Err(self.interrupted()),
+                result = request() => match result {
+                    Ok(value) => return Ok(value),
+                    Err(error) => error,
+                },
+            };
+            let service = error.service();
+            if service.is_some_and(|service| service.is_throttling()) {
+                slot.on_throttled();
+            }
+            drop(slot);
+            if !error.is_transient() {
+                return Err(error.into());
+            }
+            let retry_after = service.and_then(|service| service.retry_after);
+            let wait = retries.on_failure(started.elapsed(), retry_after, rand::random());
+            let Some(wait) = wait else {
+                return Err(error.into());
+            };
+            self.send(TransferEvent::Retry {
+                job: self.job.id,
+                attempt: 0,
+                limit: self.state.options.retry.retries,
+                wait,
+                reason: error.to_string(),
+            })
+            .await;
+            tokio::select! {
+                () = self.stop.cancelled() => return Err(self.interrupted()),
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    pub(super) fn interrupted(&self) -> PutError {
+        PutError::Interrupted {
+            is_resumable: false,
+        }
+    }
+
+    /// The path of the file.
+    pub(super) fn changed(&self, path: &Path) -> PutError {
+        PutError::Changed {
+            path: PathBuf::from(path),
+        }
+    }
+
+    /// Remembers that the store takes no checksums in header fields, if that is what an error says (row F8). Says so once.
+    pub(super) async fn switch_to_md5(&self, error: &PutError) -> bool {
+        let PutError::Store(error) = error else {
+            return false;
+        };
+        let is_refusal = match error.status().map(|status| status.as_u16()) {
+            Some(501) => true,
+            Some(400) => matches!(
+                error.code(),
+                "NotImplemented" | "InvalidArgument" | "InvalidRequest" | "UnsupportedHeader"
+            ),
+            _ => false,
+        };
+        if !is_refusal
+            || self
+                .state
+                .is_without_checksums
+                .swap(true, Ordering::Relaxed)
+        {
+            return false;
+        }
+        let text = "the store refuses CRC-64 checksums: haul sends MD5 digests instead";
+        self.warn(text.to_owned()).await;
+        true
+    }
+
+    pub(super) fn is_without_checksums(&self) -> bool {
+        self.state.is_without_checksums.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,160 @@
+//! Uploads as their callers see them: jobs go in, outcomes come out, events tell what happens meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haul_s3::{MultipartUpload, S3Address, S3Client};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::context::{UploadContext, UploadState};
+use super::error::PutError;
+use super::file_part::{OpenFile, SentBytes};
+use super::options::{PutOptions, UploadInput, UploadJob, UploadOutcome};
+use super::slots::UploadSlots;
+use super::{multipart, single_request, stream};
+use crate::disk::blocking;
+use crate::event::{TransferEvent, TransferEventSender};
+
+/// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
+const SINGLE_REQUEST_BYTES: u64 = 16 << 20;
+
+/// Uploads files. Cloning is cheap; clones share connections and their number.
+#[derive(Debug, Clone)]
+pub struct UploadEngine {
+    state: Arc<UploadState>,
+}
+
+impl UploadEngine {
+    /// An engine whose uploads send `events`; the receiver must keep reading until the channel closes.
+    #[must_use]
+    pub fn new(client: S3Client, options: PutOptions, events: TransferEventSender) -> Self {
+        let slots = Arc::new(UploadSlots::new(options.connections));
+        Self {
+            state: Arc::new(UploadState {
+                client,
+                options,
+                events,
+                slots,
+                is_without_checksums: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Uploads one file or stream. When `stop` is cancelled it ends soon, and what the store has is kept for a later run.
+    ///
+    /// # Errors
+    /// See [`PutError`].
+    pub async fn put(
+        &self,
+        job: UploadJob,
+        stop: CancellationToken,
+    ) -> Result<UploadOutcome, PutError> {
+        let run = Arc::clone(&self.state.slots.sent);
+        let context = UploadContext {
+            state: Arc::clone(&self.state),
+            stop,
+            sent: SentBytes {
+                run,
+                ..SentBytes::default()
+            },
+            started: Instant::now(),
+            job: Arc::new(job),
+        };
+        // The control runs as long as any upload does: each of them drives it.
+        tokio::select! {
+            biased;
+            result = Box::pin(Self::run(&context)) => result,
+            () = self.state.slots.control() => Err(PutError::Interrupted { is_resumable: false }),
+        }
+    }
+
+    /// Bytes that all uploads have sent so far.
+    #[must_use]
+    pub fn sent_bytes(&self) -> u64 {
+        self.state.slots.sent.load(Ordering::Relaxed)
+    }
+
+    /// Removes an upload of any program: an unfinished one that a list of uploads names.
+    ///
+    /// # Errors
+    /// See [`PutError`].
+    pub async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
+        multipart::abort(&self.state, upload).await
+    }
+
+    /// Removes what earlier runs of this upload have sent, and its journal. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// See [`PutError`].
+    pub async fn abort(&self, path: &Path, target: &S3Address) -> Result<bool, PutError> {
+        multipart::abort_earlier(&self.state, path, target).await
+    }
+}
+
+impl UploadEngine {
+    async fn run(context: &UploadContext) -> Result<UploadOutcome, PutError> {
+        let result = match &context.job.input {
+            UploadInput::Stdin => stream::upload(context).await,
+            UploadInput::File(path) => Self::upload_file(context, path).await,
+        };
+        let event = match &result {
+            Ok(outcome) => TransferEvent::Finished {
+                job: context.job.id,
+                bytes: outcome.bytes,
+                elapsed: outcome.elapsed,
+            },
+            Err(error) => TransferEvent::Failed {
+                job: context.job.id,
+                error: error.to_string(),
+            },
+        };
+        context.send(event).await;
+        result
+    }
+
+    async fn upload_file(context: &UploadContext, path: &Path) -> Result<UploadOutcome, PutError> {
+        let opened = blocking(|| OpenFile::open(path));
+        let file = opened.map_err(|error| PutError::local("read", path, error))?;
+        let size = file.snapshot.size;
+        Self::announce(context, path, Some(size)).await;
+        context
+            .state
+            .slots
+            .announced
+            .fetch_add(size, Ordering::Relaxed);
+        let is_small = size
+            <= context
+                .state
+                .options
+                .part_bytes
+                .unwrap_or(SINGLE_REQUEST_BYTES);
+        let upload = async {
+            match is_small {
+                true => single_request::upload(context, path, Arc::new(file)).await,
+                false => Box::pin(multipart::upload(context, path, Arc::new(file))).await,
+            }
+        };
+        context.with_progress(Some(size), upload).await
+    }
+
+    /// Reports that the upload begins.
+    async fn announce(context: &UploadContext, path: &Path, length: Option<u64>) {
+        if context.state.options.is_batch {
+            return;
+        }
+        let job = context.job.id;
+        if let Ok(url) = context.job.target.to_url() {
+            context.send(TransferEvent::Started { job, url }).await;
+        }
+        context
+            .send(TransferEvent::DestinationKnown {
+                job,
+                path: Some(path.to_owned()),
+                length,
+                resumed: 0,
+            })
+            .await;
+    }
+}

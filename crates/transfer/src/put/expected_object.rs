@@ -1,0 +1,53 @@
+//! Whether an object at the store is the one that was sent: asked when the response to the last request was lost (row F2).
+
+use haul_plan::DigestAlgorithm;
+use haul_s3::{S3Error, StoredObject, UploadedPart};
+
+use super::context::UploadContext;
+use super::file_part::crc64nvme_in;
+
+/// What the object must be if it is ours.
+pub(super) struct ExpectedObject {
+    pub(super) size: u64,
+    pub(super) crc: u64,
+    /// For stores without CRC-64: the entity tag, where it follows from the bytes.
+    pub(super) etag: Option<String>,
+}
+
+impl ExpectedObject {
+    /// Looks whether the object is there: `error` if it is not, or is another one.
+    pub(super) async fn look_up(
+        &self,
+        context: &UploadContext,
+        error: S3Error,
+    ) -> Result<StoredObject, S3Error> {
+        let client = &context.state.client;
+        let found = client.head_object(&context.job.target).await?;
+        let is_ours = match crc64nvme_in(&found.checksums) {
+            Some(crc) => crc == self.crc,
+            None => self.etag.as_ref() == Some(&found.etag),
+        };
+        match found.size == self.size && is_ours {
+            true => Ok(StoredObject {
+                etag: found.etag,
+                checksums: found.checksums,
+                version_id: found.version_id,
+            }),
+            false => Err(error),
+        }
+    }
+}
+
+/// The entity tag that S3 gives an object of these parts: the MD5 of their MD5s (row F7).
+pub(super) fn multipart_etag(parts: &[UploadedPart]) -> Option<String> {
+    let mut digests = haul_digest::DigestSet::new([DigestAlgorithm::Md5]);
+    for part in parts {
+        let bytes: Option<Vec<u8>> = (0..part.etag.len())
+            .step_by(2)
+            .map(|at| u8::from_str_radix(part.etag.get(at..at + 2)?, 16).ok())
+            .collect();
+        digests.update(&bytes.filter(|bytes| bytes.len() == 16)?);
+    }
+    let digest = digests.finish().pop()?.digest;
+    Some(format!("{}-{}", haul_digest::hex(&digest), parts.len()))
+}

@@ -1,0 +1,302 @@
+//! Remembers which parts of a file the store has, so that a later run sends only the others.
+//!
+//! A text file in the state directory, named by a digest of the file's path and the object's URL: a line with the upload and what the file
+//! was, then a line for each part. Each line begins with its CRC-32C; reading ends at the first line that is damaged, and what was lost is
+//! sent again. The file is locked while its upload runs.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use haul_digest::crc32c;
+use haul_plan::upload::KnownPart;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::file_part::FileSnapshot;
+
+/// The number of this format.
+const FORMAT: u32 = 1;
+
+/// The longest line: upload ids have some hundred characters.
+const MAX_LINE: u64 = 16 << 10;
+
+/// The most rows: every part, sent again some times.
+const MAX_ROWS: usize = 100_000;
+
+/// The first line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct UploadRecord {
+    format: u32,
+    /// The file, for people who look.
+    path: String,
+    /// The object, for the same.
+    target: String,
+    pub(super) upload_id: String,
+    pub(super) part_bytes: u64,
+    size: u64,
+    modified: i128,
+    inode: u64,
+}
+
+/// A line for a part.
+#[derive(Debug, Serialize, Deserialize)]
+struct PartRecord {
+    part: u32,
+    size: u64,
+    etag: String,
+    crc64nvme: u64,
+}
+
+/// An open journal.
+#[derive(Debug)]
+pub(super) struct UploadJournal {
+    path: PathBuf,
+    file: File,
+}
+
+/// What an earlier run left.
+#[derive(Debug)]
+pub(super) struct EarlierUpload {
+    pub(super) record: UploadRecord,
+    pub(super) parts: Vec<KnownPart>,
+}
+
+impl UploadRecord {
+    pub(super) fn new(
+        file: (&Path, FileSnapshot),
+        target: &str,
+        upload_id: &str,
+        part_bytes: u64,
+    ) -> Self {
+        let (path, snapshot) = file;
+        Self {
+            format: FORMAT,
+            path: path.display().to_string(),
+            target: target.to_owned(),
+            upload_id: upload_id.to_owned(),
+            part_bytes,
+            size: snapshot.size,
+            modified: snapshot.modified,
+            inode: snapshot.inode,
+        }
+    }
+
+    /// Whether the file is still what it was (row F12).
+    pub(super) fn is_of(&self, snapshot: FileSnapshot) -> bool {
+        self.format == FORMAT
+            && self.size == snapshot.size
+            && self.modified == snapshot.modified
+            && self.inode == snapshot.inode
+    }
+}
+
+impl UploadJournal {
+    /// Opens or creates the journal of a file and an object; `None` if another process has it.
+    pub(super) fn open(directory: &Path, file: &Path, url: &Url) -> io::Result<Option<Self>> {
+        std::fs::create_dir_all(directory)?;
+        let absolute = std::fs::canonicalize(file)?;
+        let mut key = absolute.into_os_string().into_encoded_bytes();
+        key.push(0);
+        key.extend_from_slice(url.as_str().as_bytes());
+        let name = blake3::hash(&key).to_hex();
+        let path = directory.join(format!("{}.upload", &name[..32]));
+        let mut options = OpenOptions::new();
+        let file = options.read(true).append(true).create(true).open(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { path, file })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What an earlier run left, if it can be read.
+    pub(super) fn read(&mut self) -> io::Result<Option<EarlierUpload>> {
+        self.file.rewind()?;
+        let mut lines = BufReader::new(&self.file);
+        let Some(record) = read_line::<UploadRecord>(&mut lines)? else {
+            return Ok(None);
+        };
+        let mut parts = Vec::new();
+        while parts.len() < MAX_ROWS
+            && let Some(row) = read_line::<PartRecord>(&mut lines)?
+        {
+            parts.push(KnownPart {
+                number: row.part,
+                size: row.size,
+                etag: row.etag,
+                crc64nvme: Some(row.crc64nvme),
+            });
+        }
+        Ok(Some(EarlierUpload { record, parts }))
+    }
+
+    /// Begins anew with this upload, and with parts that count.
+    pub(super) fn restart<'a>(
+        &mut self,
+        record: &UploadRecord,
+        parts: impl Iterator<Item = &'a KnownPart>,
+    ) -> io::Result<()> {
+        self.file.set_len(0)?;
+        let mut text = line(record)?;
+        for part in parts {
+            text.extend(line(&part_record(part))?);
+        }
+        self.file.write_all(&text)?;
+        // A power cut must not leave an upload that nobody knows of.
+        self.file.sync_data()
+    }
+
+    /// The store has a part.
+    pub(super) fn add(&mut self, part: &KnownPart) -> io::Result<()> {
+        self.file.write_all(&line(&part_record(part))?)
+    }
+
+    /// The upload is over.
+    pub(super) fn remove(self) -> io::Result<()> {
+        std::fs::remove_file(&self.path)
+    }
+}
+
+fn part_record(part: &KnownPart) -> PartRecord {
+    PartRecord {
+        part: part.number,
+        size: part.size,
+        etag: part.etag.clone(),
+        crc64nvme: part.crc64nvme.unwrap_or_default(),
+    }
+}
+
+fn line(record: &impl Serialize) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_string(record)?;
+    Ok(format!("{:08x} {json}\n", crc32c(json.as_bytes())).into_bytes())
+}
+
+/// The next line; `None` at the end, or at a line that is damaged.
+fn read_line<T: for<'de> Deserialize<'de>>(lines: &mut impl io::BufRead) -> io::Result<Option<T>> {
+    let mut text = Vec::new();
+    io::Read::take(&mut *lines, MAX_LINE).read_until(b'\n', &mut text)?;
+    let record = || {
+        let text = str::from_utf8(text.strip_suffix(b"\n")?).ok()?;
+        let (crc, json) = text.split_once(' ')?;
+        let is_whole = u32::from_str_radix(crc, 16) == Ok(crc32c(json.as_bytes()));
+        serde_json::from_str(json).ok().filter(|_| is_whole)
+    };
+    Ok(record())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot() -> FileSnapshot {
+        FileSnapshot {
+            size: 100,
+            modified: 5,
+            inode: 7,
+            mode: 0o644,
+        }
+    }
+
+    fn part(number: u32) -> KnownPart {
+        KnownPart {
+            number,
+            size: 10,
+            etag: format!("e{number}"),
+            crc64nvme: Some(u64::from(number)),
+        }
+    }
+
+    /// A journal with two parts in a directory of its own.
+    fn written(directory: &Path) -> (PathBuf, Url, UploadRecord) {
+        let file = directory.join("f");
+        std::fs::write(&file, "x").unwrap();
+        let url = "https://s3.test/b/k".parse().unwrap();
+        let record = UploadRecord::new((&file, snapshot()), "s3://b/k", "id", 10);
+        let mut journal = UploadJournal::open(directory, &file, &url)
+            .unwrap()
+            .unwrap();
+        assert!(journal.read().unwrap().is_none());
+        journal.restart(&record, [part(1)].iter()).unwrap();
+        journal.add(&part(2)).unwrap();
+        (file, url, record)
+    }
+
+    #[test]
+    fn a_later_run_reads_what_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, url, record) = written(directory.path());
+        let mut journal = UploadJournal::open(directory.path(), &file, &url)
+            .unwrap()
+            .unwrap();
+        assert!(
+            UploadJournal::open(directory.path(), &file, &url)
+                .unwrap()
+                .is_none()
+        );
+        let found = journal.read().unwrap().unwrap();
+        assert_eq!(
+            (found.record, found.parts),
+            (record, vec![part(1), part(2)])
+        );
+        journal.remove().unwrap();
+        let mut journal = UploadJournal::open(directory.path(), &file, &url)
+            .unwrap()
+            .unwrap();
+        assert!(journal.read().unwrap().is_none());
+    }
+
+    #[test]
+    fn f12_another_file_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (.., record) = written(directory.path());
+        assert!(record.is_of(snapshot()));
+        for other in [
+            FileSnapshot {
+                size: 101,
+                ..snapshot()
+            },
+            FileSnapshot {
+                modified: 6,
+                ..snapshot()
+            },
+            FileSnapshot {
+                inode: 8,
+                ..snapshot()
+            },
+        ] {
+            assert!(!record.is_of(other));
+        }
+    }
+
+    /// A kill may cut the last line, and a disk may damage any: what comes before is right.
+    #[test]
+    fn damage_costs_the_lines_behind_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, url, _) = written(directory.path());
+        let path = UploadJournal::open(directory.path(), &file, &url)
+            .unwrap()
+            .unwrap()
+            .path;
+        let whole = std::fs::read(&path).unwrap();
+        for cut in 0..whole.len() {
+            for damaged in [whole[..cut].to_vec(), {
+                let mut bytes = whole.clone();
+                bytes[cut] ^= 1;
+                bytes
+            }] {
+                std::fs::write(&path, damaged).unwrap();
+                let mut journal = UploadJournal::open(directory.path(), &file, &url)
+                    .unwrap()
+                    .unwrap();
+                let parts = journal
+                    .read()
+                    .unwrap()
+                    .map_or_else(Vec::new, |found| found.parts);
+                assert!(parts.len() < 2, "{cut}");
+                assert!(parts.iter().all(|found| *found == part(1)));
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Uploads to S3: files in parts, several at a time, resumed after an interruption, verified end to end.
+//!
+//! [`UploadEngine::put`] stores one file or stream. `plan` decides how a file is divided and what an earlier run's parts are worth;
+//! [`haul_s3::S3Client`] sends; this module reads, checks, remembers and retries.
+//!
+//! A file's bytes are read twice: for the checksum that goes out in the header of a part, and when the part is sent. So no part is in
+//! memory, whatever its size, and the store refuses bytes that changed in between. The file's size, time and inode must be the same at the
+//! end as at the beginning; else nothing is published. What the store computed of the whole object is compared with what was read.
+//!
+//! `file_part` is a range of a file as a request's body, `slots` says how many requests are under way over all files, `journal` remembers
+//! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input. `context` is what
+//! all of these use, `engine` what a caller sees.
+
+mod context;
+mod engine;
+mod error;
+mod expected_object;
+mod file_part;
+mod journal;
+mod multipart;
+mod options;
+mod single_request;
+mod slots;
+mod stream;
+
+pub use engine::UploadEngine;
+pub use error::PutError;
+pub use options::{PutOptions, UploadInput, UploadJob, UploadOutcome};

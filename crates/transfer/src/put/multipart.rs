@@ -1,0 +1,477 @@
+//! A large file: sent in parts, several at a time, and continued where an earlier run ended.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use haul_digest::Crc64Nvme;
+use haul_net::RequestBody;
+use haul_plan::DigestAlgorithm;
+use haul_plan::upload::{KnownPart, PartPlan, kept_parts};
+use haul_s3::{MultipartUpload, S3Address, StoredObject, UploadedPart, checksum_field};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::context::{UploadContext, UploadState};
+use super::error::PutError;
+use super::expected_object::{ExpectedObject, multipart_etag};
+use super::file_part::{FilePart, OpenFile, SentBytes, crc64nvme_checksum, crc64nvme_in};
+use super::journal::{UploadJournal, UploadRecord};
+use super::options::UploadOutcome;
+use super::single_request::{algorithms, part_checksums};
+use super::slots::UploadSlot;
+use crate::bucket::retrying;
+use crate::disk::blocking;
+
+/// How often an abort is repeated because a part arrived after it (row F13).
+const MAX_ABORTS: usize = 10;
+
+/// An upload that has begun.
+struct BegunUpload {
+    upload: MultipartUpload,
+    plan: PartPlan,
+    /// Parts that need not be sent.
+    parts: BTreeMap<u32, KnownPart>,
+    journal: Option<UploadJournal>,
+}
+
+/// Uploads a file in parts.
+pub(super) async fn upload(
+    context: &UploadContext,
+    path: &Path,
+    file: Arc<OpenFile>,
+) -> Result<UploadOutcome, PutError> {
+    let mut begun = begin(context, path, &file).await?;
+    let resumed: u64 = begun.parts.values().map(|part| part.size).sum();
+    context.sent.job.fetch_add(resumed, Ordering::Relaxed);
+    let stored = match send_and_complete(context, path, &file, &mut begun).await {
+        Ok(stored) => stored,
+        Err(error) => return Err(give_up(context, begun, error).await),
+    };
+    if let Some(journal) = begun.journal {
+        // A journal that stays is found to be of no upload by the next run.
+        let _ = blocking(|| journal.remove());
+    }
+    Ok(UploadOutcome {
+        target: context.job.target.clone(),
+        bytes: file.snapshot.size,
+        resumed,
+        elapsed: context.started.elapsed(),
+        etag: stored.etag,
+        checksums: stored.checksums,
+        version_id: stored.version_id,
+        parts: begun.plan.count(),
+    })
+}
+
+/// Continues an earlier run's upload, or begins one.
+async fn begin(
+    context: &UploadContext,
+    path: &Path,
+    file: &OpenFile,
+) -> Result<BegunUpload, PutError> {
+    let options = &context.state.options;
+    let snapshot = file.snapshot;
+    let mut journal = open_journal(&context.state, path, &context.job.target)?;
+    if let Some(open) = &mut journal
+        && let Some(earlier) = blocking(|| open.read()).ok().flatten()
+        && earlier.record.is_of(snapshot)
+        && let Ok(plan) = PartPlan::new(snapshot.size, Some(earlier.record.part_bytes))
+        && options
+            .part_bytes
+            .is_none_or(|wanted| wanted == plan.part_bytes())
+    {
+        let upload = MultipartUpload {
+            address: context.job.target.clone(),
+            upload_id: earlier.record.upload_id.clone(),
+        };
+        if let Some(listed) = list_parts(context, &upload).await? {
+            let parts = kept_parts(&plan, earlier.parts, &listed);
+            let rewritten = blocking(|| open.restart(&earlier.record, parts.values()));
+            rewritten.map_err(|error| PutError::local("write the journal of", path, error))?;
+            return Ok(BegunUpload {
+                upload,
+                plan,
+                parts,
+                journal,
+            });
+        }
+    }
+    let plan =
+        PartPlan::new(snapshot.size, options.part_bytes).map_err(|source| PutError::Parts {
+            path: path.to_owned(),
+            source,
+        })?;
+    let upload = match create(context).await {
+        Err(error) if context.switch_to_md5(&error).await => create(context).await?,
+        other => other?,
+    };
+    if let Some(journal) = &mut journal {
+        let target = context.job.target.to_string();
+        let record = UploadRecord::new(
+            (path, snapshot),
+            &target,
+            &upload.upload_id,
+            plan.part_bytes(),
+        );
+        let written = blocking(|| journal.restart(&record, std::iter::empty()));
+        written.map_err(|error| PutError::local("write the journal of", path, error))?;
+    }
+    Ok(BegunUpload {
+        upload,
+        plan,
+        parts: BTreeMap::new(),
+        journal,
+    })
+}
+
+/// The journal of a file and an object, if uploads are remembered.
+fn open_journal(
+    state: &UploadState,
+    path: &Path,
+    target: &S3Address,
+) -> Result<Option<UploadJournal>, PutError> {
+    let Some(directory) = state
+        .options
+        .state_directory
+        .as_ref()
+        .filter(|_| state.options.resume)
+    else {
+        return Ok(None);
+    };
+    let url = state.client.resolved(target).map_err(PutError::from)?;
+    match blocking(|| UploadJournal::open(directory, path, &url)) {
+        Ok(Some(journal)) => Ok(Some(journal)),
+        Ok(None) => Err(PutError::Locked {
+            path: path.to_owned(),
+            target: target.clone(),
+        }),
+        Err(error) => Err(PutError::local("write into", directory.clone(), error)),
+    }
+}
+
+/// Begins an upload.
+async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
+    let client = &context.state.client;
+    let algorithm = match context.is_without_checksums() {
+        true => None,
+        false => Some(
+            context
+                .state
+                .options
+                .checksum
+                .unwrap_or(DigestAlgorithm::Crc64Nvme),
+        ),
+    };
+    context
+        .send_with_slot(|| {
+            let headers = context.job.headers.clone();
+            client.create_multipart_upload(&context.job.target, algorithm, headers)
+        })
+        .await
+}
+
+/// The parts that the store has; `None` if it does not know the upload (row F12).
+async fn list_parts(
+    context: &UploadContext,
+    upload: &MultipartUpload,
+) -> Result<Option<Vec<KnownPart>>, PutError> {
+    let listed = context
+        .send_with_slot(|| context.state.client.list_parts(upload))
+        .await;
+    match listed {
+        Ok(parts) => Ok(Some(parts.iter().map(known_part).collect())),
+        Err(PutError::Store(error)) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn known_part(part: &UploadedPart) -> KnownPart {
+    KnownPart {
+        number: part.number,
+        size: part.size,
+        etag: part.etag.clone(),
+        crc64nvme: crc64nvme_in(&part.checksums),
+    }
+}
+
+async fn send_and_complete(
+    context: &UploadContext,
+    path: &Path,
+    file: &Arc<OpenFile>,
+    begun: &mut BegunUpload,
+) -> Result<StoredObject, PutError> {
+    send_parts(context, path, file, begun).await?;
+    let is_unchanged = blocking(|| file.is_unchanged(path));
+    if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
+        return Err(context.changed(path));
+    }
+    complete(context, file.snapshot.size, begun).await
+}
+
+/// Sends the parts that are missing. When one fails for good, those that are under way are dropped.
+async fn send_parts(
+    context: &UploadContext,
+    path: &Path,
+    file: &Arc<OpenFile>,
+    begun: &mut BegunUpload,
+) -> Result<(), PutError> {
+    let missing: Vec<u32> = (1..=begun.plan.count())
+        .filter(|number| !begun.parts.contains_key(number))
+        .collect();
+    let mut waiting = missing.into_iter().peekable();
+    let mut running = JoinSet::new();
+    let upload = Arc::new(begun.upload.clone());
+    loop {
+        // A part gets its slot before its task, so that they are sent in their order.
+        let done = tokio::select! {
+            biased;
+            Some(ended) = running.join_next() => joined(ended).map(Some),
+            slot = context.slot(), if waiting.peek().is_some() => slot.map(|slot| {
+                if let Some(number) = waiting.next() {
+                    let sender = PartSender {
+                        context: context.clone(),
+                        upload: Arc::clone(&upload),
+                        part: FilePart {
+                            file: Arc::clone(file),
+                            range: begun.plan.range(number),
+                            sent: SentBytes {
+                                attempt: Arc::default(),
+                                ..context.sent.clone()
+                            },
+                        },
+                        number,
+                    };
+                    let path = path.to_owned();
+                    running.spawn(async move { Box::pin(sender.send(&path, slot)).await });
+                }
+                None
+            }),
+            else => return Ok(()),
+        };
+        match done {
+            Ok(Some(part)) => begun.keep(path, part)?,
+            Ok(None) => {}
+            Err(error) => {
+                // Others may have been done in the same moment. They need not be sent again.
+                running.abort_all();
+                while let Some(ended) = running.join_next().await {
+                    if let Ok(Ok(part)) = ended {
+                        begun.keep(path, part)?;
+                    }
+                }
+                return Err(error);
+            }
+        }
+    }
+}
+
+/// The result of a task. A panic goes on.
+fn joined(ended: Result<Result<KnownPart, PutError>, JoinError>) -> Result<KnownPart, PutError> {
+    ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
+
+impl BegunUpload {
+    /// Notes that the store has a part.
+    fn keep(&mut self, path: &Path, part: KnownPart) -> Result<(), PutError> {
+        if let Some(journal) = &mut self.journal {
+            let written = blocking(|| journal.add(&part));
+            written.map_err(|error| PutError::local("write the journal of", path, error))?;
+        }
+        self.parts.insert(part.number, part);
+        Ok(())
+    }
+}
+
+/// Sends one part.
+struct PartSender {
+    context: UploadContext,
+    upload: Arc<MultipartUpload>,
+    part: FilePart,
+    number: u32,
+}
+
+impl PartSender {
+    /// Sends the part in its slot.
+    async fn send(self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
+        let (context, part) = (&self.context, &self.part);
+        // Read when it is about to be sent: then it is sent from the page cache.
+        let computed = blocking(|| {
+            part.file
+                .checksums(part.range.clone(), &algorithms(context))
+        });
+        let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
+        let checksums = part_checksums(context, crc, others);
+        let client = &context.state.client;
+        let sent = context.send_in_slot(slot, || {
+            part.sent.restart();
+            let body = RequestBody::Source(Arc::new(part.clone()));
+            client.upload_part(&self.upload, self.number, body, &checksums)
+        });
+        let sent = sent.await?;
+        match crc64nvme_in(&sent.checksums) {
+            Some(theirs) if theirs != crc => Err(PutError::Checksum {
+                target: context.job.target.clone(),
+            }),
+            _ => Ok(KnownPart {
+                number: self.number,
+                size: part.range.end - part.range.start,
+                etag: sent.etag,
+                crc64nvme: Some(crc),
+            }),
+        }
+    }
+}
+
+/// Publishes the object.
+async fn complete(
+    context: &UploadContext,
+    size: u64,
+    begun: &BegunUpload,
+) -> Result<StoredObject, PutError> {
+    let crc = whole_crc(begun.parts.values());
+    let parts: Vec<UploadedPart> = begun
+        .parts
+        .values()
+        .map(|part| completed_part(context, part))
+        .collect();
+    let mut headers = context.job.conditions.clone();
+    headers.extend(completion_headers(context, crc));
+    let client = &context.state.client;
+    let mut has_failed = false;
+    let completed = context.send_with_slot(|| {
+        let request = client.complete_multipart_upload(&begun.upload, &parts, headers.clone());
+        let was_repeated = std::mem::replace(&mut has_failed, true);
+        let expected = ExpectedObject {
+            size,
+            crc,
+            etag: multipart_etag(&parts),
+        };
+        async move {
+            match request.await {
+                // An earlier request may have done it, and only its response was lost (row F2).
+                Err(error) if was_repeated && error.is_not_found() => {
+                    expected.look_up(context, error).await
+                }
+                other => other,
+            }
+        }
+    });
+    let stored = completed.await?;
+    match crc64nvme_in(&stored.checksums) {
+        Some(theirs) if theirs != crc => Err(PutError::Checksum {
+            target: context.job.target.clone(),
+        }),
+        _ => Ok(stored),
+    }
+}
+
+/// A part as the list of a Complete names it.
+fn completed_part(context: &UploadContext, part: &KnownPart) -> UploadedPart {
+    let has_crc = !context.is_without_checksums() && context.state.options.checksum.is_none();
+    let crc = part.crc64nvme.filter(|_| has_crc).map(crc64nvme_checksum);
+    UploadedPart {
+        number: part.number,
+        size: part.size,
+        etag: part.etag.clone(),
+        checksums: crc.into_iter().collect(),
+    }
+}
+
+/// The checksum of the whole, for the store to compare.
+fn completion_headers(context: &UploadContext, crc: u64) -> HeaderMap {
+    if context.is_without_checksums() || context.state.options.checksum.is_some() {
+        return HeaderMap::new();
+    }
+    let kind = (
+        HeaderName::from_static("x-amz-checksum-type"),
+        HeaderValue::from_static("FULL_OBJECT"),
+    );
+    checksum_field(&crc64nvme_checksum(crc))
+        .into_iter()
+        .chain([kind])
+        .collect()
+}
+
+/// The checksum of all parts in their order.
+fn whole_crc<'a>(parts: impl Iterator<Item = &'a KnownPart>) -> u64 {
+    parts.fold(Crc64Nvme::new().finish(), |crc, part| {
+        Crc64Nvme::combine(crc, part.crc64nvme.unwrap_or_default(), part.size)
+    })
+}
+
+/// Ends an upload that failed: it is kept for a later run, or removed.
+async fn give_up(context: &UploadContext, begun: BegunUpload, error: PutError) -> PutError {
+    let is_of_no_use = matches!(
+        error,
+        PutError::Changed { .. } | PutError::Checksum { .. } | PutError::Condition { .. }
+    );
+    if begun.journal.is_some() && !is_of_no_use {
+        return match error {
+            PutError::Interrupted { .. } => PutError::Interrupted { is_resumable: true },
+            error => error,
+        };
+    }
+    if let Err(left) = abort(&context.state, &begun.upload).await {
+        let id = &begun.upload.upload_id;
+        context
+            .warn(format!(
+                "the parts of upload {id} could not be removed: {left}"
+            ))
+            .await;
+    } else if let Some(journal) = begun.journal {
+        let _ = blocking(|| journal.remove());
+    }
+    error
+}
+
+/// Aborts an upload until the store knows no part of it: a part that was under way may arrive after an abort (row F13).
+pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Result<(), PutError> {
+    // It ends what was stopped, so it is not stopped itself; a second signal ends the process.
+    let never = CancellationToken::new();
+    let retry = &state.options.retry;
+    for _ in 0..MAX_ABORTS {
+        let aborted = retrying(retry, &never, || {
+            state.client.abort_multipart_upload(upload)
+        })
+        .await;
+        match aborted.map_err(PutError::from) {
+            Ok(()) => {}
+            Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let listed = retrying(retry, &never, || state.client.list_parts(upload)).await;
+        match listed.map_err(PutError::from) {
+            Ok(parts) if parts.is_empty() => return Ok(()),
+            Ok(_) => {}
+            Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Removes what earlier runs have sent of a file.
+pub(super) async fn abort_earlier(
+    state: &UploadState,
+    path: &Path,
+    target: &S3Address,
+) -> Result<bool, PutError> {
+    let Some(mut journal) = open_journal(state, path, target)? else {
+        return Ok(false);
+    };
+    let earlier = blocking(|| journal.read())
+        .map_err(|error| PutError::local("read the journal of", path, error))?;
+    if let Some(earlier) = &earlier {
+        let upload = MultipartUpload {
+            address: target.clone(),
+            upload_id: earlier.record.upload_id.clone(),
+        };
+        abort(state, &upload).await?;
+    }
+    let removed = blocking(|| journal.remove());
+    removed.map_err(|error| PutError::local("remove the journal of", path, error))?;
+    Ok(earlier.is_some())
+}

@@ -1,0 +1,89 @@
+//! The options of uploads, an upload and its outcome: plain data.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_plan::{Checksum, DigestAlgorithm, RetryOptions};
+use haul_s3::S3Address;
+use http::HeaderMap;
+
+use crate::options::ConnectionCount;
+
+/// Options of all uploads of an engine.
+#[derive(Debug, Clone)]
+pub struct PutOptions {
+    /// Requests at a time, over all files.
+    pub connections: ConnectionCount,
+    /// The size of parts; `None` lets haul choose.
+    pub part_bytes: Option<u64>,
+    /// Whether to continue an earlier run's upload, and to leave one that fails to a later run.
+    pub resume: bool,
+    /// Where uploads are remembered; without it none is resumed.
+    pub state_directory: Option<PathBuf>,
+    /// How failed requests are retried.
+    pub retry: RetryOptions,
+    /// A checksum to send with each request beside CRC-64/NVME, as far as S3 has it.
+    pub checksum: Option<DigestAlgorithm>,
+    /// Whether events are about all uploads together: there are too many for an event each.
+    pub is_batch: bool,
+}
+
+impl Default for PutOptions {
+    fn default() -> Self {
+        Self {
+            // As for downloads.
+            connections: ConnectionCount::Auto { max: 16 },
+            part_bytes: None,
+            resume: true,
+            state_directory: None,
+            retry: RetryOptions::default(),
+            checksum: None,
+            is_batch: false,
+        }
+    }
+}
+
+/// What is uploaded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadInput {
+    /// A file.
+    File(PathBuf),
+    /// Standard input, to its end.
+    Stdin,
+}
+
+/// One upload.
+#[derive(Debug, Clone)]
+pub struct UploadJob {
+    /// The caller's number for the job; events carry it.
+    pub id: u64,
+    /// What is uploaded.
+    pub input: UploadInput,
+    /// The object that it becomes.
+    pub target: S3Address,
+    /// What the object is: media type, metadata, storage class.
+    pub headers: HeaderMap,
+    /// If-Match and If-None-Match: checked by the store when the object is published.
+    pub conditions: HeaderMap,
+}
+
+/// An upload that is done.
+#[derive(Debug, Clone)]
+pub struct UploadOutcome {
+    /// The object.
+    pub target: S3Address,
+    /// Bytes of the object.
+    pub bytes: u64,
+    /// Bytes that an earlier run had sent.
+    pub resumed: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// The entity tag without its quotes.
+    pub etag: String,
+    /// Checksums that the store computed and that are those of the file.
+    pub checksums: Vec<Checksum>,
+    /// The version, in a bucket that keeps versions.
+    pub version_id: Option<String>,
+    /// Parts; 0 for an upload with one request.
+    pub parts: u32,
+}

@@ -1,0 +1,122 @@
+//! A file that is one request: read for its checksum, sent, and compared with what the store says.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use haul_net::RequestBody;
+use haul_plan::{Checksum, DigestAlgorithm};
+use haul_s3::{StoredObject, checksum_field};
+use http::StatusCode;
+
+use super::context::UploadContext;
+use super::error::PutError;
+use super::expected_object::ExpectedObject;
+use super::file_part::{FilePart, OpenFile, crc64nvme_checksum, crc64nvme_in};
+use super::options::UploadOutcome;
+use crate::disk::blocking;
+
+/// Uploads a file with one PutObject.
+pub(super) async fn upload(
+    context: &UploadContext,
+    path: &Path,
+    file: Arc<OpenFile>,
+) -> Result<UploadOutcome, PutError> {
+    let stored = match send(context, path, &file).await {
+        Err(error) if context.switch_to_md5(&error).await => send(context, path, &file).await?,
+        other => other?,
+    };
+    let checksums = stored.checksums;
+    Ok(UploadOutcome {
+        target: context.job.target.clone(),
+        bytes: file.snapshot.size,
+        resumed: 0,
+        elapsed: context.started.elapsed(),
+        etag: stored.etag,
+        checksums,
+        version_id: stored.version_id,
+        parts: 0,
+    })
+}
+
+async fn send(
+    context: &UploadContext,
+    path: &Path,
+    file: &Arc<OpenFile>,
+) -> Result<StoredObject, PutError> {
+    let range = 0..file.snapshot.size;
+    let algorithms = algorithms(context);
+    let computed = blocking(|| file.checksums(range.clone(), &algorithms));
+    let (crc, mut sums) = computed.map_err(|error| PutError::local("read", path, error))?;
+    if !context.is_without_checksums() {
+        sums.insert(0, crc64nvme_checksum(crc));
+    }
+    let fields = sums.iter().filter_map(checksum_field);
+    let mut headers = context.object_headers(fields);
+    headers.extend(context.job.conditions.clone());
+    let part = FilePart {
+        file: Arc::clone(file),
+        range,
+        sent: context.sent.clone(),
+    };
+    let client = &context.state.client;
+    let mut has_failed = false;
+    let stored = context
+        .send_with_slot(|| {
+            part.sent.restart();
+            // A body that does not exist has no source.
+            let body = match part.range.is_empty() {
+                true => RequestBody::Empty,
+                false => RequestBody::Source(Arc::new(part.clone())),
+            };
+            let request = client.put_object(&context.job.target, body, headers.clone());
+            let was_repeated = std::mem::replace(&mut has_failed, true);
+            let expected = ExpectedObject {
+                size: file.snapshot.size,
+                crc,
+                etag: None,
+            };
+            async move {
+                match request.await {
+                    // An earlier request may have stored it, and only its response was lost.
+                    Err(error)
+                        if was_repeated
+                            && error.status() == Some(StatusCode::PRECONDITION_FAILED) =>
+                    {
+                        expected.look_up(context, error).await
+                    }
+                    other => other,
+                }
+            }
+        })
+        .await?;
+    let is_unchanged = blocking(|| file.is_unchanged(path));
+    if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
+        return Err(context.changed(path));
+    }
+    match crc64nvme_in(&stored.checksums) {
+        Some(theirs) if theirs != crc => Err(PutError::Checksum {
+            target: context.job.target.clone(),
+        }),
+        _ => Ok(stored),
+    }
+}
+
+/// The checksums to compute beside CRC-64/NVME.
+pub(super) fn algorithms(context: &UploadContext) -> Vec<DigestAlgorithm> {
+    match context.is_without_checksums() {
+        true => vec![DigestAlgorithm::Md5],
+        false => context.state.options.checksum.into_iter().collect(),
+    }
+}
+
+/// The checksums of a part that go out with it: S3 takes one algorithm for the parts of an upload.
+pub(super) fn part_checksums(
+    context: &UploadContext,
+    crc: u64,
+    others: Vec<Checksum>,
+) -> Vec<Checksum> {
+    match context.is_without_checksums() || context.state.options.checksum.is_some() {
+        true => others,
+        false => vec![crc64nvme_checksum(crc)],
+    }
+}

@@ -1,0 +1,145 @@
+//! How many requests are under way, over all files of a run: decided by the same control as the connections of a download.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use haul_plan::{ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use crate::options::ConnectionCount;
+
+/// The requests that may be under way.
+#[derive(Debug)]
+pub(super) struct UploadSlots {
+    state: Mutex<SlotState>,
+    /// A permit for each slot that is free. Those who wait get one in their order: parts are sent from the front.
+    free: Arc<Semaphore>,
+    started: Instant,
+    /// Bytes that all requests have sent.
+    pub(super) sent: Arc<AtomicU64>,
+    /// Bytes of all files so far.
+    pub(super) announced: AtomicU64,
+    /// Held by the upload that takes the samples for all.
+    sampling: tokio::sync::Mutex<()>,
+}
+
+#[derive(Debug)]
+struct SlotState {
+    control: ConnectionControl,
+    /// Slots that exist, free or not.
+    count: usize,
+}
+
+/// The right to have one request under way.
+#[derive(Debug)]
+pub(super) struct UploadSlot {
+    slots: Arc<UploadSlots>,
+    /// `None` once it is dropped.
+    permit: Option<OwnedSemaphorePermit>,
+    /// When it was given, since the run began.
+    since: Duration,
+}
+
+impl UploadSlots {
+    pub(super) fn new(connections: ConnectionCount) -> Self {
+        let control = ConnectionControl::new(ConnectionControlOptions {
+            max: connections.max(),
+            fixed: matches!(connections, ConnectionCount::Fixed(_)),
+            ..ConnectionControlOptions::default()
+        });
+        let count = control.target();
+        Self {
+            state: Mutex::new(SlotState { control, count }),
+            free: Arc::new(Semaphore::new(count)),
+            started: Instant::now(),
+            sent: Arc::default(),
+            announced: AtomicU64::new(0),
+            sampling: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a slot. Cancel safe.
+    pub(super) async fn acquire(self: &Arc<Self>) -> UploadSlot {
+        // The semaphore is never closed; if it were, nobody would have to wait.
+        let permit = Arc::clone(&self.free).acquire_owned().await.ok();
+        UploadSlot {
+            slots: Arc::clone(self),
+            permit,
+            since: self.started.elapsed(),
+        }
+    }
+
+    /// Requests under way.
+    pub(super) fn active(&self) -> usize {
+        self.lock()
+            .count
+            .saturating_sub(self.free.available_permits())
+    }
+
+    /// Takes samples as the control wants them, for as long as it is polled. Of several callers one does.
+    pub(super) async fn control(&self) {
+        let _sampling = self.sampling.lock().await;
+        loop {
+            let next = self.started + self.lock().control.next_sample_at();
+            tokio::time::sleep_until(next).await;
+            let sent = self.sent.load(Ordering::Relaxed);
+            let sample = |active| ProgressSample {
+                now: self.started.elapsed(),
+                bytes: sent,
+                delivering: active,
+                remaining: self.announced.load(Ordering::Relaxed).saturating_sub(sent),
+                latency: Duration::ZERO,
+            };
+            let active = self.active();
+            let mut state = self.lock();
+            state.control.on_sample(sample(active));
+            self.adjust(&mut state);
+        }
+    }
+}
+
+impl UploadSlots {
+    /// Makes as many slots as the control wants. Surplus ones that are in use go when they are dropped.
+    fn adjust(&self, state: &mut SlotState) {
+        let target = state.control.target();
+        if target >= state.count {
+            self.free.add_permits(target - state.count);
+            state.count = target;
+        } else {
+            state.count -= self.free.forget_permits(state.count - target);
+        }
+    }
+}
+
+impl UploadSlot {
+    /// The store has too much to do: fewer requests from here on (row F3).
+    pub(super) fn on_throttled(&self) {
+        let open_connections = self.slots.active();
+        let mut state = self.slots.lock();
+        state.control.on_refused(ConnectionRefusal {
+            now: self.slots.started.elapsed(),
+            requested_at: self.since,
+            open_connections,
+            overloaded: true,
+        });
+        self.slots.adjust(&mut state);
+    }
+}
+
+impl Drop for UploadSlot {
+    fn drop(&mut self) {
+        let mut state = self.slots.lock();
+        if state.count > state.control.target()
+            && let Some(permit) = self.permit.take()
+        {
+            state.count -= 1;
+            permit.forget();
+        }
+    }
+}

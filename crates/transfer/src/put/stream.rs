@@ -1,0 +1,220 @@
+//! Standard input: read into parts in memory, of which a few are sent at a time.
+//!
+//! A stream cannot be read twice, so each part stays in memory until the store has it, and no later run can go on. A short one is one
+//! request.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use haul_digest::Crc64Nvme;
+use haul_net::RequestBody;
+use haul_plan::DigestAlgorithm;
+use haul_plan::upload::stream_part_bytes;
+use haul_s3::{MultipartUpload, UploadedPart, checksum_field};
+use tokio::task::JoinSet;
+
+use super::context::UploadContext;
+use super::error::PutError;
+use super::file_part::{crc64nvme_checksum, crc64nvme_in};
+use super::multipart::abort;
+use super::options::UploadOutcome;
+
+/// Parts in memory at a time: those that are sent, and one that is read. Later parts are larger, and fewer.
+const MAX_PARTS_IN_MEMORY: usize = 4;
+
+/// Bytes of parts in memory, but for one part.
+const MAX_BYTES_IN_MEMORY: u64 = 64 << 20;
+
+/// Uploads standard input.
+pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, PutError> {
+    let size = part_bytes(context, 1);
+    let first = read_part(context, size).await?;
+    if (first.len() as u64) < size {
+        return upload_whole(context, first).await;
+    }
+    let client = &context.state.client;
+    let created = context.send_with_slot(|| {
+        let algorithm = Some(DigestAlgorithm::Crc64Nvme);
+        client.create_multipart_upload(&context.job.target, algorithm, context.job.headers.clone())
+    });
+    let upload = Arc::new(created.await?);
+    match Box::pin(upload_parts(context, &upload, first)).await {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => {
+            if let Err(left) = abort(&context.state, &upload).await {
+                let id = &upload.upload_id;
+                context
+                    .warn(format!(
+                        "the parts of upload {id} could not be removed: {left}"
+                    ))
+                    .await;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The size of a part: the user's, or one that grows.
+fn part_bytes(context: &UploadContext, number: u32) -> u64 {
+    context
+        .state
+        .options
+        .part_bytes
+        .unwrap_or_else(|| stream_part_bytes(number))
+}
+
+async fn upload_whole(context: &UploadContext, bytes: Bytes) -> Result<UploadOutcome, PutError> {
+    let crc = crc_of(&bytes);
+    let fields = checksum_field(&crc64nvme_checksum(crc));
+    let mut headers = context.object_headers(fields);
+    headers.extend(context.job.conditions.clone());
+    let client = &context.state.client;
+    let stored = context
+        .send_with_slot(|| client.put_object(&context.job.target, body_of(&bytes), headers.clone()))
+        .await?;
+    context.sent.add(bytes.len() as u64);
+    if crc64nvme_in(&stored.checksums).is_some_and(|theirs| theirs != crc) {
+        return Err(PutError::Checksum {
+            target: context.job.target.clone(),
+        });
+    }
+    Ok(UploadOutcome {
+        target: context.job.target.clone(),
+        bytes: bytes.len() as u64,
+        resumed: 0,
+        elapsed: context.started.elapsed(),
+        etag: stored.etag,
+        checksums: stored.checksums,
+        version_id: stored.version_id,
+        parts: 0,
+    })
+}
+
+async fn upload_parts(
+    context: &UploadContext,
+    upload: &Arc<MultipartUpload>,
+    first: Bytes,
+) -> Result<UploadOutcome, PutError> {
+    let (mut next, mut number, mut total) = (first, 1, 0);
+    let mut crc = Crc64Nvme::new().finish();
+    let mut running: JoinSet<Result<UploadedPart, PutError>> = JoinSet::new();
+    let (mut parts, mut in_memory) = (Vec::new(), 0);
+    loop {
+        let length = next.len() as u64;
+        if length > 0 {
+            let part_crc = crc_of(&next);
+            crc = Crc64Nvme::combine(crc, part_crc, length);
+            (total, in_memory) = (total + length, in_memory + length);
+            let (context, upload) = (context.clone(), Arc::clone(upload));
+            running.spawn(async move {
+                Box::pin(send_part(&context, &upload, number, next, part_crc)).await
+            });
+        }
+        let is_last = length < part_bytes(context, number);
+        number += 1;
+        let wanted = part_bytes(context, number);
+        while !running.is_empty()
+            && (is_last
+                || running.len() >= MAX_PARTS_IN_MEMORY
+                || in_memory + wanted > MAX_BYTES_IN_MEMORY)
+        {
+            let part = match running.join_next().await {
+                Some(Ok(part)) => part?,
+                Some(Err(error)) => std::panic::resume_unwind(error.into_panic()),
+                None => break,
+            };
+            in_memory -= part.size;
+            parts.push(part);
+        }
+        if is_last {
+            break;
+        }
+        next = read_part(context, wanted).await?;
+    }
+    parts.sort_by_key(|part| part.number);
+    complete(context, upload, &parts, (total, crc)).await
+}
+
+/// Publishes the object. `whole` is its length and its CRC-64/NVME.
+async fn complete(
+    context: &UploadContext,
+    upload: &MultipartUpload,
+    parts: &[UploadedPart],
+    whole: (u64, u64),
+) -> Result<UploadOutcome, PutError> {
+    let (total, crc) = whole;
+    let headers = || {
+        let mut headers = context.job.conditions.clone();
+        headers.extend(checksum_field(&crc64nvme_checksum(crc)));
+        headers
+    };
+    let client = &context.state.client;
+    let completed = context
+        .send_with_slot(|| client.complete_multipart_upload(upload, parts, headers()))
+        .await?;
+    if crc64nvme_in(&completed.checksums).is_some_and(|theirs| theirs != crc) {
+        return Err(PutError::Checksum {
+            target: context.job.target.clone(),
+        });
+    }
+    Ok(UploadOutcome {
+        target: context.job.target.clone(),
+        bytes: total,
+        resumed: 0,
+        elapsed: context.started.elapsed(),
+        etag: completed.etag,
+        checksums: completed.checksums,
+        version_id: completed.version_id,
+        parts: u32::try_from(parts.len()).unwrap_or(u32::MAX),
+    })
+}
+
+async fn send_part(
+    context: &UploadContext,
+    upload: &MultipartUpload,
+    number: u32,
+    bytes: Bytes,
+    crc: u64,
+) -> Result<UploadedPart, PutError> {
+    let checksums = [crc64nvme_checksum(crc)];
+    let client = &context.state.client;
+    let sent = context
+        .send_with_slot(|| client.upload_part(upload, number, body_of(&bytes), &checksums))
+        .await?;
+    context.sent.add(bytes.len() as u64);
+    Ok(UploadedPart {
+        checksums: checksums.into(),
+        ..sent
+    })
+}
+
+fn body_of(bytes: &Bytes) -> RequestBody {
+    match bytes.is_empty() {
+        true => RequestBody::Empty,
+        false => RequestBody::Bytes(bytes.clone()),
+    }
+}
+
+fn crc_of(bytes: &[u8]) -> u64 {
+    let mut crc = Crc64Nvme::new();
+    crc.update(bytes);
+    crc.finish()
+}
+
+/// Reads a part, or less at the end, on a thread that may wait for whoever writes.
+async fn read_part(context: &UploadContext, size: u64) -> Result<Bytes, PutError> {
+    let read = tokio::task::spawn_blocking(move || {
+        let mut bytes = Vec::new();
+        io::stdin().lock().take(size).read_to_end(&mut bytes)?;
+        Ok::<_, io::Error>(Bytes::from(bytes))
+    });
+    tokio::select! {
+        biased;
+        () = context.stop.cancelled() => Err(context.interrupted()),
+        read = read => match read {
+            Ok(bytes) => bytes.map_err(|error| PutError::local("read", "standard input", error)),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        },
+    }
+}

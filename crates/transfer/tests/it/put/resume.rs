@@ -1,0 +1,127 @@
+//! Uploads that end before their end, and what the next run does.
+
+use haul_lab::{ObjectStore, StoreFault, StoreRequest};
+use haul_transfer::ConnectionCount;
+use haul_transfer::put::PutError;
+
+use super::{MIB, PutTest, touch};
+
+/// Fails every part above a number, for good.
+fn fail_parts_above(
+    number: u32,
+) -> impl FnMut(&StoreRequest) -> Option<StoreFault> + Send + 'static {
+    move |request| {
+        let part: u32 = request.query.get("partNumber")?.parse().ok()?;
+        (part > number).then_some(StoreFault::Error(403, "AccessDenied"))
+    }
+}
+
+/// A test whose first run has left the first `parts` of seven parts at the store.
+async fn interrupted(parts: u32) -> (PutTest, Vec<u8>) {
+    let mut test = PutTest::new(ObjectStore::start_with(fail_parts_above(parts)).await);
+    // One after the other: when one fails, all before it are there, and no other is under way.
+    test.options.connections = ConnectionCount::Fixed(1);
+    let bytes = test.write(31 * MIB);
+    assert!(test.put().await.is_err());
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (1, 1));
+    test.store.set_rule(|_| None);
+    (test, bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_the_next_run_sends_only_what_is_missing() {
+    for parts in [0, 1, 4, 6] {
+        let (test, bytes) = interrupted(parts).await;
+        let outcome = test.put().await.unwrap();
+        assert_eq!(test.object().unwrap(), bytes);
+        assert_eq!(outcome.resumed, u64::from(parts) * 5 * MIB as u64);
+        for number in 1..=parts {
+            assert_eq!(test.sent(number), 1, "part {number} of {parts}");
+        }
+        assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_a_list_of_parts_is_read_in_all_its_pages() {
+    let (test, bytes) = interrupted(5).await;
+    test.store.set_page_size(1);
+    let outcome = test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!(outcome.resumed, 5 * 5 * MIB as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_a_part_that_is_not_ours_is_sent_again() {
+    let (test, bytes) = interrupted(5).await;
+    test.store.change_part(1);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!(test.sent(1), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f12_an_upload_that_the_store_forgot_begins_anew() {
+    let (test, bytes) = interrupted(4).await;
+    test.store.forget_uploads();
+    let outcome = test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!(outcome.resumed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f12_a_file_that_changed_between_two_runs_begins_anew() {
+    let (test, _) = interrupted(4).await;
+    let mut bytes = test.write(31 * MIB);
+    bytes[0] ^= 1;
+    std::fs::write(test.path(), &bytes).unwrap();
+    touch(&test.path());
+    let outcome = test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!(outcome.resumed, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_abort_removes_what_was_sent() {
+    let (test, _) = interrupted(4).await;
+    assert!(test.abort().await);
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+    assert!(!test.abort().await, "there is nothing left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_resume_a_failure_leaves_nothing() {
+    let mut test = PutTest::new(ObjectStore::start_with(fail_parts_above(4)).await);
+    test.options.resume = false;
+    test.write(31 * MIB);
+    assert!(test.put().await.is_err());
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_upload_is_kept_and_says_so() {
+    let test = PutTest::new(ObjectStore::start().await);
+    let bytes = test.write(31 * MIB);
+    let stop = test.stop.clone();
+    test.store.set_rule(move |request| {
+        if request
+            .query
+            .get("partNumber")
+            .is_some_and(|number| number == "3")
+        {
+            stop.cancel();
+        }
+        None
+    });
+    let error = test.put().await.unwrap_err();
+    assert!(
+        matches!(error, PutError::Interrupted { is_resumable: true }),
+        "{error}"
+    );
+    let again = PutTest {
+        stop: tokio_util::sync::CancellationToken::new(),
+        ..test
+    };
+    again.put().await.unwrap();
+    assert_eq!(again.object().unwrap(), bytes);
+}
