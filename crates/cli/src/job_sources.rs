@@ -9,8 +9,12 @@ use std::io::{self, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::redacted_text;
-use haul_plan::Glob;
-use haul_transfer::list::{BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat};
+use haul_plan::{Glob, KeyFilter, KeyPathError, KeyPattern, path_of_key};
+use haul_s3::{ListedObject, S3Address};
+use haul_transfer::bucket::ObjectLister;
+use haul_transfer::list::{
+    BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url,
+};
 use url::Url;
 
 /// A source of files.
@@ -34,6 +38,10 @@ pub(crate) enum JobSource {
     },
     /// A list on standard input.
     Stdin(Option<ListFormat>),
+    /// The objects of a bucket below a prefix, or those that match a pattern.
+    Objects(ObjectSelection),
+    /// Their list, which is on its way.
+    Listing(ObjectSelection, ObjectLister),
     /// The files of a Metalink document, which was read completely, and why some of them cannot be used.
     Document(Vec<Result<ListEntry, BadLine>>),
 }
@@ -43,13 +51,20 @@ impl JobSource {
     pub(crate) fn url_mut(&mut self) -> Option<&mut Url> {
         match self {
             Self::Url(url) | Self::Glob { first: url, .. } => Some(url),
-            Self::List { .. } | Self::Stdin(_) | Self::Document(_) => None,
+            Self::List { .. }
+            | Self::Stdin(_)
+            | Self::Objects(_)
+            | Self::Listing(..)
+            | Self::Document(_) => None,
         }
     }
 
     /// Whether the number of files is known only after reading.
     pub(crate) fn is_list(&self) -> bool {
-        matches!(self, Self::List { .. } | Self::Stdin(_))
+        matches!(
+            self,
+            Self::List { .. } | Self::Stdin(_) | Self::Objects(_) | Self::Listing(..)
+        )
     }
 
     /// How many files it names, as far as known before reading.
@@ -58,6 +73,108 @@ impl JobSource {
             Self::Glob { glob, .. } => glob.len(),
             Self::Document(files) => files.len() as u64,
             _ => 1,
+        }
+    }
+}
+
+/// Which objects of a bucket are downloaded, and how their paths follow from their keys.
+#[derive(Debug, Clone)]
+pub(crate) struct ObjectSelection {
+    /// The prefix that is listed.
+    pub(crate) prefix: S3Address,
+    /// What keys must match as a whole.
+    pub(crate) pattern: Option<KeyPattern>,
+    /// What the part of a key behind the prefix must match.
+    pub(crate) filter: KeyFilter,
+    /// How much of a key is no part of the path: the folder of the prefix.
+    pub(crate) folder_length: usize,
+}
+
+impl ObjectSelection {
+    /// Everything below a prefix.
+    pub(crate) fn below(prefix: S3Address, filter: KeyFilter) -> Self {
+        Self {
+            folder_length: prefix.key.rfind('/').map_or(0, |slash| slash + 1),
+            prefix,
+            pattern: None,
+            filter,
+        }
+    }
+
+    /// What matches the pattern that a key is.
+    pub(crate) fn matching(address: &S3Address) -> Self {
+        let pattern = KeyPattern::parse(&address.key);
+        let prefix = address.with_key(pattern.literal_prefix());
+        Self {
+            pattern: Some(pattern),
+            ..Self::below(prefix, KeyFilter::default())
+        }
+    }
+
+    /// The entry of an object, or why it has none; `None` if it is not meant, or is only a folder's.
+    fn entry(&self, object: &ListedObject, number: u64) -> Option<Result<ListEntry, BadLine>> {
+        let key = object.key.as_str();
+        let is_meant = match &self.pattern {
+            Some(pattern) => pattern.matches(key),
+            None => self
+                .filter
+                .accepts(key.strip_prefix(&self.prefix.key).unwrap_or(key)),
+        };
+        if !is_meant {
+            return None;
+        }
+        let address = self.prefix.with_key(key);
+        let bad = |problem| BadLine {
+            list_name: self.prefix.to_string().into(),
+            line: number,
+            excerpt: key.to_owned(),
+            problem,
+        };
+        let path = match path_of_key(key.get(self.folder_length..).unwrap_or_default()) {
+            // The key of a folder has no bytes of its own.
+            Err(KeyPathError::Folder) if object.size == 0 => return None,
+            Err(error) => return Some(Err(bad(BadLineProblem::InvalidKey(error)))),
+            Ok(path) => path,
+        };
+        Some(match address.to_url() {
+            Ok(url) => Ok(ListEntry {
+                path: Some(path),
+                ..ListEntry::new(number, url)
+            }),
+            Err(error) => Err(bad(BadLineProblem::InvalidAddress(error))),
+        })
+    }
+}
+
+/// The objects of a list as entries.
+#[derive(Debug)]
+struct ListedEntries {
+    selection: ObjectSelection,
+    lister: ObjectLister,
+    page: VecDeque<ListedObject>,
+    number: u64,
+}
+
+impl ListedEntries {
+    fn next(&mut self) -> Option<Result<ListEntry, BadLine>> {
+        loop {
+            while let Some(object) = self.page.pop_front() {
+                self.number += 1;
+                if let Some(entry) = self.selection.entry(&object, self.number) {
+                    return Some(entry);
+                }
+            }
+            match self.lister.blocking_next_page()? {
+                Ok(page) => self.page = page.into(),
+                Err(error) => {
+                    return Some(Err(BadLine {
+                        list_name: self.selection.prefix.to_string().into(),
+                        line: self.number,
+                        excerpt: String::new(),
+                        problem: BadLineProblem::Listing(Box::new(error)),
+                    }));
+                }
+            }
         }
     }
 }
@@ -78,6 +195,8 @@ enum OpenJobSource {
     Glob(Glob, Url, u64),
     /// A list and its name in messages.
     List(DownloadList, String),
+    /// The list of a bucket.
+    Objects(Box<ListedEntries>),
     /// Files of a Metalink document.
     Document(std::vec::IntoIter<Result<ListEntry, BadLine>>),
 }
@@ -96,6 +215,25 @@ impl JobSources {
         self.ignored.clone()
     }
 
+    /// Whether there are buckets to list.
+    pub(crate) fn has_objects(&self) -> bool {
+        let is_objects = |source: &JobSource| matches!(source, JobSource::Objects(_));
+        self.waiting.iter().any(is_objects)
+    }
+
+    /// Starts the lists of buckets.
+    pub(crate) fn start_lists(&mut self, start: impl Fn(&S3Address) -> ObjectLister) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let started = waiting.into_iter().map(|source| match source {
+            JobSource::Objects(selection) => {
+                let lister = start(&selection.prefix);
+                JobSource::Listing(selection, lister)
+            }
+            other => other,
+        });
+        self.waiting = started.collect();
+    }
+
     /// Opens a source. A single URL is returned at once.
     fn open(&mut self, source: JobSource) -> Option<ListEntry> {
         let list = |read: Box<dyn Read + Send>, format, name: String| {
@@ -106,6 +244,16 @@ impl JobSources {
             JobSource::Glob { glob, first } => OpenJobSource::Glob(glob, first, 0),
             JobSource::List { name, file, format } => list(Box::new(file), format, name),
             JobSource::Document(files) => OpenJobSource::Document(files.into_iter()),
+            JobSource::Listing(selection, lister) => {
+                OpenJobSource::Objects(Box::new(ListedEntries {
+                    selection,
+                    lister,
+                    page: VecDeque::new(),
+                    number: 0,
+                }))
+            }
+            // Every list was started before the first source is read.
+            JobSource::Objects(_) => return None,
             JobSource::Stdin(format) => {
                 list(Box::new(io::stdin()), format, "standard input".into())
             }
@@ -133,6 +281,7 @@ impl Iterator for JobSources {
                     item
                 }
                 Some(OpenJobSource::Document(files)) => files.next(),
+                Some(OpenJobSource::Objects(objects)) => objects.next(),
                 None => None,
             };
             if item.is_some() {
@@ -155,10 +304,7 @@ fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLin
         excerpt: redacted_text(text),
         problem,
     };
-    let mut url = Url::parse(text).map_err(|error| bad(BadLineProblem::InvalidUrl(error)))?;
-    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-        return Err(bad(BadLineProblem::UnsupportedScheme));
-    }
+    let mut url = parse_list_url(text).map_err(bad)?;
     let lacks_password = url.password().is_none() && !url.username().is_empty();
     let is_same_user = url.username() == first.username() && url.origin() == first.origin();
     if lacks_password && is_same_user {

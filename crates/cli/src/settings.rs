@@ -2,11 +2,13 @@
 
 mod batch;
 mod checksums;
+mod connection;
 mod credentials;
 mod error;
 mod get;
 mod proxies;
 mod proxy_login;
+mod s3;
 mod secrets;
 mod serve;
 mod single_downloads;
@@ -17,10 +19,12 @@ use haul_net::{AddressFamily, PinnedAddress};
 
 use crate::args::{AddressArgs, ResolveArg};
 pub(crate) use batch::{BatchWorkload, archive_destination};
+pub(crate) use connection::{connection_config, retry_options};
 pub(crate) use error::SettingError;
 pub(crate) use get::{GetSettings, GetTask};
 pub(crate) use proxies::no_proxy_warnings;
 pub(crate) use proxy_login::PromptedPasswords;
+pub(crate) use s3::s3_config;
 pub(crate) use secrets::{read_signing_key, world_readable_warning};
 pub(crate) use serve::{ServeSettings, TlsSettings};
 pub(crate) use single_downloads::SingleDownloads;

@@ -26,6 +26,7 @@ mod output;
 mod password_prompts;
 mod proxies;
 mod proxy_refusals;
+mod s3;
 #[cfg(unix)]
 mod serve;
 mod signals;

@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::batch::BatchArgs;
-use super::network::{ConnectionArgs, RequestArgs};
+use super::network::{ConnectionArgs, HttpVersionArgs, RequestArgs};
+use super::objects::KeyFilterArgs;
+use super::s3::S3Args;
 use super::values::{ChecksumArg, SizeArg, UrlArg, connection_count};
 
 /// Text below the flags.
@@ -25,6 +27,13 @@ pub(crate) struct GetArgs {
     /// URLs to download, all at once. `[1-9]` and `{a,b}` expand to many.
     #[arg(value_name = "URL", required_unless_present = "input")]
     pub(crate) urls: Vec<UrlArg>,
+    /// Download everything below s3:// prefixes, each file to its path in DIR.
+    ///
+    /// Keys that are no paths (`..`, an empty segment) fail with a message and the rest goes on.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) filter: KeyFilterArgs,
     #[command(flatten)]
     pub(crate) batch: BatchArgs,
     #[command(flatten)]
@@ -35,6 +44,10 @@ pub(crate) struct GetArgs {
     pub(crate) request: RequestArgs,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) version: HttpVersionArgs,
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
     #[command(flatten)]
     pub(crate) messages: GetMessageArgs,
 }
@@ -74,7 +87,7 @@ pub(crate) struct OutputArgs {
     pub(crate) decode: bool,
     /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
     ///
-    /// ALGO is sha256, sha512, sha1, md5, blake3 or crc32c; the length of a bare HEX tells it. FILE is a list as sha256sum and similar tools
+    /// ALGO is sha256, sha512, sha1, md5, blake3, crc32c, crc32 or crc64nvme; the length of a bare HEX tells it. FILE is a list as sha256sum and similar tools
     /// write it, SHA256SUMS for example. A file that does not match is renamed to FILE.haul-bad-checksum and the exit
     /// code is 3. Digests go to standard output as `HEX  FILE`, the format of `sha256sum -c` and similar tools.
     #[arg(long, value_name = "ALGO[:HEX]")]

@@ -4,8 +4,11 @@ mod batch;
 mod get;
 mod given;
 mod network;
+mod objects;
 mod parse_problem;
 mod peer;
+mod put;
+mod s3;
 mod serve;
 mod sign;
 mod tunnel;
@@ -19,8 +22,11 @@ pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
+pub(crate) use objects::{LsArgs, PresignArgs, RmArgs};
 pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing, value_problem};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
+pub(crate) use put::{ObjectArgs, PutArgs};
+pub(crate) use s3::S3Args;
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
@@ -30,8 +36,8 @@ pub(crate) use tunnel::{
     TunnelArgs, TunnelCommand, TunnelOptions, TunnelTable,
 };
 pub(crate) use values::{
-    BearerArg, ChecksumArg, HeaderArg, HttpUrl, ProxyAlternative, ResolveArg, SecretText, SizeArg,
-    UrlArg, UserArg, ValueError, token,
+    BearerArg, ChecksumArg, DownloadUrl, HeaderArg, HttpUrl, ProxyAlternative, ResolveArg,
+    SecretText, SizeArg, UrlArg, UserArg, ValueError, token,
 };
 
 /// Moves bytes over HTTP as fast as the link allows, and never leaves a wrong file.
@@ -77,6 +83,14 @@ pub(crate) enum CliCommand {
     Serve(Box<ServeArgs>),
     /// Forward local ports through HTTP or SOCKS proxies: mail, ssh, git, databases.
     Tunnel(Box<TunnelArgs>),
+    /// Upload files to S3: in parts over several connections, resumed, verified.
+    Put(Box<PutArgs>),
+    /// List buckets, or the objects of an S3 bucket.
+    Ls(Box<LsArgs>),
+    /// Delete objects of an S3 bucket: a thousand with each request.
+    Rm(Box<RmArgs>),
+    /// Print a URL of an S3 object that needs no credentials until it expires.
+    Presign(Box<PresignArgs>),
     /// Sign a URL of `haul serve`: until it expires it needs no login.
     ///
     /// The URL is printed on standard output. Signing needs the key and no connection to the server.

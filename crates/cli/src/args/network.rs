@@ -41,6 +41,21 @@ pub(crate) struct RequestArgs {
     pub(crate) allow_downgrade: bool,
 }
 
+/// Versions of HTTP.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(crate) struct HttpVersionArgs {
+    /// Use HTTP/1.1 only.
+    #[arg(long = "http1.1", conflicts_with = "http2")]
+    pub(crate) http1: bool,
+    /// Use HTTP/2 for small files of a batch over https.
+    ///
+    /// By default haul offers HTTP/2 to distant origins, where many files at once on one connection are faster. Segments use HTTP/1.1,
+    /// since servers limit the rate of each connection; plain http uses HTTP/1.1, too.
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) http2: bool,
+}
+
 /// Connections, proxies, TLS and timeouts.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
@@ -68,15 +83,6 @@ pub(crate) struct ConnectionArgs {
     pub(crate) proxy_tls: ProxyTlsArgs,
     #[command(flatten)]
     pub(crate) no_proxy: NoProxyArgs,
-    /// Use HTTP/1.1 only.
-    #[arg(long = "http1.1", conflicts_with = "http2")]
-    pub(crate) http1: bool,
-    /// Use HTTP/2 for small files of a batch over https.
-    ///
-    /// By default haul offers HTTP/2 to distant origins, where many files at once on one connection are faster. Segments use HTTP/1.1,
-    /// since servers limit the rate of each connection; plain http uses HTTP/1.1, too.
-    #[arg(long, conflicts_with = "file")]
-    pub(crate) http2: bool,
     #[command(flatten)]
     pub(crate) tls: PeerTlsArgs,
     #[command(flatten)]

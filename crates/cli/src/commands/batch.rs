@@ -9,6 +9,7 @@ use std::time::Duration;
 use haul_net::ClientConfig;
 use haul_plan::Checksum;
 use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
+use haul_transfer::bucket::ObjectLister;
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio::task::JoinSet;
@@ -19,7 +20,7 @@ use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
 use crate::args::GetArgs;
 use crate::exit::ExitReason;
 use crate::progress::Renderer;
-use crate::settings::{BatchWorkload, archive_destination};
+use crate::settings::{BatchWorkload, archive_destination, s3_config};
 use crate::{message, output, report};
 
 /// Bytes of results that are written at once.
@@ -38,8 +39,21 @@ pub(super) async fn run(
     renderer: &mut dyn Renderer,
 ) -> Result<RunEnd, StartError> {
     let (run_loop, events) = RunLoop::start()?;
-    let client = haul_net::Client::new(client)?;
-    let BatchWorkload { options, sources } = workload;
+    let BatchWorkload {
+        options,
+        mut sources,
+    } = workload;
+    let client = match sources.has_objects() {
+        true => {
+            let store = s3_config(&args.s3).connect(client).await?;
+            let (retry, stop) = (&get_options.retry, run_loop.stop());
+            sources.start_lists(|prefix| {
+                ObjectLister::start(store.clone(), prefix, retry.clone(), stop.clone())
+            });
+            store.http().clone()
+        }
+        false => haul_net::Client::new(client)?,
+    };
     let BatchOutputs {
         manifest,
         archive,

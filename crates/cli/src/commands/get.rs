@@ -13,7 +13,7 @@ use crate::args::{ChecksumArg, GetArgs};
 use crate::exit::ExitReason;
 use crate::message::JsonOutputs;
 use crate::progress::{ProgressOptions, ProgressScope, new_renderer};
-use crate::settings::{GetSettings, GetTask, no_proxy_warnings, world_readable_warning};
+use crate::settings::{GetSettings, GetTask, no_proxy_warnings, s3_config, world_readable_warning};
 use crate::{message, output};
 
 /// Downloads what the arguments name, and reports results.
@@ -91,10 +91,11 @@ fn create_directory(directory: &Path) -> Result<(), (String, &'static str)> {
 
 async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) -> ExitReason {
     let GetSettings {
-        client,
+        mut client,
         options,
         task,
     } = settings;
+    client.signer = Some(s3_config(&args.s3).lazy_signer(client.clone()));
     let scope = match &task {
         GetTask::Single(downloads) => ProgressScope::Downloads(downloads.jobs.len()),
         GetTask::Batch(_) => ProgressScope::Batch,
@@ -115,7 +116,8 @@ async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) 
             single_downloads::run(args, client, options, downloads, &mut *renderer).await
         }
         GetTask::Batch(workload) => {
-            batch::run(args, client, options, *workload, outputs, &mut *renderer).await
+            let batch = batch::run(args, client, options, *workload, outputs, &mut *renderer);
+            Box::pin(batch).await
         }
     };
     match end {
@@ -128,7 +130,7 @@ async fn download(args: &GetArgs, settings: GetSettings, outputs: BatchOutputs) 
         }
         Err(error) => {
             let exit = match error {
-                StartError::Settings(_) => ExitReason::Usage,
+                StartError::Settings(_) | StartError::Store(_) => ExitReason::Usage,
                 StartError::Signals(_) => ExitReason::LocalIo,
             };
             let outputs = JsonOutputs::requested_by(args);

@@ -49,6 +49,9 @@ pub(super) enum StartError {
     /// A certificate or key cannot be used.
     #[error(transparent)]
     Settings(#[from] haul_net::TlsConfigError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] haul_s3::S3ConfigError),
     /// Signals cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] io::Error),

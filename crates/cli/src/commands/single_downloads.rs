@@ -163,7 +163,8 @@ impl<'a> ResultWriter<'a> {
             }
             Err(error) => {
                 renderer.job_failed(now, job.id, error);
-                if self.args.verbose
+                // S3's codes say more than its statuses.
+                if (self.args.verbose || job.url.scheme() == "s3")
                     && let Some(text) = error.response_text()
                 {
                     renderer.print(&format!("the response says: {}", message::sanitize(text)));

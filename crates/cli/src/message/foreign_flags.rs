@@ -171,7 +171,7 @@ const FLAGS: &[(&[&str], &str)] = &[
         "-u USER logs in, and haul asks for the password",
     ),
     (
-        &["-r", "--recursive", "-np", "--no-parent"],
+        &["-np", "--no-parent"],
         "haul follows no links; -i LIST downloads the URLs of a list",
     ),
     (&["--range"], "haul downloads whole files"),

@@ -67,7 +67,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         max_errors.is_some(),
         on_error.is_some(),
         // Only files fetched by one request each share a connection.
-        args.connection.http2,
+        args.version.http2,
     ];
     let files = sources.iter().map(JobSource::file_count);
     let many = !mirror && files.fold(0, u64::saturating_add) > MOST_SINGLE_DOWNLOADS;

@@ -1,21 +1,20 @@
 //! Resolves the arguments of `haul get`.
 
 use std::path::Path;
-use std::time::Duration;
 
-use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
-use haul_plan::{Glob, HttpVersionChoice, RedirectOptions, RetryOptions};
+use haul_net::ClientConfig;
+use haul_plan::{Glob, HttpVersionChoice, KeyPattern, RedirectOptions};
+use haul_s3::S3Address;
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
 use url::Url;
 
 use super::credentials::user_credentials;
-use super::tls::TlsFiles;
 use super::{
-    BatchWorkload, SettingError, SingleDownloads, address_family, batch, environment,
-    pinned_address, proxies, single_downloads,
+    BatchWorkload, SettingError, SingleDownloads, batch, connection_config, retry_options,
+    single_downloads,
 };
-use crate::args::{ConnectionArgs, GetArgs, GivenOptions, HeaderArg, HttpUrl, UrlArg};
-use crate::job_sources::JobSource;
+use crate::args::{DownloadUrl, GetArgs, HeaderArg, UrlArg};
+use crate::job_sources::{JobSource, ObjectSelection};
 
 /// The resolved settings of `haul get`.
 #[derive(Debug)]
@@ -102,15 +101,40 @@ impl GetSettings {
 /// The URLs and patterns on the command line.
 fn job_sources(args: &GetArgs) -> Result<Vec<JobSource>, SettingError> {
     let url = |text: &UrlArg| match text {
+        UrlArg::Url(url) if url.0.scheme() == "s3" => object_source(args, &url.0),
+        UrlArg::Url(_) if args.recursive => {
+            Err(SettingError::new("-r downloads s3:// prefixes only")
+                .with_hint("haul follows no links; -i LIST downloads the URLs of a list"))
+        }
         UrlArg::Url(url) => Ok(JobSource::Url(url.0.clone())),
-        UrlArg::Glob(text) if args.batch.globoff => parse_http_url(text).map(JobSource::Url),
+        UrlArg::Glob(text) if args.batch.globoff => parse_url(text).map(JobSource::Url),
         UrlArg::Glob(text) => parse_glob(text),
     };
     args.urls.iter().map(url).collect()
 }
 
-fn parse_http_url(text: &str) -> Result<Url, SettingError> {
-    Ok(text.parse::<HttpUrl>()?.0)
+/// The object, or the objects, that an address names.
+fn object_source(args: &GetArgs, url: &Url) -> Result<JobSource, SettingError> {
+    let address = S3Address::from_url(url)
+        .map_err(|error| SettingError::new("the address cannot be used").caused_by(error))?;
+    if args.recursive {
+        let filter = args.filter.filter.clone();
+        return Ok(JobSource::Objects(ObjectSelection::below(address, filter)));
+    }
+    if !args.batch.globoff && KeyPattern::is_pattern(&address.key) {
+        return Ok(JobSource::Objects(ObjectSelection::matching(&address)));
+    }
+    match address.is_prefix() {
+        true => Err(
+            SettingError::new(format!("{address} is a bucket or a folder"))
+                .with_hint("-r downloads everything below it"),
+        ),
+        false => Ok(JobSource::Url(url.clone())),
+    }
+}
+
+fn parse_url(text: &str) -> Result<Url, SettingError> {
+    Ok(text.parse::<DownloadUrl>()?.0)
 }
 
 fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
@@ -122,7 +146,7 @@ fn parse_glob(text: &str) -> Result<JobSource, SettingError> {
     };
     let glob = Glob::parse(text).map_err(to_error)?;
     let first = glob.nth(0).map_or_else(String::new, |item| item.url);
-    let first = parse_http_url(&first)?;
+    let first = parse_url(&first)?;
     Ok(match glob.len() {
         1 => JobSource::Url(first),
         _ => JobSource::Glob { glob, first },
@@ -150,34 +174,17 @@ fn get_options(args: &GetArgs) -> GetOptions {
     }
 }
 
-/// A given number applies to every failure, and is the only limit; without one, haul gives up sooner on hosts that are down.
-fn retry_options(retries: Option<u32>) -> RetryOptions {
-    let defaults = RetryOptions::default();
-    RetryOptions {
-        retries: retries.unwrap_or(defaults.retries),
-        retries_before_response: retries.unwrap_or(defaults.retries_before_response),
-        max_outage: retries.map_or(defaults.max_outage, |_| Duration::MAX),
-        ..defaults
-    }
-}
-
 /// `urls` are those of the command, `None` if a list or a pattern may name any others.
 fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, SettingError> {
-    let defaults = ClientConfig::default();
+    let mut connection = connection_config(&args.connection, urls)?;
+    connection.connector.rate_limit = args.speed.limit_rate.map(|size| size.0);
     let (given, removed): (Vec<&HeaderArg>, Vec<_>) = args
         .request
         .headers
         .iter()
         .partition(|field| field.value.is_some());
     Ok(ClientConfig {
-        connector: ConnectorConfig {
-            rate_limit: args.speed.limit_rate.map(|size| size.0),
-            ..connector_config(&args.connection)
-        },
-        stall_timeout: args.connection.stall_timeout.0,
-        proxy: proxies::with_logins(&args.connection, urls, proxy_rules(&args.connection)?)?,
-        tls: TlsFiles::of_peer(&args.connection.tls, &GivenOptions::default()).options()?,
-        http_version: match (args.connection.http1, args.connection.http2) {
+        http_version: match (args.version.http1, args.version.http2) {
             (true, _) => HttpVersionChoice::Http1,
             (_, true) => HttpVersionChoice::Http2,
             _ => HttpVersionChoice::Auto,
@@ -198,36 +205,9 @@ fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, S
         max_idle_per_host: args
             .speed
             .max_connections
-            .map_or(defaults.max_idle_per_host, usize::from),
-        ..defaults
+            .map_or(connection.max_idle_per_host, usize::from),
+        ..connection
     })
-}
-
-fn connector_config(args: &ConnectionArgs) -> ConnectorConfig {
-    ConnectorConfig {
-        connect_timeout: args.connect_timeout.0,
-        address_family: address_family(&args.addresses).unwrap_or_default(),
-        pinned_addresses: args.addresses.resolve.iter().map(pinned_address).collect(),
-        ..ConnectorConfig::default()
-    }
-}
-
-fn proxy_rules(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
-    let environment = ProxyRules::from_environment(environment);
-    let rules = match &args.proxy {
-        None => environment,
-        Some(proxy) => match proxy.0.clone() {
-            // As in curl, the flag replaces the variables that name a proxy, and not the one that names exceptions.
-            Some(proxy) => ProxyRules {
-                no_proxy: environment.no_proxy,
-                no_proxy_variable: environment.no_proxy_variable,
-                ..ProxyRules::all(proxy)
-            },
-            None => ProxyRules::default(),
-        },
-    };
-    let no_proxy = args.no_proxy.hosts.clone().unwrap_or(rules.no_proxy);
-    proxies::with_tls_and_headers(args, ProxyRules { no_proxy, ..rules })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(crate) use quantities::{
     DurationArg, OptionalTimeArg, SizeArg, connection_count, job_count, keepalive,
     non_negative_number, positive_number, thread_count, warm_connections,
 };
-pub(crate) use urls::{HttpUrl, UrlArg};
+pub(crate) use urls::{DownloadUrl, HttpUrl, UrlArg, s3_address};
 
 /// Why a value cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,10 @@
-//! http and https URLs, and patterns of them.
+//! URLs, S3 addresses, and patterns of them.
 
 use std::fmt;
 use std::str::FromStr;
 
 use haul_net::redacted_text;
+use haul_s3::{DownloadUrlError, S3Address, S3AddressError};
 use url::Url;
 
 use super::{ValueError, quoted};
@@ -36,7 +37,7 @@ impl FromStr for HttpUrl {
                 quoted(text),
                 url.scheme()
             ))
-            .with_hint("haul downloads http:// and https:// URLs")),
+            .with_hint("haul takes http:// and https:// URLs, and s3://BUCKET/KEY for downloads")),
             Err(url::ParseError::RelativeUrlWithoutBase) => {
                 Err(ValueError::new(format!("{} is not a URL", quoted(text)))
                     .with_hint("a URL begins with https:// or http://"))
@@ -47,6 +48,37 @@ impl FromStr for HttpUrl {
             ))),
         }
     }
+}
+
+/// An http or https URL, or an S3 address.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct DownloadUrl(pub(crate) Url);
+
+impl fmt::Debug for DownloadUrl {
+    /// A URL may contain a password or a signature.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DownloadUrl({})", haul_net::redacted_url(&self.0))
+    }
+}
+
+impl FromStr for DownloadUrl {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        match haul_s3::parse_download_url(text.trim()) {
+            Err(DownloadUrlError::Address(error)) => Err(ValueError::new(error.to_string())
+                .with_hint("an object's address is s3://BUCKET/KEY")),
+            Ok(url) if url.scheme() == "s3" => Ok(Self(url)),
+            _ => text.parse::<HttpUrl>().map(|url| Self(url.0)),
+        }
+    }
+}
+
+/// Parses an S3 address.
+pub(crate) fn s3_address(text: &str) -> Result<S3Address, ValueError> {
+    text.parse().map_err(|error: S3AddressError| {
+        ValueError::new(error.to_string()).with_hint("an address is s3://BUCKET/KEY")
+    })
 }
 
 /// Whether the text is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`. The parser would read the latter as a URL
@@ -63,7 +95,7 @@ fn has_no_scheme(text: &str) -> bool {
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum UrlArg {
-    Url(HttpUrl),
+    Url(DownloadUrl),
     /// A text with brackets or braces.
     Glob(String),
 }
@@ -123,7 +155,7 @@ mod tests {
             error("ftp://h.test/x"),
             (
                 "\"ftp://h.test/x\" has the unsupported scheme ftp".into(),
-                "haul downloads http:// and https:// URLs".into()
+                "haul takes http:// and https:// URLs, and s3://BUCKET/KEY for downloads".into()
             )
         );
         assert_eq!(error("file").1, "a URL begins with https:// or http://");

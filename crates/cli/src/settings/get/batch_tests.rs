@@ -95,7 +95,7 @@ fn globs_expand_as_in_curl() {
     );
     assert_eq!(
         error_of(&["-g", "ftp://h/[1]"]),
-        "\"ftp://h/[1]\" has the unsupported scheme ftp / haul downloads http:// and https:// URLs"
+        "\"ftp://h/[1]\" has the unsupported scheme ftp / haul takes http:// and https:// URLs, and s3://BUCKET/KEY for downloads"
     );
     // Its members are checked only when they are used.
     assert!(error_of(&["{http,ftp}://h/f"]).starts_with("a URL cannot be used: line 2"));

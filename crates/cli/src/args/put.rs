@@ -1,0 +1,161 @@
+//! Flags of `haul put`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use haul_plan::DigestAlgorithm;
+
+use super::get::ProgressKind;
+use super::network::ConnectionArgs;
+use super::objects::KeyFilterArgs;
+use super::s3::S3Args;
+use super::values::{SizeArg, connection_count};
+
+/// Text below the flags.
+const AFTER: &str = "\
+SIZE takes k, M, G, T, powers of 1024; TIME takes ms, s, m, h, d, and seconds without a unit.
+The same command continues an interrupted upload.
+Exit codes: 0 done, 1 some of several failed, 2 usage, 3 the file changed or the store has other bytes,
+4 local disk, 5 network or store, 130 interrupted.";
+
+/// `haul put`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER)]
+pub(crate) struct PutArgs {
+    /// Files, with -r folders, or `-` for standard input; and last where they go: s3://BUCKET/KEY, s3://BUCKET/PREFIX/.
+    ///
+    /// A file goes to the key itself, or below it if it ends with a slash or there are several files.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) words: Vec<String>,
+    /// Upload folders with everything below them.
+    ///
+    /// The content of FOLDER goes below the target: FOLDER/a/b becomes PREFIX/a/b. Symbolic links are followed where they lead to files.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    #[command(flatten)]
+    pub(crate) filter: KeyFilterArgs,
+    /// Show what would be uploaded, and upload nothing.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    /// Do not continue an earlier upload, and leave nothing at the store if this one fails.
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    /// Remove what earlier runs of the same command have sent without finishing it.
+    ///
+    /// With nothing but s3://BUCKET/PREFIX, all unfinished uploads of keys that begin with PREFIX are removed.
+    #[arg(long, conflicts_with = "no_resume")]
+    pub(crate) abort: bool,
+    #[command(flatten)]
+    pub(crate) object: ObjectArgs,
+    #[command(flatten)]
+    pub(crate) speed: PutSpeedArgs,
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) messages: PutMessageArgs,
+}
+
+/// What the object will be.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Object")]
+pub(crate) struct ObjectArgs {
+    /// Store only if there is no object of that name.
+    #[arg(long, conflicts_with = "if_match")]
+    pub(crate) if_none_match: bool,
+    /// Store only if the object has this entity tag.
+    #[arg(long, value_name = "ETAG")]
+    pub(crate) if_match: Option<String>,
+    /// Media type [default: by the file's name].
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) content_type: Option<String>,
+    /// The object's Cache-Control.
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) cache_control: Option<String>,
+    /// The object's Content-Disposition.
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) content_disposition: Option<String>,
+    /// The object's Content-Encoding. The file is stored as it is.
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) content_encoding: Option<String>,
+    /// The object's Content-Language.
+    #[arg(long, value_name = "VALUE")]
+    pub(crate) content_language: Option<String>,
+    /// Metadata. Repeatable.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Do not keep the file's time and mode in the metadata.
+    ///
+    /// They are kept as rclone (mtime) and s3cmd (s3cmd-attrs) do.
+    #[arg(long)]
+    pub(crate) no_preserve: bool,
+    /// Storage class, such as STANDARD_IA or GLACIER.
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) storage_class: Option<String>,
+    /// Canned ACL, such as public-read.
+    #[arg(long, value_name = "ACL")]
+    pub(crate) acl: Option<String>,
+    /// Server-side encryption: AES256 or aws:kms.
+    #[arg(long, value_name = "KIND")]
+    pub(crate) sse: Option<String>,
+    /// The KMS key for --sse aws:kms.
+    #[arg(long, value_name = "ID", requires = "sse")]
+    pub(crate) sse_kms_key_id: Option<String>,
+    /// Tags of the object. Repeatable.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub(crate) tag: Vec<(String, String)>,
+    /// Send this checksum in place of CRC64NVME: sha256, sha1, crc32c, crc32.
+    #[arg(long, value_name = "ALGO", value_parser = s3_checksum)]
+    pub(crate) checksum: Option<DigestAlgorithm>,
+}
+
+/// Connections, parts and rate.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Speed")]
+pub(crate) struct PutSpeedArgs {
+    /// Exactly N requests at a time [default: automatic, up to 16].
+    #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
+    pub(crate) max_connections: Option<u16>,
+    /// Size of parts, 5M to 5G [default: automatic, 8M to 64M for files of up to 625G].
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub(crate) part_size: Option<SizeArg>,
+    /// Limit the total rate, in bytes a second.
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub(crate) limit_rate: Option<SizeArg>,
+}
+
+/// Progress and results.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Messages")]
+pub(crate) struct PutMessageArgs {
+    /// How to show progress on standard error.
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
+    pub(crate) progress: ProgressKind,
+    /// Print one JSON object for each file on standard output.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print errors only.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Remember uploads in DIR, to continue them [default: $XDG_STATE_HOME/haul/uploads].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+fn name_and_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("it is not NAME=VALUE".to_owned()),
+    }
+}
+
+fn s3_checksum(text: &str) -> Result<DigestAlgorithm, String> {
+    let algorithm: DigestAlgorithm = text
+        .parse()
+        .map_err(|error: haul_plan::ChecksumError| error.to_string())?;
+    match haul_s3::checksum_algorithm_name(algorithm) {
+        Some(_) => Ok(algorithm),
+        None => Err(format!("S3 has no {algorithm}")),
+    }
+}

@@ -1,0 +1,271 @@
+//! `haul ls`.
+
+use std::io::{self, Write as _};
+
+use haul_plan::KeyPattern;
+use haul_s3::{ListedObject, ObjectListRequest, S3Address};
+use haul_transfer::bucket::{BucketError, ObjectLister, retrying};
+use serde_json::json;
+
+use super::{StoreSession, report};
+use crate::args::LsArgs;
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
+use crate::output;
+use crate::progress::bytes_text;
+
+/// Bytes of output that are written at once.
+const OUTPUT_BUFFER: usize = 64 << 10;
+
+/// Why a list ended early.
+enum ListEnd {
+    Store(BucketError),
+    Output(io::Error),
+}
+
+impl From<BucketError> for ListEnd {
+    fn from(error: BucketError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<io::Error> for ListEnd {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+/// Prints what a list has, as it comes.
+struct ListPrinter<'a> {
+    args: &'a LsArgs,
+    out: io::BufWriter<io::Stdout>,
+    /// What every name begins with and is not shown.
+    hidden: String,
+    objects: u64,
+    bytes: u64,
+}
+
+/// Lists buckets, objects or uploads.
+pub(super) async fn list(args: &LsArgs, session: StoreSession) -> Result<ExitReason, ExitReason> {
+    output::check_stdout().map_err(|error| output::report_write_error(&error))?;
+    let mut printer = ListPrinter::new(args);
+    let listed = match &args.address {
+        None => printer.buckets(&session).await,
+        Some(address) if args.uploads => printer.uploads(&session, address).await,
+        Some(address) => printer.objects(&session, address).await,
+    };
+    match listed.and_then(|found| Ok(printer.finish().map(|()| found)?)) {
+        Ok(true) => Ok(ExitReason::Done),
+        Ok(false) => {
+            let address = args
+                .address
+                .as_ref()
+                .map_or_else(String::new, ToString::to_string);
+            let text = format!("there is nothing at {}", message::sanitize(&address));
+            let outputs = JsonOutputs::default();
+            Err(outputs.report_failure(ExitReason::SomeFailed, &text, None))
+        }
+        Err(ListEnd::Store(error)) => {
+            // What was listed before is shown.
+            let _ = printer.out.flush();
+            Err(report(&error, JsonOutputs::default()))
+        }
+        Err(ListEnd::Output(error)) => Err(output::report_write_error(&error)),
+    }
+}
+
+impl<'a> ListPrinter<'a> {
+    fn new(args: &'a LsArgs) -> Self {
+        let out = io::BufWriter::with_capacity(OUTPUT_BUFFER, io::stdout());
+        let key = args
+            .address
+            .as_ref()
+            .map_or("", |address| address.key.as_str());
+        let folder = key.rfind('/').map_or(0, |slash| slash + 1);
+        // A recursive list shows whole keys, so that each can be used as it stands.
+        let hidden = match args.recursive || KeyPattern::is_pattern(key) {
+            true => String::new(),
+            false => key[..folder].to_owned(),
+        };
+        Self {
+            args,
+            out,
+            hidden,
+            objects: 0,
+            bytes: 0,
+        }
+    }
+
+    async fn buckets(&mut self, session: &StoreSession) -> Result<bool, ListEnd> {
+        let buckets = retrying(&session.retry, &session.stop, || {
+            session.client.list_buckets()
+        });
+        for bucket in buckets.await? {
+            if self.args.json {
+                let object = json!({"bucket": bucket.name, "created": bucket.created});
+                writeln!(self.out, "{object}")?;
+            } else if self.is_long() {
+                let created = date(&bucket.created);
+                writeln!(self.out, "{created}  {}", message::sanitize(&bucket.name))?;
+            } else {
+                writeln!(self.out, "{}", message::sanitize(&bucket.name))?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn uploads(
+        &mut self,
+        session: &StoreSession,
+        prefix: &S3Address,
+    ) -> Result<bool, ListEnd> {
+        let uploads = retrying(&session.retry, &session.stop, || {
+            session.client.list_multipart_uploads(prefix)
+        });
+        for upload in uploads.await? {
+            if self.args.json {
+                let object = json!({
+                    "key": upload.key, "upload_id": upload.upload_id, "initiated": upload.initiated,
+                });
+                writeln!(self.out, "{object}")?;
+            } else {
+                let (initiated, key) = (date(&upload.initiated), message::sanitize(&upload.key));
+                let id = message::sanitize(&upload.upload_id);
+                writeln!(self.out, "{initiated}  {key}  {id}")?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lists objects. Returns whether there was anything.
+    async fn objects(
+        &mut self,
+        session: &StoreSession,
+        address: &S3Address,
+    ) -> Result<bool, ListEnd> {
+        let is_pattern = KeyPattern::is_pattern(&address.key);
+        if !self.args.recursive && !self.args.summary && !is_pattern {
+            return self.folder(session, address).await;
+        }
+        let pattern = is_pattern.then(|| KeyPattern::parse(&address.key));
+        let prefix = pattern.as_ref().map(KeyPattern::literal_prefix);
+        let prefix = address.with_key(prefix.unwrap_or_else(|| address.key.clone()));
+        let (client, retry) = (session.client.clone(), session.retry.clone());
+        let mut lister = ObjectLister::start(client, &prefix, retry, session.stop.clone());
+        while let Some(page) = lister.next_page().await {
+            for object in page? {
+                if pattern
+                    .as_ref()
+                    .is_none_or(|pattern| pattern.matches(&object.key))
+                {
+                    self.object(&object)?;
+                }
+            }
+        }
+        if self.args.summary {
+            self.summary()?;
+        }
+        Ok(self.objects > 0 || address.key.is_empty() || self.args.summary)
+    }
+
+    /// Lists what a folder would show: a page at a time, objects and folders each in their order.
+    async fn folder(
+        &mut self,
+        session: &StoreSession,
+        address: &S3Address,
+    ) -> Result<bool, ListEnd> {
+        let mut request = ObjectListRequest {
+            prefix: address.key.clone(),
+            delimiter: "/".to_owned(),
+            ..ObjectListRequest::default()
+        };
+        let mut has_folders = false;
+        loop {
+            let page = retrying(&session.retry, &session.stop, || {
+                session.client.list_objects(&address.bucket, &request)
+            });
+            let page = page.await?;
+            has_folders |= !page.prefixes.is_empty();
+            for prefix in &page.prefixes {
+                self.prefix(prefix)?;
+            }
+            for object in &page.objects {
+                self.object(object)?;
+            }
+            match page.next_token {
+                None => return Ok(has_folders || self.objects > 0 || address.key.is_empty()),
+                token => request.token = token,
+            }
+        }
+    }
+
+    fn prefix(&mut self, prefix: &str) -> io::Result<()> {
+        if self.args.json {
+            return writeln!(self.out, "{}", json!({"prefix": prefix}));
+        }
+        let name = message::sanitize(self.shown(prefix));
+        match self.is_long() {
+            true => writeln!(self.out, "{:19}  {:>12}  {name}", "", "folder"),
+            false => writeln!(self.out, "{name}"),
+        }
+    }
+
+    fn object(&mut self, object: &ListedObject) -> io::Result<()> {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(object.size);
+        if self.args.summary {
+            return Ok(());
+        }
+        if self.args.json {
+            let object = json!({
+                "key": object.key, "size": object.size, "etag": object.etag,
+                "last_modified": object.last_modified, "storage_class": object.storage_class,
+            });
+            return writeln!(self.out, "{object}");
+        }
+        let name = message::sanitize(self.shown(&object.key));
+        if !self.is_long() {
+            return writeln!(self.out, "{name}");
+        }
+        let size = match self.args.human {
+            true => bytes_text(object.size),
+            false => object.size.to_string(),
+        };
+        let class = match object.storage_class.as_str() {
+            "" | "STANDARD" => String::new(),
+            class => format!("  [{}]", message::sanitize(class)),
+        };
+        let modified = date(&object.last_modified);
+        writeln!(self.out, "{modified}  {size:>12}  {name}{class}")
+    }
+
+    fn summary(&mut self) -> io::Result<()> {
+        let (objects, bytes) = (self.objects, self.bytes);
+        if self.args.json {
+            return writeln!(self.out, "{}", json!({"objects": objects, "bytes": bytes}));
+        }
+        writeln!(
+            self.out,
+            "{objects} objects, {bytes} bytes ({})",
+            bytes_text(bytes)
+        )
+    }
+
+    fn shown<'k>(&self, key: &'k str) -> &'k str {
+        key.strip_prefix(&self.hidden).unwrap_or(key)
+    }
+
+    fn is_long(&self) -> bool {
+        self.args.long || self.args.human
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A date of ISO 8601 in its first nineteen characters, without the T.
+fn date(text: &str) -> String {
+    let shown: String = text.chars().take(19).collect();
+    message::sanitize(&shown.replace('T', " "))
+}

@@ -1,0 +1,158 @@
+//! `haul ls`, `haul rm`, `haul presign`: commands about the objects of a store that move no bytes.
+//!
+//! Each is a task on a runtime that a first signal stops and a second one ends. Results go to standard output.
+
+mod ls;
+mod presign;
+mod rm;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use haul_plan::RetryOptions;
+use haul_s3::{S3Client, S3Error, S3ErrorKind};
+use haul_transfer::bucket::BucketError;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::run_loop::new_runtime;
+use crate::args::{ConnectionArgs, LsArgs, PresignArgs, RmArgs, S3Args};
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
+use crate::settings::{connection_config, retry_options, s3_config};
+use crate::signals::{StopSignals, exit_at_once};
+
+/// A store, and how requests to it are retried and stopped.
+#[derive(Debug, Clone)]
+pub(super) struct StoreSession {
+    pub(super) client: S3Client,
+    pub(super) retry: RetryOptions,
+    pub(super) stop: CancellationToken,
+}
+
+/// Lists buckets or objects.
+pub(crate) fn ls(args: &LsArgs) -> ExitCode {
+    let outputs = json_outputs(args.json);
+    run(&args.s3, &args.connection, outputs, |session| {
+        ls::list(args, session)
+    })
+}
+
+/// Deletes objects.
+pub(crate) fn rm(args: &RmArgs) -> ExitCode {
+    let outputs = json_outputs(args.json);
+    run(&args.s3, &args.connection, outputs, |session| {
+        rm::delete(args, session)
+    })
+}
+
+/// Prints a presigned URL.
+pub(crate) fn presign(args: &PresignArgs) -> ExitCode {
+    let outputs = JsonOutputs::default();
+    run(&args.s3, &args.connection, outputs, |session| {
+        presign::print(args, session)
+    })
+}
+
+fn json_outputs(result: bool) -> JsonOutputs {
+    JsonOutputs {
+        result,
+        progress: false,
+    }
+}
+
+/// Connects to the store and runs a command with it.
+pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
+    s3: &S3Args,
+    connection: &ConnectionArgs,
+    outputs: JsonOutputs,
+    command: impl FnOnce(StoreSession) -> F,
+) -> ExitCode {
+    let prepared = connection_config(connection, None).map_err(|error| {
+        outputs.report_failure(
+            error.exit_reason(),
+            &message::chain_text(&error),
+            error.hint(),
+        )
+    });
+    let runtime = new_runtime().map_err(|error| {
+        outputs.report_failure(ExitReason::LocalIo, &format!("cannot start: {error}"), None)
+    });
+    let (config, runtime) = match (prepared, runtime) {
+        (Ok(config), Ok(runtime)) => (config, runtime),
+        (Err(exit), _) | (_, Err(exit)) => return exit.into(),
+    };
+    let exit = runtime.block_on(async {
+        let client = s3_config(s3).connect(config).await.map_err(|error| {
+            outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
+        })?;
+        let stop = CancellationToken::new();
+        let mut signals = JoinSet::new();
+        signals.spawn(stop_on_signal(stop.clone()));
+        let retry = retry_options(connection.retries);
+        Box::pin(command(StoreSession {
+            client,
+            retry,
+            stop,
+        }))
+        .await
+    });
+    runtime.shutdown_background();
+    exit.unwrap_or_else(|exit| exit).into()
+}
+
+/// The first signal stops the command, the second ends the process.
+async fn stop_on_signal(stop: CancellationToken) {
+    let Ok(mut signals) = StopSignals::listen() else {
+        return;
+    };
+    signals.next().await;
+    stop.cancel();
+    signals.next().await;
+    exit_at_once()
+}
+
+/// Reports why a command could not go on.
+pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
+    match error {
+        BucketError::Interrupted => {
+            outputs.report_failure(ExitReason::Interrupted, "interrupted", None)
+        }
+        BucketError::Store(error) => {
+            let exit = exit_reason(error);
+            outputs.report_failure(exit, &message::chain_text(error), hint(error))
+        }
+    }
+}
+
+fn exit_reason(error: &S3Error) -> ExitReason {
+    match error.kind {
+        S3ErrorKind::Address(_) => ExitReason::Usage,
+        _ => ExitReason::Network,
+    }
+}
+
+/// What the user can do about an error of a store.
+pub(super) fn hint(error: &S3Error) -> Option<&'static str> {
+    if let S3ErrorKind::Network(error) = &error.kind {
+        return match error.kind() {
+            haul_net::Kind::Signing => Some(
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, choose a profile with --profile, or read a public bucket with --no-sign-request",
+            ),
+            haul_net::Kind::Connect(_) | haul_net::Kind::NoSuchHost(_) => {
+                Some("is the endpoint correct (--endpoint-url)?")
+            }
+            _ => None,
+        };
+    }
+    match error.code() {
+        "NoSuchBucket" => Some("haul ls lists the buckets"),
+        "AccessDenied" => {
+            Some("the credentials do not allow it, or the requester has to pay (--request-payer)")
+        }
+        "InvalidAccessKeyId" | "SignatureDoesNotMatch" => {
+            Some("check the access key and its secret, or choose another --profile")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,66 @@
+//! Turns the flags about connections into a client's settings, the same for every command that makes requests.
+
+use std::time::Duration;
+
+use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
+use haul_plan::RetryOptions;
+use url::Url;
+
+use super::tls::TlsFiles;
+use super::{SettingError, address_family, environment, pinned_address, proxies};
+use crate::args::{ConnectionArgs, GivenOptions};
+
+/// The connections of a client. `urls` are those of the command, `None` if others may follow.
+///
+/// # Errors
+/// Flags that contradict each other, files that cannot be read or used.
+pub(crate) fn connection_config(
+    args: &ConnectionArgs,
+    urls: Option<&[Url]>,
+) -> Result<ClientConfig, SettingError> {
+    Ok(ClientConfig {
+        connector: connector_config(args),
+        stall_timeout: args.stall_timeout.0,
+        proxy: proxies::with_logins(args, urls, proxy_rules(args)?)?,
+        tls: TlsFiles::of_peer(&args.tls, &GivenOptions::default()).options()?,
+        ..ClientConfig::default()
+    })
+}
+
+/// A given number applies to every failure, and is the only limit; without one, haul gives up sooner on hosts that are down.
+pub(crate) fn retry_options(retries: Option<u32>) -> RetryOptions {
+    let defaults = RetryOptions::default();
+    RetryOptions {
+        retries: retries.unwrap_or(defaults.retries),
+        retries_before_response: retries.unwrap_or(defaults.retries_before_response),
+        max_outage: retries.map_or(defaults.max_outage, |_| Duration::MAX),
+        ..defaults
+    }
+}
+
+fn connector_config(args: &ConnectionArgs) -> ConnectorConfig {
+    ConnectorConfig {
+        connect_timeout: args.connect_timeout.0,
+        address_family: address_family(&args.addresses).unwrap_or_default(),
+        pinned_addresses: args.addresses.resolve.iter().map(pinned_address).collect(),
+        ..ConnectorConfig::default()
+    }
+}
+
+fn proxy_rules(args: &ConnectionArgs) -> Result<ProxyRules, SettingError> {
+    let environment = ProxyRules::from_environment(environment);
+    let rules = match &args.proxy {
+        None => environment,
+        Some(proxy) => match proxy.0.clone() {
+            // As in curl, the flag replaces the variables that name a proxy, and not the one that names exceptions.
+            Some(proxy) => ProxyRules {
+                no_proxy: environment.no_proxy,
+                no_proxy_variable: environment.no_proxy_variable,
+                ..ProxyRules::all(proxy)
+            },
+            None => ProxyRules::default(),
+        },
+    };
+    let no_proxy = args.no_proxy.hosts.clone().unwrap_or(rules.no_proxy);
+    proxies::with_tls_and_headers(args, ProxyRules { no_proxy, ..rules })
+}
