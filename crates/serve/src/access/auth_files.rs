@@ -99,7 +99,7 @@ impl AuthFile {
     /// # Errors
     /// When it cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, AuthFileError> {
-        Self::parse(path, &read_text(path)?)
+        Self::parse(path, &read_secrets(path)?)
     }
 
     /// Parses a text; `path` is for errors.
@@ -118,7 +118,7 @@ impl TokenFile {
     /// # Errors
     /// When it cannot be read, or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, AuthFileError> {
-        Self::parse(path, &read_text(path)?)
+        Self::parse(path, &read_secrets(path)?)
     }
 
     /// Parses a text; `path` is for errors.
@@ -177,7 +177,7 @@ fn parse_lines<T>(
 }
 
 /// Reads a file of bounded size as text: `/dev/zero` has no end.
-fn read_text(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
+pub(crate) fn read_secrets(path: &Path) -> Result<Zeroizing<String>, AuthFileError> {
     let read = || {
         let file = std::fs::File::open(path)?;
         warn_if_exposed(path, &file);

@@ -49,6 +49,7 @@ mod signed_url;
 mod tests;
 
 pub use accounts::{AccessError, AccessOptions, LoginOptions};
+pub(crate) use auth_files::read_secrets;
 pub use auth_files::{AuthFile, AuthFileError, AuthFileErrorKind, HashedRule, TokenFile};
 pub use authorize::{
     AccessControl, AccessDecision, AccessRefusal, AccessRefusalReason, AccessRequest,

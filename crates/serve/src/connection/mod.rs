@@ -17,7 +17,6 @@ mod http2;
 mod rate_limit;
 mod socket;
 mod state;
-mod sys;
 mod timeouts;
 
 pub(crate) use drive::{ConnectionProtocol, drive};

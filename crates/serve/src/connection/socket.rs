@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-use super::sys;
 use crate::store::OpenObject;
+use haul_net::bytes_unacknowledged;
 
 /// Maximum bytes of a file that one call sends, so that a fast reader does not block a reactor.
 const MAX_SENDFILE: u64 = 2 << 20;
@@ -225,8 +225,8 @@ impl<T: RuntimeSocket> ServerTransport for ServerSocket<T> {
 
     fn unsent(&self) -> u64 {
         match self {
-            Self::Unregistered { socket, .. } => sys::unsent(socket),
-            Self::Registered { socket, .. } => sys::unsent(socket),
+            Self::Unregistered { socket, .. } => bytes_unacknowledged(socket.as_fd()),
+            Self::Registered { socket, .. } => bytes_unacknowledged(socket.as_fd()),
             Self::Failed => 0,
         }
     }

@@ -9,7 +9,7 @@ use http::header::{HeaderValue, LOCATION};
 
 use super::error_response::{ServeResponse, empty_response, text_response};
 use super::put::{self, UploadError, UploadSource};
-use super::request_body::RequestBody;
+use super::request_body::IncomingBody;
 use crate::ObjectKey;
 use crate::access::{AccessRight, Permissions};
 use crate::body::ServeBody;
@@ -19,7 +19,7 @@ use crate::store::StoreError;
 
 /// One file of a form.
 struct FormFileSource<'a> {
-    form: &'a mut FormReader<RequestBody>,
+    form: &'a mut FormReader<IncomingBody>,
     is_finished: bool,
 }
 
@@ -61,7 +61,7 @@ struct FormOutcome {
 pub(crate) async fn respond(
     connection: Arc<ConnectionState>,
     request: FormRequest,
-    body: RequestBody,
+    body: IncomingBody,
     permissions: Permissions,
 ) -> ServeResponse {
     let form = match FormReader::new(&request.content_type, request.folder.clone(), body) {
@@ -92,7 +92,7 @@ pub(crate) async fn respond(
 
 async fn store_files(
     connection: &Arc<ConnectionState>,
-    mut form: FormReader<RequestBody>,
+    mut form: FormReader<IncomingBody>,
     permissions: &Permissions,
     replace: bool,
     outcome: &mut FormOutcome,

@@ -10,7 +10,7 @@ use super::error_response::{
     self, ErrorResponse, ServeResponse, empty_response, store_error_response, text_response,
     unsupported_method_response,
 };
-use super::request_body::RequestBody;
+use super::request_body::IncomingBody;
 use super::service::{ConnectionService, ParsedRequest, ResponseFuture};
 use super::{FileServer, folder, form, get, login, put};
 use crate::access::{AccessRight, CrossSiteWrite, PermissionSource, Permissions, is_cross_site};
@@ -23,7 +23,7 @@ impl ConnectionService {
     pub(super) fn respond(
         &self,
         request: ParsedRequest,
-        body: RequestBody,
+        body: IncomingBody,
         permissions: Permissions,
     ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
@@ -79,7 +79,7 @@ impl ConnectionService {
     fn modify(
         &self,
         request: ParsedRequest,
-        body: RequestBody,
+        body: IncomingBody,
         permissions: Permissions,
     ) -> ResponseFuture {
         let ParsedRequest { head, path, .. } = request;
@@ -175,7 +175,7 @@ impl ConnectionService {
         ))
     }
 
-    fn put(&self, head: &request::Parts, path: RequestPath, body: RequestBody) -> ResponseFuture {
+    fn put(&self, head: &request::Parts, path: RequestPath, body: IncomingBody) -> ResponseFuture {
         if path.is_folder {
             let text =
                 "a file's path does not end in a slash; folders are created with the files in them";
@@ -193,7 +193,7 @@ impl ConnectionService {
         &self,
         head: &request::Parts,
         path: RequestPath,
-        body: RequestBody,
+        body: IncomingBody,
         permissions: Permissions,
     ) -> ResponseFuture {
         if !path.is_folder {

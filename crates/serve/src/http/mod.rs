@@ -17,5 +17,8 @@ mod request_body;
 mod server;
 mod service;
 
+pub(crate) use error_response::ServeResponse;
+pub(crate) use put::{UploadError, UploadSource};
+pub(crate) use request_body::RequestBodyError;
 pub use server::{FileServer, FileServerOptions};
 pub(crate) use service::ConnectionService;

@@ -20,7 +20,7 @@ use http::StatusCode;
 
 use super::error_response::{ServeResponse, empty_response, store_error_response, text_response};
 use super::get::{current_representation, insert_version_headers};
-use super::request_body::RequestBody;
+use super::request_body::IncomingBody;
 use crate::ObjectKey;
 use crate::connection::ConnectionState;
 use crate::observe::BodyRefusal;
@@ -67,7 +67,7 @@ impl UploadError {
 pub(crate) async fn respond(
     connection: Arc<ConnectionState>,
     request: UploadRequest,
-    body: RequestBody,
+    body: IncomingBody,
 ) -> ServeResponse {
     let (key, max_bytes, length) = (request.key.clone(), request.max_bytes, request.length);
     match store_upload(&connection, request, body).await {

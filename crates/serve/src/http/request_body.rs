@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use http::HeaderMap;
 use hyper::body::{Body as _, Incoming};
 
 use crate::connection::ConnectionState;
@@ -28,7 +29,7 @@ pub(crate) enum RequestBodyError {
 
 /// The body of one request.
 #[derive(Debug)]
-pub(crate) struct RequestBody {
+pub(crate) struct IncomingBody {
     /// Present until this is dropped.
     body: Option<Incoming>,
     connection: Arc<ConnectionState>,
@@ -41,9 +42,11 @@ pub(crate) struct RequestBody {
     counter: Option<Arc<AtomicU64>>,
     /// The length that the head declares.
     expected_len: Option<u64>,
+    /// The trailer fields, once they were received.
+    trailers: Option<HeaderMap>,
 }
 
-impl RequestBody {
+impl IncomingBody {
     /// A body that nothing has read from yet.
     pub(crate) fn new(
         body: Incoming,
@@ -59,6 +62,7 @@ impl RequestBody {
             is_started: false,
             received: 0,
             counter,
+            trailers: None,
         }
     }
 
@@ -76,13 +80,18 @@ impl RequestBody {
                 .is_none_or(|expected| expected == self.received)
     }
 
+    /// The trailer fields, after the end of the body.
+    pub(crate) fn take_trailers(&mut self) -> Option<HeaderMap> {
+        self.trailers.take()
+    }
+
     /// Whether the body has ended.
     pub(crate) fn is_end_stream(&self) -> bool {
         self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 }
 
-impl Stream for RequestBody {
+impl Stream for IncomingBody {
     type Item = Result<Bytes, RequestBodyError>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -105,20 +114,24 @@ impl Stream for RequestBody {
             let Some(frame) = frame else {
                 return Poll::Ready((!this.is_whole()).then_some(Err(RequestBodyError::Short)));
             };
-            // Trailers are ignored.
-            if let Ok(bytes) = frame.into_data() {
-                this.received += bytes.len() as u64;
-                if let Some(counter) = &this.counter {
-                    counter.store(this.received, Ordering::Relaxed);
+            let bytes = match frame.into_data() {
+                Ok(bytes) => bytes,
+                Err(frame) => {
+                    this.trailers = frame.into_trailers().ok();
+                    continue;
                 }
-                this.connection.timeouts.body_received(bytes.len());
-                return Poll::Ready(Some(Ok(bytes)));
+            };
+            this.received += bytes.len() as u64;
+            if let Some(counter) = &this.counter {
+                counter.store(this.received, Ordering::Relaxed);
             }
+            this.connection.timeouts.body_received(bytes.len());
+            return Poll::Ready(Some(Ok(bytes)));
         }
     }
 }
 
-impl Drop for RequestBody {
+impl Drop for IncomingBody {
     fn drop(&mut self) {
         if self.is_started {
             self.connection.timeouts.body_done();

@@ -22,7 +22,7 @@ use super::error_response::{
     misdirected_response, text_response,
 };
 use super::login;
-use super::request_body::RequestBody;
+use super::request_body::IncomingBody;
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
 use crate::sendfile::MappingRegistry;
@@ -53,7 +53,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         let mut exchange = HttpExchange::begin(&self.connection, &head);
         let is_http2 = head.version >= Version::HTTP_2;
         let counter = exchange.received_counter();
-        let body = RequestBody::new(body, &self.connection, is_http2, counter);
+        let body = IncomingBody::new(body, &self.connection, is_http2, counter);
         if !is_http2 && !body.is_end_stream() {
             self.connection.requests.expect_body();
         }
@@ -127,7 +127,7 @@ impl ConnectionService {
     fn parse_path(
         &self,
         head: &request::Parts,
-        body: &RequestBody,
+        body: &IncomingBody,
     ) -> Result<RequestPath, ErrorResponse> {
         self.check_framing(head, body)?;
         if !has_valid_authority(head) {
@@ -153,7 +153,7 @@ impl ConnectionService {
     fn check_framing(
         &self,
         head: &request::Parts,
-        body: &RequestBody,
+        body: &IncomingBody,
     ) -> Result<(), ErrorResponse> {
         if head.version >= Version::HTTP_2 {
             return Ok(());
@@ -202,7 +202,7 @@ impl ConnectionService {
         &self,
         pending: PendingLogin,
         request: ParsedRequest,
-        body: RequestBody,
+        body: IncomingBody,
         exchange: &mut HttpExchange,
     ) -> ServeResponse {
         let Ok(ready) = pending.acquire_permit().await else {

@@ -3,9 +3,10 @@
 use std::future::Future;
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 
 use super::UploadError;
-use crate::http::request_body::RequestBody;
+use crate::http::request_body::IncomingBody;
 
 /// Where an upload's bytes come from.
 pub(crate) trait UploadSource: Send {
@@ -14,9 +15,14 @@ pub(crate) trait UploadSource: Send {
 
     /// Whether the source is known to have ended.
     fn is_finished(&self) -> bool;
+
+    /// The trailer fields, at the end.
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
+        None
+    }
 }
 
-impl UploadSource for RequestBody {
+impl UploadSource for IncomingBody {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, UploadError> {
         let next = futures_util::StreamExt::next(self).await;
         next.transpose()
@@ -25,6 +31,10 @@ impl UploadSource for RequestBody {
 
     fn is_finished(&self) -> bool {
         self.is_end_stream()
+    }
+
+    fn take_trailers(&mut self) -> Option<HeaderMap> {
+        Self::take_trailers(self)
     }
 }
 
