@@ -22,17 +22,20 @@ need() {
     install_packages "${missing[@]}"
 }
 
-# need_python MODULE REQUIREMENT
+# need_python MODULES REQUIREMENT...
 #
-# Installs a package for Python in an environment below the target folder, if python3 has no such module.
+# Installs packages for Python in an environment below the target folder, if python3 has not all of these modules.
 need_python() {
-    local environment="${CARGO_TARGET_DIR:-target}/python"
-    if python3 -c "import $1" 2>/dev/null || "$environment/bin/python3" -c "import $1" 2>/dev/null; then
+    local environment="${CARGO_TARGET_DIR:-target}/python" modules=$1 python=python3
+    shift
+    # The tests use the environment if there is one, so it has to have everything.
+    if [ -x "$environment/bin/python3" ]; then python="$environment/bin/python3"; fi
+    if "$python" -c "import $modules" 2>/dev/null; then
         return
     fi
-    echo "installing by pip: $2"
+    echo "installing by pip: $*"
     python3 -m venv "$environment"
-    "$environment/bin/pip" install -q --disable-pip-version-check "$2"
+    "$environment/bin/pip" install -q --disable-pip-version-check "$@"
 }
 
 # A shell of its own, so that its trap runs when it ends, whatever becomes of the script.
