@@ -84,6 +84,7 @@ impl FileStore {
         let name = name(&path.key)?;
         self.quota
             .remove_file(bytes, || root::unlink(folder, name, flags))?;
+        self.records.remove(before.st_ino);
         self.open_files.remove(&path.key);
         Ok(())
     }

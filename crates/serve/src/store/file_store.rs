@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use haul_net::is_descriptor_limit;
 
+use super::attribute_records::AttributeRecords;
 use super::created_folders::FolderCreator;
 use super::disk_threads::{DeferredClose, DiskThreads};
 use super::error::StoreError;
@@ -98,6 +99,8 @@ pub struct FileStore {
     pub(super) options: FileStoreOptions,
     /// Temporary files of uploads; `None` in a read-only store.
     pub(super) temporaries: Option<TemporaryFolder>,
+    /// The attributes of objects.
+    pub(super) records: AttributeRecords,
     /// Creates the parent folders of keys.
     pub(super) folders: Arc<FolderCreator>,
     /// Files that are requested often.
@@ -147,6 +150,7 @@ impl FileStore {
             rustix::fs::syncfs(root.top())?;
         }
         Ok(Self {
+            records: AttributeRecords::new(&root),
             folders: Arc::new(FolderCreator::new(Arc::clone(&root), is_durable)),
             recount: QuotaRecount::new(),
             quota: Arc::new(StorageQuota::new(used, options.quota)),
@@ -187,7 +191,7 @@ impl FileStore {
     /// See [`StoreError`].
     pub fn open_file(&self, key: &ObjectKey) -> Result<Arc<OpenObject>, StoreError> {
         let opened = self.retry_after_closing(|| self.root.open_any(key))?;
-        self.share_opened(key, OpenObject::from_fd(opened)?)
+        self.share_opened(key, OpenObject::from_fd(opened, &self.records)?)
     }
 
     /// Does the same without waiting for a disk: with a cached open file, or by the kernel's
@@ -200,7 +204,8 @@ impl FileStore {
             return CachedLookup::Ready(Ok(object));
         }
         match self.root.try_open(key) {
-            CachedLookup::Ready(Ok(opened)) => match OpenObject::try_from_fd(opened) {
+            CachedLookup::Ready(Ok(opened)) => match OpenObject::try_from_fd(opened, &self.records)
+            {
                 CachedLookup::Ready(found) => {
                     CachedLookup::Ready(found.and_then(|found| self.share_opened(key, found)))
                 }

@@ -61,7 +61,8 @@ impl GroupSync {
     /// When the disk has failed, for this file or another.
     pub(super) fn sync(&self, mount: &OwnedFd, file: &File, bytes: u64) -> io::Result<()> {
         let sync_all = || rustix::fs::syncfs(mount).map_err(io::Error::from);
-        let sync_one = || rustix::fs::fdatasync(file).map_err(io::Error::from);
+        // Not `fdatasync`: the attributes of an object belong to it.
+        let sync_one = || rustix::fs::fsync(file).map_err(io::Error::from);
         match self.sync_with(bytes, sync_all, sync_one)? {
             // The error of a `syncfs` may have been reported to another caller before: each file
             // knows its own.

@@ -12,16 +12,20 @@
 //!
 //! `root` opens descriptors by key, `object` is an open file, `version` identifies its content,
 //! `open_files` caches
-//! open files between requests; `temporary_files` holds unfinished files, `upload` fills and
+//! open files between requests; `attributes` keeps what S3 knows of an object beside its bytes; `temporary_files` holds unfinished files, `upload` fills and
 //! commits them, `created_folders` creates parent folders, `group_sync` makes uploads durable;
 //! `quota` limits the bytes of all files, and `usage` counts them.
 
+mod attribute_records;
+mod attributes;
 mod created_folders;
 mod delete;
 mod disk_threads;
 mod error;
 mod file_store;
+mod folder_objects;
 mod group_sync;
+mod key_walk;
 mod list;
 mod object;
 mod open_files;
@@ -35,11 +39,13 @@ mod upload;
 mod usage;
 mod version;
 
+pub use attributes::{ObjectAttributes, ObjectChecksum, ObjectPart};
 pub use disk_threads::DiskThreads;
 pub use error::StoreError;
 pub use file_store::{
     FileStore, FileStoreOptions, UploadDurability, UploadDurabilityError, VersionCheck,
 };
+pub use key_walk::{KeyWalk, KeyWalkRequest, WalkedKey, WalkedKind};
 pub use list::{
     EntryKind, FolderEntries, FolderEntry, FolderPage, ListingCursor, ListingCursorError,
     OpenFolder, PageRequest, PageStart, SortKey,

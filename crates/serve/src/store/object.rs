@@ -16,6 +16,8 @@ use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::StoreError;
+use super::attribute_records::AttributeRecords;
+use super::attributes::ObjectAttributes;
 use super::disk_threads::DeferredClose;
 use super::root::{CachedLookup, FilesystemKind};
 use super::version::{FileMetadata, FileVersionId, read_stored_digest};
@@ -99,47 +101,53 @@ impl OpenObject {
     ///
     /// # Errors
     /// When it is neither a file nor a folder, or cannot be looked up.
-    pub(super) fn from_fd(opened: OwnedFd) -> Result<OpenedKey, StoreError> {
+    pub(super) fn from_fd(
+        opened: OwnedFd,
+        records: &AttributeRecords,
+    ) -> Result<OpenedKey, StoreError> {
         let Some(identity) = stat_version(&opened)? else {
             return Ok(OpenedKey::Folder);
         };
-        let digest = match identity.may_have_digest() {
-            true => read_stored_digest(&opened, &identity),
-            false => None,
+        let stored = match identity.may_have_digest() {
+            true => StoredWithFile::read(&opened, &identity, records),
+            false => StoredWithFile::default(),
         };
         let filesystem = FilesystemKind::of_file(&opened);
         Ok(OpenedKey::File(Self::new(
-            opened, identity, digest, filesystem,
+            opened, identity, stored, filesystem,
         )))
     }
 
     /// Does the same without waiting; impossible if a digest may be stored on a disk.
-    pub(super) fn try_from_fd(opened: OwnedFd) -> CachedLookup<Result<OpenedKey, StoreError>> {
+    pub(super) fn try_from_fd(
+        opened: OwnedFd,
+        records: &AttributeRecords,
+    ) -> CachedLookup<Result<OpenedKey, StoreError>> {
         let identity = match stat_version(&opened) {
             Ok(Some(identity)) => identity,
             Ok(None) => return CachedLookup::Ready(Ok(OpenedKey::Folder)),
             Err(error) => return CachedLookup::Ready(Err(error)),
         };
         let filesystem = FilesystemKind::of_file(&opened);
-        let digest = match (identity.may_have_digest(), filesystem) {
-            (false, _) => None,
-            (true, FilesystemKind::Memory) => read_stored_digest(&opened, &identity),
+        let stored = match (identity.may_have_digest(), filesystem) {
+            (false, _) => StoredWithFile::default(),
+            (true, FilesystemKind::Memory) => StoredWithFile::read(&opened, &identity, records),
             (true, _) => return CachedLookup::WouldBlock,
         };
         CachedLookup::Ready(Ok(OpenedKey::File(Self::new(
-            opened, identity, digest, filesystem,
+            opened, identity, stored, filesystem,
         ))))
     }
 
     fn new(
         opened: OwnedFd,
         identity: FileVersionId,
-        digest: Option<Checksum>,
+        stored: StoredWithFile,
         filesystem: FilesystemKind,
     ) -> Self {
         Self {
             file: Some(opened.into()),
-            metadata: FileMetadata::new(&identity, digest),
+            metadata: FileMetadata::new(&identity, stored.digest, stored.attributes),
             identity,
             filesystem,
             mapping: OnceLock::new(),
@@ -215,6 +223,22 @@ impl Drop for OpenObject {
     }
 }
 
+/// What is stored with a version of a file.
+#[derive(Debug, Default)]
+struct StoredWithFile {
+    digest: Option<Checksum>,
+    attributes: Option<Arc<ObjectAttributes>>,
+}
+
+impl StoredWithFile {
+    fn read(opened: &OwnedFd, identity: &FileVersionId, records: &AttributeRecords) -> Self {
+        Self {
+            digest: read_stored_digest(opened, identity),
+            attributes: records.read(opened, identity),
+        }
+    }
+}
+
 /// The version of a file; `None` for a folder.
 fn stat_version(opened: &OwnedFd) -> Result<Option<FileVersionId>, StoreError> {
     let stat = rustix::fs::fstat(opened)?;
@@ -243,9 +267,14 @@ mod tests {
 
     use super::*;
 
+    fn records() -> AttributeRecords {
+        let root = crate::store::StoreRoot::open(std::path::Path::new("."));
+        AttributeRecords::new(&Arc::new(root.expect("a root")))
+    }
+
     fn object(path: &std::path::Path) -> OpenObject {
         let file = File::open(path).expect("a file");
-        match OpenObject::from_fd(file.into()).expect("an object") {
+        match OpenObject::from_fd(file.into(), &records()).expect("an object") {
             OpenedKey::File(object) => object,
             OpenedKey::Folder => panic!("a folder"),
         }
@@ -275,12 +304,12 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let opened = File::open(folder.path()).expect("a folder");
         assert!(matches!(
-            OpenObject::from_fd(opened.into()),
+            OpenObject::from_fd(opened.into(), &records()),
             Ok(OpenedKey::Folder)
         ));
         let device = File::open("/dev/null").expect("a device");
         assert!(matches!(
-            OpenObject::from_fd(device.into()),
+            OpenObject::from_fd(device.into(), &records()),
             Err(StoreError::SpecialFile)
         ));
     }

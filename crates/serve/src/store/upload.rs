@@ -24,7 +24,7 @@ use self::location::UploadLocation;
 use super::quota::QuotaReservation;
 use super::root::{CachedLookup, OpenScope};
 use super::version::FileMetadata;
-use super::{FileStore, StoreError};
+use super::{FileStore, ObjectAttributes, StoreError};
 use crate::ObjectKey;
 
 /// Maximum slices of one write (`IOV_MAX` is 1024, but more than these bring nothing).
@@ -58,6 +58,8 @@ pub struct Upload {
     hashers: DigestSet,
     /// Whether no operation on it can wait for a disk.
     in_memory: bool,
+    /// What is stored with the file.
+    attributes: Option<Arc<ObjectAttributes>>,
 }
 
 /// Bytes that an upload has written and that need not be on the disk yet.
@@ -157,12 +159,18 @@ impl Upload {
             key: key.clone(),
             in_memory: location.is_none() || scope == OpenScope::OneMount,
             location,
+            attributes: None,
             len: 0,
             written: 0,
             unsynced: UnsyncedUpload::new(store),
             reservation: store.quota.reserve(key, existing),
             expected_digests: expected,
         })
+    }
+
+    /// Sets the attributes that the object will have.
+    pub fn set_attributes(&mut self, attributes: ObjectAttributes) {
+        self.attributes = Some(Arc::new(attributes));
     }
 
     /// Accepts bytes: counts and hashes them. The same bytes must be written next.

@@ -17,7 +17,8 @@
 //! as it is free. So two uploads of one key within a tick could look the same. Each upload
 //! therefore gets a time to the nanosecond, later than that of the one before.
 //!
-//! The nanoseconds also say whether a digest is stored with the file. Reading a file's attributes
+//! The nanoseconds also say whether a digest or attributes ([`attribute_records`](super::attribute_records)) are
+//! stored with the file. Reading a file's attributes
 //! may read a block of the disk, while its times come with its length: if the time has no mark, the
 //! attributes are not read. One in a thousand files of other programs has the mark by chance;
 //! reading its attributes then finds nothing.
@@ -31,6 +32,7 @@
 //! digests.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +40,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haul_plan::{Checksum, EntityTag};
 use rustix::fs::{Stat, Timespec, XattrFlags};
+
+use super::attributes::ObjectAttributes;
 
 /// Distinguishes versions of a file without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,8 @@ pub struct FileMetadata {
     pub etag: EntityTag,
     /// The digest of its bytes, if the upload was checked against one.
     pub digest: Option<Checksum>,
+    /// What the upload said about the object, if it came by S3.
+    pub attributes: Option<Arc<ObjectAttributes>>,
 }
 
 impl FileVersionId {
@@ -78,7 +84,12 @@ impl FileVersionId {
         }
     }
 
-    /// Whether a digest may be stored with the file.
+    /// The number of the file in its file system.
+    pub(super) fn inode(&self) -> u64 {
+        self.inode
+    }
+
+    /// Whether a digest or attributes may be stored with the file.
     pub(super) fn may_have_digest(&self) -> bool {
         has_digest_mark(self.modified)
     }
@@ -92,12 +103,17 @@ impl FileVersionId {
 
 impl FileMetadata {
     /// The metadata of a version.
-    pub(super) fn new(identity: &FileVersionId, digest: Option<Checksum>) -> Self {
+    pub(super) fn new(
+        identity: &FileVersionId,
+        digest: Option<Checksum>,
+        attributes: Option<Arc<ObjectAttributes>>,
+    ) -> Self {
         Self {
             len: identity.len,
             modified: system_time(identity.modified),
             etag: entity_tag(identity, digest.as_ref()),
             digest,
+            attributes,
         }
     }
 }
@@ -227,7 +243,7 @@ mod tests {
     }
 
     fn meta(path: &std::path::Path) -> FileMetadata {
-        FileMetadata::new(&version(path), None)
+        FileMetadata::new(&version(path), None, None)
     }
 
     #[test]

@@ -29,20 +29,22 @@ impl Upload {
             return discarded(&self.store, self.len, digest);
         };
         let (store, file) = (Arc::clone(&self.store), &location.temporary.file);
-        let mark = match digest {
-            Some(_) => DigestTimestampMark::Present,
-            None => DigestTimestampMark::Absent,
+        let mark = match digest.is_some() || self.attributes.is_some() {
+            true => DigestTimestampMark::Present,
+            false => DigestTimestampMark::Absent,
         };
         // A file system in memory reuses no inode number.
         if !self.in_memory || mark == DigestTimestampMark::Present {
             set_modified(file, store.timestamps.next(mark))?;
         }
-        if let Some(digest) = &digest {
-            store_digest(
-                file,
-                &FileVersionId::from_stat(&rustix::fs::fstat(file)?),
-                digest,
-            );
+        if mark == DigestTimestampMark::Present {
+            let version = FileVersionId::from_stat(&rustix::fs::fstat(file)?);
+            if let Some(digest) = &digest {
+                store_digest(file, &version, digest);
+            }
+            if let Some(attributes) = &self.attributes {
+                store.records.write(file, &version, attributes)?;
+            }
         }
         self.unsynced.release();
         match store.options.durability {
@@ -52,8 +54,9 @@ impl Upload {
                 let mount = location.temporary.folder();
                 store.group_sync.sync(mount, file, self.len)?;
             }
-            UploadDurability::File => rustix::fs::fdatasync(file)?,
-            UploadDurability::Full => rustix::fs::fsync(file)?,
+            UploadDurability::File if self.attributes.is_none() => rustix::fs::fdatasync(file)?,
+            // The attributes, too.
+            UploadDurability::File | UploadDurability::Full => rustix::fs::fsync(file)?,
         }
         let replaced_bytes = {
             let _lock = store.locks.lock(&self.key);
@@ -78,7 +81,7 @@ impl Upload {
     /// # Errors
     /// The upload, to be committed on a thread that may wait.
     pub fn try_commit(mut self) -> Result<Result<CommittedUpload, StoreError>, Box<Self>> {
-        if !self.in_memory || !self.hashers.is_empty() {
+        if !self.in_memory || !self.hashers.is_empty() || self.attributes.is_some() {
             return Err(Box::new(self));
         }
         let Some(location) = self.location.take() else {
@@ -119,7 +122,14 @@ impl Upload {
             // The check found no file, but there is one now: another program's, which was not
             // checked.
             (false, Some(false)) => Err(StoreError::ConditionFailed),
-            (false, _) => Ok(Some(location.rename_over(&self.key)?)),
+            (false, _) => {
+                let replaced_inode = location.existing_inode(&self.key);
+                let replaced = location.rename_over(&self.key)?;
+                if let Some(inode) = replaced_inode {
+                    self.store.records.remove(inode);
+                }
+                Ok(Some(replaced))
+            }
         }
     }
 
@@ -164,7 +174,8 @@ impl Upload {
         self.reservation.commit(replaced_bytes.unwrap_or(0));
         let found = rustix::fs::fstat(&location.temporary.file);
         let folder = location.keep();
-        let metadata = FileMetadata::new(&FileVersionId::from_stat(&found?), digest);
+        let metadata =
+            FileMetadata::new(&FileVersionId::from_stat(&found?), digest, self.attributes);
         if store.options.durability == UploadDurability::Full {
             store.folders.sync(&parent(&self.key)?, &folder)?;
         }
@@ -184,6 +195,7 @@ fn discarded(
     let metadata = FileMetadata::new(
         &FileVersionId::from_stat(&rustix::fs::fstat(store.root.top())?),
         digest,
+        None,
     );
     Ok(CommittedUpload {
         metadata: FileMetadata { len, ..metadata },

@@ -129,6 +129,12 @@ impl UploadLocation {
         name(key).map_or(0, |name| usage::file_bytes(&self.folder, name))
     }
 
+    /// The inode of what has the key.
+    pub(super) fn existing_inode(&self, key: &ObjectKey) -> Option<u64> {
+        let found = rustix::fs::statat(&self.folder, name(key).ok()?, AtFlags::SYMLINK_NOFOLLOW);
+        Some(found.ok()?.st_ino)
+    }
+
     /// Keeps the file and its folders after the rename. Returns the key's folder.
     pub(super) fn keep(self) -> Arc<OwnedFd> {
         self.temporary.keep();
