@@ -14,7 +14,7 @@ use haul_service::listen::ListenAddress;
 use http::HeaderValue;
 
 use super::values::{SizeArg, cache_control, choice, listen_address, positive_number};
-pub(crate) use access::{AccessArgs, CorsArgs, TlsArgs};
+pub(crate) use access::{AccessArgs, CorsArgs, S3ServerArgs, TlsArgs};
 pub(crate) use running::{LimitArgs, RunningArgs};
 
 /// Text below the flags.
@@ -28,9 +28,9 @@ Exit codes: 0 all requests finished, 1 some were cut off, 2 usage, 4 local disk,
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct ServeArgs {
-    /// The folder to serve.
-    #[arg(value_name = "DIR", default_value = ".")]
-    pub(crate) folder: PathBuf,
+    /// The folder to serve [default: the current one].
+    #[arg(value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
     /// Address to listen on: HOST:PORT, PORT, unix:PATH, systemd. Repeatable.
     ///
     /// PORT alone is on 127.0.0.1, `:PORT` is on every interface; port 0 is any free port. `unix:PATH?mode=660` sets the permissions of a
@@ -47,6 +47,8 @@ pub(crate) struct ServeArgs {
     pub(crate) files: FileArgs,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
+    #[command(flatten)]
+    pub(crate) s3: S3ServerArgs,
     #[command(flatten)]
     pub(crate) tls: TlsArgs,
     #[command(flatten)]

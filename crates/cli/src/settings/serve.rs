@@ -5,8 +5,10 @@
 
 mod access;
 mod pages;
+mod s3;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_plan::serving::TimeoutOptions;
@@ -22,6 +24,7 @@ use super::{SettingError, world_readable_warning};
 use crate::args::{FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs};
 use crate::open_file_limit;
 pub(crate) use access::AccessSummary;
+pub(crate) use s3::S3Settings;
 
 /// Descriptors that are neither connections nor files of the store: those of threads, standard streams, logs.
 const OTHER_FILES: u64 = 64;
@@ -36,6 +39,8 @@ pub(crate) struct ServeSettings {
     pub(crate) tls: TlsSettings,
     /// A summary for people.
     pub(crate) access: AccessSummary,
+    /// How S3 is served, if it is.
+    pub(crate) s3: Option<S3Settings>,
     /// Further host names that requests may use; `None`: any.
     pub(crate) allowed_hosts: Option<Vec<String>>,
     /// The log and the metrics are added later.
@@ -72,8 +77,14 @@ impl ServeSettings {
         let variable = |name: &str| std::env::var_os(name);
         let (access, who, mut warnings) = access::access_control(&args.access, &store, variable)?;
         // A link from one prefix to another would bypass a right that is limited to one.
-        store.follow_links = !who.has_prefixes;
-        warnings.extend(served_secrets_warnings(args));
+        let s3 = s3::s3_settings(args, !access.is_open(), variable)?;
+        let has_buckets = s3.as_ref().is_some_and(|s3| s3.has_bucket_scopes);
+        store.follow_links = !who.has_prefixes && !has_buckets;
+        if s3.as_ref().is_some_and(|s3| s3.temporary.is_some()) {
+            store.writable = true;
+        }
+        let folder = s3::served_folder(args, s3.as_ref());
+        warnings.extend(served_secrets_warnings(args, &folder));
         warnings.extend(descriptor_warning(&args.limits, &store, allowed));
         let tls = tls_settings(&args.tls)?;
         if let TlsSettings::Files(pairs) = &tls {
@@ -81,7 +92,7 @@ impl ServeSettings {
             warnings.extend(keys.filter_map(world_readable_warning));
         }
         Ok(Self {
-            folder: args.folder.clone(),
+            folder,
             listen: args.listen.clone(),
             tls,
             access: who,
@@ -94,8 +105,10 @@ impl ServeSettings {
                 timeouts: timeout_options(&args.limits),
                 connection_rate: args.limits.limit_rate.map(|size| size.0),
                 total_rate: args.limits.limit_rate_total.map(|size| size.0),
+                s3: s3.as_ref().map(|s3| Arc::clone(&s3.options)),
                 ..FileServerOptions::default()
             },
+            s3,
             store,
             workers: worker_options(&args.limits, &args.running, allowed)?,
             log: log_options(&args.running)?,
@@ -109,15 +122,16 @@ impl ServeSettings {
 }
 
 /// Warnings about secrets and logs inside the served folder, where every reader could get them.
-fn served_secrets_warnings(args: &ServeArgs) -> Vec<String> {
+fn served_secrets_warnings(args: &ServeArgs, served: &Path) -> Vec<String> {
     let (access, tls) = (&args.access, &args.tls);
     let secrets = access.auth_file.iter().chain(&access.token_file);
     let secrets = secrets.chain(&access.sign_key).chain(&tls.key);
+    let secrets = secrets.chain(&args.s3.s3_key_file);
     let log = match &args.running.access_log {
         Some(LogTarget::File(path)) => Some(path),
         _ => None,
     };
-    let Ok(folder) = args.folder.canonicalize() else {
+    let Ok(folder) = served.canonicalize() else {
         return Vec::new();
     };
     let is_inside = |path: &Path| {
@@ -129,7 +143,7 @@ fn served_secrets_warnings(args: &ServeArgs) -> Vec<String> {
     };
     let inside = secrets.chain(log).filter(|path| is_inside(path));
     let warning = |path: &PathBuf| {
-        let (path, folder) = (path.display(), args.folder.display());
+        let (path, folder) = (path.display(), served.display());
         format!("{path} is in {folder} and is served like any other file: move it elsewhere")
     };
     inside.map(warning).collect()

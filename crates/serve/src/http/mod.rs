@@ -14,11 +14,9 @@ mod login;
 mod methods;
 mod put;
 mod request_body;
+mod s3;
 mod server;
 mod service;
 
-pub(crate) use error_response::ServeResponse;
-pub(crate) use put::{UploadError, UploadSource};
-pub(crate) use request_body::RequestBodyError;
 pub use server::{FileServer, FileServerOptions};
 pub(crate) use service::ConnectionService;

@@ -28,7 +28,7 @@ use crate::page::DisplaySize;
 use crate::store::{CachedLookup, CommittedUpload, DiskThreads, FileMetadata, StoreError, Upload};
 
 pub(crate) use body::UploadSource;
-pub(crate) use request::UploadRequest;
+pub(crate) use request::{ObjectUpload, UploadRequest};
 
 /// Bytes that are read before anything is done on the disk.
 const FIRST_READ: usize = 64 << 10;
@@ -189,13 +189,16 @@ pub(crate) async fn store_upload(
     );
     let _upload = connection.server.options.metrics.track_upload();
     request.run_precheck(connection).await?;
+    let conditions_hold = request.condition_check();
     let UploadRequest {
         key,
         conditions,
         digests,
         max_bytes,
+        object,
         ..
     } = request;
+    let commit = UploadCommit::new(conditions, conditions_hold, object);
     let mut body = UploadBody::new(source, max_bytes);
     let mut chunks = body.read(FIRST_READ).await?;
     let mut guard = match store.try_begin_upload(&key, &digests) {
@@ -205,7 +208,7 @@ pub(crate) async fn store_upload(
                 let mut upload = store.begin_upload(&key, digests)?;
                 upload.accept(&chunks)?;
                 upload.write(&mut chunks)?;
-                commit(upload, &conditions)
+                commit.run(upload)
             };
             let _pause = connection.timeouts.pause();
             return Ok(disk.write(all).await?);
@@ -217,12 +220,12 @@ pub(crate) async fn store_upload(
         let is_written = guard.upload().try_write(&mut chunks)?;
         if body.is_finished {
             if is_written
-                && conditions.is_empty()
+                && commit.is_plain()
                 && let Some(done) = guard.try_commit()
             {
                 return Ok(done?);
             }
-            return finish_upload(connection, guard, chunks, conditions).await;
+            return finish_upload(connection, guard, chunks, commit).await;
         }
         if is_written {
             chunks = body.read(FIRST_READ).await?;
@@ -262,20 +265,50 @@ async fn finish_upload(
     connection: &Arc<ConnectionState>,
     mut guard: UploadGuard,
     mut chunks: Vec<Bytes>,
-    conditions: RequestConditions,
+    commit: UploadCommit,
 ) -> Result<CommittedUpload, UploadError> {
     let end = move || {
         guard.upload().write(&mut chunks)?;
-        commit(guard.take(), &conditions)
+        commit.run(guard.take())
     };
     let _pause = connection.timeouts.pause();
     Ok(connection.server.disk.write(end).await?)
 }
 
-fn commit(upload: Upload, conditions: &RequestConditions) -> Result<CommittedUpload, StoreError> {
-    match conditions.is_empty() {
-        true => upload.commit(None),
-        false => upload.commit(Some(&|meta| conditions_hold(conditions, meta))),
+/// What is done with a complete upload.
+struct UploadCommit {
+    conditions: RequestConditions,
+    conditions_hold: fn(&RequestConditions, Option<&FileMetadata>) -> bool,
+    /// Of an object of S3.
+    object: Option<ObjectUpload>,
+}
+
+impl UploadCommit {
+    fn new(
+        conditions: RequestConditions,
+        conditions_hold: fn(&RequestConditions, Option<&FileMetadata>) -> bool,
+        object: Option<ObjectUpload>,
+    ) -> Self {
+        Self {
+            conditions,
+            conditions_hold,
+            object,
+        }
+    }
+
+    /// Whether nothing needs a thread that may wait.
+    fn is_plain(&self) -> bool {
+        self.conditions.is_empty() && self.object.is_none()
+    }
+
+    fn run(self, mut upload: Upload) -> Result<CommittedUpload, StoreError> {
+        if let Some(object) = self.object {
+            upload.set_attributes((object.attributes)());
+        }
+        match self.conditions.is_empty() {
+            true => upload.commit(None),
+            false => upload.commit(Some(&|meta| (self.conditions_hold)(&self.conditions, meta))),
+        }
     }
 }
 

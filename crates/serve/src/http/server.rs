@@ -10,6 +10,7 @@ use http::HeaderValue;
 use crate::access::{AccessControl, CorsPolicy};
 use crate::connection::TotalRate;
 use crate::observe::{AccessLog, ServeMetrics};
+use crate::s3::S3Options;
 use crate::store::{DiskThreads, FileStore};
 
 /// How a server responds.
@@ -35,6 +36,8 @@ pub struct FileServerOptions {
     pub metrics: Arc<ServeMetrics>,
     /// Gets a line for each request.
     pub access_log: Option<AccessLog>,
+    /// How the server speaks S3, if it does.
+    pub s3: Option<Arc<S3Options>>,
 }
 
 impl Default for FileServerOptions {
@@ -51,6 +54,7 @@ impl Default for FileServerOptions {
             total_rate: None,
             metrics: Arc::default(),
             access_log: None,
+            s3: None,
         }
     }
 }

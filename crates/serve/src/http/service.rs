@@ -23,8 +23,10 @@ use super::error_response::{
 };
 use super::login;
 use super::request_body::IncomingBody;
+use super::s3;
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
+use crate::s3::S3Options;
 use crate::sendfile::MappingRegistry;
 use crate::{ObjectKey, RequestPath};
 
@@ -60,6 +62,9 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
         // to log in.
         let origin = self.cors_origin(&head);
+        if let Some(options) = self.s3_options(&head) {
+            return self.respond_to_s3(options, head, body, exchange, origin);
+        }
         let path = match self.parse_path(&head, &body) {
             Ok(path) => path,
             Err(response) => {
@@ -123,18 +128,43 @@ impl ConnectionService {
         mappings.filter(|_| head.version < Version::HTTP_2)
     }
 
+    /// How the server speaks S3, if this request does.
+    fn s3_options(&self, head: &request::Parts) -> Option<Arc<S3Options>> {
+        let options = self.server().options.s3.as_ref();
+        let serves = |s3: &&Arc<S3Options>| s3.serves(&head.method, &head.headers, &head.uri);
+        options.filter(serves).map(Arc::clone)
+    }
+
+    /// Responds to a request of S3. Its signature covers the Host field, so any is accepted.
+    fn respond_to_s3(
+        &self,
+        options: Arc<S3Options>,
+        head: request::Parts,
+        body: IncomingBody,
+        mut exchange: HttpExchange,
+        origin: Option<HeaderMap>,
+    ) -> ResponseFutureState {
+        if let Err(response) = self.check_well_formed(&head, &body) {
+            let response = self.with_cors_headers(*response, origin);
+            return ResponseFutureState::Now(Some(exchange.respond(response)));
+        }
+        let service = self.clone();
+        ResponseFutureState::Later(Box::pin(async move {
+            let mut user = None;
+            let connection = Arc::clone(&service.connection);
+            let response = s3::respond(connection, options, head, body, &mut user).await;
+            exchange.set_user(user.as_ref());
+            exchange.respond(service.with_cors_headers(response, origin))
+        }))
+    }
+
     /// Parses the path of a request, if the request is well-formed and for this host.
     fn parse_path(
         &self,
         head: &request::Parts,
         body: &IncomingBody,
     ) -> Result<RequestPath, ErrorResponse> {
-        self.check_framing(head, body)?;
-        if !has_valid_authority(head) {
-            self.connection.requests.close_after_response();
-            let text = AmbiguousHead::InvalidHost.to_string();
-            return Err(text_response(StatusCode::BAD_REQUEST, text).into());
-        }
+        self.check_well_formed(head, body)?;
         if !self.is_host_allowed(head) {
             return Err(misdirected_response().into());
         }
@@ -147,6 +177,21 @@ impl ConnectionService {
             }),
             Err(error) => Err(bad_path_response(error).into()),
         }
+    }
+
+    /// Refuses a request that others may read differently.
+    fn check_well_formed(
+        &self,
+        head: &request::Parts,
+        body: &IncomingBody,
+    ) -> Result<(), ErrorResponse> {
+        self.check_framing(head, body)?;
+        if has_valid_authority(head) {
+            return Ok(());
+        }
+        self.connection.requests.close_after_response();
+        let text = AmbiguousHead::InvalidHost.to_string();
+        Err(text_response(StatusCode::BAD_REQUEST, text).into())
     }
 
     /// Refuses a request whose framing others may read differently (RFC 9112 3.2, 6.3).

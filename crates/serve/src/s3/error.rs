@@ -8,12 +8,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Method, StatusCode};
+use http::StatusCode;
 
 use super::xml::XmlDocument;
-use crate::body::ServeBody;
-use crate::http::ServeResponse;
 
 /// Declares the codes, each with its status and the message that it has when nothing more is known.
 macro_rules! codes {
@@ -213,28 +210,6 @@ impl S3Failure {
         document.text("HostId", ids.host_id);
         document.finish()
     }
-
-    /// The response; the one to HEAD and 304 have no body (RFC 9110 9.3.2, 15.4.5).
-    #[cfg_attr(not(test), expect(dead_code, reason = "the service calls it"))]
-    pub(crate) fn response(
-        &self,
-        method: &Method,
-        resource: &str,
-        ids: S3ResponseIds<'_>,
-    ) -> ServeResponse {
-        let status = self.code.status();
-        let body = match method == Method::HEAD || status == StatusCode::NOT_MODIFIED {
-            true => ServeBody::Empty,
-            false => ServeBody::text(self.document(resource, ids)),
-        };
-        let mut response = ServeResponse::new(body);
-        *response.status_mut() = status;
-        if response.body().len() != Some(0) {
-            let content_type = HeaderValue::from_static("application/xml");
-            response.headers_mut().insert(CONTENT_TYPE, content_type);
-        }
-        response
-    }
 }
 
 impl From<S3ErrorCode> for S3Failure {
@@ -275,20 +250,5 @@ mod tests {
              <Resource>/b/k&amp;</Resource><RequestId>4442587FB7D0A2F9</RequestId>\
              <HostId>abc=</HostId></Error>"
         );
-    }
-
-    #[test]
-    fn g15_head_and_304_have_no_body() {
-        let failure = S3Failure::new(S3ErrorCode::NoSuchKey);
-        let head = failure.response(&Method::HEAD, "/b/k", IDS);
-        assert_eq!(head.status(), StatusCode::NOT_FOUND);
-        assert_eq!(head.body().len(), Some(0));
-        assert!(!head.headers().contains_key(CONTENT_TYPE));
-        let get = failure.response(&Method::GET, "/b/k", IDS);
-        assert_eq!(get.headers()[CONTENT_TYPE], "application/xml");
-        assert!(get.body().len() > Some(0));
-        let not_modified = S3Failure::new(S3ErrorCode::NotModified);
-        let response = not_modified.response(&Method::GET, "/b/k", IDS);
-        assert_eq!(response.body().len(), Some(0));
     }
 }

@@ -1,10 +1,12 @@
 //! The S3 dialect: the same files, as objects in buckets, for clients of S3.
 //!
-//! This half decides who sent a request, and whether its body is what the sender meant:
+//! This part decides, without I/O, what a request asks for, who sent it, and whether its body is what
+//! the sender meant. The service carries it out.
 //!
 //! - `keys`: the access keys and what each may do.
 //! - `auth`: [`S3Authenticator`] verifies the signature of a request, in its header or its query.
 //! - `body`: decodes and checks the body while it arrives: aws-chunked, digests, checksums.
+//! - `options`: which requests are S3's, and their buckets and keys; `operation`: what they ask for.
 //! - `xml`: reads the documents of requests, and writes those of responses.
 //! - `error`: [`S3Failure`], the error that all of it returns, and its document.
 //!
@@ -18,27 +20,31 @@
 //!    they are the request's fields.
 //! 4. [`BodyExpectations::parse`] reads what the head says about the body. Up to here nothing of
 //!    the body was asked for.
-//! 5. `S3BodySource` is read in the place of the body. At its end its outcome has the digests.
+//! 5. [`BodyVerifier`] takes the body. The operations themselves are in the service.
 
 mod auth;
 mod body;
 mod error;
 mod keys;
+mod operation;
+mod options;
 pub mod xml;
 
+#[cfg(test)]
+pub(crate) use auth::published_chunked_upload;
 pub use auth::{
     ChunkSignatures, PayloadMode, S3AuthRequest, S3Authentication, S3Authenticator, S3Identity,
-    S3Query, StreamingPayload, decode_path,
+    S3Query, StreamingPayload, decode_path, iso_time,
 };
 pub use body::{
     AnnouncedChecksum, AwsChunkedDecoder, BodyDigests, BodyExpectations, BodyVerifier,
     TrailerField, checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name,
     stored_content_encoding,
 };
-#[expect(unused_imports, reason = "the operations read bodies through these")]
-pub(crate) use body::{S3BodyOutcome, S3BodySource, body_failure};
 pub use error::{S3ErrorCode, S3Failure, S3ResponseIds};
 pub use keys::{
     S3AccessKey, S3KeyRule, S3KeyRuleError, S3KeyScope, S3Keys, S3KeysError, S3Permissions,
     S3SigningKey,
 };
+pub use operation::{BucketSetting, S3Operation};
+pub use options::{S3Options, S3Target};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use haul_net::is_descriptor_limit;
 
 use super::attribute_records::AttributeRecords;
+use super::attributes::ObjectAttributes;
 use super::created_folders::FolderCreator;
 use super::disk_threads::{DeferredClose, DiskThreads};
 use super::error::StoreError;
@@ -18,7 +19,9 @@ use super::quota::StorageQuota;
 use super::root::{CachedLookup, StoreRoot};
 use super::temporary_files::TemporaryFolder;
 use super::usage::{self, QuotaRecount};
-use super::version::{FileMetadata, UploadTimestamps};
+use super::version::{
+    DigestTimestampMark, FileMetadata, FileVersionId, UploadTimestamps, set_modified,
+};
 use crate::ObjectKey;
 
 /// A condition on the version that has a key now; `None` means that no file has it.
@@ -218,6 +221,38 @@ impl FileStore {
             CachedLookup::Ready(Err(error)) => CachedLookup::Ready(Err(error)),
             CachedLookup::WouldBlock => CachedLookup::WouldBlock,
         }
+    }
+
+    /// Changes the attributes of an object, if it is still the one that has the key.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the key has another version by now, or the disk's error.
+    pub fn set_attributes(
+        &self,
+        key: &ObjectKey,
+        object: &OpenObject,
+        change: impl FnOnce(&mut ObjectAttributes),
+    ) -> Result<(), StoreError> {
+        if !self.options.writable {
+            return Err(StoreError::ReadOnly);
+        }
+        let _lock = self.locks.lock(key);
+        let current = self.open_file(key)?;
+        if !current.identity.is_same_content(&object.identity) {
+            return Err(StoreError::NotFound);
+        }
+        let mut attributes = current.metadata().attributes.as_deref().cloned();
+        let mut version = current.identity;
+        if attributes.is_none() {
+            // The time of a file says whether it has attributes.
+            let time = self.timestamps.next(DigestTimestampMark::Present);
+            set_modified(current.file(), time)?;
+            version = FileVersionId::from_stat(&rustix::fs::fstat(current.file())?);
+        }
+        change(attributes.get_or_insert_default());
+        self.open_files.remove(key);
+        let attributes = attributes.unwrap_or_default();
+        self.records.write(current.file(), &version, &attributes)
     }
 
     /// Checks a condition on the version that has a key now. Returns whether there is one.

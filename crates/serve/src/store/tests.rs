@@ -1,5 +1,6 @@
 //! Tests of the store through its public functions.
 
+mod attributes;
 mod folders;
 mod quota;
 mod versions;

@@ -31,6 +31,7 @@
 //! another program wrote to afterwards has none. File systems without extended attributes store no
 //! digests.
 
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -39,8 +40,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use haul_plan::{Checksum, EntityTag};
-use rustix::fs::{Stat, Timespec, XattrFlags};
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 
+use super::StoreError;
 use super::attributes::ObjectAttributes;
 
 /// Distinguishes versions of a file without reading it.
@@ -82,6 +84,11 @@ impl FileVersionId {
             modified: nanoseconds(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
             changed: nanoseconds(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
         }
+    }
+
+    /// Whether it is the same file with the same bytes; its attributes may differ.
+    pub(super) fn is_same_content(&self, other: &Self) -> bool {
+        (self.inode, self.len, self.modified) == (other.inode, other.len, other.modified)
     }
 
     /// The number of the file in its file system.
@@ -228,9 +235,21 @@ pub(super) fn store_digest(file: impl AsFd, version: &FileVersionId, checksum: &
     }
 }
 
+/// Sets a file's modification time.
+pub(super) fn set_modified(file: &File, modified: Timespec) -> Result<(), StoreError> {
+    let times = Timestamps {
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_OMIT,
+        },
+        last_modification: modified,
+    };
+    Ok(rustix::fs::futimens(file, &times)?)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use proptest::prelude::*;

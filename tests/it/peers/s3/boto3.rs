@@ -1,6 +1,6 @@
 //! `haul` beside boto3 on moto: what one stores the other reads, fields of objects and long lists with it.
 
-use super::MotoTest;
+use super::S3StoreTest;
 
 /// What boto3 does and finds. The argument says which half of the test it is.
 const BOTO3: &str = r#"
@@ -23,13 +23,13 @@ else:
 print("done")
 "#;
 
-async fn boto3(test: &MotoTest, half: &str) {
+async fn boto3(test: &S3StoreTest, half: &str) {
     assert_eq!(test.python(BOTO3, &[half]).await, "done\n");
 }
 
 #[tokio::test]
 async fn what_boto3_stores_haul_reads_and_the_other_way_round() {
-    let test = MotoTest::start().await;
+    let test = S3StoreTest::start().await;
     boto3(&test, "store").await;
     test.haul(&["get", "s3://bucket/theirs/a b+c%20", "-o", "down"])
         .await;

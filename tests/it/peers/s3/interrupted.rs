@@ -1,6 +1,6 @@
 //! Uploads that were killed, on moto: continued and removed; what it counts as sent is what haul sends no second time.
 
-use super::{MotoTest, content};
+use super::{S3StoreTest, content};
 
 /// Waits until an upload has some parts, for ten seconds at most.
 const WAIT_FOR_PARTS: &str = r#"
@@ -28,8 +28,8 @@ const PUT: [&str; 8] = [
 ];
 
 /// An upload of five parts, killed when the store has two of them.
-async fn killed() -> (MotoTest, Vec<u8>) {
-    let test = MotoTest::start().await;
+async fn killed() -> (S3StoreTest, Vec<u8>) {
+    let test = S3StoreTest::start().await;
     let large = content(23_000_001);
     test.dir.write("large", &large);
     let slow = [&PUT[..], &["--limit-rate", "6M"]].concat();
@@ -41,7 +41,7 @@ async fn killed() -> (MotoTest, Vec<u8>) {
     (test, large)
 }
 
-async fn assert_no_uploads(test: &MotoTest) {
+async fn assert_no_uploads(test: &S3StoreTest) {
     let uploads = test.dir.run(&["ls", "--uploads", "s3://bucket/"]).await;
     assert_eq!(uploads.stdout, "", "{uploads:#?}");
 }

@@ -1,10 +1,12 @@
-//! `haul` as a client of moto, a store of other people's, beside other clients: boto3, aws, rclone and s3cmd.
+//! `haul` as a client of moto, a store of other people's, and as a store, beside other clients: boto3, aws, rclone and
+//! s3cmd.
 //!
 //! `scripts/test` installs them: moto, boto3 and aws into an environment of their own, the others from Debian.
 
 mod boto3;
 mod interrupted;
 mod other_clients;
+mod our_server;
 mod single_requests;
 
 use std::path::{Path, PathBuf};
@@ -12,20 +14,44 @@ use std::path::{Path, PathBuf};
 use crate::cli::harness::HaulDirectory;
 use crate::peers::program::{ServerProcess, free_ports, start};
 
-/// A running moto with one bucket, and a directory whose programs use it.
-struct MotoTest {
+/// A running store with one bucket: moto, or haul itself, and a directory whose programs use it.
+struct S3StoreTest {
     _server: ServerProcess,
     dir: HaulDirectory,
     home: tempfile::TempDir,
 }
 
-impl MotoTest {
+impl S3StoreTest {
     async fn start() -> Self {
         let [port] = free_ports();
         let home = tempfile::tempdir().unwrap();
         let (python, listen) = (python(), port.to_string());
         let args = ["-m", "moto.server", "-H", "127.0.0.1", "-p", &listen];
         let server = start(python.to_str().unwrap(), &args, port, home.path()).await;
+        Self::with_server(server, port, home).await
+    }
+
+    /// The same with our own server, on the folder `store` of the home directory.
+    async fn start_haul() -> Self {
+        let [port] = free_ports();
+        let home = tempfile::tempdir().unwrap();
+        let listen = port.to_string();
+        std::fs::create_dir(home.path().join("store")).unwrap();
+        let args = [
+            "serve",
+            "store",
+            "-w",
+            "--s3",
+            "--s3-key",
+            "key:secret",
+            "-l",
+            &listen,
+        ];
+        let server = start(env!("CARGO_BIN_EXE_haul"), &args, port, home.path()).await;
+        Self::with_server(server, port, home).await
+    }
+
+    async fn with_server(server: ServerProcess, port: u16, home: tempfile::TempDir) -> Self {
         let endpoint = format!("http://127.0.0.1:{port}");
         let dir = HaulDirectory::new()
             .with_variable("AWS_ENDPOINT_URL", &endpoint)

@@ -4,7 +4,7 @@ use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
-use super::{MotoTest, content, python};
+use super::{S3StoreTest, content, python};
 
 /// Names that signatures, URLs, lists and shells each write in their own way.
 const NAMES: [&str; 7] = [
@@ -61,7 +61,7 @@ fn others() -> [OtherClient; 3] {
 }
 
 /// The folder `tree` with a file of each name and one of an odd size in several parts.
-fn make_tree(test: &MotoTest) {
+fn make_tree(test: &S3StoreTest) {
     let files = NAMES.map(|name| (name, name.as_bytes().to_vec()));
     for (name, bytes) in files.into_iter().chain([("large", content(17_000_003))]) {
         let path = test.dir.path("tree").join(name);
@@ -86,7 +86,7 @@ fn keys_below(prefix: &str) -> String {
 
 #[tokio::test]
 async fn other_clients_read_the_folder_that_haul_puts() {
-    let test = MotoTest::start().await;
+    let test = S3StoreTest::start().await;
     make_tree(&test);
     test.haul(&["put", "-q", "-r", "tree", "s3://bucket/ours"])
         .await;
@@ -107,7 +107,7 @@ async fn other_clients_read_the_folder_that_haul_puts() {
 
 #[tokio::test]
 async fn haul_reads_lists_and_removes_the_folders_that_other_clients_put() {
-    let test = MotoTest::start().await;
+    let test = S3StoreTest::start().await;
     make_tree(&test);
     for client in others() {
         let (name, up) = (client.name, client.up);

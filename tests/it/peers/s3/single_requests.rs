@@ -1,10 +1,10 @@
 //! Presigned URLs in the hands of curl, and objects that are stored only under a condition.
 
-use super::{MotoTest, content};
+use super::{S3StoreTest, content};
 
 #[tokio::test]
 async fn curl_puts_reads_and_deletes_with_presigned_urls() {
-    let test = MotoTest::start().await;
+    let test = S3StoreTest::start().await;
     test.dir.write("file", "bytes");
     let address = "s3://bucket/it's a+b%20~é";
     let curl = async |method: &str, flags: &str| {
@@ -22,7 +22,7 @@ async fn curl_puts_reads_and_deletes_with_presigned_urls() {
 
 #[tokio::test]
 async fn an_object_that_exists_is_replaced_only_by_whom_its_entity_tag_names() {
-    let test = MotoTest::start().await;
+    let test = S3StoreTest::start().await;
     test.dir.write("small", "first");
     test.dir.write("large", content(17_000_003));
     let result = test

@@ -80,3 +80,32 @@ pub(crate) struct CorsArgs {
     #[arg(long, value_name = "NAME", value_parser = host_name)]
     pub(crate) allow_host: Vec<String>,
 }
+
+/// S3: the same files for clients of S3, folders below DIR as buckets.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "S3")]
+pub(crate) struct S3ServerArgs {
+    /// Serve clients of S3, too: a folder below DIR is a bucket, a file in it an object.
+    ///
+    /// Requests must be signed with a key of --s3-key. Requests without a signature are refused, unless --auth, --token or --anonymous
+    /// say who may use plain HTTP. With neither DIR nor a key, haul serves a temporary folder, for tests, and prints its key.
+    #[arg(long)]
+    pub(crate) s3: bool,
+    /// An S3 key with read (ro) or read and write (rw) access, to all buckets or one. Repeatable.
+    ///
+    /// Without a right it has both. Other users of this machine can see arguments: use the variable HAUL_S3_KEYS, a key a line, or
+    /// --s3-key-file.
+    #[arg(long, value_name = "ACCESS:SECRET[:ro|rw[:BUCKET]]", requires = "s3")]
+    pub(crate) s3_key: Vec<SecretText>,
+    /// Read S3 keys from a file, a key a line. Repeatable.
+    #[arg(long, value_name = "FILE", requires = "s3")]
+    pub(crate) s3_key_file: Vec<PathBuf>,
+    /// The region that clients must sign for.
+    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    pub(crate) s3_region: String,
+    /// Take the name before this domain as the bucket, as in `bucket.s3.example.org`. Repeatable.
+    ///
+    /// `bucket.localhost` is taken so without this flag.
+    #[arg(long, value_name = "DOMAIN", value_parser = host_name, requires = "s3")]
+    pub(crate) s3_domain: Vec<String>,
+}

@@ -46,7 +46,7 @@ fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
         true => "writable",
         false => "read-only",
     };
-    let mut lines = vec![format!("serving {folder}, {mode}, {}", settings.access)];
+    let mut lines = vec![format!("serving {folder}, {mode}, {}", who(settings))];
     if settings.store.discard_uploads {
         lines.push("uploads are discarded (--sink null)".to_owned());
     }
@@ -54,6 +54,7 @@ fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
         let urls = urls(&address, listeners.tls.is_some()).into_iter();
         lines.extend(urls.map(|url| format!("listening on {url}")));
     }
+    lines.extend(temporary_store_lines(settings, listeners));
     let is_self_signed = |tls: &&ServerTls| tls.self_signed_pem.is_some();
     if let Some(tls) = listeners.tls.as_ref().filter(is_self_signed)
         && let Some(fingerprint) = tls.certificates.fingerprints().first()
@@ -61,6 +62,42 @@ fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
         lines.push(format!("certificate's SHA-256 fingerprint {fingerprint}"));
     }
     lines
+}
+
+/// Who has access.
+fn who(settings: &ServeSettings) -> String {
+    let Some(s3) = &settings.s3 else {
+        return settings.access.to_string();
+    };
+    let plural = if s3.keys == 1 { "" } else { "s" };
+    let keys = format!("by S3 with {} key{plural}", s3.keys);
+    match s3.options.is_http_on {
+        true => format!("{}, and {keys}", settings.access),
+        false => format!("only {keys}"),
+    }
+}
+
+/// How to use a temporary store.
+fn temporary_store_lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
+    let s3 = settings.s3.as_ref();
+    let Some(store) = s3.and_then(|s3| s3.temporary.as_ref()) else {
+        return Vec::new();
+    };
+    let is_tls = listeners.tls.is_some();
+    let endpoint = listeners
+        .addresses()
+        .iter()
+        .flat_map(|address| urls(address, is_tls))
+        .next();
+    let endpoint = endpoint.map_or_else(String::new, |url| url.trim_end_matches('/').to_owned());
+    vec![
+        "the folder is temporary: haul removes it at the end".to_owned(),
+        format!(
+            "export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={}",
+            store.access_key, store.secret
+        ),
+        format!("aws --endpoint-url {endpoint} s3 mb s3://test"),
+    ]
 }
 
 /// Warnings about what others on the network could do or see.
@@ -73,7 +110,8 @@ fn access_warnings(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<
         return warnings;
     }
     let public = public.join(", ");
-    if settings.store.writable && settings.access.allows_anonymous_writes() {
+    let is_http_on = settings.s3.as_ref().is_none_or(|s3| s3.options.is_http_on);
+    if is_http_on && settings.store.writable && settings.access.allows_anonymous_writes() {
         warnings.push(format!(
             "everybody who can reach {public} can upload and delete files: require a login with --auth USER:PASSWORD:rw"
         ));

@@ -13,7 +13,7 @@ use crate::connection::ConnectionState;
 use crate::http::FileServer;
 use crate::http::error_response::{ErrorResponse, text_response};
 use crate::observe::BodyRefusal;
-use crate::store::{CachedLookup, FileMetadata, StoreError};
+use crate::store::{CachedLookup, FileMetadata, ObjectAttributes, StoreError};
 
 /// The server checks the free space beforehand for uploads of at least this many bytes: the check
 /// costs little in comparison.
@@ -51,6 +51,22 @@ pub(crate) struct UploadRequest {
     check_space_for: Option<u64>,
     /// What is checked before the body is asked for.
     precheck: UploadPrecheck,
+    /// Of an object of S3.
+    pub(super) object: Option<ObjectUpload>,
+}
+
+/// What is different about an object of S3.
+pub(crate) struct ObjectUpload {
+    /// Makes the attributes, once the whole body was read.
+    pub(crate) attributes: Box<dyn FnOnce() -> ObjectAttributes + Send + Sync>,
+    /// Whether conditions hold for a version: S3 has entity tags of its own.
+    pub(crate) conditions_hold: fn(&RequestConditions, Option<&FileMetadata>) -> bool,
+}
+
+impl std::fmt::Debug for ObjectUpload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ObjectUpload").finish_non_exhaustive()
+    }
 }
 
 impl UploadRequest {
@@ -64,7 +80,48 @@ impl UploadRequest {
             length: None,
             check_space_for: None,
             precheck: UploadPrecheck::Skip,
+            object: None,
         }
+    }
+
+    /// The upload of an object of S3, whose body has this length. The flag says whether its client
+    /// waits for 100 Continue.
+    pub(crate) fn for_object(
+        server: &FileServer,
+        key: ObjectKey,
+        (conditions, expects_continue): (RequestConditions, bool),
+        length: u64,
+        object: ObjectUpload,
+    ) -> Self {
+        let (check_space_for, precheck) =
+            Self::precheck_for(server, Some(length), &conditions, expects_continue);
+        Self {
+            conditions,
+            length: Some(length),
+            check_space_for,
+            precheck,
+            object: Some(object),
+            ..Self::unconditional(server, key)
+        }
+    }
+
+    /// What is checked before the body is asked for.
+    fn precheck_for(
+        server: &FileServer,
+        length: Option<u64>,
+        conditions: &RequestConditions,
+        expects_continue: bool,
+    ) -> (Option<u64>, UploadPrecheck) {
+        let check_space_for =
+            length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
+        let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
+        let precheck = match (expects_continue || check_space_for.is_some(), is_large) {
+            (true, _) => UploadPrecheck::Full,
+            (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
+            (false, true) => UploadPrecheck::CachedOnly,
+            (false, false) => UploadPrecheck::Skip,
+        };
+        (check_space_for, precheck)
     }
 
     /// The same upload, if the key has no file yet.
@@ -106,19 +163,10 @@ impl UploadRequest {
                 .count_refused_body(BodyRefusal::TooLarge);
             return Err(body_too_long_response(max_bytes).into());
         }
-        let check_space_for =
-            length.filter(|length| *length >= SPACE_CHECK_MIN || !server.store.fits_quota(*length));
         let conditions = RequestConditions::parse(headers);
-        let is_large = length.is_none_or(|length| length > FIRST_READ as u64);
-        let precheck = match (
-            headers.contains_key(EXPECT) || check_space_for.is_some(),
-            is_large,
-        ) {
-            (true, _) => UploadPrecheck::Full,
-            (false, true) if !conditions.is_empty() => UploadPrecheck::Full,
-            (false, true) => UploadPrecheck::CachedOnly,
-            (false, false) => UploadPrecheck::Skip,
-        };
+        let expects_continue = headers.contains_key(EXPECT);
+        let (check_space_for, precheck) =
+            Self::precheck_for(server, length, &conditions, expects_continue);
         Ok(Self {
             key,
             conditions,
@@ -127,7 +175,14 @@ impl UploadRequest {
             length,
             check_space_for,
             precheck,
+            object: None,
         })
+    }
+
+    /// How conditions are compared with a version.
+    pub(super) fn condition_check(&self) -> fn(&RequestConditions, Option<&FileMetadata>) -> bool {
+        let object = self.object.as_ref();
+        object.map_or(conditions_hold, |object| object.conditions_hold)
     }
 
     /// Checks before the body is asked for whether the upload can succeed, so that no client sends
@@ -150,6 +205,7 @@ impl UploadRequest {
             }
             UploadPrecheck::Full => {}
         }
+        let conditions_hold = self.condition_check();
         let (key, conditions, check_space_for) = (
             self.key.clone(),
             self.conditions.clone(),

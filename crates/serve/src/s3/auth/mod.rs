@@ -16,9 +16,10 @@ mod query;
 #[cfg(test)]
 mod tests;
 
+pub use amz_date::iso_time;
 pub use authenticator::{S3AuthRequest, S3Authentication, S3Authenticator, S3Identity};
 pub use chunk_signatures::ChunkSignatures;
 pub use payload::{PayloadMode, StreamingPayload};
 pub use query::{S3Query, decode_path};
 #[cfg(test)]
-pub(super) use tests::published_chunked_upload;
+pub(crate) use tests::published_chunked_upload;

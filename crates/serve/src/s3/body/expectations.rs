@@ -76,7 +76,7 @@ impl BodyExpectations {
     }
 
     /// How an aws-chunked body is signed, and its decoded length.
-    pub(super) fn take_streaming(&mut self) -> Option<(StreamingPayload, u64)> {
+    pub(crate) fn take_streaming(&mut self) -> Option<(StreamingPayload, u64)> {
         match std::mem::replace(&mut self.payload, PayloadMode::Unsigned) {
             PayloadMode::Streaming(streaming) => Some((streaming, self.length.unwrap_or(0))),
             other => {

@@ -1,17 +1,16 @@
 //! Commits a complete upload: compares its digests, makes it durable, and renames it to its key.
 
-use std::fs::File;
 use std::sync::Arc;
-
-use haul_digest::DigestSet;
-use haul_plan::Checksum;
-use rustix::fs::{Timespec, Timestamps, UTIME_OMIT};
 
 use super::location::{UploadLocation, parent};
 use super::{CommittedUpload, SMALL_FILE, Upload};
 use crate::store::created_folders::MAX_ATTEMPTS;
-use crate::store::version::{DigestTimestampMark, FileMetadata, FileVersionId, store_digest};
+use crate::store::version::{
+    DigestTimestampMark, FileMetadata, FileVersionId, set_modified, store_digest,
+};
 use crate::store::{FileStore, StoreError, UploadDurability, VersionCheck};
+use haul_digest::DigestSet;
+use haul_plan::Checksum;
 
 impl Upload {
     /// Commits the upload if `check` accepts the version that has the key now.
@@ -225,16 +224,4 @@ fn compare_digests(
     Ok(strongest
         .filter(|checksum| checksum.algorithm.digest_len() > 16)
         .cloned())
-}
-
-/// Sets a file's modification time.
-fn set_modified(file: &File, modified: Timespec) -> Result<(), StoreError> {
-    let times = Timestamps {
-        last_access: Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT,
-        },
-        last_modification: modified,
-    };
-    Ok(rustix::fs::futimens(file, &times)?)
 }

@@ -288,7 +288,7 @@ async fn g1_a_trailer_of_http_itself_is_compared() {
 /// Nothing that follows a failure looks like the end of a body that is right.
 #[tokio::test]
 async fn g1_a_body_stays_wrong_after_its_failure() {
-    let signed = crate::s3::auth::published_chunked_upload(false);
+    let signed = crate::s3::published_chunked_upload(false);
     let length = [("x-amz-decoded-content-length", "66560")];
     let wrong_signature = format!("0;chunk-signature={}\r\n\r\n", "0".repeat(64));
     let wrong_md5 = [("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")];

@@ -14,11 +14,12 @@ use std::sync::{Arc, OnceLock};
 use bytes::{Bytes, BytesMut};
 use haul_plan::DigestAlgorithm;
 
-use super::aws_chunked::{AwsChunkedDecoder, TrailerField};
-use super::expectations::BodyExpectations;
-use super::verifier::{BodyDigests, BodyVerifier};
-use crate::http::{RequestBodyError, UploadError, UploadSource};
-use crate::s3::{S3ErrorCode, S3Failure};
+use crate::http::put::{UploadError, UploadSource};
+use crate::http::request_body::RequestBodyError;
+use crate::s3::{
+    AwsChunkedDecoder, BodyDigests, BodyExpectations, BodyVerifier, S3ErrorCode, S3Failure,
+    TrailerField,
+};
 
 /// Bytes hashed without a pause for the other connections of the thread: about a millisecond.
 const YIELD_AFTER: usize = 512 << 10;

@@ -1,0 +1,201 @@
+//! Buckets: the folders at the top of the store.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use http::header::{HeaderName, HeaderValue, LOCATION};
+
+use super::body_source::S3BodySource;
+use super::responses::document_response;
+use super::{S3Call, bucket_key};
+use crate::RequestPath;
+use crate::access::AccessRight;
+use crate::http::error_response::{ServeResponse, empty_response};
+use crate::http::request_body::IncomingBody;
+use crate::s3::xml::{MAX_SMALL_DOCUMENT, XmlDocument, parse_create_bucket};
+use crate::s3::{BodyExpectations, BucketSetting, PayloadMode, S3ErrorCode, S3Failure, iso_time};
+use crate::store::StoreError;
+
+/// The field with the region of a bucket.
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
+
+/// Who owns everything here.
+pub(super) fn write_owner(document: &mut XmlDocument, name: &'static str) {
+    document.open(name);
+    document.text("ID", "haul");
+    document.text("DisplayName", "haul");
+    document.close();
+}
+
+impl S3Call {
+    pub(super) async fn list_buckets(&self) -> Result<ServeResponse, S3Failure> {
+        let store = Arc::clone(&self.server().store);
+        let folders = self.server().disk.run(move || store.root().top_folders());
+        let folders = folders
+            .await
+            .map_err(|error| self.store_failure(&error.into()))?;
+        let mut document = XmlDocument::new("ListAllMyBucketsResult");
+        write_owner(&mut document, "Owner");
+        document.open("Buckets");
+        for (name, modified) in &folders {
+            if self.permissions.allows(AccessRight::Read, name) {
+                document.open("Bucket");
+                document.text("Name", name);
+                document.text("CreationDate", &iso_time(*modified));
+                document.close();
+            }
+        }
+        Ok(document_response(document))
+    }
+
+    pub(super) async fn create_bucket(
+        &self,
+        region: &str,
+        payload: PayloadMode,
+        body: IncomingBody,
+    ) -> Result<ServeResponse, S3Failure> {
+        if !is_bucket_name(self.bucket()) {
+            return Err(S3ErrorCode::InvalidBucketName.into());
+        }
+        let expectations = BodyExpectations::parse(&self.headers, payload)?;
+        let (source, _) = S3BodySource::new(body, expectations, []);
+        let document = source.read_document(MAX_SMALL_DOCUMENT).await?;
+        let wanted = parse_create_bucket(&document)?;
+        if wanted.as_deref().is_some_and(|wanted| wanted != region) {
+            let code = S3ErrorCode::IllegalLocationConstraintException;
+            return Err(S3Failure::new(code));
+        }
+        let key = bucket_key(self.bucket())?;
+        let store = Arc::clone(&self.server().store);
+        let created = self.server().disk.write(move || store.create_folder(&key));
+        match created.await {
+            Ok(true) => {
+                let mut response = empty_response(StatusCode::OK);
+                if let Ok(location) = HeaderValue::try_from(format!("/{}", self.bucket())) {
+                    response.headers_mut().insert(LOCATION, location);
+                }
+                Ok(response)
+            }
+            Ok(false) => Err(S3Failure::new(S3ErrorCode::BucketAlreadyOwnedByYou)
+                .element("BucketName", self.bucket())),
+            Err(StoreError::Conflict) => Err(S3ErrorCode::BucketAlreadyExists.into()),
+            Err(error) => Err(self.store_failure(&error)),
+        }
+    }
+
+    pub(super) async fn delete_bucket(&self) -> Result<ServeResponse, S3Failure> {
+        let path = RequestPath {
+            key: self.existing_bucket().await?,
+            is_folder: true,
+        };
+        let store = Arc::clone(&self.server().store);
+        match self
+            .server()
+            .disk
+            .write(move || store.delete(&path, None))
+            .await
+        {
+            Ok(()) => Ok(empty_response(StatusCode::NO_CONTENT)),
+            Err(StoreError::NotEmpty) => Err(S3ErrorCode::BucketNotEmpty.into()),
+            Err(StoreError::NotFound) => Err(self.no_such_bucket()),
+            Err(error) => Err(self.store_failure(&error)),
+        }
+    }
+
+    pub(super) async fn head_bucket(&self, region: &str) -> Result<ServeResponse, S3Failure> {
+        self.existing_bucket().await?;
+        let mut response = empty_response(StatusCode::OK);
+        if let Ok(region) = HeaderValue::try_from(region) {
+            response.headers_mut().insert(BUCKET_REGION, region);
+        }
+        Ok(response)
+    }
+
+    pub(super) async fn bucket_location(&self, region: &str) -> Result<ServeResponse, S3Failure> {
+        self.existing_bucket().await?;
+        // The one region whose name S3 leaves out.
+        let region = if region == "us-east-1" { "" } else { region };
+        let root = "LocationConstraint";
+        let text = XmlDocument::new(root).finish();
+        let text = text.replace(&format!("</{root}>"), &format!("{region}</{root}>"));
+        Ok(super::responses::xml_response(StatusCode::OK, text))
+    }
+
+    pub(super) async fn bucket_setting(
+        &self,
+        setting: BucketSetting,
+    ) -> Result<ServeResponse, S3Failure> {
+        self.existing_bucket().await?;
+        match setting {
+            BucketSetting::Missing(code) => {
+                Err(S3Failure::new(code).element("BucketName", self.bucket()))
+            }
+            BucketSetting::Document(root, name, value) => {
+                let mut document = XmlDocument::new(root);
+                if !name.is_empty() {
+                    document.text(name, value);
+                }
+                Ok(document_response(document))
+            }
+        }
+    }
+
+    /// The access list that everything has: its owner may do everything.
+    pub(super) async fn acl(&self) -> Result<ServeResponse, S3Failure> {
+        match self.target.key {
+            Some(_) => drop(self.open_object().await?),
+            None => drop(self.existing_bucket().await?),
+        }
+        let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+            <AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+            <Owner><ID>haul</ID><DisplayName>haul</DisplayName></Owner><AccessControlList><Grant>\
+            <Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"CanonicalUser\">\
+            <ID>haul</ID><DisplayName>haul</DisplayName></Grantee><Permission>FULL_CONTROL</Permission>\
+            </Grant></AccessControlList></AccessControlPolicy>";
+        Ok(super::responses::xml_response(
+            StatusCode::OK,
+            text.to_owned(),
+        ))
+    }
+}
+
+/// Whether a new bucket may have this name (S3's user guide, "Bucket naming rules").
+fn is_bucket_name(name: &str) -> bool {
+    let is_end =
+        |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = name.as_bytes();
+    let is_allowed =
+        |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(byte);
+    (3..=63).contains(&bytes.len())
+        && bytes.iter().all(is_allowed)
+        && is_end(bytes.first())
+        && is_end(bytes.last())
+        && !name.contains("..")
+        && name.parse::<std::net::Ipv4Addr>().is_err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_new_buckets_are_those_of_s3() {
+        for name in ["abc", "a-b.c", "0a0", &"a".repeat(63)] {
+            assert!(is_bucket_name(name), "{name}");
+        }
+        let long = "a".repeat(64);
+        for name in [
+            "ab",
+            "Abc",
+            "a_b",
+            "-ab",
+            "ab.",
+            "a..b",
+            "192.168.0.1",
+            ".haul",
+            &long,
+        ] {
+            assert!(!is_bucket_name(name), "{name}");
+        }
+    }
+}

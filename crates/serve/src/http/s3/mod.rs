@@ -1,0 +1,258 @@
+//! Carries out S3's operations on the store.
+//!
+//! [`respond`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
+//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `copies` and
+//! `tags`, each with the operations of its name. `object_headers` turns header fields into the
+//! attributes that are stored with an object, and back; `body_source` is a request's body, decoded
+//! and checked while an upload reads it; `responses` makes responses and errors.
+
+mod body_source;
+mod buckets;
+mod copies;
+mod lists;
+mod object_headers;
+mod objects;
+mod responses;
+mod tags;
+mod uploads;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use http::{HeaderMap, Method, Version, request};
+
+use self::responses::{ResponseContext, denied};
+use super::error_response::ServeResponse;
+use super::request_body::IncomingBody;
+use super::server::FileServer;
+use crate::ObjectKey;
+use crate::access::AccessRight;
+use crate::connection::ConnectionState;
+use crate::s3::{
+    PayloadMode, S3AuthRequest, S3Authentication, S3ErrorCode, S3Failure, S3Operation, S3Options,
+    S3Permissions, S3Query, S3Target,
+};
+use crate::sendfile::MappingRegistry;
+
+/// Maximum bytes of a key.
+const MAX_KEY: usize = 1024;
+
+/// An authorized request.
+#[derive(Debug)]
+struct S3Call {
+    connection: Arc<ConnectionState>,
+    method: Method,
+    version: Version,
+    headers: HeaderMap,
+    query: S3Query,
+    target: S3Target,
+    permissions: S3Permissions,
+    /// Whether the request is signed.
+    is_signed: bool,
+}
+
+/// A request that was authorized, and how its body is signed.
+#[derive(Debug)]
+struct AuthorizedRequest {
+    operation: S3Operation,
+    payload: PayloadMode,
+    call: S3Call,
+}
+
+/// Responds to a request of S3. `user` gets the access key of a request whose signature is right.
+pub(super) async fn respond(
+    connection: Arc<ConnectionState>,
+    options: Arc<S3Options>,
+    head: request::Parts,
+    body: IncomingBody,
+    user: &mut Option<Arc<str>>,
+) -> ServeResponse {
+    let context = ResponseContext::new(&head);
+    let result = match authorize(connection, &options, head, user) {
+        Ok(request) => Box::pin(carry_out(request, &options, body)).await,
+        Err(failure) => Err(failure),
+    };
+    context.complete(result)
+}
+
+/// Finds the sender and the operation of a request.
+fn authorize(
+    connection: Arc<ConnectionState>,
+    options: &S3Options,
+    head: request::Parts,
+    user: &mut Option<Arc<str>>,
+) -> Result<AuthorizedRequest, S3Failure> {
+    let query = S3Query::parse(head.uri.query())?;
+    let target = options.target(&head.headers, &head.uri)?;
+    let authentication = options.authenticator.authenticate(&S3AuthRequest {
+        method: &head.method,
+        uri: &head.uri,
+        headers: &head.headers,
+        query: &query,
+        now: SystemTime::now(),
+    })?;
+    let (permissions, payload, is_signed) = match authentication {
+        S3Authentication::Signed(identity) => {
+            *user = Some(identity.access_key.into());
+            (identity.permissions, identity.payload, true)
+        }
+        S3Authentication::Anonymous => {
+            let right = options.anonymous.ok_or(S3ErrorCode::AccessDenied)?;
+            let payload = PayloadMode::anonymous(&head.headers)?;
+            (S3Permissions::everywhere(right), payload, false)
+        }
+    };
+    let headers = query.with_moved_fields(&head.headers);
+    let headers = headers.unwrap_or(head.headers);
+    let operation = S3Operation::parse(&head.method, &target, &query, &headers)?;
+    if let (Some(right), Some(bucket)) = (operation.needed_right(), &target.bucket) {
+        if !permissions.allows(right, bucket) {
+            return Err(S3ErrorCode::AccessDenied.into());
+        }
+        if right == AccessRight::Write && !connection.server.store.options().writable {
+            return Err(denied(
+                "This server is read-only: it was started without --writable.",
+            ));
+        }
+    }
+    Ok(AuthorizedRequest {
+        operation,
+        payload,
+        call: S3Call {
+            connection,
+            method: head.method,
+            version: head.version,
+            headers,
+            query,
+            target,
+            permissions,
+            is_signed,
+        },
+    })
+}
+
+async fn carry_out(
+    request: AuthorizedRequest,
+    options: &S3Options,
+    body: IncomingBody,
+) -> Result<ServeResponse, S3Failure> {
+    let AuthorizedRequest {
+        operation,
+        payload,
+        call,
+    } = request;
+    match operation {
+        S3Operation::ListBuckets => call.list_buckets().await,
+        S3Operation::CreateBucket => {
+            let region = options.authenticator.region();
+            call.create_bucket(region, payload, body).await
+        }
+        S3Operation::DeleteBucket => call.delete_bucket().await,
+        S3Operation::HeadBucket => call.head_bucket(options.authenticator.region()).await,
+        S3Operation::GetBucketLocation => {
+            call.bucket_location(options.authenticator.region()).await
+        }
+        S3Operation::GetBucketSetting(setting) => call.bucket_setting(setting).await,
+        S3Operation::GetAcl => call.acl().await,
+        S3Operation::ListObjects => call.list_objects(false).await,
+        S3Operation::ListObjectsV2 => call.list_objects(true).await,
+        S3Operation::DeleteObjects => call.delete_objects(payload, body).await,
+        S3Operation::GetObject | S3Operation::HeadObject => call.get_object().await,
+        S3Operation::GetObjectAttributes => call.object_attributes().await,
+        S3Operation::PutObject => call.put_object(payload, body).await,
+        S3Operation::CopyObject => call.copy_object().await,
+        S3Operation::DeleteObject => call.delete_object().await,
+        S3Operation::GetObjectTagging => call.object_tags().await,
+        S3Operation::PutObjectTagging => call.put_object_tags(payload, body).await,
+        S3Operation::DeleteObjectTagging => call.delete_object_tags().await,
+    }
+}
+
+/// The key of an object in the store.
+#[derive(Debug, Clone)]
+struct StoredKey {
+    bucket: ObjectKey,
+    key: ObjectKey,
+    /// Whether S3's key ends in a slash.
+    is_folder: bool,
+}
+
+impl StoredKey {
+    /// The key of an object in a bucket.
+    fn new(bucket: &str, key: &str) -> Result<Self, S3Failure> {
+        if key.len() > MAX_KEY {
+            return Err(S3ErrorCode::KeyTooLongError.into());
+        }
+        let bucket = bucket_key(bucket)?;
+        let (path, is_folder) = match key.strip_suffix('/') {
+            Some(path) => (path, true),
+            None => (key, false),
+        };
+        let mut stored = bucket.clone();
+        for segment in path.split('/') {
+            stored = stored.child(segment.as_bytes()).map_err(|error| {
+                let message =
+                    format!("Objects are files here, and this key is no path of one: {error}.");
+                S3Failure::invalid_argument("key", key, message)
+            })?;
+        }
+        Ok(Self {
+            bucket,
+            key: stored,
+            is_folder,
+        })
+    }
+}
+
+/// The folder of a bucket.
+fn bucket_key(bucket: &str) -> Result<ObjectKey, S3Failure> {
+    let is_hidden = bucket.starts_with('.');
+    let key = ObjectKey::root().child(bucket.as_bytes());
+    key.ok()
+        .filter(|_| !is_hidden)
+        .ok_or_else(|| S3ErrorCode::InvalidBucketName.into())
+}
+
+impl S3Call {
+    fn server(&self) -> &Arc<FileServer> {
+        &self.connection.server
+    }
+
+    /// The bucket of the request.
+    fn bucket(&self) -> &str {
+        self.target.bucket.as_deref().unwrap_or_default()
+    }
+
+    /// The key of the request as S3 has it.
+    fn key(&self) -> &str {
+        self.target.key.as_deref().unwrap_or_default()
+    }
+
+    fn stored_key(&self) -> Result<StoredKey, S3Failure> {
+        StoredKey::new(self.bucket(), self.key())
+    }
+
+    /// The files that the kernel may send.
+    fn mappings(&self) -> Option<&MappingRegistry> {
+        let mappings = self.connection.mappings.as_ref();
+        mappings.filter(|_| self.version < Version::HTTP_2)
+    }
+
+    /// The folder of the bucket, if it is there.
+    async fn existing_bucket(&self) -> Result<ObjectKey, S3Failure> {
+        let key = bucket_key(self.bucket())?;
+        let (store, folder) = (Arc::clone(&self.server().store), key.clone());
+        let found = self
+            .server()
+            .disk
+            .run(move || store.root().open_folder(&folder).is_ok());
+        match found.await {
+            true => Ok(key),
+            false => Err(self.no_such_bucket()),
+        }
+    }
+
+    fn no_such_bucket(&self) -> S3Failure {
+        S3Failure::new(S3ErrorCode::NoSuchBucket).element("BucketName", self.bucket())
+    }
+}

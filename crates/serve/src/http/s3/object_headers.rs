@@ -1,0 +1,214 @@
+//! Header fields that are stored with an object and come back with it, and its entity tag.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use haul_digest::hex;
+use haul_plan::serving::CurrentRepresentation;
+use haul_plan::serving::{ConditionOutcome, RequestConditions};
+use haul_plan::{DigestAlgorithm, EntityTag};
+use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+
+use crate::s3::xml::{ObjectTag, check_tags};
+use crate::s3::{BodyDigests, S3ErrorCode, S3Failure, checksum_name, stored_content_encoding};
+use crate::store::{FileMetadata, ObjectAttributes, ObjectChecksum};
+
+/// Fields that are stored, beside those of the user's.
+const STORED_FIELDS: [&str; 7] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+    "x-amz-website-redirect-location",
+];
+
+/// Prefix of the user's own fields.
+const USER_PREFIX: &str = "x-amz-meta-";
+
+/// Maximum bytes of the user's fields, names without the prefix, and values.
+const MAX_USER_BYTES: usize = 2048;
+
+/// The attributes that a request's header gives an object: its fields and tags.
+pub(super) fn attributes_of_request(headers: &HeaderMap) -> Result<ObjectAttributes, S3Failure> {
+    let mut stored = Vec::new();
+    let mut user_bytes = 0;
+    for name in headers.keys() {
+        let text = name.as_str();
+        let user_name = text.strip_prefix(USER_PREFIX);
+        if user_name.is_none() && !STORED_FIELDS.contains(&text) {
+            continue;
+        }
+        let value = match *name == CONTENT_ENCODING {
+            true => stored_content_encoding(headers),
+            false => joined_values(headers, name),
+        };
+        let Some(value) = value.filter(|value| !value.is_empty() || user_name.is_some()) else {
+            continue;
+        };
+        if let Some(user_name) = user_name {
+            user_bytes += user_name.len() + value.len();
+        }
+        stored.push((text.to_owned(), value));
+    }
+    if user_bytes > MAX_USER_BYTES {
+        return Err(S3Failure::new(S3ErrorCode::MetadataTooLarge)
+            .element("Size", user_bytes.to_string())
+            .element("MaxSizeAllowed", MAX_USER_BYTES.to_string()));
+    }
+    Ok(ObjectAttributes {
+        headers: stored,
+        tags: tags_of_request(headers)?,
+        ..ObjectAttributes::default()
+    })
+}
+
+/// The values of a field as one. Bytes that are not ASCII stay, as UTF-8.
+fn joined_values(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let values = headers.get_all(name).iter();
+    let values: Vec<Cow<'_, str>> = values
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .collect();
+    (!values.is_empty()).then(|| values.join(","))
+}
+
+/// The tags in `x-amz-tagging`.
+fn tags_of_request(headers: &HeaderMap) -> Result<Vec<(String, String)>, S3Failure> {
+    let Some(value) = headers.get("x-amz-tagging") else {
+        return Ok(Vec::new());
+    };
+    let tags: Vec<ObjectTag> = url::form_urlencoded::parse(value.as_bytes())
+        .map(|(key, value)| ObjectTag {
+            key: key.into_owned(),
+            value: value.into_owned(),
+        })
+        .collect();
+    check_tags(&tags)?;
+    Ok(tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
+}
+
+/// Adds the entity tag and the checksum of a whole body.
+pub(super) fn add_digests(attributes: &mut ObjectAttributes, digests: &BodyDigests) {
+    attributes.etag = digests
+        .get(DigestAlgorithm::Md5)
+        .map(hex)
+        .unwrap_or_default();
+    let algorithm = digests.announced.unwrap_or(DigestAlgorithm::Crc64Nvme);
+    attributes.checksum = digests.get(algorithm).and_then(|digest| {
+        Some(ObjectChecksum {
+            algorithm: checksum_name(algorithm)?.to_owned(),
+            value: STANDARD.encode(digest),
+            is_composite: false,
+        })
+    });
+}
+
+/// S3's entity tag of a version, without quotes. That of a file which did not come by S3 has a
+/// hyphen, so that nobody takes it for an MD5.
+pub(super) fn object_etag(metadata: &FileMetadata) -> String {
+    match &metadata.attributes {
+        Some(attributes) => attributes.etag.clone(),
+        None => {
+            let hash = blake3::hash(metadata.etag.to_string().as_bytes());
+            format!("{}-0", hex(&hash.as_bytes()[..16]))
+        }
+    }
+}
+
+/// Whether the conditions of a write hold for the object that has the key.
+pub(super) fn write_conditions_hold(
+    conditions: &RequestConditions,
+    metadata: Option<&FileMetadata>,
+) -> bool {
+    let etag = metadata.map(|metadata| EntityTag::new_strong(object_etag(metadata)));
+    let current = metadata.map(|metadata| CurrentRepresentation {
+        etag: etag.as_ref(),
+        last_modified: Some(metadata.modified),
+    });
+    conditions.evaluate_write(current) == ConditionOutcome::Proceed
+}
+
+/// Header fields of conditions, with quotes around the tags that clients send without.
+pub(super) fn conditions_of(headers: &HeaderMap) -> RequestConditions {
+    let is_bare = |value: &HeaderValue| {
+        let text = value.as_bytes();
+        !text.is_empty() && !text.contains(&b'"') && text != b"*"
+    };
+    let names = ["if-match", "if-none-match"];
+    let is_changed = names
+        .iter()
+        .any(|name| headers.get(*name).is_some_and(is_bare));
+    if !is_changed {
+        return RequestConditions::parse(headers);
+    }
+    let mut quoted = headers.clone();
+    for name in names {
+        let Some(value) = headers.get(name).filter(|value| is_bare(value)) else {
+            continue;
+        };
+        let text = [b"\"", value.as_bytes(), b"\""].concat();
+        if let Ok(value) = HeaderValue::from_bytes(&text) {
+            quoted.insert(name, value);
+        }
+    }
+    RequestConditions::parse(&quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+        let field = |(name, value): &(&'static str, &str)| {
+            let value = HeaderValue::from_bytes(value.as_bytes()).expect("a value");
+            (HeaderName::from_static(name), value)
+        };
+        fields.iter().map(field).collect()
+    }
+
+    #[test]
+    fn g3_fields_of_the_object_are_stored_and_no_others() {
+        let request = headers(&[
+            ("content-encoding", "gzip, aws-chunked"),
+            ("content-type", "text/x"),
+            ("x-amz-meta-a", "ü"),
+            ("x-amz-date", "now"),
+            ("host", "h"),
+            ("x-amz-tagging", "k=a%20b&l="),
+        ]);
+        let mut stored = attributes_of_request(&request).expect("attributes");
+        stored.headers.sort();
+        let expected = [
+            ("content-encoding", "gzip"),
+            ("content-type", "text/x"),
+            ("x-amz-meta-a", "ü"),
+        ];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(stored.headers, expected);
+        assert_eq!(stored.tags[0], ("k".to_owned(), "a b".to_owned()));
+        let long = "x".repeat(MAX_USER_BYTES);
+        let failure = attributes_of_request(&headers(&[("x-amz-meta-a", &long)]));
+        assert_eq!(
+            failure.expect_err("too large").code,
+            S3ErrorCode::MetadataTooLarge
+        );
+    }
+
+    #[test]
+    fn tags_without_quotes_are_compared_too() {
+        for text in ["abc", "\"abc\""] {
+            let conditions = conditions_of(&headers(&[("if-match", text)]));
+            let tag = EntityTag::new_strong("abc");
+            let current = CurrentRepresentation {
+                etag: Some(&tag),
+                last_modified: None,
+            };
+            assert_eq!(
+                conditions.evaluate_write(Some(current)),
+                ConditionOutcome::Proceed
+            );
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! How a server speaks S3, and which requests are S3's.
+
+use http::header::HOST;
+use http::{HeaderMap, Method, Uri};
+
+use super::{S3Authenticator, S3Failure, decode_path};
+use crate::access::AccessRight;
+
+/// Parameters that only S3 has: a request with one of them is S3's even if it is not signed.
+const S3_PARAMETERS: [&str; 9] = [
+    "list-type",
+    "uploads",
+    "uploadId",
+    "delete",
+    "location",
+    "versioning",
+    "versions",
+    "acl",
+    "tagging",
+];
+
+/// How a server speaks S3.
+#[derive(Debug)]
+pub struct S3Options {
+    /// Verifies signatures.
+    pub authenticator: S3Authenticator,
+    /// What requests without a signature may do.
+    pub anonymous: Option<AccessRight>,
+    /// Whether requests without a signature may be plain HTTP.
+    pub is_http_on: bool,
+    /// Domains below which a name is a bucket. `localhost` always is one.
+    pub domains: Vec<String>,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct S3Target {
+    /// The bucket; `None` for the server.
+    pub bucket: Option<String>,
+    /// The key; `None` for the bucket.
+    pub key: Option<String>,
+}
+
+impl S3Options {
+    /// Whether a request speaks S3.
+    #[must_use]
+    pub fn serves(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
+        let query = uri.query();
+        if S3Authenticator::is_signed(headers, query) {
+            return true;
+        }
+        if method == Method::OPTIONS {
+            // The preflight of a browser: it is never signed.
+            return false;
+        }
+        let mut parameters = query.unwrap_or_default().split('&');
+        !self.is_http_on
+            || self.bucket_of_host(headers, uri).is_some()
+            || parameters.any(|parameter| {
+                let name = parameter.split('=').next().unwrap_or_default();
+                S3_PARAMETERS.contains(&name)
+            })
+    }
+
+    /// What a request is about, by its host and its path.
+    ///
+    /// # Errors
+    /// `InvalidURI` for a path that is not UTF-8.
+    pub fn target(&self, headers: &HeaderMap, uri: &Uri) -> Result<S3Target, S3Failure> {
+        let path = decode_path(uri.path())?;
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        let (bucket, key) = match self.bucket_of_host(headers, uri) {
+            Some(bucket) => (bucket, path),
+            None => {
+                let (bucket, key) = path.split_once('/').unwrap_or((path, ""));
+                (bucket.to_owned(), key)
+            }
+        };
+        let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        Ok(S3Target {
+            key: text(key),
+            bucket: text(&bucket),
+        })
+    }
+
+    /// The bucket of a host such as `bucket.localhost`.
+    fn bucket_of_host(&self, headers: &HeaderMap, uri: &Uri) -> Option<String> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+        let host = host.or_else(|| uri.authority().map(http::uri::Authority::as_str))?;
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => host,
+        };
+        let name = name.to_ascii_lowercase();
+        let domains = self.domains.iter().map(String::as_str).chain(["localhost"]);
+        let mut buckets = domains.filter_map(|domain| name.strip_suffix(domain)?.strip_suffix('.'));
+        buckets
+            .next()
+            .filter(|bucket| !bucket.is_empty())
+            .map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+    use crate::s3::S3Keys;
+
+    fn options(is_http_on: bool) -> S3Options {
+        S3Options {
+            authenticator: S3Authenticator::new(S3Keys::default(), "us-east-1"),
+            anonymous: None,
+            is_http_on,
+            domains: vec!["s3.example".to_owned()],
+        }
+    }
+
+    #[test]
+    fn buckets_are_in_the_path_or_in_the_host() {
+        let target = |host: &'static str, path: &'static str| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static(host))]);
+            let found = options(false).target(&headers, &Uri::from_static(path));
+            let found = found.expect("a target");
+            (found.bucket, found.key)
+        };
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(target("127.0.0.1:80", "/"), (None, None));
+        assert_eq!(target("localhost:80", "/b"), (some("b"), None));
+        assert_eq!(target("x", "/b/k%2Fl//m/"), (some("b"), some("k/l//m/")));
+        assert_eq!(target("b.localhost:9000", "/k?x"), (some("b"), some("k")));
+        assert_eq!(target("b.c.s3.example", "/"), (some("b.c"), None));
+        assert_eq!(target(".s3.example", "/b"), (some("b"), None));
+    }
+
+    #[test]
+    fn g16_requests_without_signature_are_s3s_where_http_is_off_or_they_ask_as_s3() {
+        let serves = |is_http_on, uri: &'static str| {
+            let uri = Uri::from_static(uri);
+            options(is_http_on).serves(&Method::GET, &HeaderMap::new(), &uri)
+        };
+        assert!(serves(false, "/b/k"));
+        assert!(!serves(true, "/b/k") && !serves(true, "/b/k?sort=name"));
+        assert!(serves(true, "/b?list-type=2") && serves(true, "/b?x&location"));
+        assert!(serves(true, "/b/k?X-Amz-Signature=0"));
+    }
+}
