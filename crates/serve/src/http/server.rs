@@ -114,6 +114,13 @@ impl FileServer {
         &self.store
     }
 
+    /// Removes unfinished uploads of S3 that have expired. May wait for a disk.
+    pub fn expire_uploads(&self) {
+        if let Some(s3) = &self.options.s3 {
+            self.store.expire_parts(s3.upload_expiry);
+        }
+    }
+
     /// How often an idle connection has released its buffers. A program that knows its allocator
     /// may then return that memory to the system.
     #[must_use]

@@ -28,6 +28,13 @@ pub enum S3Operation {
     PutObjectTagging,
     DeleteObjectTagging,
     GetAcl,
+    CreateMultipartUpload,
+    UploadPart,
+    UploadPartCopy,
+    CompleteMultipartUpload,
+    AbortMultipartUpload,
+    ListParts,
+    ListMultipartUploads,
 }
 
 /// A setting that no bucket has, and whose right answer says so.
@@ -143,7 +150,12 @@ impl S3Operation {
             | Self::CopyObject
             | Self::DeleteObject
             | Self::PutObjectTagging
-            | Self::DeleteObjectTagging => Some(AccessRight::Write),
+            | Self::DeleteObjectTagging
+            | Self::CreateMultipartUpload
+            | Self::UploadPart
+            | Self::UploadPartCopy
+            | Self::CompleteMultipartUpload
+            | Self::AbortMultipartUpload => Some(AccessRight::Write),
             _ => Some(AccessRight::Read),
         }
     }
@@ -155,7 +167,8 @@ impl S3Operation {
             Method::GET if has("location") => Ok(Self::GetBucketLocation),
             Method::GET if has("acl") => Ok(Self::GetAcl),
             Method::POST if has("delete") => Ok(Self::DeleteObjects),
-            _ if is_unknown(query, &[]) => Err(Code::NotImplemented.into()),
+            _ if is_unknown(query, &["uploads"]) => Err(Code::NotImplemented.into()),
+            Method::GET if has("uploads") => Ok(Self::ListMultipartUploads),
             Method::GET => Ok(match setting {
                 Some((_, setting)) => Self::GetBucketSetting(*setting),
                 None if query.get("list-type") == Some("2") => Self::ListObjectsV2,
@@ -183,12 +196,29 @@ impl S3Operation {
             Method::GET if has("acl") => Ok(Self::GetAcl),
             Method::PUT if has("tagging") => Ok(Self::PutObjectTagging),
             Method::DELETE if has("tagging") => Ok(Self::DeleteObjectTagging),
-            _ if is_unknown(query, &[]) => Err(Code::NotImplemented.into()),
+            _ if is_unknown(query, &["uploads", "uploadId"]) => Err(Code::NotImplemented.into()),
+            _ if has("uploads") || has("uploadId") => Self::of_upload(method, query, headers),
             Method::GET => Ok(Self::GetObject),
             Method::HEAD => Ok(Self::HeadObject),
             Method::PUT if headers.contains_key("x-amz-copy-source") => Ok(Self::CopyObject),
             Method::PUT => Ok(Self::PutObject),
             Method::DELETE => Ok(Self::DeleteObject),
+            _ => Err(Code::MethodNotAllowed.into()),
+        }
+    }
+}
+
+impl S3Operation {
+    fn of_upload(method: &Method, query: &S3Query, headers: &HeaderMap) -> Result<Self, S3Failure> {
+        let has = |name: &str| query.contains(name);
+        let is_copy = headers.contains_key("x-amz-copy-source");
+        match *method {
+            Method::POST if has("uploads") => Ok(Self::CreateMultipartUpload),
+            Method::POST if has("uploadId") => Ok(Self::CompleteMultipartUpload),
+            Method::PUT if has("uploadId") && is_copy => Ok(Self::UploadPartCopy),
+            Method::PUT if has("uploadId") => Ok(Self::UploadPart),
+            Method::DELETE if has("uploadId") => Ok(Self::AbortMultipartUpload),
+            Method::GET if has("uploadId") => Ok(Self::ListParts),
             _ => Err(Code::MethodNotAllowed.into()),
         }
     }
@@ -230,6 +260,24 @@ mod tests {
             ("GET", "b/k?versionId=null", S3Operation::GetObject),
             ("GET", "b/k?attributes", S3Operation::GetObjectAttributes),
             ("PUT", "b/k?tagging", S3Operation::PutObjectTagging),
+            ("GET", "b?uploads", S3Operation::ListMultipartUploads),
+            ("POST", "b/k?uploads", S3Operation::CreateMultipartUpload),
+            (
+                "PUT",
+                "b/k?partNumber=1&uploadId=x",
+                S3Operation::UploadPart,
+            ),
+            (
+                "POST",
+                "b/k?uploadId=x",
+                S3Operation::CompleteMultipartUpload,
+            ),
+            ("GET", "b/k?uploadId=x", S3Operation::ListParts),
+            (
+                "DELETE",
+                "b/k?uploadId=x",
+                S3Operation::AbortMultipartUpload,
+            ),
         ] {
             assert_eq!(parse(method, path), Ok(expected), "{method} {path}");
         }
@@ -240,6 +288,7 @@ mod tests {
         for (method, path, expected) in [
             ("GET", "b?versions", S3ErrorCode::NotImplemented),
             ("GET", "b?uploads&inventory", S3ErrorCode::NotImplemented),
+            ("PUT", "b/k?uploads", S3ErrorCode::MethodNotAllowed),
             ("PUT", "b?versioning", S3ErrorCode::NotImplemented),
             ("DELETE", "b?policy", S3ErrorCode::NotImplemented),
             ("GET", "b/k?retention", S3ErrorCode::NotImplemented),

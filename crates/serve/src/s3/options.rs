@@ -1,5 +1,7 @@
 //! How a server speaks S3, and which requests are S3's.
 
+use std::time::Duration;
+
 use http::header::HOST;
 use http::{HeaderMap, Method, Uri};
 
@@ -30,6 +32,8 @@ pub struct S3Options {
     pub is_http_on: bool,
     /// Domains below which a name is a bucket. `localhost` always is one.
     pub domains: Vec<String>,
+    /// How long an unfinished upload in parts is kept after its last part.
+    pub upload_expiry: Duration,
 }
 
 /// What a request is about.
@@ -114,6 +118,7 @@ mod tests {
             anonymous: None,
             is_http_on,
             domains: vec!["s3.example".to_owned()],
+            upload_expiry: Duration::ZERO,
         }
     }
 

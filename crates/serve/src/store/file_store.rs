@@ -17,6 +17,7 @@ use super::object::{OpenObject, OpenedKey};
 use super::open_files::OpenFileCache;
 use super::quota::StorageQuota;
 use super::root::{CachedLookup, StoreRoot};
+use super::stored_upload::StoredUploads;
 use super::temporary_files::TemporaryFolder;
 use super::usage::{self, QuotaRecount};
 use super::version::{
@@ -102,6 +103,8 @@ pub struct FileStore {
     pub(super) options: FileStoreOptions,
     /// Temporary files of uploads; `None` in a read-only store.
     pub(super) temporaries: Option<TemporaryFolder>,
+    /// Uploads in parts.
+    pub(super) uploads: StoredUploads,
     /// The attributes of objects.
     pub(super) records: AttributeRecords,
     /// Creates the parent folders of keys.
@@ -153,6 +156,7 @@ impl FileStore {
             rustix::fs::syncfs(root.top())?;
         }
         Ok(Self {
+            uploads: StoredUploads::default(),
             records: AttributeRecords::new(&root),
             folders: Arc::new(FolderCreator::new(Arc::clone(&root), is_durable)),
             recount: QuotaRecount::new(),

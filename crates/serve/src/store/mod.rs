@@ -27,10 +27,12 @@ mod folder_objects;
 mod group_sync;
 mod key_walk;
 mod list;
+mod multipart;
 mod object;
 mod open_files;
 mod quota;
 mod root;
+mod stored_upload;
 mod sys;
 mod temporary_files;
 #[cfg(test)]
@@ -53,5 +55,6 @@ pub use list::{
 pub(crate) use list::{OpenedEntry, UnopenedEntry, modification_time};
 pub use object::OpenObject;
 pub use root::{CachedLookup, FilesystemKind, StoreRoot};
+pub use stored_upload::{PartWriter, StoredPart, StoredUpload, StoredUploadInfo};
 pub use upload::{CommittedUpload, Upload};
 pub use version::FileMetadata;

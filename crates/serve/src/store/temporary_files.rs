@@ -278,6 +278,24 @@ impl TemporaryFile {
         rustix::fs::renameat_with(&*self.folder, self.name.as_str(), folder, name, flags)
     }
 
+    /// Becomes another name of a file on the same mount. If that fails, it is what it was.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub(super) fn link_from(&mut self, folder: &OwnedFd, name: &str) -> Result<(), Errno> {
+        let new = format!("{}-parts", self.name);
+        rustix::fs::linkat(folder, name, &*self.folder, new.as_str(), AtFlags::empty())?;
+        let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&*self.folder, new.as_str(), flags, Mode::empty());
+        let (unneeded, opened) = match opened {
+            Ok(file) => (std::mem::replace(&mut self.name, new), Ok(file)),
+            Err(error) => (new, Err(error)),
+        };
+        let _ = unlink(&*self.folder, unneeded.as_bytes(), AtFlags::empty());
+        self.file = opened?.into();
+        Ok(())
+    }
+
     /// Keeps the file, which has its final name now.
     pub(super) fn keep(mut self) {
         self.name.clear();

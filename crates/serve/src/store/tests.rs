@@ -2,6 +2,7 @@
 
 mod attributes;
 mod folders;
+mod parts;
 mod quota;
 mod versions;
 

@@ -11,7 +11,9 @@
 mod commit;
 mod location;
 
+use std::fs::File;
 use std::io::IoSlice;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
@@ -248,9 +250,107 @@ impl Upload {
         Ok(true)
     }
 
+    /// Takes a file of `len` bytes as what was written, without a copy. Returns whether that was
+    /// possible: the file must be on the mount of the temporary folder, which must know links.
+    ///
+    /// # Errors
+    /// When it exceeds the quota.
+    pub(super) fn adopt(
+        &mut self,
+        folder: &OwnedFd,
+        name: &str,
+        len: u64,
+    ) -> Result<bool, StoreError> {
+        let Some(location) = &mut self.location else {
+            return Ok(false);
+        };
+        let temporary = &mut location.temporary;
+        if !temporary.is_in_temporary_folder || temporary.link_from(folder, name).is_err() {
+            return Ok(false);
+        }
+        self.reservation.grow(len)?;
+        self.len = len;
+        self.count_written(len);
+        Ok(true)
+    }
+
+    /// Appends a range of a file.
+    ///
+    /// # Errors
+    /// When it exceeds the quota, or the disk fails.
+    pub(super) fn append_file(
+        &mut self,
+        from: &File,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), StoreError> {
+        self.reservation.grow(len)?;
+        self.len += len;
+        if let Some(location) = &self.location {
+            copy_range(from, offset, &location.temporary.file, self.written, len)?;
+        }
+        self.count_written(len);
+        Ok(())
+    }
+
     /// Counts bytes that were written to the file.
     fn count_written(&mut self, bytes: u64) {
         self.written += bytes;
         self.unsynced.add(bytes);
     }
+}
+
+/// Copies a range of a file into another. The kernel does that, without a copy where the file
+/// system knows how.
+pub(super) fn copy_range(
+    from: &File,
+    mut offset: u64,
+    to: &File,
+    mut at: u64,
+    mut len: u64,
+) -> Result<(), StoreError> {
+    while len > 0 {
+        let step = usize::try_from(len).unwrap_or(usize::MAX).min(1 << 30);
+        let copied = rustix::fs::copy_file_range(from, Some(&mut offset), to, Some(&mut at), step);
+        let copied = match copied {
+            Err(Errno::INTR) => continue,
+            // It is another file system, or one that does not know the call.
+            Err(Errno::XDEV | Errno::NOSYS | Errno::INVAL | Errno::OPNOTSUPP) => {
+                return copy_by_reading(from, offset, to, at, len);
+            }
+            other => other?,
+        };
+        if copied == 0 {
+            return Err(StoreError::UploadRemoved);
+        }
+        len -= copied as u64;
+    }
+    Ok(())
+}
+
+fn copy_by_reading(
+    from: &File,
+    mut offset: u64,
+    to: &File,
+    mut at: u64,
+    mut len: u64,
+) -> Result<(), StoreError> {
+    let mut buffer = vec![0; 1 << 20];
+    while len > 0 {
+        let step = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
+        let read =
+            rustix::io::retry_on_intr(|| rustix::io::pread(from, &mut buffer[..step], offset))?;
+        if read == 0 {
+            return Err(StoreError::UploadRemoved);
+        }
+        let mut rest = &buffer[..read];
+        while !rest.is_empty() {
+            let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(to, rest, at))?;
+            rest = &rest[written..];
+            at += written as u64;
+        }
+        offset += read as u64;
+        len -= read as u64;
+    }
+    Ok(())
 }

@@ -115,6 +115,105 @@ refused("BucketNotEmpty", 409, s3.delete_bucket, Bucket="bucket")
 print("done")
 "#;
 
+/// Uploads in parts by boto3. The argument is the folder that is served.
+const PARTS: &str = r#"
+import boto3, botocore, hashlib, os, sys
+from botocore.config import Config
+folder, MIB = sys.argv[1], 1 << 20
+s3 = boto3.client("s3", config=Config(signature_version="s3v4", s3={"addressing_style": "path"}))
+
+def begin(key, **fields):
+    return s3.create_multipart_upload(Bucket="bucket", Key=key, **fields)["UploadId"]
+
+def send(key, id, number, data):
+    etag = s3.upload_part(Bucket="bucket", Key=key, UploadId=id, PartNumber=number, Body=data)["ETag"]
+    assert etag == f'"{hashlib.md5(data).hexdigest()}"'
+    return {"PartNumber": number, "ETag": etag}
+
+def complete(key, id, parts, **fields):
+    return s3.complete_multipart_upload(Bucket="bucket", Key=key, UploadId=id, MultipartUpload={"Parts": parts}, **fields)
+
+def refused(code, call, *args, **fields):
+    try:
+        call(*args, **fields)
+    except botocore.exceptions.ClientError as error:
+        assert error.response["Error"]["Code"] == code, (error.response, code)
+        return
+    raise AssertionError(f"not refused: {code}")
+
+def is_right(key, data, parts):
+    found = s3.get_object(Bucket="bucket", Key=key)
+    assert found["Body"].read() == data == open(f"{folder}/bucket/{key}", "rb").read(), key
+    md5 = hashlib.md5(b"".join(hashlib.md5(part).digest() for part in parts)).hexdigest()
+    assert found["ETag"] == f'"{md5}-{len(parts)}"', found["ETag"]
+
+one, two, three = os.urandom(6 * MIB), os.urandom(6 * MIB), os.urandom(1234)
+left = lambda: sorted(os.listdir(f"{folder}/.haul/multipart"))
+# G8: out of order, and one again: the object is the file of the parts, not a copy.
+id = begin("k", Metadata={"m": "v"}, ContentType="a/b")
+rows = [send("k", id, 2, b"x" * 6 * MIB), send("k", id, 1, one), send("k", id, 3, three), send("k", id, 2, two)]
+inode = os.stat(f"{folder}/.haul/multipart/{id}/data").st_ino
+assert [part["Size"] for part in s3.list_parts(Bucket="bucket", Key="k", UploadId=id)["Parts"]] == [6 * MIB, 6 * MIB, 1234]
+assert [upload["UploadId"] for upload in s3.list_multipart_uploads(Bucket="bucket")["Uploads"]] == [id]
+refused("NoSuchKey", s3.get_object, Bucket="bucket", Key="k")
+# G7: what is wrong is refused, and the upload lives on.
+refused("InvalidPart", complete, "k", id, [rows[1], rows[0], rows[2]])
+refused("InvalidPartOrder", complete, "k", id, [rows[3], rows[1]])
+refused("InvalidPart", complete, "k", id, [rows[1], {"PartNumber": 9, "ETag": "x"}])
+refused("MalformedXML", complete, "k", id, [])
+refused("PreconditionFailed", complete, "k", id, [rows[1], rows[3], rows[2]], IfMatch='"x"')
+refused("BadDigest", complete, "k", id, [rows[1], rows[3], rows[2]], ChecksumCRC64NVME="AAAAAAAAAAA=")
+done = complete("k", id, [rows[1], rows[3], rows[2]], IfNoneMatch="*")
+is_right("k", one + two + three, [one, two, three])
+assert os.stat(f"{folder}/bucket/k").st_ino == inode and left() == [], left()
+head = s3.head_object(Bucket="bucket", Key="k", ChecksumMode="ENABLED")
+assert head["Metadata"] == {"m": "v"} and head["ContentType"] == "a/b" and head["ChecksumCRC64NVME"]
+assert complete("k", id, [rows[1], rows[3], rows[2]])["ETag"] == done["ETag"]
+assert s3.get_object(Bucket="bucket", Key="k", PartNumber=2)["Body"].read() == two
+refused("NoSuchUpload", send, "k", id, 1, one)
+# Parts with gaps, of other sizes, and a subset of what was sent.
+id = begin("gaps")
+rows = [send("gaps", id, 3, one), send("gaps", id, 7, three + one + two), send("gaps", id, 10, three)]
+complete("gaps", id, rows)
+is_right("gaps", one + three + one + two + three, [one, three + one + two, three])
+id = begin("subset")
+rows = [send("subset", id, number, data) for number, data in [(1, one), (2, two), (3, three)]]
+complete("subset", id, rows[:2])
+is_right("subset", one + two, [one, two])
+id = begin("small")
+rows = [send("small", id, 1, three), send("small", id, 2, three)]
+refused("EntityTooSmall", complete, "small", id, rows)
+complete("small", id, rows[1:])
+is_right("small", three, [three])
+# Copies as parts.
+id = begin("copied")
+part = s3.upload_part_copy(Bucket="bucket", Key="copied", UploadId=id, PartNumber=1, CopySource="bucket/k", CopySourceRange=f"bytes=0-{6 * MIB - 1}")
+rows = [{"PartNumber": 1, "ETag": part["CopyPartResult"]["ETag"]}, send("copied", id, 2, three)]
+complete("copied", id, rows)
+is_right("copied", one + three, [one, three])
+# G9: an abort leaves nothing.
+id = begin("aborted")
+send("aborted", id, 1, one)
+s3.abort_multipart_upload(Bucket="bucket", Key="aborted", UploadId=id)
+refused("NoSuchUpload", s3.list_parts, Bucket="bucket", Key="aborted", UploadId=id)
+assert left() == [] and not s3.list_multipart_uploads(Bucket="bucket").get("Uploads")
+print("done")
+"#;
+
+#[tokio::test]
+async fn g7_g8_g9_uploads_in_parts_are_right_however_they_arrive() {
+    let test = S3StoreTest::start_haul().await;
+    let folder = test.home.path().join("store");
+    let printed = test.python(PARTS, &[folder.to_str().unwrap()]).await;
+    assert_eq!(printed, "done\n");
+    let inside = std::fs::read_dir(folder.join(".haul")).unwrap();
+    let names = inside.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left: Vec<String> = names
+        .filter(|name| name.starts_with(".haul-put-"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[tokio::test]
 async fn boto3_finds_s3s_semantics_on_our_server() {
     let test = S3StoreTest::start_haul().await;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use haul_serve::access::{AccessScope, AllowedOrigins};
 
-use crate::args::values::{SecretText, host_name};
+use crate::args::values::{DurationArg, SecretText, host_name};
 
 /// Logins, tokens and anonymous access. Without these flags everybody may do all that the server does.
 #[derive(Debug, Args)]
@@ -108,4 +108,12 @@ pub(crate) struct S3ServerArgs {
     /// `bucket.localhost` is taken so without this flag.
     #[arg(long, value_name = "DOMAIN", value_parser = host_name, requires = "s3")]
     pub(crate) s3_domain: Vec<String>,
+    /// Remove unfinished uploads in parts this long after their last part.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "7d",
+        allow_negative_numbers = true
+    )]
+    pub(crate) s3_upload_expiry: DurationArg,
 }

@@ -19,6 +19,9 @@ use crate::message::{self, print_in_background, warning_text};
 /// How often unused files are closed.
 const CLOSE_FILES_EVERY: Duration = Duration::from_secs(5);
 
+/// How often expired uploads of S3 are removed.
+const EXPIRE_UPLOADS_EVERY: Duration = Duration::from_secs(600);
+
 /// How often certificates are checked: soon enough for somebody who replaces one and then looks in a browser.
 const CHECK_CERTIFICATES_EVERY: Duration = Duration::from_secs(2);
 
@@ -105,7 +108,9 @@ impl Server for RunningFileServer {
                 }
             })
         });
-        [trim_heap, close_files]
+        let server = Arc::clone(&self.server);
+        let expire = Chore::new(EXPIRE_UPLOADS_EVERY, move || server.expire_uploads());
+        [trim_heap, close_files, expire]
             .into_iter()
             .chain(check_certificates)
             .collect()

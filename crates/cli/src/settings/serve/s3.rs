@@ -104,6 +104,7 @@ pub(super) fn s3_settings(
             anonymous,
             is_http_on,
             domains: args.s3.s3_domain.clone(),
+            upload_expiry: args.s3.s3_upload_expiry.0,
         }),
         keys,
         has_bucket_scopes,

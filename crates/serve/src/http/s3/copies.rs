@@ -33,15 +33,11 @@ const SOURCE_CONDITIONS: &str = "x-amz-copy-source-";
 impl S3Call {
     pub(super) async fn copy_object(&self) -> Result<ServeResponse, S3Failure> {
         let target = self.stored_key()?;
-        let (bucket, key) = self.copy_source()?;
-        if !self.permissions.allows(AccessRight::Read, &bucket) {
-            return Err(S3ErrorCode::AccessDenied.into());
-        }
+        let (source_key, key) = self.copy_source_key()?;
         let (new_fields, new_tags) = (
             self.replaces("x-amz-metadata-directive"),
             self.replaces("x-amz-tagging-directive"),
         );
-        let source_key = StoredKey::new(&bucket, &key)?;
         if source_key.key == target.key && !new_fields && !new_tags {
             let message = "This copy request is illegal because it is trying to copy an object to itself \
                 without changing the object's metadata, storage class, website redirect location or encryption attributes.";
@@ -88,6 +84,25 @@ impl S3Call {
         document.text("LastModified", &modified.replace('Z', ".000Z"));
         document.text("ETag", &format!("\"{}\"", object_etag(&copied.metadata)));
         Ok(document_response(document))
+    }
+
+    /// The source of a copy, if it may be read; and its key as S3 has it.
+    fn copy_source_key(&self) -> Result<(StoredKey, String), S3Failure> {
+        let (bucket, key) = self.copy_source()?;
+        match self.permissions.allows(AccessRight::Read, &bucket) {
+            true => Ok((StoredKey::new(&bucket, &key)?, key)),
+            false => Err(S3ErrorCode::AccessDenied.into()),
+        }
+    }
+
+    /// Opens the source of a copy, if its conditions hold.
+    pub(super) async fn open_copy_source(&self) -> Result<Arc<OpenObject>, S3Failure> {
+        let (source_key, key) = self.copy_source_key()?;
+        let source = self.open_source(&source_key, &key).await?;
+        match write_conditions_hold(&self.source_conditions(), Some(source.metadata())) {
+            true => Ok(source),
+            false => Err(S3ErrorCode::PreconditionFailed.into()),
+        }
     }
 
     /// Whether a directive says that what the source has is replaced.

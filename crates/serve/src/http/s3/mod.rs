@@ -1,8 +1,8 @@
 //! Carries out S3's operations on the store.
 //!
 //! [`respond`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
-//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `copies` and
-//! `tags`, each with the operations of its name. `object_headers` turns header fields into the
+//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`,
+//! `copies` and `tags`, each with the operations of its name. `object_headers` turns header fields into the
 //! attributes that are stored with an object, and back; `body_source` is a request's body, decoded
 //! and checked while an upload reads it; `responses` makes responses and errors.
 
@@ -10,6 +10,7 @@ mod body_source;
 mod buckets;
 mod copies;
 mod lists;
+mod multipart;
 mod object_headers;
 mod objects;
 mod responses;
@@ -162,6 +163,13 @@ async fn carry_out(
         S3Operation::PutObject => call.put_object(payload, body).await,
         S3Operation::CopyObject => call.copy_object().await,
         S3Operation::DeleteObject => call.delete_object().await,
+        S3Operation::CreateMultipartUpload => call.create_multipart_upload().await,
+        S3Operation::UploadPart => call.upload_part(payload, body).await,
+        S3Operation::UploadPartCopy => call.upload_part_copy().await,
+        S3Operation::CompleteMultipartUpload => call.complete_multipart_upload(payload, body).await,
+        S3Operation::AbortMultipartUpload => call.abort_multipart_upload().await,
+        S3Operation::ListParts => call.list_parts().await,
+        S3Operation::ListMultipartUploads => call.list_multipart_uploads().await,
         S3Operation::GetObjectTagging => call.object_tags().await,
         S3Operation::PutObjectTagging => call.put_object_tags(payload, body).await,
         S3Operation::DeleteObjectTagging => call.delete_object_tags().await,

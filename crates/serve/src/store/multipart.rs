@@ -1,0 +1,275 @@
+//! Uploads in parts, until they are complete.
+//!
+//! An upload is a folder in `.haul/multipart`, and survives a restart. `upload` says what it is of.
+//! `parts` has a line for each part that was acknowledged; the last line of a number counts, so a
+//! part that is sent again replaces the first one when it is whole, and not before.
+//!
+//! **Parts lie where they belong.** The length of the first part that arrives becomes the slot: part
+//! `n` is written at `(n - 1) * slot` of one file. If all parts but the last fill theirs, that file
+//! is the object, and completing the upload writes nothing a second time. A part that does not fit,
+//! or is sent again, gets a file of its own and is copied to its slot in the end. Parts that leave
+//! gaps are copied into a new file.
+//!
+//! Nothing tells a part that a power cut has lost from one that is there. So parts are synced before
+//! they are acknowledged or, with `--durability none`, forgotten when the machine has been started
+//! since.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::StoreError;
+use super::attributes::ObjectAttributes;
+use super::file_store::{FileStore, UploadDurability, VersionCheck};
+use super::root::unlink;
+use super::stored_upload::{
+    CREATE_FLAGS, DATA, INFO, PartSlots, StoredPart, StoredUpload, StoredUploadInfo, seconds,
+};
+use super::upload::{CommittedUpload, Upload, copy_range};
+use crate::{ObjectKey, RESERVED_NAME};
+
+/// The folder of uploads, in the store's own.
+const FOLDER: &str = "multipart";
+
+/// Maximum bytes of the description of an upload.
+const MAX_INFO: u64 = 1 << 20;
+
+const FOLDER_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+impl FileStore {
+    /// Begins an upload in parts. Returns its identifier.
+    ///
+    /// # Errors
+    /// When the store is read-only, or the disk fails.
+    pub fn begin_parts(&self, info: &StoredUploadInfo) -> Result<String, StoreError> {
+        let folder = self.multipart_folder()?;
+        let id = format!("{:032x}", rand::random::<u128>());
+        rustix::fs::mkdirat(&folder, id.as_str(), Mode::RWXU)?;
+        let folder = rustix::fs::openat(&folder, id.as_str(), FOLDER_FLAGS, Mode::empty())?;
+        let text = serde_json::to_vec(info).map_err(std::io::Error::other)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&folder, INFO, CREATE_FLAGS, mode)?);
+        file.write_all(&text)?;
+        file.sync_data()?;
+        Ok(id)
+    }
+
+    /// The folder of uploads, which is created if it is missing.
+    fn multipart_folder(&self) -> Result<OwnedFd, StoreError> {
+        if !self.options.writable {
+            return Err(StoreError::ReadOnly);
+        }
+        let path = format!("{RESERVED_NAME}/{FOLDER}");
+        match rustix::fs::mkdirat(self.root.top(), path.as_str(), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(rustix::fs::openat(
+            self.root.top(),
+            path,
+            FOLDER_FLAGS,
+            Mode::empty(),
+        )?)
+    }
+
+    /// An upload that has not ended.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], or the disk's error.
+    pub fn stored_upload(&self, id: &str) -> Result<Arc<StoredUpload>, StoreError> {
+        if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(StoreError::NotFound);
+        }
+        let mut open = self.uploads.lock();
+        if let Some(upload) = open.get(id) {
+            return Ok(Arc::clone(upload));
+        }
+        let folder = self.multipart_folder()?;
+        let folder = rustix::fs::openat(&folder, id, FOLDER_FLAGS, Mode::empty())?;
+        let info = rustix::fs::openat(&folder, INFO, OFlags::RDONLY, Mode::empty())?;
+        let mut text = Vec::new();
+        File::from(info).take(MAX_INFO).read_to_end(&mut text)?;
+        // Its beginning was cut off: nobody knows its identifier.
+        let info = serde_json::from_slice(&text).map_err(|_| StoreError::NotFound)?;
+        let is_synced = self.options.durability != UploadDurability::None;
+        let upload = Arc::new(StoredUpload::new(id, info, folder, is_synced)?);
+        open.insert(id.to_owned(), Arc::clone(&upload));
+        Ok(upload)
+    }
+
+    /// All uploads that have not ended.
+    ///
+    /// # Errors
+    /// The disk's error.
+    pub fn stored_uploads(&self) -> Result<Vec<Arc<StoredUpload>>, StoreError> {
+        let mut uploads = Vec::new();
+        for entry in Dir::read_from(self.multipart_folder()?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy();
+            match self.stored_upload(&name) {
+                Ok(upload) => uploads.push(upload),
+                Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(uploads)
+    }
+
+    /// Aborts an upload and removes its parts.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it has ended, or the disk's error.
+    pub fn abort_parts(&self, upload: &StoredUpload) -> Result<(), StoreError> {
+        let mut slots = upload.lock();
+        if slots.is_ended {
+            return Err(StoreError::NotFound);
+        }
+        self.end(upload, &mut slots)
+    }
+
+    /// Removes an upload that has ended.
+    fn end(&self, upload: &StoredUpload, slots: &mut PartSlots) -> Result<(), StoreError> {
+        slots.is_ended = true;
+        self.uploads.lock().remove(upload.id());
+        // What it is of goes last: with that, an abort that was killed can be repeated.
+        let names: Vec<_> = Dir::read_from(&upload.folder)?
+            .filter_map(Result::ok)
+            .map(|entry| entry.file_name().to_owned())
+            .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+            .collect();
+        let is_info = |name: &std::ffi::CString| name.to_bytes() == INFO.as_bytes();
+        let (info, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_info);
+        for name in others.iter().chain(&info) {
+            unlink(&upload.folder, name.to_bytes(), AtFlags::empty())?;
+        }
+        let folder = self.multipart_folder()?;
+        Ok(unlink(&folder, upload.id().as_bytes(), AtFlags::REMOVEDIR)?)
+    }
+
+    /// Removes uploads to which nothing was added for this long.
+    pub fn expire_parts(&self, age: Duration) {
+        let Ok(uploads) = self.stored_uploads() else {
+            return;
+        };
+        for upload in uploads {
+            let parts = upload.parts().unwrap_or_default();
+            let latest = parts.values().map(|part| part.modified);
+            let latest = latest.fold(upload.info().initiated, u64::max);
+            if latest + age.as_secs() < seconds(SystemTime::now()) {
+                match self.abort_parts(&upload) {
+                    Ok(()) => {
+                        tracing::info!(key = upload.info().key, "an unfinished upload has expired")
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "an unfinished upload could not be removed")
+                    }
+                }
+            }
+        }
+    }
+
+    /// Completes an upload with these parts, in their order, if `check` accepts the version that
+    /// has the key now. If that fails, the upload is as before.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if it has ended; a condition that does not hold, or the disk's error.
+    pub fn complete_parts(
+        self: &Arc<Self>,
+        upload: &StoredUpload,
+        key: &ObjectKey,
+        parts: &[StoredPart],
+        attributes: ObjectAttributes,
+        check: Option<VersionCheck<'_>>,
+    ) -> Result<CommittedUpload, StoreError> {
+        let mut slots = upload.lock();
+        if slots.is_ended {
+            return Err(StoreError::NotFound);
+        }
+        if let Some(check) = check {
+            self.check(key, check)?;
+        }
+        let mut object = self.begin_upload(key, Vec::new())?;
+        let total = parts.iter().map(|part| part.len).sum();
+        let all = upload.parts()?;
+        // A client may have sent a part again while the first request for it is still writing: what
+        // that writes must not be the object.
+        if slots.writing == 0 && fills_slots(parts, &all, slots.slot) {
+            let data = upload.open_file(DATA)?;
+            for (part, offset) in moved_parts(parts, slots.slot.unwrap_or(0)) {
+                let from = upload.open_file(&part.file)?;
+                copy_range(&from, part.offset, &data, offset, part.len)?;
+            }
+            // Bytes of a part that was sent again and is shorter now.
+            data.set_len(total)?;
+            drop(data);
+            if !object.adopt(&upload.folder, DATA, total)? {
+                append_parts(upload, &mut object, parts, slots.slot)?;
+            }
+        } else {
+            for part in parts {
+                let from = upload.open_file(&part.file)?;
+                object.append_file(&from, part.offset, part.len)?;
+            }
+        }
+        object.set_attributes(attributes);
+        let committed = object.commit(check)?;
+        if let Err(error) = self.end(upload, &mut slots) {
+            // The object is whole. What is left expires.
+            tracing::warn!(%error, "the parts of a complete upload could not be removed");
+        }
+        Ok(committed)
+    }
+}
+
+/// Appends parts that are all in their slots by now.
+fn append_parts(
+    upload: &StoredUpload,
+    object: &mut Upload,
+    parts: &[StoredPart],
+    slot: Option<u64>,
+) -> Result<(), StoreError> {
+    let data = upload.open_file(DATA)?;
+    for part in parts {
+        let offset = u64::from(part.number - 1) * slot.unwrap_or(0);
+        object.append_file(&data, offset, part.len)?;
+    }
+    Ok(())
+}
+
+/// Parts that are not in their slots, and where those are.
+fn moved_parts(parts: &[StoredPart], slot: u64) -> impl Iterator<Item = (&StoredPart, u64)> {
+    let offset = move |part: &StoredPart| u64::from(part.number - 1) * slot;
+    parts
+        .iter()
+        .filter(|part| part.file != DATA)
+        .map(move |part| (part, offset(part)))
+}
+
+/// Whether these parts, each in its slot, are the object: they are numbered from 1, all but the last
+/// fill their slots, and no other part is in the file.
+fn fills_slots(parts: &[StoredPart], all: &BTreeMap<u16, StoredPart>, slot: Option<u64>) -> bool {
+    let Some(slot) = slot else { return false };
+    let is_next = |(at, part): (usize, &StoredPart)| {
+        let is_last = at + 1 == parts.len();
+        let fits = if is_last {
+            part.len <= slot
+        } else {
+            part.len == slot
+        };
+        usize::from(part.number) == at + 1 && fits
+    };
+    let others = || {
+        all.values()
+            .filter(|part| usize::from(part.number) > parts.len())
+    };
+    parts.iter().enumerate().all(is_next) && others().all(|part| part.file != DATA)
+}

@@ -1,0 +1,316 @@
+//! An upload in parts: its description, its parts, and what is being written to it.
+//! [`multipart`](super::multipart) says how they lie on the disk.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
+
+use super::StoreError;
+use super::attributes::ObjectAttributes;
+use super::root::unlink;
+
+/// What an upload is of.
+pub(super) const INFO: &str = "upload";
+/// The parts that were acknowledged, a line each.
+const PARTS: &str = "parts";
+/// The file with the slots.
+pub(super) const DATA: &str = "data";
+
+/// Parts smaller than this get files of their own: only the last part may be so small.
+const MIN_SLOT: u64 = 5 << 20;
+
+pub(super) const CREATE_FLAGS: OFlags = OFlags::RDWR
+    .union(OFlags::CREATE)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// What an upload in parts is of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct StoredUploadInfo {
+    /// The bucket.
+    pub bucket: String,
+    /// The key as S3 has it.
+    pub key: String,
+    /// When it began, in seconds since 1970.
+    pub initiated: u64,
+    /// What the object will have.
+    pub attributes: ObjectAttributes,
+    /// S3's name of the checksum algorithm of the parts.
+    pub algorithm: String,
+    /// Whether the object's checksum is that of the parts' checksums.
+    pub is_composite: bool,
+}
+
+/// A part that was acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredPart {
+    /// From 1 to 10,000.
+    pub number: u16,
+    /// Bytes.
+    pub len: u64,
+    /// The MD5, in hexadecimal.
+    pub etag: String,
+    /// The checksum of the upload's algorithm, in base64.
+    pub checksum: String,
+    /// When it was acknowledged, in seconds since 1970.
+    pub modified: u64,
+    /// The file it is in, and where.
+    pub(super) file: String,
+    pub(super) offset: u64,
+    /// The start of the machine in which it was written, if it was not synced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    boot: Option<String>,
+}
+
+/// Uploads that are in use.
+#[derive(Debug, Default)]
+pub(super) struct StoredUploads {
+    open: Mutex<HashMap<String, Arc<StoredUpload>>>,
+}
+
+/// An upload in parts.
+#[derive(Debug)]
+pub struct StoredUpload {
+    id: String,
+    info: StoredUploadInfo,
+    pub(super) folder: OwnedFd,
+    /// Whether parts are synced before they are acknowledged.
+    is_synced: bool,
+    slots: Mutex<PartSlots>,
+}
+
+/// Where parts are being written.
+#[derive(Debug, Default)]
+pub(super) struct PartSlots {
+    /// It was completed or aborted.
+    pub(super) is_ended: bool,
+    /// Bytes of a slot, once known.
+    pub(super) slot: Option<u64>,
+    /// Slots that were given out.
+    pub(super) taken: HashSet<u16>,
+    /// Parts that are being written to their slots.
+    pub(super) writing: usize,
+}
+
+/// A part that is being written. Dropped before its end, it leaves nothing.
+#[derive(Debug)]
+pub struct PartWriter {
+    upload: Arc<StoredUpload>,
+    number: u16,
+    file: File,
+    name: String,
+    offset: u64,
+    written: u64,
+    is_finished: bool,
+}
+
+impl StoredUpload {
+    /// An upload whose folder is open.
+    ///
+    /// # Errors
+    /// The disk's error.
+    pub(super) fn new(
+        id: &str,
+        info: StoredUploadInfo,
+        folder: OwnedFd,
+        is_synced: bool,
+    ) -> Result<Self, StoreError> {
+        let upload = Self {
+            id: id.to_owned(),
+            info,
+            folder,
+            is_synced,
+            slots: Mutex::default(),
+        };
+        let parts = upload.parts()?;
+        let in_slots = || parts.values().filter(|part| part.file == DATA);
+        let slot = in_slots().map(|part| match part.number {
+            1 => part.len,
+            number => part.offset / u64::from(number - 1),
+        });
+        *upload.lock() = PartSlots {
+            slot: slot.max(),
+            taken: in_slots().map(|part| part.number).collect(),
+            ..PartSlots::default()
+        };
+        Ok(upload)
+    }
+
+    /// The identifier.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn info(&self) -> &StoredUploadInfo {
+        &self.info
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, PartSlots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn open_file(&self, name: &str) -> Result<File, StoreError> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+        let file = rustix::fs::openat(&self.folder, name, CREATE_FLAGS, mode)?;
+        Ok(File::from(file))
+    }
+
+    /// Begins a part of this many bytes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the upload has ended, or the disk's error.
+    pub fn begin_part(self: &Arc<Self>, number: u16, len: u64) -> Result<PartWriter, StoreError> {
+        let mut slots = self.lock();
+        if slots.is_ended {
+            return Err(StoreError::NotFound);
+        }
+        if slots.slot.is_none() && len >= MIN_SLOT {
+            slots.slot = Some(len);
+        }
+        let slot = slots.slot.filter(|slot| len <= *slot);
+        let slot = slot.filter(|_| slots.taken.insert(number));
+        let (name, offset) = match slot {
+            Some(slot) => (DATA.to_owned(), u64::from(number - 1) * slot),
+            None => (format!("part-{number}-{:016x}", rand::random::<u64>()), 0),
+        };
+        let file = self.open_file(&name)?;
+        slots.writing += usize::from(slot.is_some());
+        drop(slots);
+        Ok(PartWriter {
+            upload: Arc::clone(self),
+            number,
+            file,
+            name,
+            offset,
+            written: 0,
+            is_finished: false,
+        })
+    }
+
+    /// The parts that were acknowledged, by their numbers.
+    ///
+    /// # Errors
+    /// The disk's error.
+    pub fn parts(&self) -> Result<BTreeMap<u16, StoredPart>, StoreError> {
+        let mut parts = BTreeMap::new();
+        let boot = boot_id();
+        for line in BufReader::new(self.open_file(PARTS)?).lines() {
+            // The last line may have been cut off: that part was not acknowledged.
+            let Ok(part) = serde_json::from_str::<StoredPart>(&line?) else {
+                continue;
+            };
+            match part.boot.as_ref().is_none_or(|of| *of == boot) {
+                true => parts.insert(part.number, part),
+                false => parts.remove(&part.number),
+            };
+        }
+        Ok(parts)
+    }
+
+    fn append(&self, part: &StoredPart) -> Result<(), StoreError> {
+        let slots = self.lock();
+        if slots.is_ended {
+            return Err(StoreError::NotFound);
+        }
+        let mut line = serde_json::to_vec(part).map_err(std::io::Error::other)?;
+        line.push(b'\n');
+        let flags = CREATE_FLAGS | OFlags::APPEND;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let mut file = File::from(rustix::fs::openat(&self.folder, PARTS, flags, mode)?);
+        // After a line that was cut off, a new one must begin.
+        let len = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if len > 0 {
+            rustix::io::pread(&file, &mut last[..], len - 1)?;
+        }
+        if last != *b"\n" {
+            line.insert(0, b'\n');
+        }
+        file.write_all(&line)?;
+        if self.is_synced {
+            file.sync_data()?;
+        }
+        Ok(())
+    }
+}
+
+impl PartWriter {
+    /// Writes the next bytes.
+    ///
+    /// # Errors
+    /// The disk's error.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+        while !bytes.is_empty() {
+            let at = self.offset + self.written;
+            let written = rustix::io::retry_on_intr(|| rustix::io::pwrite(&self.file, bytes, at))?;
+            self.written += written as u64;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Ends the part: from here on it is there.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the upload has ended meanwhile, or the disk's error.
+    pub fn finish(mut self, etag: String, checksum: String) -> Result<StoredPart, StoreError> {
+        let is_synced = self.upload.is_synced;
+        if is_synced {
+            self.file.sync_data()?;
+        }
+        let part = StoredPart {
+            number: self.number,
+            len: self.written,
+            etag,
+            checksum,
+            modified: seconds(SystemTime::now()),
+            file: self.name.clone(),
+            offset: self.offset,
+            boot: (!is_synced).then(boot_id),
+        };
+        self.upload.append(&part)?;
+        self.is_finished = true;
+        Ok(part)
+    }
+}
+
+impl Drop for PartWriter {
+    fn drop(&mut self) {
+        if self.name == DATA {
+            let mut slots = self.upload.lock();
+            slots.writing -= 1;
+            if !self.is_finished {
+                slots.taken.remove(&self.number);
+            }
+        } else if !self.is_finished {
+            let _ = unlink(&self.upload.folder, self.name.as_bytes(), AtFlags::empty());
+        }
+    }
+}
+
+impl StoredUploads {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<StoredUpload>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Identifies the start of the machine.
+fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.unwrap_or_default().trim().to_owned()
+}
+
+pub(super) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}

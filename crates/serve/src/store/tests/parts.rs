@@ -1,0 +1,124 @@
+//! Uploads in parts, as the store keeps them.
+
+use std::time::Duration;
+
+use super::*;
+
+fn info() -> StoredUploadInfo {
+    StoredUploadInfo {
+        bucket: "b".to_owned(),
+        key: "k".to_owned(),
+        initiated: 0,
+        attributes: ObjectAttributes::default(),
+        algorithm: "CRC64NVME".to_owned(),
+        is_composite: false,
+    }
+}
+
+fn begin(store: &Arc<FileStore>) -> Arc<StoredUpload> {
+    let id = store.begin_parts(&info()).expect("begun");
+    store.stored_upload(&id).expect("an upload")
+}
+
+/// Bytes of a slot.
+const SLOT: usize = 5 << 20;
+
+fn send(upload: &Arc<StoredUpload>, number: u16, bytes: &[u8]) -> StoredPart {
+    let mut writer = begin_part(upload, number, bytes.len());
+    writer.write(bytes).expect("written");
+    writer
+        .finish(String::new(), String::new())
+        .expect("finished")
+}
+
+fn begin_part(upload: &Arc<StoredUpload>, number: u16, len: usize) -> PartWriter {
+    upload.begin_part(number, len as u64).expect("begun")
+}
+
+fn complete(
+    store: &Arc<FileStore>,
+    upload: &StoredUpload,
+    parts: &[StoredPart],
+) -> Result<CommittedUpload, StoreError> {
+    let attributes = ObjectAttributes::default();
+    store.complete_parts(upload, &key("/b/k"), parts, attributes, None)
+}
+
+fn uploads(folder: &Path) -> usize {
+    fs::read_dir(folder.join(".haul/multipart")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn parts_survive_a_restart_and_a_line_that_was_cut_off() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    let (one, two) = (vec![1; SLOT], vec![2; 7]);
+    let first = send(&upload, 1, &one);
+    let rows = folder
+        .path()
+        .join(".haul/multipart")
+        .join(upload.id())
+        .join("parts");
+    let mut text = fs::read(&rows).expect("rows");
+    text.extend(b"{\"number\":2,\"le");
+    fs::write(&rows, text).expect("a cut line");
+    let id = upload.id().to_owned();
+    drop((upload, store));
+    let store = super::store(folder.path(), |_| {});
+    let upload = store.stored_upload(&id).expect("an upload");
+    assert_eq!(upload.parts().expect("parts").len(), 1);
+    let second = send(&upload, 2, &two);
+    complete(&store, &upload, &[first, second]).expect("complete");
+    let found = fs::read(folder.path().join("b/k")).expect("the object");
+    assert!(found == [one, two].concat());
+    assert_eq!(uploads(folder.path()), 0);
+}
+
+#[test]
+fn g8_a_request_that_still_writes_a_part_does_not_change_the_object() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    // The client has given up on this request, and sends the part again.
+    let mut straggler = begin_part(&upload, 1, SLOT);
+    straggler.write(&[0; 100]).expect("written");
+    let part = send(&upload, 1, &vec![1; SLOT]);
+    complete(&store, &upload, &[part]).expect("complete");
+    straggler.write(&[0; 100]).expect("written");
+    assert!(straggler.finish(String::new(), String::new()).is_err());
+    let found = fs::read(folder.path().join("b/k")).expect("the object");
+    assert!(found == vec![1; SLOT]);
+}
+
+#[test]
+fn g9_an_abort_leaves_nothing_of_a_part_that_is_being_written() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    for len in [SLOT, 10] {
+        let upload = begin(&store);
+        let mut writer = begin_part(&upload, 1, len);
+        writer.write(&[0; 10]).expect("written");
+        store.abort_parts(&upload).expect("aborted");
+        assert!(writer.finish(String::new(), String::new()).is_err());
+        assert!(upload.begin_part(2, 10).is_err());
+        assert_eq!(uploads(folder.path()), 0);
+    }
+}
+
+#[test]
+fn unfinished_uploads_expire_after_their_last_part() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    send(&upload, 1, b"x");
+    store.expire_parts(Duration::from_secs(3600));
+    assert_eq!(uploads(folder.path()), 1);
+    drop(begin(&store));
+    store.expire_parts(Duration::from_secs(3600));
+    assert_eq!(
+        uploads(folder.path()),
+        1,
+        "the one without a part, of 1970, is gone"
+    );
+}
