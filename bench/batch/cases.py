@@ -5,12 +5,13 @@ import hashlib
 import json
 import os
 
-from batch.inputs import GeneratedFiles, Hosts, SlowLink, UnreachablePorts, UrlList
+from batch.inputs import GeneratedFiles, Hosts, UnreachablePorts, UrlList
 from batch.sweep import Sweep
 from lib import client_tables, command_line, files, report
 from lib.bench import ROOT, Bench
 from lib.case import CPU, WALL, Limit
 from lib.environment import find_program
+from lib.link import SlowLink
 from lib.nginx import OriginNginx
 from lib.programs import ClientProgram, ClientRunner
 

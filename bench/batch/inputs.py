@@ -1,10 +1,9 @@
-"""The inputs of batches: generated files, lists of their URLs, a slow link, and hosts that cannot be reached."""
+"""The inputs of batches: generated files, lists of their URLs, and hosts that cannot be reached."""
 
 import hashlib
 import os
 import random
 import socket
-import subprocess
 
 from lib.environment import free_ports
 
@@ -65,26 +64,6 @@ class UrlList:
         path = self.path.with_name(self.path.name + ".curl")
         path.write_text("".join(f'url = "{self.base}/{name}"\noutput = "{output / name}"\n' for name in self.names))
         return path
-
-
-class SlowLink:
-    """`lab`'s slow link in front of a port of loopback, while the `with` block runs. It takes 50 ms there and back."""
-
-    def __init__(self, program, port):
-        self.command = [str(program), f"127.0.0.1:{port}", "--delay", "25ms"]
-
-    def __enter__(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.command[0]} did not start")
-        self.port = int(line.rsplit(":", 1)[1])
-        return self
-
-    def __exit__(self, *_):
-        # The link exits when its standard input ends, also when the bench is killed.
-        self.process.stdin.close()
-        self.process.wait()
 
 
 class UnreachablePorts:

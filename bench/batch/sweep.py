@@ -1,8 +1,9 @@
 """`scripts/bench batch sweep`: haul with 5, 10, ... 100 files at once. More at once must never be slower."""
 
-from batch.inputs import SlowLink, UrlList
+from batch.inputs import UrlList
 from lib import client_tables, command_line, report
 from lib.case import verdict
+from lib.link import SlowLink
 
 LEVELS = range(5, 101, 5)
 

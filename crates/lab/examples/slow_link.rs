@@ -1,8 +1,9 @@
 //! The slow link as a program, for benches: relays to an address with latency and a rate, until its standard input ends.
 //!
-//! Use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]
+//! Use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND] [--total BYTES_A_SECOND] [--uploads yes]
 //!
-//! The delay applies to each direction. The first line of its standard output is the address on which it listens.
+//! The delay applies to each direction, the rate to each connection, the total to all together; both hold towards the client, and with
+//! `--uploads yes` towards the target, too. The first line of its standard output is the address on which it listens.
 
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use haul_lab::SlowLinkBuilder;
 
-const USAGE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND]";
+const USAGE: &str = "use: slow_link TARGET [--delay 25ms] [--rate BYTES_A_SECOND] [--total BYTES_A_SECOND] [--uploads yes]";
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -42,6 +43,8 @@ fn parse(arguments: &[String]) -> Option<SlowLinkBuilder> {
                 value.strip_suffix("ms")?.parse().ok()?,
             )),
             "--rate" => link.rate_per_connection(value.parse().ok()?),
+            "--total" => link.total_rate(value.parse().ok()?),
+            "--uploads" if value == "yes" => link.limit_uploads(),
             _ => return None,
         };
     }

@@ -30,6 +30,8 @@ pub struct SlowLinkBuilder {
     rate_per_connection: Option<u64>,
     /// The limit that all connections share.
     total_limit: Option<BandwidthLimit>,
+    /// Whether the limits apply to the direction to the server, too.
+    limits_uploads: bool,
     cut: Option<StreamCut>,
     max_connections: Option<usize>,
 }
@@ -62,6 +64,7 @@ impl SlowLinkBuilder {
             latency: Duration::ZERO,
             rate_per_connection: None,
             total_limit: None,
+            limits_uploads: false,
             cut: None,
             max_connections: None,
         }
@@ -85,6 +88,13 @@ impl SlowLinkBuilder {
     #[must_use]
     pub fn total_rate(mut self, rate: u64) -> Self {
         self.total_limit = Some(BandwidthLimit::new(rate));
+        self
+    }
+
+    /// Applies the limits to the direction to the server, too.
+    #[must_use]
+    pub fn limit_uploads(mut self) -> Self {
+        self.limits_uploads = true;
         self
     }
 
@@ -162,7 +172,7 @@ impl SlowLinkBuilder {
         drop(open_guard);
     }
 
-    /// Relays both directions until both have ended, or one has failed. Only the one to the client has a rate and a cut.
+    /// Relays both directions until both have ended, or one has failed. Only the one to the client has a cut.
     async fn relay(
         &self,
         client: &mut TcpStream,
@@ -170,16 +180,21 @@ impl SlowLinkBuilder {
         counts: &LinkCounts,
     ) -> Result<(), LinkError> {
         let own_limit = self.rate_per_connection.map(BandwidthLimit::new);
+        let limits: Vec<_> = own_limit
+            .into_iter()
+            .chain(self.total_limit.clone())
+            .collect();
         let to_server = LinkDirection {
             latency: self.latency,
-            ..LinkDirection::default()
+            limits: match self.limits_uploads {
+                true => limits.clone(),
+                false => Vec::new(),
+            },
+            cut: None,
         };
         let to_client = LinkDirection {
             latency: self.latency,
-            limits: own_limit
-                .into_iter()
-                .chain(self.total_limit.clone())
-                .collect(),
+            limits,
             cut: self.cut,
         };
         let sent = |bytes| {
