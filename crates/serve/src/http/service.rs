@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use haul_plan::serving::{AmbiguousHead, RequestBodyFraming, is_host};
-use http::header::{HOST, ORIGIN};
+use http::header::{EXPECT, HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, Method, Request, Response, StatusCode, Version, request};
 use hyper::body::Incoming;
@@ -26,7 +26,7 @@ use super::request_body::IncomingBody;
 use super::s3;
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
-use crate::s3::S3Options;
+use crate::s3::{S3Authenticator, S3Options};
 use crate::sendfile::MappingRegistry;
 use crate::{ObjectKey, RequestPath};
 
@@ -135,7 +135,7 @@ impl ConnectionService {
         options.filter(serves).map(Arc::clone)
     }
 
-    /// Responds to a request of S3. Its signature covers the Host field, so any is accepted.
+    /// Responds to a request of S3. A signature covers the Host field, so with one any is accepted.
     fn respond_to_s3(
         &self,
         options: Arc<S3Options>,
@@ -144,9 +144,21 @@ impl ConnectionService {
         mut exchange: HttpExchange,
         origin: Option<HeaderMap>,
     ) -> ResponseFutureState {
-        if let Err(response) = self.check_well_formed(&head, &body) {
+        let is_signed = S3Authenticator::is_signed(&head.headers, head.uri.query());
+        let checked = self.check_well_formed(&head, &body).and_then(|()| {
+            match is_signed || self.is_host_allowed(&head) {
+                true => Ok(()),
+                false => Err(misdirected_response().into()),
+            }
+        });
+        if let Err(response) = checked {
             let response = self.with_cors_headers(*response, origin);
             return ResponseFutureState::Now(Some(exchange.respond(response)));
+        }
+        // Without a body there is no 100 Continue. botocore, which aws is made of, then takes the status
+        // of this response for that of the next one on the connection, too.
+        if head.headers.contains_key(EXPECT) && body.is_end_stream() {
+            self.connection.requests.close_after_response();
         }
         let service = self.clone();
         ResponseFutureState::Later(Box::pin(async move {

@@ -7,6 +7,7 @@
 //! - `auth`: [`S3Authenticator`] verifies the signature of a request, in its header or its query.
 //! - `body`: decodes and checks the body while it arrives: aws-chunked, digests, checksums.
 //! - `options`: which requests are S3's, and their buckets and keys; `operation`: what they ask for.
+//! - `completion`: which parts make an object, and its entity tag and checksum.
 //! - `xml`: reads the documents of requests, and writes those of responses.
 //! - `error`: [`S3Failure`], the error that all of it returns, and its document.
 //!
@@ -24,6 +25,7 @@
 
 mod auth;
 mod body;
+mod completion;
 mod error;
 mod keys;
 mod operation;
@@ -41,6 +43,7 @@ pub use body::{
     TrailerField, checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name,
     stored_content_encoding,
 };
+pub use completion::{check_object, chosen_parts, completed_attributes, split_checksums};
 pub use error::{S3ErrorCode, S3Failure, S3ResponseIds};
 pub use keys::{
     S3AccessKey, S3KeyRule, S3KeyRuleError, S3KeyScope, S3Keys, S3KeysError, S3Permissions,

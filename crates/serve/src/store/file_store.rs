@@ -313,6 +313,7 @@ impl FileStore {
     /// quota. To be called every few seconds, on a thread that may wait.
     pub fn maintain(&self) {
         self.open_files.sweep();
+        self.uploads.sweep();
         if self.options.writable {
             self.recount.step(&self.quota, &self.root);
         }

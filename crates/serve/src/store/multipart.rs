@@ -27,9 +27,10 @@ use rustix::io::Errno;
 use super::StoreError;
 use super::attributes::ObjectAttributes;
 use super::file_store::{FileStore, UploadDurability, VersionCheck};
+use super::list::modification_time;
 use super::root::unlink;
 use super::stored_upload::{
-    CREATE_FLAGS, DATA, INFO, PartSlots, StoredPart, StoredUpload, StoredUploadInfo, seconds,
+    CREATE_FLAGS, DATA, INFO, PARTS, PartSlots, StoredPart, StoredUpload, StoredUploadInfo,
 };
 use super::upload::{CommittedUpload, Upload, copy_range};
 use crate::{ObjectKey, RESERVED_NAME};
@@ -89,34 +90,51 @@ impl FileStore {
         if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(StoreError::NotFound);
         }
-        let mut open = self.uploads.lock();
-        if let Some(upload) = open.get(id) {
-            return Ok(Arc::clone(upload));
-        }
-        let folder = self.multipart_folder()?;
-        let folder = rustix::fs::openat(&folder, id, FOLDER_FLAGS, Mode::empty())?;
-        let info = rustix::fs::openat(&folder, INFO, OFlags::RDONLY, Mode::empty())?;
-        let mut text = Vec::new();
-        File::from(info).take(MAX_INFO).read_to_end(&mut text)?;
-        // Its beginning was cut off: nobody knows its identifier.
-        let info = serde_json::from_slice(&text).map_err(|_| StoreError::NotFound)?;
-        let is_synced = self.options.durability != UploadDurability::None;
-        let upload = Arc::new(StoredUpload::new(id, info, folder, is_synced)?);
-        open.insert(id.to_owned(), Arc::clone(&upload));
-        Ok(upload)
+        self.uploads.find_or_open(id, || {
+            let folder = self.upload_folder(id)?;
+            // The server was killed when the object had its name and this was not removed yet. What is
+            // written to this file from here on would be written to the object.
+            let data = rustix::fs::statat(&folder, DATA, AtFlags::SYMLINK_NOFOLLOW);
+            if data.is_ok_and(|data| data.st_nlink > 1) {
+                self.remove_upload(id, &folder)?;
+                return Err(StoreError::NotFound);
+            }
+            let info = read_info(&folder)?;
+            let is_synced = self.options.durability != UploadDurability::None;
+            StoredUpload::new(id, info, folder, is_synced)
+        })
     }
 
-    /// All uploads that have not ended.
+    fn upload_folder(&self, id: &str) -> Result<OwnedFd, StoreError> {
+        let folder = self.multipart_folder()?;
+        Ok(rustix::fs::openat(
+            &folder,
+            id,
+            FOLDER_FLAGS,
+            Mode::empty(),
+        )?)
+    }
+
+    /// The identifiers of all uploads that have not ended.
+    fn upload_ids(&self) -> Result<Vec<String>, StoreError> {
+        let entries = Dir::read_from(self.multipart_folder()?)?;
+        let names = entries.filter_map(Result::ok);
+        let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        Ok(names.filter(|name| !name.starts_with('.')).collect())
+    }
+
+    /// All uploads that have not ended: their identifiers, and what they are of.
     ///
     /// # Errors
     /// The disk's error.
-    pub fn stored_uploads(&self) -> Result<Vec<Arc<StoredUpload>>, StoreError> {
+    pub fn stored_uploads(&self) -> Result<Vec<(String, StoredUploadInfo)>, StoreError> {
         let mut uploads = Vec::new();
-        for entry in Dir::read_from(self.multipart_folder()?)? {
-            let entry = entry?;
-            let name = entry.file_name().to_string_lossy();
-            match self.stored_upload(&name) {
-                Ok(upload) => uploads.push(upload),
+        for id in self.upload_ids()? {
+            match self
+                .upload_folder(&id)
+                .and_then(|folder| read_info(&folder))
+            {
+                Ok(info) => uploads.push((id, info)),
                 Err(StoreError::NotFound) => {}
                 Err(error) => return Err(error),
             }
@@ -136,12 +154,16 @@ impl FileStore {
         self.end(upload, &mut slots)
     }
 
-    /// Removes an upload that has ended.
+    /// Ends an upload and removes what is left of it.
     fn end(&self, upload: &StoredUpload, slots: &mut PartSlots) -> Result<(), StoreError> {
         slots.is_ended = true;
-        self.uploads.lock().remove(upload.id());
+        self.uploads.remove(upload.id());
+        self.remove_upload(upload.id(), &upload.folder)
+    }
+
+    fn remove_upload(&self, id: &str, folder: &OwnedFd) -> Result<(), StoreError> {
         // What it is of goes last: with that, an abort that was killed can be repeated.
-        let names: Vec<_> = Dir::read_from(&upload.folder)?
+        let names: Vec<_> = Dir::read_from(folder)?
             .filter_map(Result::ok)
             .map(|entry| entry.file_name().to_owned())
             .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
@@ -149,30 +171,32 @@ impl FileStore {
         let is_info = |name: &std::ffi::CString| name.to_bytes() == INFO.as_bytes();
         let (info, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_info);
         for name in others.iter().chain(&info) {
-            unlink(&upload.folder, name.to_bytes(), AtFlags::empty())?;
+            unlink(folder, name.to_bytes(), AtFlags::empty())?;
         }
-        let folder = self.multipart_folder()?;
-        Ok(unlink(&folder, upload.id().as_bytes(), AtFlags::REMOVEDIR)?)
+        let all = self.multipart_folder()?;
+        Ok(unlink(&all, id.as_bytes(), AtFlags::REMOVEDIR)?)
     }
 
     /// Removes uploads to which nothing was added for this long.
     pub fn expire_parts(&self, age: Duration) {
-        let Ok(uploads) = self.stored_uploads() else {
-            return;
-        };
-        for upload in uploads {
-            let parts = upload.parts().unwrap_or_default();
-            let latest = parts.values().map(|part| part.modified);
-            let latest = latest.fold(upload.info().initiated, u64::max);
-            if latest + age.as_secs() < seconds(SystemTime::now()) {
-                match self.abort_parts(&upload) {
-                    Ok(()) => {
-                        tracing::info!(key = upload.info().key, "an unfinished upload has expired")
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "an unfinished upload could not be removed")
-                    }
-                }
+        for id in self.upload_ids().unwrap_or_default() {
+            let Ok(folder) = self.upload_folder(&id) else {
+                continue;
+            };
+            let modified = |name| rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW);
+            let latest = modified(PARTS).or_else(|_| modified(INFO));
+            let latest = latest.map_or_else(|_| SystemTime::now(), |stat| modification_time(&stat));
+            let unused = SystemTime::now().duration_since(latest).unwrap_or_default();
+            if unused <= age {
+                continue;
+            }
+            let aborted = self
+                .stored_upload(&id)
+                .and_then(|upload| self.abort_parts(&upload));
+            match aborted {
+                Ok(()) => tracing::info!(id, "an unfinished upload has expired"),
+                Err(StoreError::NotFound) => {}
+                Err(error) => tracing::warn!(%error, "an unfinished upload could not be removed"),
             }
         }
     }
@@ -228,6 +252,15 @@ impl FileStore {
         }
         Ok(committed)
     }
+}
+
+/// What the upload in a folder is of.
+fn read_info(folder: &OwnedFd) -> Result<StoredUploadInfo, StoreError> {
+    let info = rustix::fs::openat(folder, INFO, OFlags::RDONLY, Mode::empty())?;
+    let mut text = Vec::new();
+    File::from(info).take(MAX_INFO).read_to_end(&mut text)?;
+    // Its beginning was cut off: nobody knows its identifier.
+    serde_json::from_slice(&text).map_err(|_| StoreError::NotFound)
 }
 
 /// Appends parts that are all in their slots by now.

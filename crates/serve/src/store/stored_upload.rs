@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
@@ -18,7 +19,7 @@ use super::root::unlink;
 /// What an upload is of.
 pub(super) const INFO: &str = "upload";
 /// The parts that were acknowledged, a line each.
-const PARTS: &str = "parts";
+pub(super) const PARTS: &str = "parts";
 /// The file with the slots.
 pub(super) const DATA: &str = "data";
 
@@ -71,7 +72,15 @@ pub struct StoredPart {
 /// Uploads that are in use.
 #[derive(Debug, Default)]
 pub(super) struct StoredUploads {
-    open: Mutex<HashMap<String, Arc<StoredUpload>>>,
+    open: Mutex<HashMap<String, OpenUpload>>,
+}
+
+/// An upload that is in use, or was a moment ago.
+#[derive(Debug)]
+struct OpenUpload {
+    upload: Arc<StoredUpload>,
+    /// Whether it was used since the last sweep.
+    is_recent: bool,
 }
 
 /// An upload in parts.
@@ -203,7 +212,13 @@ impl StoredUpload {
     pub fn parts(&self) -> Result<BTreeMap<u16, StoredPart>, StoreError> {
         let mut parts = BTreeMap::new();
         let boot = boot_id();
-        for line in BufReader::new(self.open_file(PARTS)?).lines() {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&self.folder, PARTS, flags, Mode::empty()) {
+            Ok(file) => File::from(file),
+            Err(Errno::NOENT) => return Ok(parts),
+            Err(error) => return Err(error.into()),
+        };
+        for line in BufReader::new(file).lines() {
             // The last line may have been cut off: that part was not acknowledged.
             let Ok(part) = serde_json::from_str::<StoredPart>(&line?) else {
                 continue;
@@ -298,7 +313,43 @@ impl Drop for PartWriter {
 }
 
 impl StoredUploads {
-    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<StoredUpload>>> {
+    /// An upload that is open, or that `open` opens.
+    ///
+    /// # Errors
+    /// Those of `open`.
+    pub(super) fn find_or_open(
+        &self,
+        id: &str,
+        open: impl FnOnce() -> Result<StoredUpload, StoreError>,
+    ) -> Result<Arc<StoredUpload>, StoreError> {
+        let mut all = self.lock();
+        if let Some(known) = all.get_mut(id) {
+            known.is_recent = true;
+            return Ok(Arc::clone(&known.upload));
+        }
+        let upload = Arc::new(open()?);
+        let entry = OpenUpload {
+            upload: Arc::clone(&upload),
+            is_recent: true,
+        };
+        all.insert(id.to_owned(), entry);
+        Ok(upload)
+    }
+
+    /// Forgets an upload that has ended.
+    pub(super) fn remove(&self, id: &str) {
+        self.lock().remove(id);
+    }
+
+    /// Closes uploads that nobody has used since the last call: each holds a descriptor.
+    pub(super) fn sweep(&self) {
+        self.lock().retain(|_, open| {
+            let is_used = Arc::strong_count(&open.upload) > 1;
+            std::mem::take(&mut open.is_recent) || is_used
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenUpload>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -309,7 +360,7 @@ fn boot_id() -> String {
     id.unwrap_or_default().trim().to_owned()
 }
 
-pub(super) fn seconds(time: SystemTime) -> u64 {
+fn seconds(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs()

@@ -31,22 +31,14 @@ impl S3StoreTest {
         Self::with_server(server, port, home).await
     }
 
-    /// The same with our own server, on the folder `store` of the home directory.
-    async fn start_haul() -> Self {
+    /// The same with our own server, on the folder `store` of the home directory, with more flags.
+    async fn start_haul(flags: &[&str]) -> Self {
         let [port] = free_ports();
         let home = tempfile::tempdir().unwrap();
         let listen = port.to_string();
         std::fs::create_dir(home.path().join("store")).unwrap();
-        let args = [
-            "serve",
-            "store",
-            "-w",
-            "--s3",
-            "--s3-key",
-            "key:secret",
-            "-l",
-            &listen,
-        ];
+        let args = ["serve", "store", "-w", "--s3", "--s3-key", "key:secret"];
+        let args = [&args[..], &["-l", &listen], flags].concat();
         let server = start(env!("CARGO_BIN_EXE_haul"), &args, port, home.path()).await;
         Self::with_server(server, port, home).await
     }

@@ -1,6 +1,6 @@
 //! `haul serve --s3` under other people's clients: boto3, aws, rclone and s3cmd.
 
-use super::{S3StoreTest, python};
+use super::{S3StoreTest, content, python};
 
 /// What boto3 does and finds. The argument is the folder that is served.
 const BOTO3: &str = r#"
@@ -202,7 +202,7 @@ print("done")
 
 #[tokio::test]
 async fn g7_g8_g9_uploads_in_parts_are_right_however_they_arrive() {
-    let test = S3StoreTest::start_haul().await;
+    let test = S3StoreTest::start_haul(&[]).await;
     let folder = test.home.path().join("store");
     let printed = test.python(PARTS, &[folder.to_str().unwrap()]).await;
     assert_eq!(printed, "done\n");
@@ -216,19 +216,21 @@ async fn g7_g8_g9_uploads_in_parts_are_right_however_they_arrive() {
 
 #[tokio::test]
 async fn boto3_finds_s3s_semantics_on_our_server() {
-    let test = S3StoreTest::start_haul().await;
+    let test = S3StoreTest::start_haul(&[]).await;
     let folder = test.home.path().join("store");
     let printed = test.python(BOTO3, &[folder.to_str().unwrap()]).await;
     assert_eq!(printed, "done\n");
 }
 
 #[tokio::test]
-async fn small_files_go_through_our_server_by_other_clients_and_by_haul() {
-    let test = S3StoreTest::start_haul().await;
+async fn files_go_through_our_server_by_other_clients_and_by_haul() {
+    let test = S3StoreTest::start_haul(&[]).await;
     test.shell("mkdir -p tree/a tree/a-b").await;
     test.dir.write("tree/a/plain", b"one");
     test.dir.write("tree/a-b/it's a+b%20~", b"two");
     test.dir.write("tree/empty", b"");
+    // All of them but rclone send it in parts.
+    test.dir.write("tree/large", content(20_000_001));
     let aws = format!(
         "{} -m awscli s3 sync --only-show-errors",
         python().display()
@@ -264,5 +266,24 @@ async fn small_files_go_through_our_server_by_other_clients_and_by_haul() {
         test.shell(&down).await;
         let compare = format!("diff -r tree down-{name} && diff -r tree $HOME/store/bucket/{name}");
         assert_eq!(test.shell(&compare).await, "", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn g16_what_is_open_to_everybody_is_not_open_to_pages_of_other_sites() {
+    let test = S3StoreTest::start_haul(&["--anonymous", "rw"]).await;
+    test.dir.write("kept", b"x");
+    test.haul(&["put", "-q", "kept", "s3://bucket/k"]).await;
+    // A request that a browser sends for any page, without asking first.
+    let delete = "curl -s -o out -w '%{http_code} ' -H 'Content-Type: text/plain' \
+        -d '<Delete><Object><Key>k</Key></Object></Delete>'";
+    let there = "test -f $HOME/store/bucket/k && echo there || echo gone";
+    for (fields, expected) in [
+        ("-H 'Sec-Fetch-Site: cross-site'", "403 there\n"),
+        ("-H 'Origin: http://elsewhere.example'", "403 there\n"),
+        ("", "200 gone\n"),
+    ] {
+        let line = format!("{delete} {fields} \"$AWS_ENDPOINT_URL/bucket?delete\"; {there}");
+        assert_eq!(test.shell(&line).await, expected, "{fields}");
     }
 }

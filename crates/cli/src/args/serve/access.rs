@@ -101,7 +101,12 @@ pub(crate) struct S3ServerArgs {
     #[arg(long, value_name = "FILE", requires = "s3")]
     pub(crate) s3_key_file: Vec<PathBuf>,
     /// The region that clients must sign for.
-    #[arg(long, value_name = "REGION", default_value = "us-east-1")]
+    #[arg(
+        long,
+        value_name = "REGION",
+        default_value = "us-east-1",
+        requires = "s3"
+    )]
     pub(crate) s3_region: String,
     /// Take the name before this domain as the bucket, as in `bucket.s3.example.org`. Repeatable.
     ///
@@ -113,7 +118,8 @@ pub(crate) struct S3ServerArgs {
         long,
         value_name = "TIME",
         default_value = "7d",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        requires = "s3"
     )]
     pub(crate) s3_upload_expiry: DurationArg,
 }

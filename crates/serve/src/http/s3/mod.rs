@@ -1,16 +1,19 @@
 //! Carries out S3's operations on the store.
 //!
 //! [`respond`] takes a request through [`crate::s3`]: its signature, its operation, its rights. An
-//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`,
+//! [`S3Call`] is what is left of it, for `buckets`, `lists`, `objects`, `uploads`, `multipart`, `complete`,
+//! `multipart_lists`,
 //! `copies` and `tags`, each with the operations of its name. `object_headers` turns header fields into the
 //! attributes that are stored with an object, and back; `body_source` is a request's body, decoded
 //! and checked while an upload reads it; `responses` makes responses and errors.
 
 mod body_source;
 mod buckets;
+mod complete;
 mod copies;
 mod lists;
 mod multipart;
+mod multipart_lists;
 mod object_headers;
 mod objects;
 mod responses;
@@ -20,6 +23,7 @@ mod uploads;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use http::header::HOST;
 use http::{HeaderMap, Method, Version, request};
 
 use self::responses::{ResponseContext, denied};
@@ -27,7 +31,7 @@ use super::error_response::ServeResponse;
 use super::request_body::IncomingBody;
 use super::server::FileServer;
 use crate::ObjectKey;
-use crate::access::AccessRight;
+use crate::access::{AccessRight, is_cross_site};
 use crate::connection::ConnectionState;
 use crate::s3::{
     PayloadMode, S3AuthRequest, S3Authentication, S3ErrorCode, S3Failure, S3Operation, S3Options,
@@ -110,6 +114,10 @@ fn authorize(
         if !permissions.allows(right, bucket) {
             return Err(S3ErrorCode::AccessDenied.into());
         }
+        if right == AccessRight::Write && !is_signed && is_cross_site_request(&connection, &headers)
+        {
+            return Err(denied("Pages of other sites may not change anything here."));
+        }
         if right == AccessRight::Write && !connection.server.store.options().writable {
             return Err(denied(
                 "This server is read-only: it was started without --writable.",
@@ -130,6 +138,13 @@ fn authorize(
             is_signed,
         },
     })
+}
+
+/// Whether a page of another site makes a browser send the request: it could do so in the name of
+/// everybody whose browser reaches this server.
+fn is_cross_site_request(connection: &ConnectionState, headers: &HeaderMap) -> bool {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    is_cross_site(headers, host.unwrap_or_default(), connection.is_tls)
 }
 
 async fn carry_out(

@@ -110,15 +110,59 @@ fn g9_an_abort_leaves_nothing_of_a_part_that_is_being_written() {
 fn unfinished_uploads_expire_after_their_last_part() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
-    let upload = begin(&store);
-    send(&upload, 1, b"x");
+    let (with_part, without) = (begin(&store), begin(&store));
+    send(&with_part, 1, b"x");
+    for upload in [&with_part, &without] {
+        let info = folder
+            .path()
+            .join(".haul/multipart")
+            .join(upload.id())
+            .join("upload");
+        let info = fs::File::options().write(true).open(info).expect("a file");
+        info.set_modified(std::time::UNIX_EPOCH).expect("its time");
+    }
     store.expire_parts(Duration::from_secs(3600));
-    assert_eq!(uploads(folder.path()), 1);
-    drop(begin(&store));
-    store.expire_parts(Duration::from_secs(3600));
+    assert!(store.stored_upload(without.id()).is_err());
     assert_eq!(
         uploads(folder.path()),
         1,
-        "the one without a part, of 1970, is gone"
+        "the one with a part of now is there"
     );
+}
+
+#[test]
+fn an_upload_whose_object_is_there_already_is_over_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    send(&upload, 1, &vec![1; SLOT]);
+    let id = upload.id().to_owned();
+    // The server was killed when the object had its name.
+    let data = folder.path().join(".haul/multipart").join(&id).join("data");
+    fs::hard_link(data, folder.path().join("k")).expect("the object");
+    drop((upload, store));
+    let store = super::store(folder.path(), |_| {});
+    assert!(matches!(
+        store.stored_upload(&id),
+        Err(StoreError::NotFound)
+    ));
+    assert_eq!(uploads(folder.path()), 0);
+    let found = fs::read(folder.path().join("k")).expect("the object");
+    assert!(found == vec![1; SLOT]);
+}
+
+#[test]
+fn uploads_that_nobody_uses_are_closed() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    let again = |store: &FileStore| store.stored_upload(upload.id()).expect("an upload");
+    (0..3).for_each(|_| store.maintain());
+    assert!(Arc::ptr_eq(&upload, &again(&store)), "it is in use");
+    let before = Arc::downgrade(&upload);
+    let id = upload.id().to_owned();
+    drop(upload);
+    (0..2).for_each(|_| store.maintain());
+    assert!(before.upgrade().is_none());
+    assert!(store.stored_upload(&id).is_ok());
 }

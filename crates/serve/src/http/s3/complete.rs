@@ -1,0 +1,105 @@
+//! Completes uploads in parts.
+
+use std::sync::Arc;
+
+use super::S3Call;
+use super::body_source::S3BodySource;
+use super::object_headers::{conditions_of, object_etag, write_conditions_hold};
+use super::responses::document_response;
+use crate::http::error_response::ServeResponse;
+use crate::http::request_body::IncomingBody;
+use crate::s3::xml::{MAX_COMPLETE_DOCUMENT, XmlDocument, parse_complete_upload};
+use crate::s3::{
+    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object,
+    checksum_algorithm_of_name, checksum_element, chosen_parts, completed_attributes,
+    split_checksums,
+};
+use crate::store::{FileMetadata, StoreError};
+
+/// Why an upload was not completed.
+#[derive(Debug)]
+enum CompleteError {
+    Refused(S3Failure),
+    Store(StoreError),
+}
+
+impl S3Call {
+    pub(super) async fn complete_multipart_upload(
+        &self,
+        payload: PayloadMode,
+        body: IncomingBody,
+    ) -> Result<ServeResponse, S3Failure> {
+        let target = self.stored_key()?;
+        // Here they are about the object, and not about the document.
+        let (of_object, of_document) = split_checksums(&self.headers);
+        let expectations = BodyExpectations::parse(&of_document, payload)?;
+        let (source, _) = S3BodySource::new(body, expectations, []);
+        let document = source.read_document(MAX_COMPLETE_DOCUMENT).await?;
+        let listed = parse_complete_upload(&document)?;
+        let upload = match self.stored_upload().await {
+            Ok(upload) => upload,
+            Err(failure) if failure.code == S3ErrorCode::NoSuchUpload => {
+                return self.completed_before(failure).await;
+            }
+            Err(failure) => return Err(failure),
+        };
+        let conditions = conditions_of(&self.headers);
+        let store = Arc::clone(&self.server().store);
+        let pause = self.connection.timeouts.pause();
+        let completed = self.server().disk.write(move || {
+            let stored = upload.parts().map_err(CompleteError::Store)?;
+            let parts = chosen_parts(&listed, &stored).map_err(CompleteError::Refused)?;
+            let attributes = completed_attributes(upload.id(), upload.info(), &parts);
+            check_object(&of_object, &attributes).map_err(CompleteError::Refused)?;
+            let check =
+                |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
+            let check =
+                (!conditions.is_empty()).then_some(&check as crate::store::VersionCheck<'_>);
+            let committed = store.complete_parts(&upload, &target.key, &parts, attributes, check);
+            committed.map_err(CompleteError::Store)
+        });
+        let completed = completed.await;
+        drop(pause);
+        match completed {
+            Ok(committed) => Ok(self.completed_response(&committed.metadata)),
+            Err(CompleteError::Refused(failure)) => Err(failure),
+            // Another request has completed it meanwhile.
+            Err(CompleteError::Store(StoreError::NotFound)) => {
+                self.completed_before(S3ErrorCode::NoSuchUpload.into())
+                    .await
+            }
+            Err(CompleteError::Store(error)) => Err(self.store_failure(&error)),
+        }
+    }
+
+    /// The response to a request that is repeated, since its first response was lost.
+    async fn completed_before(&self, failure: S3Failure) -> Result<ServeResponse, S3Failure> {
+        let Ok(object) = self.open_object().await else {
+            return Err(failure);
+        };
+        let attributes = object.metadata().attributes.as_deref();
+        let id = attributes.and_then(|found| found.upload_id.as_deref());
+        match id.is_some() && id == self.query.get("uploadId") {
+            true => Ok(self.completed_response(object.metadata())),
+            false => Err(failure),
+        }
+    }
+
+    fn completed_response(&self, metadata: &FileMetadata) -> ServeResponse {
+        let mut document = XmlDocument::new("CompleteMultipartUploadResult");
+        document.text("Location", &format!("/{}/{}", self.bucket(), self.key()));
+        document.text("Bucket", self.bucket());
+        document.text("Key", self.key());
+        document.text("ETag", &format!("\"{}\"", object_etag(metadata)));
+        let attributes = metadata.attributes.as_deref();
+        if let Some(checksum) = attributes.and_then(|found| found.checksum.as_ref())
+            && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
+            && let Some(element) = checksum_element(algorithm)
+        {
+            document.text(element, &checksum.value);
+            let kinds = ["FULL_OBJECT", "COMPOSITE"];
+            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+        }
+        document_response(document)
+    }
+}
