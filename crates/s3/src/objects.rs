@@ -4,11 +4,13 @@ use haul_net::RequestBody;
 use haul_plan::Checksum;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED};
 use http::{HeaderMap, Method};
+use url::form_urlencoded;
 
 use crate::address::{S3Address, escaped_key};
 use crate::checksums::checksums_in_headers;
 use crate::client::{S3Client, S3Request};
 use crate::error::S3Error;
+use crate::xml::XmlNode;
 
 /// The metadata of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -101,6 +103,23 @@ impl S3Client {
             version_id: owned("x-amz-version-id"),
             headers,
         })
+    }
+
+    /// GetObjectTagging: the tags of an object, in the form of `x-amz-tagging`.
+    ///
+    /// # Errors
+    /// Those of the request and of S3.
+    pub async fn object_tagging(&self, address: &S3Address) -> Result<String, S3Error> {
+        let request =
+            S3Request::new("GetObjectTagging", Method::GET, address).query("tagging", "");
+        let (_, root) = self.send_for_document(&request).await?;
+        let tags = root.child("TagSet").into_iter();
+        let pairs = tags.flat_map(|tags| {
+            let pair = |tag: &XmlNode| (tag.text_of("Key").to_owned(), tag.text_of("Value").to_owned());
+            tags.all("Tag").map(pair).collect::<Vec<_>>()
+        });
+        let mut text = form_urlencoded::Serializer::new(String::new());
+        Ok(text.extend_pairs(pairs).finish())
     }
 
     /// DeleteObject. An object that does not exist is deleted, too.

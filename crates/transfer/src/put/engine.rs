@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
 use super::file_part::{OpenFile, SentBytes};
-use super::options::{PutOptions, UploadInput, UploadJob, UploadOutcome};
+use super::options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome};
 use super::slots::UploadSlots;
-use super::{multipart, single_request, stream};
+use super::{multipart, object_copy, single_request, stream};
 use crate::disk::blocking;
 use crate::event::{TransferEvent, TransferEventSender};
 
@@ -98,6 +98,7 @@ impl UploadEngine {
         let result = match &context.job.input {
             UploadInput::Stdin => stream::upload(context).await,
             UploadInput::File(path) => Self::upload_file(context, path).await,
+            UploadInput::Object(source) => Self::copy_object(context, source).await,
         };
         let event = match &result {
             Ok(outcome) => TransferEvent::Finished {
@@ -118,7 +119,7 @@ impl UploadEngine {
         let opened = blocking(|| OpenFile::open(path));
         let file = opened.map_err(|error| PutError::local("read", path, error))?;
         let size = file.snapshot.size;
-        Self::announce(context, path, Some(size)).await;
+        Self::announce(context, Some(path), Some(size)).await;
         context
             .state
             .slots
@@ -139,8 +140,17 @@ impl UploadEngine {
         context.with_progress(Some(size), upload).await
     }
 
+    async fn copy_object(
+        context: &UploadContext,
+        source: &SourceObject,
+    ) -> Result<UploadOutcome, PutError> {
+        Self::announce(context, None, Some(source.size)).await;
+        let copy = Box::pin(object_copy::copy(context, source));
+        context.with_progress(Some(source.size), copy).await
+    }
+
     /// Reports that the upload begins.
-    async fn announce(context: &UploadContext, path: &Path, length: Option<u64>) {
+    async fn announce(context: &UploadContext, path: Option<&Path>, length: Option<u64>) {
         if context.state.options.is_batch {
             return;
         }
@@ -151,7 +161,7 @@ impl UploadEngine {
         context
             .send(TransferEvent::DestinationKnown {
                 job,
-                path: Some(path.to_owned()),
+                path: path.map(Path::to_owned),
                 length,
                 resumed: 0,
             })

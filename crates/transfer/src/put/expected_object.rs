@@ -9,8 +9,9 @@ use super::file_part::crc64nvme_in;
 /// What the object must be if it is ours.
 pub(super) struct ExpectedObject {
     pub(super) size: u64,
-    pub(super) crc: u64,
-    /// For stores without CRC-64: the entity tag, where it follows from the bytes.
+    /// The CRC-64/NVME, if haul has read the bytes.
+    pub(super) crc: Option<u64>,
+    /// Where there is no CRC-64 to compare: the entity tag, if it follows from the bytes.
     pub(super) etag: Option<String>,
 }
 
@@ -23,9 +24,9 @@ impl ExpectedObject {
     ) -> Result<StoredObject, S3Error> {
         let client = &context.state.client;
         let found = client.head_object(&context.job.target).await?;
-        let is_ours = match crc64nvme_in(&found.checksums) {
-            Some(crc) => crc == self.crc,
-            None => self.etag.as_ref() == Some(&found.etag),
+        let is_ours = match (crc64nvme_in(&found.checksums), self.crc) {
+            (Some(theirs), Some(crc)) => theirs == crc,
+            _ => self.etag.as_ref() == Some(&found.etag),
         };
         match found.size == self.size && is_ours {
             true => Ok(StoredObject {

@@ -8,8 +8,8 @@
 //! end as at the beginning; else nothing is published. What the store computed of the whole object is compared with what was read.
 //!
 //! `file_part` is a range of a file as a request's body, `slots` says how many requests are under way over all files, `journal` remembers
-//! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input. `context` is what
-//! all of these use, `engine` what a caller sees.
+//! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input; `object_copy`
+//! lets the store copy an object. `context` is what all of these use, `engine` what a caller sees.
 
 mod context;
 mod engine;
@@ -18,6 +18,7 @@ mod expected_object;
 mod file_part;
 mod journal;
 mod multipart;
+mod object_copy;
 mod options;
 mod single_request;
 mod slots;
@@ -25,4 +26,4 @@ mod stream;
 
 pub use engine::UploadEngine;
 pub use error::PutError;
-pub use options::{PutOptions, UploadInput, UploadJob, UploadOutcome};
+pub use options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome};

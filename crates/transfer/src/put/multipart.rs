@@ -346,7 +346,7 @@ async fn complete(
         let was_repeated = std::mem::replace(&mut has_failed, true);
         let expected = ExpectedObject {
             size,
-            crc,
+            crc: Some(crc),
             etag: multipart_etag(&parts),
         };
         async move {
@@ -414,17 +414,23 @@ async fn give_up(context: &UploadContext, begun: BegunUpload, error: PutError) -
             error => error,
         };
     }
-    if let Err(left) = abort(&context.state, &begun.upload).await {
-        let id = &begun.upload.upload_id;
-        context
-            .warn(format!(
-                "the parts of upload {id} could not be removed: {left}"
-            ))
-            .await;
-    } else if let Some(journal) = begun.journal {
+    if abort_failed(context, &begun.upload).await
+        && let Some(journal) = begun.journal
+    {
         let _ = blocking(|| journal.remove());
     }
     error
+}
+
+/// Aborts an upload that failed. Returns whether nothing is left; else the user reads what.
+pub(super) async fn abort_failed(context: &UploadContext, upload: &MultipartUpload) -> bool {
+    let Err(left) = abort(&context.state, upload).await else {
+        return true;
+    };
+    let id = &upload.upload_id;
+    let text = format!("the parts of upload {id} could not be removed: {left}");
+    context.warn(text).await;
+    false
 }
 
 /// Aborts an upload until the store knows no part of it: a part that was under way may arrive after an abort (row F13).

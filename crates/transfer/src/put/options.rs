@@ -14,7 +14,7 @@ use crate::options::ConnectionCount;
 pub struct PutOptions {
     /// Requests at a time, over all files.
     pub connections: ConnectionCount,
-    /// The size of parts; `None` lets haul choose.
+    /// The size of parts; `None` lets haul choose. Objects that are larger are copied in parts.
     pub part_bytes: Option<u64>,
     /// Whether to continue an earlier run's upload, and to leave one that fails to a later run.
     pub resume: bool,
@@ -50,6 +50,19 @@ pub enum UploadInput {
     File(PathBuf),
     /// Standard input, to its end.
     Stdin,
+    /// An object of the same store, which copies it itself.
+    Object(SourceObject),
+}
+
+/// An object that is copied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceObject {
+    /// The object.
+    pub address: S3Address,
+    /// Its size in bytes, as a list or a response said it.
+    pub size: u64,
+    /// Its entity tag without the quotes: another version is not copied (row F14).
+    pub etag: String,
 }
 
 /// One upload.

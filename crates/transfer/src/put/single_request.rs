@@ -72,7 +72,7 @@ async fn send(
             let was_repeated = std::mem::replace(&mut has_failed, true);
             let expected = ExpectedObject {
                 size: file.snapshot.size,
-                crc,
+                crc: Some(crc),
                 etag: None,
             };
             async move {

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use super::context::UploadContext;
 use super::error::PutError;
 use super::file_part::{crc64nvme_checksum, crc64nvme_in};
-use super::multipart::abort;
+use super::multipart::abort_failed;
 use super::options::UploadOutcome;
 
 /// Parts in memory at a time: those that are sent, and one that is read. Later parts are larger, and fewer.
@@ -42,14 +42,7 @@ pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, Put
     match Box::pin(upload_parts(context, &upload, first)).await {
         Ok(outcome) => Ok(outcome),
         Err(error) => {
-            if let Err(left) = abort(&context.state, &upload).await {
-                let id = &upload.upload_id;
-                context
-                    .warn(format!(
-                        "the parts of upload {id} could not be removed: {left}"
-                    ))
-                    .await;
-            }
+            abort_failed(context, &upload).await;
             Err(error)
         }
     }
