@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         CliCommand::Tunnel(tunnel) => commands::tunnel::run(&tunnel),
         CliCommand::Put(put) => commands::put::run(&put),
         CliCommand::Ls(ls) => commands::objects::ls(&ls),
+        CliCommand::Cp(cp) => commands::cp::run(&cp),
         CliCommand::Rm(rm) => commands::objects::rm(&rm),
         CliCommand::Presign(presign) => commands::objects::presign(&presign),
         CliCommand::Sign(sign) => commands::sign::run(&sign),

@@ -110,12 +110,16 @@ impl S3Client {
     /// # Errors
     /// Those of the request and of S3.
     pub async fn object_tagging(&self, address: &S3Address) -> Result<String, S3Error> {
-        let request =
-            S3Request::new("GetObjectTagging", Method::GET, address).query("tagging", "");
+        let request = S3Request::new("GetObjectTagging", Method::GET, address).query("tagging", "");
         let (_, root) = self.send_for_document(&request).await?;
         let tags = root.child("TagSet").into_iter();
         let pairs = tags.flat_map(|tags| {
-            let pair = |tag: &XmlNode| (tag.text_of("Key").to_owned(), tag.text_of("Value").to_owned());
+            let pair = |tag: &XmlNode| {
+                (
+                    tag.text_of("Key").to_owned(),
+                    tag.text_of("Value").to_owned(),
+                )
+            };
             tags.all("Tag").map(pair).collect::<Vec<_>>()
         });
         let mut text = form_urlencoded::Serializer::new(String::new());

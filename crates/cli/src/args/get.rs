@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use super::batch::BatchArgs;
+use super::key_filter::KeyFilterArgs;
 use super::network::{ConnectionArgs, HttpVersionArgs, RequestArgs};
-use super::objects::KeyFilterArgs;
 use super::s3::S3Args;
 use super::values::{ChecksumArg, SizeArg, UrlArg, connection_count};
 

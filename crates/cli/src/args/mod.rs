@@ -3,6 +3,7 @@
 mod batch;
 mod get;
 mod given;
+mod key_filter;
 mod network;
 mod objects;
 mod parse_problem;
@@ -22,10 +23,12 @@ pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, RequestArgs};
-pub(crate) use objects::{LsArgs, PresignArgs, RmArgs};
+pub(crate) use objects::{CpArgs, LsArgs, PresignArgs, RmArgs};
 pub(crate) use parse_problem::{argument_name, context_strings, is_value_missing, value_problem};
 pub(crate) use peer::{AddressArgs, PeerTlsArgs, ProxyTlsArgs};
-pub(crate) use put::{ObjectArgs, PutArgs};
+pub(crate) use put::{
+    MessageArgs, ObjectArgs, PutArgs, PutConditionArgs, StorageArgs, UploadResumeArgs,
+};
 pub(crate) use s3::S3Args;
 pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
@@ -87,6 +90,8 @@ pub(crate) enum CliCommand {
     Put(Box<PutArgs>),
     /// List buckets, or the objects of an S3 bucket.
     Ls(Box<LsArgs>),
+    /// Copy objects inside an S3 store, which moves the bytes itself.
+    Cp(Box<CpArgs>),
     /// Delete objects of an S3 bucket: a thousand with each request.
     Rm(Box<RmArgs>),
     /// Print a URL of an S3 object that needs no credentials until it expires.

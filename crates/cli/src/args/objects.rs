@@ -1,13 +1,14 @@
-//! Flags of the commands about objects of a store: `haul ls`, `haul rm`, `haul presign`.
+//! Flags of the commands about objects of a store: `haul ls`, `haul rm`, `haul cp`, `haul presign`.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use haul_plan::{KeyFilter, KeyPattern, KeyRule};
+use clap::Args;
 use haul_s3::S3Address;
 use http::Method;
 
+use super::key_filter::KeyFilterArgs;
 use super::network::ConnectionArgs;
+use super::put::{MessageArgs, StorageArgs};
 use super::s3::S3Args;
-use super::values::{DurationArg, s3_address};
+use super::values::{DurationArg, SizeArg, connection_count, s3_address};
 
 /// `haul ls`.
 #[derive(Debug, Args)]
@@ -71,6 +72,42 @@ pub(crate) struct RmArgs {
     pub(crate) connection: ConnectionArgs,
 }
 
+/// `haul cp`.
+#[derive(Debug, Args)]
+pub(crate) struct CpArgs {
+    /// Objects, patterns with `*` and `?`, or with -r prefixes; and last where they go: s3://BUCKET/KEY or s3://BUCKET/PREFIX/.
+    ///
+    /// An object goes to the key itself, or below it if it ends with a slash or there are several. With -r the part of a key behind the
+    /// last slash of the prefix stays the same.
+    #[arg(value_name = "s3://BUCKET/KEY", required = true, num_args = 2.., value_parser = s3_address)]
+    pub(crate) addresses: Vec<S3Address>,
+    /// Copy everything whose key begins with the given one.
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// `*`, `?` and `[` stand for themselves.
+    #[arg(short, long)]
+    pub(crate) globoff: bool,
+    #[command(flatten)]
+    pub(crate) filter: KeyFilterArgs,
+    /// Show what would be copied, and copy nothing.
+    #[arg(short = 'n', long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) storage: StorageArgs,
+    /// Exactly N requests at a time [default: automatic, up to 16].
+    #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
+    pub(crate) max_connections: Option<u16>,
+    /// Copy larger objects in parts of this size, 5M to 5G [default: those above 5G in parts of 512M].
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub(crate) part_size: Option<SizeArg>,
+    #[command(flatten)]
+    pub(crate) s3: S3Args,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    #[command(flatten)]
+    pub(crate) messages: MessageArgs,
+}
+
 /// `haul presign`.
 #[derive(Debug, Args)]
 pub(crate) struct PresignArgs {
@@ -87,64 +124,6 @@ pub(crate) struct PresignArgs {
     pub(crate) s3: S3Args,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
-}
-
-/// Which keys of many are meant: `--include` and `--exclude` in the order of the command line, which a derived parser would lose.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct KeyFilterArgs {
-    pub(crate) filter: KeyFilter,
-}
-
-const INCLUDE_HELP: &str = "Only keys that match; `*` matches slashes, too. Repeatable";
-const FILTER_LONG_HELP: &str = "\
-Only keys that match; `*` matches slashes, too. Repeatable.
-
-Patterns apply to what follows the prefix. Of several --include and --exclude the last one that matches counts, as with aws s3; \
-but if the first one is --include, keys that match nothing are left out.";
-
-impl Args for KeyFilterArgs {
-    fn augment_args(command: Command) -> Command {
-        let rule = |name: &'static str| {
-            Arg::new(name)
-                .long(name)
-                .value_name("PATTERN")
-                .action(ArgAction::Append)
-                .requires("recursive")
-        };
-        let include = rule("include")
-            .help(INCLUDE_HELP)
-            .long_help(FILTER_LONG_HELP);
-        let exclude = rule("exclude").help("No keys that match. Repeatable");
-        command.arg(include).arg(exclude)
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for KeyFilterArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let rules_of = |name: &str, rule: fn(KeyPattern) -> KeyRule| {
-            let indices = matches.indices_of(name).into_iter().flatten();
-            let texts = matches.get_many::<String>(name).into_iter().flatten();
-            indices
-                .zip(texts.map(move |text| rule(KeyPattern::parse(text))))
-                .collect::<Vec<_>>()
-        };
-        let mut rules = rules_of("include", KeyRule::Include);
-        rules.extend(rules_of("exclude", KeyRule::Exclude));
-        rules.sort_by_key(|(index, _)| *index);
-        let rules = rules.into_iter().map(|(_, rule)| rule).collect();
-        Ok(Self {
-            filter: KeyFilter::new(rules),
-        })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
 fn presigned_method(text: &str) -> Result<Method, String> {

@@ -6,8 +6,8 @@ use clap::Args;
 use haul_plan::DigestAlgorithm;
 
 use super::get::ProgressKind;
+use super::key_filter::KeyFilterArgs;
 use super::network::ConnectionArgs;
-use super::objects::KeyFilterArgs;
 use super::s3::S3Args;
 use super::values::{SizeArg, connection_count};
 
@@ -37,36 +37,57 @@ pub(crate) struct PutArgs {
     /// Show what would be uploaded, and upload nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
-    /// Do not continue an earlier upload, and leave nothing at the store if this one fails.
-    #[arg(long)]
-    pub(crate) no_resume: bool,
     /// Remove what earlier runs of the same command have sent without finishing it.
     ///
     /// With nothing but s3://BUCKET/PREFIX, all unfinished uploads of keys that begin with PREFIX are removed.
     #[arg(long, conflicts_with = "no_resume")]
     pub(crate) abort: bool,
     #[command(flatten)]
+    pub(crate) resume: UploadResumeArgs,
+    #[command(flatten)]
+    pub(crate) conditions: PutConditionArgs,
+    #[command(flatten)]
     pub(crate) object: ObjectArgs,
     #[command(flatten)]
-    pub(crate) speed: PutSpeedArgs,
+    pub(crate) speed: UploadSpeedArgs,
     #[command(flatten)]
     pub(crate) s3: S3Args,
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
     #[command(flatten)]
-    pub(crate) messages: PutMessageArgs,
+    pub(crate) messages: MessageArgs,
 }
 
-/// What the object will be.
+/// How uploads are continued.
+#[derive(Debug, Args)]
+pub(crate) struct UploadResumeArgs {
+    /// Do not continue an earlier upload, and leave nothing at the store if this one fails.
+    #[arg(long)]
+    pub(crate) no_resume: bool,
+    /// Remember uploads in DIR, to continue them [default: $XDG_STATE_HOME/haul/uploads].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+/// What must hold for an object to be stored, and how it is verified.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Object")]
-pub(crate) struct ObjectArgs {
+pub(crate) struct PutConditionArgs {
     /// Store only if there is no object of that name.
     #[arg(long, conflicts_with = "if_match")]
     pub(crate) if_none_match: bool,
     /// Store only if the object has this entity tag.
     #[arg(long, value_name = "ETAG")]
     pub(crate) if_match: Option<String>,
+    /// Send this checksum in place of CRC64NVME: sha256, sha1, crc32c, crc32.
+    #[arg(long, value_name = "ALGO", value_parser = s3_checksum)]
+    pub(crate) checksum: Option<DigestAlgorithm>,
+}
+
+/// What the object will be.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Object")]
+pub(crate) struct ObjectArgs {
     /// Media type [default: by the file's name].
     #[arg(long, value_name = "TYPE")]
     pub(crate) content_type: Option<String>,
@@ -90,6 +111,17 @@ pub(crate) struct ObjectArgs {
     /// They are kept as rclone (mtime) and s3cmd (s3cmd-attrs) do.
     #[arg(long)]
     pub(crate) no_preserve: bool,
+    /// Tags of the object. Repeatable.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    pub(crate) tag: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) storage: StorageArgs,
+}
+
+/// How a store keeps an object, and who may read it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Object")]
+pub(crate) struct StorageArgs {
     /// Storage class, such as STANDARD_IA or GLACIER.
     #[arg(long, value_name = "CLASS")]
     pub(crate) storage_class: Option<String>,
@@ -102,18 +134,12 @@ pub(crate) struct ObjectArgs {
     /// The KMS key for --sse aws:kms.
     #[arg(long, value_name = "ID", requires = "sse")]
     pub(crate) sse_kms_key_id: Option<String>,
-    /// Tags of the object. Repeatable.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    pub(crate) tag: Vec<(String, String)>,
-    /// Send this checksum in place of CRC64NVME: sha256, sha1, crc32c, crc32.
-    #[arg(long, value_name = "ALGO", value_parser = s3_checksum)]
-    pub(crate) checksum: Option<DigestAlgorithm>,
 }
 
 /// Connections, parts and rate.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Speed")]
-pub(crate) struct PutSpeedArgs {
+pub(crate) struct UploadSpeedArgs {
     /// Exactly N requests at a time [default: automatic, up to 16].
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
@@ -128,7 +154,7 @@ pub(crate) struct PutSpeedArgs {
 /// Progress and results.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Messages")]
-pub(crate) struct PutMessageArgs {
+pub(crate) struct MessageArgs {
     /// How to show progress on standard error.
     #[arg(long, value_enum, value_name = "KIND", default_value_t = ProgressKind::Auto)]
     pub(crate) progress: ProgressKind,
@@ -138,9 +164,6 @@ pub(crate) struct PutMessageArgs {
     /// Print errors only.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Remember uploads in DIR, to continue them [default: $XDG_STATE_HOME/haul/uploads].
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state_dir: Option<PathBuf>,
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {

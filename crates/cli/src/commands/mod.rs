@@ -2,6 +2,7 @@
 
 mod batch;
 pub(crate) mod completions;
+pub(crate) mod cp;
 pub(crate) mod demo;
 pub(crate) mod get;
 pub(crate) mod objects;
@@ -13,3 +14,4 @@ mod service;
 pub(crate) mod sign;
 mod single_downloads;
 pub(crate) mod tunnel;
+mod uploads;

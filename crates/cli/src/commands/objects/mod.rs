@@ -125,7 +125,7 @@ pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
     }
 }
 
-fn exit_reason(error: &S3Error) -> ExitReason {
+pub(super) fn exit_reason(error: &S3Error) -> ExitReason {
     match error.kind {
         S3ErrorKind::Address(_) => ExitReason::Usage,
         _ => ExitReason::Network,

@@ -2,48 +2,27 @@
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use haul_plan::KeyFilter;
 use haul_s3::S3Address;
 use haul_transfer::put::{UploadInput, UploadJob};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use walkdir::WalkDir;
 
-use crate::args::{ObjectArgs, PutArgs};
-
-/// A file that cannot be uploaded.
-#[derive(Debug, thiserror::Error)]
-#[error("{text}")]
-pub(super) struct BadInput {
-    pub(super) text: String,
-    pub(super) hint: Option<&'static str>,
-}
-
-impl BadInput {
-    fn new(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            hint: None,
-        }
-    }
-
-    fn with_hint(self, hint: &'static str) -> Self {
-        Self {
-            hint: Some(hint),
-            ..self
-        }
-    }
-}
+use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
+use crate::args::{PutArgs, PutConditionArgs};
 
 /// The uploads of a command, found as they are needed: folders may have millions of files.
-pub(super) struct PutJobs<'a> {
-    args: &'a PutArgs,
+pub(super) struct PutJobs {
+    is_recursive: bool,
+    filter: KeyFilter,
     target: S3Address,
     /// Whether each file gets a key below the target.
     is_prefix: bool,
     headers: ObjectHeaders,
-    waiting: VecDeque<&'a str>,
+    conditions: HeaderMap,
+    waiting: VecDeque<String>,
     folder: Option<FolderWalk>,
     next_id: u64,
 }
@@ -54,10 +33,10 @@ struct FolderWalk {
     files: walkdir::IntoIter,
 }
 
-impl<'a> PutJobs<'a> {
+impl PutJobs {
     /// # Errors
     /// Words that make no upload.
-    pub(super) fn new(args: &'a PutArgs) -> Result<Self, BadInput> {
+    pub(super) fn new(args: &PutArgs) -> Result<Self, BadInput> {
         let (target, inputs) = args
             .words
             .split_last()
@@ -80,11 +59,13 @@ impl<'a> PutJobs<'a> {
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
         }
         Ok(Self {
-            args,
+            is_recursive: args.recursive,
+            filter: args.filter.filter.clone(),
             target,
             is_prefix: is_prefix || args.recursive,
             headers: ObjectHeaders::new(&args.object)?,
-            waiting: inputs.iter().map(String::as_str).collect(),
+            conditions: conditions(&args.conditions)?,
+            waiting: inputs.iter().cloned().collect(),
             folder: None,
             next_id: 0,
         })
@@ -92,10 +73,10 @@ impl<'a> PutJobs<'a> {
 
     /// How many files there are, if that is known before any folder is read.
     pub(super) fn known_count(&self) -> Option<usize> {
-        (!self.args.recursive).then_some(self.waiting.len())
+        (!self.is_recursive).then_some(self.waiting.len())
     }
 
-    fn next_input(&mut self, input: &str) -> Option<Result<UploadJob, BadInput>> {
+    fn next_input(&mut self, input: &str) -> Option<FoundUpload> {
         if input == "-" {
             let headers = self.headers.of("", None);
             return Some(
@@ -108,7 +89,7 @@ impl<'a> PutJobs<'a> {
             Err(error) => return Some(Err(BadInput::new(format!("cannot read {input}: {error}")))),
         };
         if metadata.is_dir() {
-            if !self.args.recursive {
+            if !self.is_recursive {
                 let error = BadInput::new(format!("{input} is a folder"));
                 return Some(Err(error.with_hint("-r uploads everything below it")));
             }
@@ -126,7 +107,7 @@ impl<'a> PutJobs<'a> {
     }
 
     /// The next file of the folder that is being walked.
-    fn next_in_folder(&mut self) -> Option<Result<UploadJob, BadInput>> {
+    fn next_in_folder(&mut self) -> Option<FoundUpload> {
         loop {
             let folder = self.folder.as_mut()?;
             let Some(entry) = folder.files.next() else {
@@ -151,21 +132,14 @@ impl<'a> PutJobs<'a> {
                 .strip_prefix(&folder.root)
                 .unwrap_or_else(|_| entry.path())
                 .to_owned();
-            let is_meant = below
-                .to_str()
-                .is_none_or(|key| self.args.filter.filter.accepts(key));
+            let is_meant = below.to_str().is_none_or(|key| self.filter.accepts(key));
             if is_meant {
                 return Some(self.file(entry.path(), &below, &metadata));
             }
         }
     }
 
-    fn file(
-        &mut self,
-        path: &Path,
-        name: &Path,
-        metadata: &Metadata,
-    ) -> Result<UploadJob, BadInput> {
+    fn file(&mut self, path: &Path, name: &Path, metadata: &Metadata) -> FoundUpload {
         let Some(name) = name.to_str() else {
             let text = format!("the name {} is not UTF-8, and keys are", path.display());
             return Err(BadInput::new(text));
@@ -186,13 +160,13 @@ impl<'a> PutJobs<'a> {
             input,
             target,
             headers,
-            conditions: self.headers.conditions.clone(),
+            conditions: self.conditions.clone(),
         }
     }
 }
 
-impl Iterator for PutJobs<'_> {
-    type Item = Result<UploadJob, BadInput>;
+impl Iterator for PutJobs {
+    type Item = FoundUpload;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -200,113 +174,22 @@ impl Iterator for PutJobs<'_> {
                 return Some(job);
             }
             let input = self.waiting.pop_front()?;
-            if let Some(job) = self.next_input(input) {
+            if let Some(job) = self.next_input(&input) {
                 return Some(job);
             }
         }
     }
 }
 
-/// The fields of requests that store an object.
-struct ObjectHeaders {
-    /// For all objects.
-    common: HeaderMap,
-    conditions: HeaderMap,
-    has_content_type: bool,
-    preserves: bool,
-}
-
-impl ObjectHeaders {
-    fn new(args: &ObjectArgs) -> Result<Self, BadInput> {
-        let mut common = HeaderMap::new();
-        let fields = [
-            ("content-type", &args.content_type),
-            ("cache-control", &args.cache_control),
-            ("content-disposition", &args.content_disposition),
-            ("content-encoding", &args.content_encoding),
-            ("content-language", &args.content_language),
-            ("x-amz-storage-class", &args.storage_class),
-            ("x-amz-acl", &args.acl),
-            ("x-amz-server-side-encryption", &args.sse),
-            (
-                "x-amz-server-side-encryption-aws-kms-key-id",
-                &args.sse_kms_key_id,
-            ),
-        ];
-        for (name, value) in fields {
-            if let Some(value) = value {
-                common.insert(HeaderName::from_static(name), field_value(name, value)?);
-            }
-        }
-        for (name, value) in &args.metadata {
-            let field = format!("x-amz-meta-{}", name.to_ascii_lowercase());
-            let field: HeaderName = field
-                .parse()
-                .map_err(|_| BadInput::new(format!("{name:?} cannot be the name of metadata")))?;
-            common.insert(field, field_value(name, value)?);
-        }
-        if !args.tag.is_empty() {
-            let pairs = url::form_urlencoded::Serializer::new(String::new())
-                .extend_pairs(&args.tag)
-                .finish();
-            common.insert(
-                HeaderName::from_static("x-amz-tagging"),
-                field_value("--tag", &pairs)?,
-            );
-        }
-        let mut conditions = HeaderMap::new();
-        if args.if_none_match {
-            conditions.insert(http::header::IF_NONE_MATCH, HeaderValue::from_static("*"));
-        }
-        if let Some(etag) = &args.if_match {
-            let etag = format!("\"{}\"", etag.trim_matches('"'));
-            conditions.insert(http::header::IF_MATCH, field_value("--if-match", &etag)?);
-        }
-        Ok(Self {
-            common,
-            conditions,
-            has_content_type: args.content_type.is_some(),
-            preserves: !args.no_preserve,
-        })
+/// The conditions under which an object is published.
+fn conditions(args: &PutConditionArgs) -> Result<HeaderMap, BadInput> {
+    let mut conditions = HeaderMap::new();
+    if args.if_none_match {
+        conditions.insert(http::header::IF_NONE_MATCH, HeaderValue::from_static("*"));
     }
-
-    /// The fields of a file with this name.
-    fn of(&self, name: &str, metadata: Option<&Metadata>) -> Result<HeaderMap, BadInput> {
-        let mut headers = self.common.clone();
-        if !self.has_content_type {
-            let guessed = mime_guess::from_path(name).first_raw();
-            let guessed = guessed.unwrap_or("application/octet-stream");
-            headers.insert(
-                http::header::CONTENT_TYPE,
-                HeaderValue::from_static(guessed),
-            );
-        }
-        if let Some(metadata) = metadata.filter(|_| self.preserves) {
-            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
-            let fields = [
-                ("x-amz-meta-mtime", format!("{seconds}.{nanos:09}")),
-                (
-                    "x-amz-meta-s3cmd-attrs",
-                    format!("mode:{}/mtime:{seconds}", metadata.mode()),
-                ),
-            ];
-            for (name, value) in fields {
-                let name = HeaderName::from_static(name);
-                // What the user says goes before it.
-                if !headers.contains_key(&name) {
-                    let value = field_value(name.as_str(), &value)?;
-                    headers.insert(name, value);
-                }
-            }
-        }
-        Ok(headers)
+    if let Some(etag) = &args.if_match {
+        let etag = format!("\"{}\"", etag.trim_matches('"'));
+        conditions.insert(http::header::IF_MATCH, field_value("--if-match", &etag)?);
     }
-}
-
-fn field_value(name: &str, value: &str) -> Result<HeaderValue, BadInput> {
-    HeaderValue::from_str(value).map_err(|_| {
-        BadInput::new(format!(
-            "the value of {name} cannot be sent in a header field"
-        ))
-    })
+    Ok(conditions)
 }

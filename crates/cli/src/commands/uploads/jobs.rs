@@ -1,0 +1,68 @@
+//! The uploads of a run, found on a thread of their own while others are under way.
+
+use haul_transfer::put::UploadJob;
+use tokio::sync::mpsc;
+
+use crate::exit::ExitReason;
+
+/// Uploads that are found ahead of those under way.
+const JOBS_AHEAD: usize = 256;
+
+/// A file that cannot be uploaded.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub(crate) struct BadInput {
+    /// The code, if nothing else fails.
+    pub(crate) exit: ExitReason,
+    pub(crate) text: String,
+    pub(crate) hint: Option<&'static str>,
+}
+
+impl BadInput {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self {
+            exit: ExitReason::LocalIo,
+            text: text.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn with_hint(self, hint: &'static str) -> Self {
+        Self {
+            hint: Some(hint),
+            ..self
+        }
+    }
+}
+
+/// An upload, or why something is not uploaded.
+pub(crate) type FoundUpload = Result<UploadJob, BadInput>;
+
+/// Where a run's uploads come from: they are found as they are needed, since a folder or a bucket may have millions.
+#[derive(Debug)]
+pub(crate) struct UploadSource {
+    pub(crate) jobs: mpsc::Receiver<FoundUpload>,
+    /// How many there are, if that is known before.
+    pub(crate) known_count: Option<usize>,
+}
+
+impl UploadSource {
+    /// Runs an iterator that may wait on a thread of its own, which ends when nobody wants more.
+    pub(crate) fn from_iterator(
+        jobs: impl Iterator<Item = FoundUpload> + Send + 'static,
+        known_count: Option<usize>,
+    ) -> Self {
+        let (sender, receiver) = mpsc::channel(JOBS_AHEAD);
+        tokio::task::spawn_blocking(move || {
+            for job in jobs {
+                if sender.blocking_send(job).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            jobs: receiver,
+            known_count,
+        }
+    }
+}

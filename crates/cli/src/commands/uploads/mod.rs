@@ -1,0 +1,11 @@
+//! Uploads of `haul put`, `haul cp` and `haul sync`: what is found on one thread is sent by the engine, and reported here.
+
+mod jobs;
+mod object_headers;
+mod running;
+mod session;
+
+pub(crate) use jobs::{BadInput, FoundUpload, UploadSource};
+pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
+pub(crate) use running::{UploadRun, error_hint, input_name};
+pub(crate) use session::{UploadSettings, connect, dry_run};

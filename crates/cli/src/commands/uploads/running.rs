@@ -1,0 +1,349 @@
+//! Runs uploads, and says what came of each: a line or an object, and a summary.
+
+use std::time::Duration;
+
+use haul_transfer::TransferEvent;
+use haul_transfer::TransferEventSender;
+use haul_transfer::batch::{BatchSnapshot, BatchSummary};
+use haul_transfer::put::{
+    PutError, PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome,
+};
+use serde_json::json;
+use tokio::sync::mpsc::{self, error::TryRecvError};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::super::objects::{StoreSession, hint};
+use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
+use super::jobs::{FoundUpload, UploadSource};
+use crate::args::MessageArgs;
+use crate::exit::{ExitReason, ExitTally};
+use crate::message;
+use crate::output;
+use crate::progress::{
+    ProgressOptions, ProgressScope, Renderer, bytes_text, new_renderer, rate_text,
+};
+
+/// More files than this have a line of progress together.
+const MAX_LINES: usize = 16;
+
+/// Files under way. Each request has a slot of its own; this bounds open files and tasks.
+const MAX_FILES: usize = 64;
+
+/// Uploads to run.
+pub(crate) struct UploadRun<'a> {
+    pub(crate) messages: &'a MessageArgs,
+    pub(crate) session: StoreSession,
+    /// `is_batch` is set by the run.
+    pub(crate) options: PutOptions,
+    pub(crate) source: UploadSource,
+    pub(crate) run_loop: RunLoop,
+    pub(crate) events: TransferEventSender,
+}
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub(crate) struct UploadReport {
+    pub(crate) tally: ExitTally,
+    pub(crate) summary: BatchSummary,
+    /// Bytes of the objects that were stored, but for those that an earlier run had sent.
+    pub(crate) stored_bytes: u64,
+    pub(crate) elapsed: Duration,
+    /// Whether an upload that was interrupted can be continued.
+    is_resumable: bool,
+    /// Whether a signal ended it.
+    pub(crate) is_interrupted: bool,
+}
+
+impl UploadRun<'_> {
+    /// Runs all uploads. Results and errors are printed as they come, the end is not.
+    pub(crate) async fn run(self) -> (UploadReport, Box<dyn Renderer>) {
+        let messages = self.messages;
+        let known = self.source.known_count.filter(|count| *count <= MAX_LINES);
+        let mut renderer = new_renderer(ProgressOptions {
+            kind: messages.progress,
+            quiet: messages.quiet,
+            verbose: false,
+            scope: known.map_or(ProgressScope::Batch, ProgressScope::Downloads),
+        });
+        let options = PutOptions {
+            is_batch: known.is_none(),
+            ..self.options
+        };
+        let stop = self.run_loop.stop();
+        let mut uploads = RunningUploads {
+            messages,
+            engine: Some(UploadEngine::new(self.session.client, options, self.events)),
+            jobs: Some(self.source.jobs),
+            stop: stop.clone(),
+            tasks: JoinSet::new(),
+            running: 0,
+            is_batch: known.is_none(),
+            report: UploadReport::default(),
+        };
+        uploads.start(&mut *renderer);
+        let elapsed = self.run_loop.run(&mut uploads, &mut *renderer).await;
+        let report = UploadReport {
+            elapsed,
+            is_interrupted: stop.is_cancelled(),
+            ..uploads.report
+        };
+        (report, renderer)
+    }
+}
+
+impl UploadReport {
+    /// Prints how a run ended, and returns the exit code.
+    pub(crate) fn finish(mut self, quiet: bool, renderer: &mut dyn Renderer) -> ExitReason {
+        let count = usize::try_from(self.summary.listed).unwrap_or(usize::MAX);
+        if count > 1 && !quiet {
+            let (done, bytes) = (self.summary.done, self.stored_bytes);
+            renderer.print(&format!(
+                "{done} of {count} files, {} in {:.2} s, {}",
+                bytes_text(bytes),
+                self.elapsed.as_secs_f64(),
+                rate_text(bytes, self.elapsed)
+            ));
+        }
+        if self.is_interrupted {
+            let hint =
+                "the same command sends what is missing; with --abort it removes what was sent";
+            let hint = self.is_resumable.then_some(hint);
+            renderer.print(&message::error_text("interrupted", hint));
+            return ExitReason::Interrupted;
+        }
+        if let Some(error) = renderer.take_write_error() {
+            self.tally.lost_result(output::write_error_exit(&error));
+        }
+        self.tally.exit(count)
+    }
+}
+
+/// How an upload ended.
+type FinishedUpload = Box<(UploadJob, Result<UploadOutcome, PutError>)>;
+
+/// The result of a task.
+enum UploadTaskEnd {
+    /// The next upload was found; `None` at the end.
+    Found(mpsc::Receiver<FoundUpload>, Option<Box<FoundUpload>>),
+    Finished(FinishedUpload),
+}
+
+struct RunningUploads<'a> {
+    messages: &'a MessageArgs,
+    /// `None` once there are no more files: the channel of events closes with its last clone.
+    engine: Option<UploadEngine>,
+    /// `None` at the end, and while a task waits for the next.
+    jobs: Option<mpsc::Receiver<FoundUpload>>,
+    stop: CancellationToken,
+    tasks: JoinSet<UploadTaskEnd>,
+    /// Uploads under way.
+    running: usize,
+    is_batch: bool,
+    report: UploadReport,
+}
+
+impl RunningUploads<'_> {
+    /// Starts as many uploads as may run.
+    fn start(&mut self, renderer: &mut dyn Renderer) {
+        while self.running < MAX_FILES
+            && !self.stop.is_cancelled()
+            && let Some(mut jobs) = self.jobs.take()
+        {
+            match jobs.try_recv() {
+                Ok(job) => {
+                    self.jobs = Some(jobs);
+                    self.start_job(renderer, job);
+                }
+                Err(TryRecvError::Empty) => {
+                    let stop = self.stop.clone();
+                    self.tasks.spawn(async move {
+                        let job = tokio::select! {
+                            biased;
+                            () = stop.cancelled() => None,
+                            job = jobs.recv() => job,
+                        };
+                        UploadTaskEnd::Found(jobs, job.map(Box::new))
+                    });
+                    return;
+                }
+                Err(TryRecvError::Disconnected) => self.end_list(),
+            }
+        }
+        if self.stop.is_cancelled() {
+            self.end_list();
+        }
+    }
+
+    fn start_job(&mut self, renderer: &mut dyn Renderer, found: FoundUpload) {
+        self.report.summary.listed += 1;
+        let job = match found {
+            Ok(job) => job,
+            Err(error) => {
+                self.report.summary.failed += 1;
+                self.report.tally.add(error.exit);
+                let text = message::sanitize(&error.text);
+                return renderer.print(&message::error_text(&text, error.hint));
+            }
+        };
+        if let Some(engine) = self.engine.clone() {
+            self.running += 1;
+            let stop = self.stop.clone();
+            self.tasks.spawn(async move {
+                let result = Box::pin(engine.put(job.clone(), stop)).await;
+                UploadTaskEnd::Finished(Box::new((job, result)))
+            });
+        }
+    }
+
+    fn end_list(&mut self) {
+        self.jobs = None;
+        self.engine = None;
+        self.report.summary.list_complete = !self.stop.is_cancelled();
+    }
+
+    fn write_result(
+        &mut self,
+        renderer: &mut dyn Renderer,
+        job: &UploadJob,
+        result: &Result<UploadOutcome, PutError>,
+    ) {
+        if self.messages.json {
+            let object = match result {
+                Ok(outcome) => outcome_object(job, outcome),
+                Err(error) => failure_object(job, error),
+            };
+            if let Err(error) = output::write_stdout_lines([object]) {
+                self.report
+                    .tally
+                    .lost_result(output::write_error_exit(&error));
+            }
+        }
+        match result {
+            Ok(outcome) => {
+                self.report.summary.done += 1;
+                self.report.stored_bytes += outcome.bytes.saturating_sub(outcome.resumed);
+                let is_shown = !self.messages.quiet && !self.is_batch;
+                if is_shown {
+                    renderer.print(&outcome_line(job, outcome));
+                }
+            }
+            Err(PutError::Interrupted { is_resumable }) => self.report.is_resumable |= is_resumable,
+            Err(error) => {
+                self.report.summary.failed += 1;
+                let hint = error_hint(error);
+                let text = message::sanitize(&format!(
+                    "{}: {}",
+                    input_name(job),
+                    message::chain_text(error)
+                ));
+                renderer.print(&message::error_text(&text, hint));
+            }
+        }
+    }
+}
+
+impl TaskSet for RunningUploads<'_> {
+    type End = UploadTaskEnd;
+
+    fn tasks(&mut self) -> &mut JoinSet<UploadTaskEnd> {
+        &mut self.tasks
+    }
+
+    fn on_end(&mut self, context: RenderContext<'_>, end: UploadTaskEnd) {
+        let end = match end {
+            UploadTaskEnd::Finished(end) => end,
+            UploadTaskEnd::Found(jobs, Some(job)) => {
+                self.jobs = Some(jobs);
+                self.start_job(context.renderer, *job);
+                return self.start(context.renderer);
+            }
+            UploadTaskEnd::Found(_, None) => return self.end_list(),
+        };
+        self.running -= 1;
+        let (job, result) = &*end;
+        let exit = result.as_ref().map_or_else(
+            |error| ExitReason::from_class(error.class()),
+            |_| ExitReason::Done,
+        );
+        self.report.tally.add(exit);
+        self.write_result(context.renderer, job, result);
+        self.start(context.renderer);
+    }
+
+    fn on_tick(&mut self, context: RenderContext<'_>) {
+        if let Some(engine) = &self.engine {
+            self.report.summary.bytes = engine.sent_bytes();
+        }
+        if self.is_batch {
+            let snapshot = BatchSnapshot {
+                summary: self.report.summary.clone(),
+                running: self.running,
+                slowest: None,
+            };
+            let event = TransferEvent::BatchProgress(Box::new(snapshot));
+            context.renderer.on_event(context.now, &event);
+        }
+    }
+}
+
+/// What the user can do about a failed upload.
+pub(crate) fn error_hint(error: &PutError) -> Option<&'static str> {
+    match error {
+        PutError::Store(error) => hint(error),
+        error => error.hint(),
+    }
+}
+
+/// What is uploaded, as messages name it.
+pub(crate) fn input_name(job: &UploadJob) -> String {
+    match &job.input {
+        UploadInput::File(path) => path.display().to_string(),
+        UploadInput::Stdin => "standard input".to_owned(),
+        UploadInput::Object(source) => source.address.to_string(),
+    }
+}
+
+fn outcome_line(job: &UploadJob, outcome: &UploadOutcome) -> String {
+    let resumed = match outcome.resumed {
+        0 => String::new(),
+        bytes => format!(", {} of it from an earlier run", bytes_text(bytes)),
+    };
+    let sent = outcome.bytes - outcome.resumed.min(outcome.bytes);
+    message::sanitize(&format!(
+        "{} -> {}  {} in {:.2} s, {}{resumed}",
+        input_name(job),
+        outcome.target,
+        bytes_text(outcome.bytes),
+        outcome.elapsed.as_secs_f64(),
+        rate_text(sent, outcome.elapsed),
+    ))
+}
+
+fn outcome_object(job: &UploadJob, outcome: &UploadOutcome) -> serde_json::Value {
+    let checksums: serde_json::Map<_, _> = outcome
+        .checksums
+        .iter()
+        .filter_map(|checksum| {
+            let digest = checksum.digest.as_deref()?;
+            Some((
+                checksum.algorithm.to_string(),
+                haul_digest::hex(digest).into(),
+            ))
+        })
+        .collect();
+    json!({
+        "file": input_name(job), "target": outcome.target.to_string(), "bytes": outcome.bytes,
+        "resumed": outcome.resumed, "parts": outcome.parts, "etag": outcome.etag,
+        "version_id": outcome.version_id, "checksums": checksums,
+        "ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+fn failure_object(job: &UploadJob, error: &PutError) -> serde_json::Value {
+    let exit = ExitReason::from_class(error.class());
+    json!({
+        "file": input_name(job), "target": job.target.to_string(),
+        "error": {"class": exit.name(), "message": message::chain_text(error), "hint": error_hint(error)},
+    })
+}

@@ -1,0 +1,131 @@
+//! What uploads need of the command line: a client with connections enough, and the engine's options.
+
+use std::path::PathBuf;
+
+use haul_plan::DigestAlgorithm;
+use haul_transfer::ConnectionCount;
+use haul_transfer::put::PutOptions;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::super::objects::StoreSession;
+use super::jobs::UploadSource;
+use super::running::input_name;
+use crate::args::{ConnectionArgs, MessageArgs, S3Args, UploadResumeArgs};
+use crate::exit::{ExitReason, ExitTally};
+use crate::message::{self, JsonOutputs};
+use crate::output;
+use crate::settings::{connection_config, retry_options, s3_config};
+
+/// The flags that say how to upload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UploadSettings<'a> {
+    pub(crate) s3: &'a S3Args,
+    pub(crate) connection: &'a ConnectionArgs,
+    /// Requests at a time, if given.
+    pub(crate) max_connections: Option<u16>,
+    /// In bytes.
+    pub(crate) part_size: Option<u64>,
+    /// In bytes a second.
+    pub(crate) limit_rate: Option<u64>,
+    /// `None` where nothing can be resumed.
+    pub(crate) resume: Option<&'a UploadResumeArgs>,
+    pub(crate) checksum: Option<DigestAlgorithm>,
+}
+
+impl UploadSettings<'_> {
+    fn connections(&self) -> ConnectionCount {
+        self.max_connections.map_or_else(
+            || PutOptions::default().connections,
+            |n| ConnectionCount::Fixed(n.into()),
+        )
+    }
+
+    /// The options of the engine.
+    pub(crate) fn put_options(&self, session: &StoreSession) -> PutOptions {
+        let state_directory = self
+            .resume
+            .and_then(|resume| resume.state_dir.clone().or_else(default_state_directory));
+        PutOptions {
+            connections: self.connections(),
+            part_bytes: self.part_size,
+            resume: self.resume.is_some_and(|resume| !resume.no_resume),
+            state_directory,
+            retry: session.retry.clone(),
+            checksum: self.checksum,
+            is_batch: false,
+        }
+    }
+}
+
+/// Connects to the store.
+///
+/// # Errors
+/// The settings cannot be used; it has been reported.
+pub(crate) async fn connect(
+    settings: UploadSettings<'_>,
+    outputs: JsonOutputs,
+) -> Result<StoreSession, ExitReason> {
+    let mut config = connection_config(settings.connection, None).map_err(|error| {
+        outputs.report_failure(
+            error.exit_reason(),
+            &message::chain_text(&error),
+            error.hint(),
+        )
+    })?;
+    config.connector.rate_limit = settings.limit_rate;
+    config.max_idle_per_host = config.max_idle_per_host.max(settings.connections().max());
+    let client = s3_config(settings.s3)
+        .connect(config)
+        .await
+        .map_err(|error| {
+            outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
+        })?;
+    Ok(StoreSession {
+        client,
+        retry: retry_options(settings.connection.retries),
+        stop: CancellationToken::new(),
+    })
+}
+
+/// Where programs keep state (XDG Base Directory Specification).
+fn default_state_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("haul/uploads"))
+}
+
+/// Shows what would be done. `verb` is what would be done with each: upload, copy.
+///
+/// # Errors
+/// Standard output cannot be written.
+pub(crate) async fn dry_run(
+    messages: &MessageArgs,
+    mut source: UploadSource,
+    verb: &str,
+    outputs: JsonOutputs,
+) -> Result<ExitReason, ExitReason> {
+    let mut tally = ExitTally::default();
+    let mut count = 0;
+    while let Some(job) = source.jobs.recv().await {
+        count += 1;
+        let line = match job {
+            Ok(job) if messages.json => {
+                let (name, target) = (input_name(&job), job.target.to_string());
+                json!({"file": name, "target": target, "dry_run": true}).to_string()
+            }
+            Ok(job) => {
+                let name = input_name(&job);
+                message::sanitize(&format!("would {verb} {name} to {}", job.target))
+            }
+            Err(error) => {
+                tally.add(outputs.report_failure(error.exit, &error.text, error.hint));
+                continue;
+            }
+        };
+        output::write_stdout_lines([line]).map_err(|error| output::report_write_error(&error))?;
+        tally.add(ExitReason::Done);
+    }
+    Ok(tally.exit(count))
+}
