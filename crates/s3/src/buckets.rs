@@ -1,11 +1,13 @@
 //! Lists of buckets and of objects, and operations on many objects of a bucket.
 
 use std::fmt::Write as _;
+use std::time::SystemTime;
 
 use haul_net::RequestBody;
 use haul_plan::{Checksum, DigestAlgorithm};
 use http::Method;
 use percent_encoding::percent_decode_str;
+use time::{Date, Month};
 
 use crate::address::S3Address;
 use crate::checksums::checksum_field;
@@ -30,7 +32,7 @@ pub struct ListedBucket {
 }
 
 /// An object in a list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ListedObject {
     /// The key.
     pub key: String,
@@ -42,6 +44,40 @@ pub struct ListedObject {
     pub last_modified: String,
     /// The storage class.
     pub storage_class: String,
+}
+
+impl ListedObject {
+    /// When the object was stored; `None` if the list says it in no form that S3 has.
+    #[must_use]
+    pub fn modified(&self) -> Option<SystemTime> {
+        let (date, time) = self.last_modified.split_once('T')?;
+        let time = time.strip_suffix('Z')?;
+        let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+        let [year, month, day] = numbers(date, '-')?;
+        let [hour, minute, second] = numbers(time, ':')?;
+        let month = Month::try_from(u8::try_from(month).ok()?).ok()?;
+        let date = Date::from_calendar_date(year.try_into().ok()?, month, day.try_into().ok()?);
+        // A leap second counts as the one before.
+        let (hour, minute) = (hour.try_into().ok()?, minute.try_into().ok()?);
+        let second = u8::try_from(second.min(59)).ok()?;
+        let milli = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+        let time = date
+            .ok()?
+            .with_hms_milli(hour, minute, second, milli)
+            .ok()?;
+        Some(time.assume_utc().into())
+    }
+}
+
+/// Three numbers of digits alone.
+fn numbers(text: &str, separator: char) -> Option<[u32; 3]> {
+    let mut parts = text.split(separator);
+    let mut next = || {
+        let part = parts.next()?;
+        let is_number = part.bytes().all(|byte| byte.is_ascii_digit());
+        part.parse().ok().filter(|_| is_number)
+    };
+    Some([next()?, next()?, next()?])
 }
 
 /// What to list.
@@ -266,6 +302,29 @@ fn decoded(text: &str, is_encoded: bool) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_of_lists_are_read_and_others_are_none() {
+        let seconds = |text: &str| {
+            let object = ListedObject {
+                last_modified: text.to_owned(),
+                ..ListedObject::default()
+            };
+            let since = object.modified()?.duration_since(SystemTime::UNIX_EPOCH);
+            Some(since.unwrap().as_secs_f64())
+        };
+        assert_eq!(seconds("2009-10-12T17:50:30.500Z"), Some(1_255_369_830.5));
+        assert_eq!(seconds("1970-01-01T00:00:60Z"), Some(59.0));
+        for wrong in [
+            "",
+            "2009-10-12",
+            "2009-13-12T17:50:30Z",
+            "2009-10-12T17:50:30",
+            "2009-10-12T+7:50:30Z",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn f15_keys_of_lists_are_decoded_with_plus_and_control_characters() {

@@ -21,6 +21,7 @@ pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
+pub mod sync;
 
 pub use error::{ErrorClass, GetError};
 pub use event::{TransferEvent, TransferEventSender};

@@ -11,7 +11,7 @@ pub struct SyncEntry {
     pub size: u64,
     /// When the file was changed or the object was stored; `None` if the list does not say it.
     pub modified: Option<SystemTime>,
-    /// The entity tag of an object; `None` for files.
+    /// The entity tag of an object without its quotes; of a file only if it is known to be the one that it was downloaded with.
     pub entity_tag: Option<String>,
 }
 
@@ -82,6 +82,10 @@ impl SyncOptions {
         }
         if source.size != destination.size {
             return SyncDecision::Copy(source);
+        }
+        // The same tag is the same version, whatever the times are: that of a downloaded file may be older than its object.
+        if source.entity_tag.is_some() && source.entity_tag == destination.entity_tag {
+            return SyncDecision::Keep;
         }
         match self.comparison {
             SyncComparison::Content => SyncDecision::CompareContent {

@@ -4,9 +4,11 @@
 //! the business of others.
 
 mod comparison;
+mod content;
 mod merge;
 #[cfg(test)]
 mod tests;
 
 pub use comparison::{SyncComparison, SyncDecision, SyncEntry, SyncOptions};
+pub use content::ObjectDigests;
 pub use merge::{SyncMerge, SyncMergeError, SyncSide};

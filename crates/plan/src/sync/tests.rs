@@ -63,6 +63,25 @@ fn another_size_or_a_newer_source_is_copied() {
 }
 
 #[test]
+fn the_same_tag_is_the_same_version_and_another_one_says_nothing() {
+    let tagged = |tag: &str, size, seconds| SyncEntry {
+        entity_tag: Some(tag.to_owned()),
+        ..entry("a", size, seconds)
+    };
+    let options = SyncOptions::default();
+    let destination = tagged("t", 1, 10);
+    for (source, is_copied) in [
+        (tagged("t", 1, 11), false),
+        (tagged("u", 1, 11), true),
+        (tagged("u", 1, 9), false),
+        (tagged("t", 2, 9), true),
+    ] {
+        let decision = decide(&options, &source, &destination);
+        assert_eq!(decision != SyncDecision::Keep, is_copied, "{source:?}");
+    }
+}
+
+#[test]
 fn fractions_of_a_second_are_no_difference_and_unknown_times_are_one() {
     let options = SyncOptions::default();
     let whole = entry("a", 1, 10);

@@ -23,7 +23,7 @@ pub(crate) use paths::{or_current_directory, sync_directory};
 pub(crate) use permissions::FilePermissions;
 pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{
-    FileOwner, StoredValidators, file_owner, load_validators, store_validators,
+    FileOwner, StoredValidators, file_owner, load_validators, store_validators, stored_entity_tag,
 };
 pub(crate) use stream_sink::{StreamSink, is_stdout, is_stream};
 pub(crate) use unnamed_file::UnnamedFile;

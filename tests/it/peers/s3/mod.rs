@@ -4,6 +4,7 @@
 //! `scripts/test` installs them: moto, boto3 and aws into an environment of their own, the others from Debian.
 
 mod boto3;
+mod copies;
 mod interrupted;
 mod other_clients;
 mod our_server;
