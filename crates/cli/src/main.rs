@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         CliCommand::Serve(serve) => commands::serve::run(&serve),
         CliCommand::Tunnel(tunnel) => commands::tunnel::run(&tunnel),
         CliCommand::Put(put) => commands::put::run(&put),
+        CliCommand::Sync(sync) => commands::sync::run(&sync),
         CliCommand::Ls(ls) => commands::objects::ls(&ls),
         CliCommand::Cp(cp) => commands::cp::run(&cp),
         CliCommand::Rm(rm) => commands::objects::rm(&rm),

@@ -18,7 +18,7 @@ mod tunnel;
 use haul_net::{AddressFamily, PinnedAddress};
 
 use crate::args::{AddressArgs, ResolveArg};
-pub(crate) use batch::{BatchWorkload, archive_destination};
+pub(crate) use batch::{BatchWorkload, archive_destination, dispatcher_options};
 pub(crate) use connection::{connection_config, retry_options};
 pub(crate) use error::SettingError;
 pub(crate) use get::{GetSettings, GetTask};

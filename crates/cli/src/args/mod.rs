@@ -12,6 +12,7 @@ mod put;
 mod s3;
 mod serve;
 mod sign;
+mod sync;
 mod tunnel;
 mod values;
 
@@ -34,6 +35,7 @@ pub(crate) use serve::{
     AccessArgs, CorsArgs, FileArgs, LimitArgs, RunningArgs, ServeArgs, TlsArgs,
 };
 pub(crate) use sign::SignArgs;
+pub(crate) use sync::SyncArgs;
 pub(crate) use tunnel::{
     LayeredOptions, OPTION_GROUPS, ProcessOptions, ProxyOptions, ProxyTable, StatusArgs,
     TunnelArgs, TunnelCommand, TunnelOptions, TunnelTable,
@@ -88,6 +90,8 @@ pub(crate) enum CliCommand {
     Tunnel(Box<TunnelArgs>),
     /// Upload files to S3: in parts over several connections, resumed, verified.
     Put(Box<PutArgs>),
+    /// Make a folder or an S3 prefix like another one: copy what is new, and delete on request.
+    Sync(Box<SyncArgs>),
     /// List buckets, or the objects of an S3 bucket.
     Ls(Box<LsArgs>),
     /// Copy objects inside an S3 store, which moves the bytes itself.

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use super::objects::{StoreSession, exit_reason, hint};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
-    BadInput, FoundUpload, UploadRun, UploadSettings, UploadSource, connect, dry_run,
+    BadInput, FoundUpload, UploadJobSource, UploadRun, UploadSettings, connect, dry_run,
     storage_headers,
 };
 use crate::args::{CpArgs, ProgressKind};
@@ -64,7 +64,7 @@ async fn run_copies(
     })?;
     session.stop = run_loop.stop();
     let known_count = plan.known_count();
-    let source = UploadSource::from_iterator(CopyJobs::new(plan, session.clone()), known_count);
+    let source = UploadJobSource::from_iterator(CopyJobs::new(plan, session.clone()), known_count);
     if args.dry_run {
         return dry_run(&args.messages, source, "copy", outputs).await;
     }

@@ -13,5 +13,6 @@ pub(crate) mod serve;
 mod service;
 pub(crate) mod sign;
 mod single_downloads;
+pub(crate) mod sync;
 pub(crate) mod tunnel;
 mod uploads;

@@ -205,7 +205,11 @@ fn batch_options(
     let prints_digests = !checksums.is_empty() && args.batch.manifest.is_none();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
-        dispatch: dispatcher_options(&args.batch, connections),
+        dispatch: dispatcher_options(
+            args.batch.jobs,
+            args.batch.max_connections_total,
+            connections,
+        ),
         layout: path_layout(&args.batch),
         error_limit: match (args.batch.max_errors, args.batch.on_error) {
             (Some(limit), _) => Some(limit),
@@ -276,10 +280,13 @@ fn path_layout(args: &BatchArgs) -> PathLayout {
 }
 
 /// How many files at once. A number of files above the limit of one origin raises that limit, too.
-fn dispatcher_options(args: &BatchArgs, connections: ConnectionCount) -> JobDispatcherOptions {
+pub(crate) fn dispatcher_options(
+    jobs: Option<u16>,
+    total: Option<u16>,
+    connections: ConnectionCount,
+) -> JobDispatcherOptions {
     let defaults = JobDispatcherOptions::default();
-    let jobs = args.jobs.map(usize::from);
-    let total = args.max_connections_total.map(usize::from);
+    let (jobs, total) = (jobs.map(usize::from), total.map(usize::from));
     JobDispatcherOptions {
         max_jobs: jobs,
         per_host: match connections {

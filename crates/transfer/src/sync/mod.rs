@@ -3,12 +3,12 @@
 //! Which files are copied or deleted is decided by [`haul_plan::sync`]. Copies are the business of [`put`](crate::put) and of
 //! [`batch`](crate::batch).
 
-mod bucket_entries;
 mod content;
 mod deletion_list;
-mod folder_entries;
+mod local_file_entries;
+mod object_entries;
 
-pub use bucket_entries::BucketEntries;
 pub use content::{ContentError, file_has_content, object_digests};
 pub use deletion_list::DeletionList;
-pub use folder_entries::{FolderEntries, FolderProblem, delete_file};
+pub use local_file_entries::{FolderProblem, LocalFileEntries, delete_file};
+pub use object_entries::ObjectEntries;

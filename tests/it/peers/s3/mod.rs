@@ -9,6 +9,7 @@ mod interrupted;
 mod other_clients;
 mod our_server;
 mod single_requests;
+mod sync;
 
 use std::path::{Path, PathBuf};
 

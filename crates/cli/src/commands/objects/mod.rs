@@ -2,6 +2,7 @@
 //!
 //! Each is a task on a runtime that a first signal stops and a second one ends. Results go to standard output.
 
+mod deletion;
 mod ls;
 mod presign;
 mod rm;
@@ -22,9 +23,11 @@ use crate::message::{self, JsonOutputs};
 use crate::settings::{connection_config, retry_options, s3_config};
 use crate::signals::{StopSignals, exit_at_once};
 
+pub(crate) use deletion::{Deletion, DeletionOutput};
+
 /// A store, and how requests to it are retried and stopped.
 #[derive(Debug, Clone)]
-pub(super) struct StoreSession {
+pub(crate) struct StoreSession {
     pub(super) client: S3Client,
     pub(super) retry: RetryOptions,
     pub(super) stop: CancellationToken,

@@ -12,7 +12,7 @@ use self::jobs::PutJobs;
 use super::objects::{StoreSession, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
-    BadInput, UploadRun, UploadSettings, UploadSource, connect, dry_run, error_hint, input_name,
+    BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint, input_name,
 };
 use crate::args::{ProgressKind, PutArgs};
 use crate::exit::{ExitReason, ExitTally};
@@ -45,7 +45,7 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
         match jobs {
             None => Box::pin(abort_all(args, outputs)).await,
             Some(jobs) if args.dry_run => {
-                let source = UploadSource::from_iterator(jobs, None);
+                let source = UploadJobSource::from_iterator(jobs, None);
                 dry_run(&args.messages, source, "upload", outputs).await
             }
             Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
@@ -83,7 +83,7 @@ async fn run_jobs(
         messages: &args.messages,
         options: settings(args).put_options(&session),
         session,
-        source: UploadSource::from_iterator(jobs, known_count),
+        source: UploadJobSource::from_iterator(jobs, known_count),
         run_loop,
         events,
     };

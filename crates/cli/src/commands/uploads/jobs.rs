@@ -40,13 +40,13 @@ pub(crate) type FoundUpload = Result<UploadJob, BadInput>;
 
 /// Where a run's uploads come from: they are found as they are needed, since a folder or a bucket may have millions.
 #[derive(Debug)]
-pub(crate) struct UploadSource {
+pub(crate) struct UploadJobSource {
     pub(crate) jobs: mpsc::Receiver<FoundUpload>,
     /// How many there are, if that is known before.
     pub(crate) known_count: Option<usize>,
 }
 
-impl UploadSource {
+impl UploadJobSource {
     /// Runs an iterator that may wait on a thread of its own, which ends when nobody wants more.
     pub(crate) fn from_iterator(
         jobs: impl Iterator<Item = FoundUpload> + Send + 'static,

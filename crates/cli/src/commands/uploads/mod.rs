@@ -5,7 +5,7 @@ mod object_headers;
 mod running;
 mod session;
 
-pub(crate) use jobs::{BadInput, FoundUpload, UploadSource};
+pub(crate) use jobs::{BadInput, FoundUpload, UploadJobSource};
 pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
 pub(crate) use running::{UploadRun, error_hint, input_name};
 pub(crate) use session::{UploadSettings, connect, dry_run};

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::objects::{StoreSession, hint};
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
-use super::jobs::{FoundUpload, UploadSource};
+use super::jobs::{FoundUpload, UploadJobSource};
 use crate::args::MessageArgs;
 use crate::exit::{ExitReason, ExitTally};
 use crate::message;
@@ -36,7 +36,7 @@ pub(crate) struct UploadRun<'a> {
     pub(crate) session: StoreSession,
     /// `is_batch` is set by the run.
     pub(crate) options: PutOptions,
-    pub(crate) source: UploadSource,
+    pub(crate) source: UploadJobSource,
     pub(crate) run_loop: RunLoop,
     pub(crate) events: TransferEventSender,
 }

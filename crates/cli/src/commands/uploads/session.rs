@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::super::objects::StoreSession;
-use super::jobs::UploadSource;
+use super::jobs::UploadJobSource;
 use super::running::input_name;
 use crate::args::{ConnectionArgs, MessageArgs, S3Args, UploadResumeArgs};
 use crate::exit::{ExitReason, ExitTally};
@@ -34,7 +34,8 @@ pub(crate) struct UploadSettings<'a> {
 }
 
 impl UploadSettings<'_> {
-    fn connections(&self) -> ConnectionCount {
+    /// How many requests are under way at a time.
+    pub(crate) fn connections(&self) -> ConnectionCount {
         self.max_connections.map_or_else(
             || PutOptions::default().connections,
             |n| ConnectionCount::Fixed(n.into()),
@@ -102,7 +103,7 @@ fn default_state_directory() -> Option<PathBuf> {
 /// Standard output cannot be written.
 pub(crate) async fn dry_run(
     messages: &MessageArgs,
-    mut source: UploadSource,
+    mut source: UploadJobSource,
     verb: &str,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {

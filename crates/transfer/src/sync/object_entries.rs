@@ -10,7 +10,7 @@ use crate::bucket::{BucketError, ObjectLister};
 
 /// The objects below a prefix, in the order of their keys. Waits for the list, so it is for a thread that may wait.
 #[derive(Debug)]
-pub struct BucketEntries {
+pub struct ObjectEntries {
     lister: ObjectLister,
     page: IntoIter<ListedObject>,
     prefix: String,
@@ -19,7 +19,7 @@ pub struct BucketEntries {
     skips_folders: bool,
 }
 
-impl BucketEntries {
+impl ObjectEntries {
     /// The entries of a list of everything below `prefix`.
     #[must_use]
     pub fn new(lister: ObjectLister, prefix: &str, filter: KeyFilter, skips_folders: bool) -> Self {
@@ -47,7 +47,7 @@ impl BucketEntries {
     }
 }
 
-impl Iterator for BucketEntries {
+impl Iterator for ObjectEntries {
     type Item = Result<SyncEntry, BucketError>;
 
     fn next(&mut self) -> Option<Self::Item> {

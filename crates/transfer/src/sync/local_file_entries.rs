@@ -17,7 +17,7 @@ use crate::disk::stored_entity_tag;
 
 /// The files below a folder. Links to files are followed, links to folders are not; what is no file is left out, and so are the partial
 /// files of haul.
-pub struct FolderEntries {
+pub struct LocalFileEntries {
     root: PathBuf,
     /// The folders that lead to the next file.
     levels: Vec<FolderLevel>,
@@ -49,15 +49,15 @@ struct FolderLevel {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct FolderName(String);
 
-impl fmt::Debug for FolderEntries {
+impl fmt::Debug for LocalFileEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FolderEntries")
+        f.debug_struct("LocalFileEntries")
             .field("root", &self.root)
             .finish_non_exhaustive()
     }
 }
 
-impl FolderEntries {
+impl LocalFileEntries {
     /// The files below `root`. What cannot be read is reported and left out.
     ///
     /// # Errors
@@ -153,7 +153,7 @@ impl FolderEntries {
     }
 }
 
-impl Iterator for FolderEntries {
+impl Iterator for LocalFileEntries {
     type Item = Result<SyncEntry, BucketError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     fn keys(root: &Path) -> Vec<String> {
-        let entries = FolderEntries::open(root, KeyFilter::default(), |problem| {
+        let entries = LocalFileEntries::open(root, KeyFilter::default(), |problem| {
             panic!("{problem}");
         });
         entries.unwrap().map(|entry| entry.unwrap().key).collect()
@@ -275,12 +275,12 @@ mod tests {
         std::fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff")), "").unwrap();
         let problems = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&problems);
-        let entries = FolderEntries::open(root, KeyFilter::default(), move |problem| {
+        let entries = LocalFileEntries::open(root, KeyFilter::default(), move |problem| {
             seen.lock().unwrap().push(problem.to_string());
         });
         assert_eq!(entries.unwrap().count(), 1);
         assert!(problems.lock().unwrap()[0].contains("not UTF-8"));
-        assert!(FolderEntries::open(&root.join("none"), KeyFilter::default(), |_| {}).is_err());
+        assert!(LocalFileEntries::open(&root.join("none"), KeyFilter::default(), |_| {}).is_err());
     }
 
     #[test]

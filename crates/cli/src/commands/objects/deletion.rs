@@ -1,0 +1,171 @@
+//! Deletes keys of a bucket: a thousand with a request, several requests at a time.
+
+use std::collections::HashSet;
+
+use haul_s3::{DeleteFailure, MAX_DELETED_KEYS};
+use haul_transfer::bucket::{BucketError, retrying};
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use super::{StoreSession, report};
+use crate::exit::ExitReason;
+use crate::message::{self, JsonOutputs};
+use crate::output;
+
+/// Requests at a time.
+const PARALLEL_DELETES: usize = 8;
+
+/// What is said about keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct DeletionOutput {
+    /// Whether nothing is deleted, but for the words.
+    pub(crate) dry_run: bool,
+    pub(crate) json: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Deletes keys and counts them.
+#[derive(Debug)]
+pub(crate) struct Deletion {
+    output: DeletionOutput,
+    session: StoreSession,
+    /// Keys of one bucket that wait for a request.
+    keys: Vec<String>,
+    bucket: String,
+    requests: JoinSet<DeletedKeys>,
+    deleted: u64,
+    failed: u64,
+}
+
+/// What came of one request.
+#[derive(Debug)]
+struct DeletedKeys {
+    bucket: String,
+    keys: Vec<String>,
+    result: Result<Vec<DeleteFailure>, BucketError>,
+}
+
+impl Deletion {
+    pub(crate) fn new(session: StoreSession, output: DeletionOutput) -> Self {
+        Self {
+            output,
+            session,
+            keys: Vec::new(),
+            bucket: String::new(),
+            requests: JoinSet::new(),
+            deleted: 0,
+            failed: 0,
+        }
+    }
+
+    /// Adds a key, and sends a request when there are enough.
+    ///
+    /// # Errors
+    /// The store refused a request as a whole, or standard output cannot be written; it has been reported.
+    pub(crate) async fn add(&mut self, bucket: &str, key: String) -> Result<(), ExitReason> {
+        if self.output.dry_run {
+            self.deleted += 1;
+            return write(self.line(bucket, &key, "would delete"));
+        }
+        if self.bucket != bucket {
+            self.send().await?;
+            bucket.clone_into(&mut self.bucket);
+        }
+        self.keys.push(key);
+        match self.keys.len() >= MAX_DELETED_KEYS {
+            true => self.send().await,
+            false => Ok(()),
+        }
+    }
+
+    /// Sends a request for the keys that wait, when there is room for it.
+    async fn send(&mut self) -> Result<(), ExitReason> {
+        if self.keys.is_empty() {
+            return Ok(());
+        }
+        while self.requests.len() >= PARALLEL_DELETES {
+            self.take_result().await?;
+        }
+        let (session, bucket) = (self.session.clone(), self.bucket.clone());
+        let keys = std::mem::take(&mut self.keys);
+        self.requests.spawn(async move {
+            let result = retrying(&session.retry, &session.stop, || {
+                session.client.delete_objects(&bucket, &keys)
+            });
+            let result = result.await;
+            DeletedKeys {
+                bucket,
+                keys,
+                result,
+            }
+        });
+        Ok(())
+    }
+
+    async fn take_result(&mut self) -> Result<(), ExitReason> {
+        let Some(ended) = self.requests.join_next().await else {
+            return Ok(());
+        };
+        let DeletedKeys {
+            bucket,
+            keys,
+            result,
+        } = match ended {
+            Ok(ended) => ended,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        };
+        let failures = result.map_err(|error| report(&error, JsonOutputs::default()))?;
+        let failed: HashSet<&str> = failures.iter().map(|failure| &*failure.key).collect();
+        let deleted: Vec<&String> = keys
+            .iter()
+            .filter(|key| !failed.contains(key.as_str()))
+            .collect();
+        self.deleted += deleted.len() as u64;
+        let lines = deleted
+            .into_iter()
+            .filter_map(|key| self.line(&bucket, key, "deleted"));
+        write(lines)?;
+        failures
+            .iter()
+            .try_for_each(|failure| self.report_failure(&bucket, failure))
+    }
+
+    fn report_failure(&mut self, bucket: &str, failure: &DeleteFailure) -> Result<(), ExitReason> {
+        self.failed += 1;
+        let DeleteFailure { key, code, message } = failure;
+        if self.output.json {
+            let object =
+                json!({"bucket": bucket, "key": key, "error": {"code": code, "message": message}});
+            return write([object]);
+        }
+        let text = format!("s3://{bucket}/{key} was not deleted: {code}: {message}");
+        message::print_error(&message::sanitize(&text), None);
+        Ok(())
+    }
+
+    /// The line about a key, unless there is none.
+    fn line(&self, bucket: &str, key: &str, what: &str) -> Option<String> {
+        if self.output.json {
+            let object = json!({"bucket": bucket, "key": key, "dry_run": self.output.dry_run});
+            return Some(object.to_string());
+        }
+        let text = || message::sanitize(&format!("{what} s3://{bucket}/{key}"));
+        (!self.output.quiet).then(text)
+    }
+
+    /// Sends what waits, and returns how many keys were deleted, and how many were not.
+    ///
+    /// # Errors
+    /// As for [`Self::add`].
+    pub(crate) async fn finish(mut self) -> Result<(u64, u64), ExitReason> {
+        self.send().await?;
+        while !self.requests.is_empty() {
+            self.take_result().await?;
+        }
+        Ok((self.deleted, self.failed))
+    }
+}
+
+fn write<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) -> Result<(), ExitReason> {
+    output::write_stdout_lines(lines).map_err(|error| output::report_write_error(&error))
+}

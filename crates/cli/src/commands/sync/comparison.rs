@@ -1,0 +1,291 @@
+//! Carries out the merge of both lists: what is to copy goes on, contents are compared, what is to delete is written down.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
+use haul_s3::S3Address;
+use haul_transfer::bucket::BucketError;
+use haul_transfer::sync::{
+    ContentError, DeletionList, FolderProblem, file_has_content, object_digests,
+};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinHandle, JoinSet};
+
+use super::super::objects::{StoreSession, exit_reason, hint};
+use super::super::uploads::BadInput;
+use super::place::{SyncEntries, SyncPlace};
+use crate::exit::ExitReason;
+use crate::message;
+
+/// Decisions that wait for those who carry them out.
+const DECISIONS_AHEAD: usize = 1024;
+
+/// Contents that are compared at a time.
+const PARALLEL_COMPARISONS: usize = 16;
+
+/// A file to copy, or why something is not.
+pub(super) type FoundCopy = Result<SyncEntry, BadInput>;
+
+/// What the merge found beside files to copy.
+#[derive(Debug)]
+pub(super) struct MergeOutcome {
+    pub(super) deletions: DeletionList,
+    /// Whether there was more to delete than allowed.
+    pub(super) is_refused: bool,
+    /// Whether the source has any file.
+    pub(super) has_source_files: bool,
+    /// Whether both lists were read to their ends.
+    pub(super) is_complete: bool,
+}
+
+/// A step of the merge that others carry out.
+enum SyncStep {
+    Copy(FoundCopy),
+    Compare(SyncEntry, SyncEntry),
+}
+
+/// Both sides of a sync and how they are compared.
+#[derive(Debug, Clone)]
+pub(super) struct SyncSides {
+    pub(super) source: SyncPlace,
+    pub(super) destination: SyncPlace,
+    pub(super) session: StoreSession,
+}
+
+/// A merge that runs, and the files to copy that it finds.
+pub(super) struct RunningMerge {
+    pub(super) copies: mpsc::Receiver<FoundCopy>,
+    pub(super) outcome: JoinHandle<std::io::Result<MergeOutcome>>,
+    /// The task that compares contents; it ends when this is dropped.
+    pub(super) comparisons: JoinSet<()>,
+    /// What could not be read in folders.
+    pub(super) problems: ProblemReporter,
+}
+
+/// Passes on what cannot be read in folders.
+#[derive(Debug, Clone)]
+pub(super) struct ProblemReporter {
+    steps: mpsc::WeakSender<SyncStep>,
+    count: Arc<AtomicU64>,
+}
+
+impl ProblemReporter {
+    /// For a thread that may wait.
+    pub(super) fn report(&self, problem: &FolderProblem) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(steps) = self.steps.upgrade() {
+            let _ = steps.blocking_send(SyncStep::Copy(Err(BadInput::new(problem.to_string()))));
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}
+
+/// Both lists.
+pub(super) struct OpenLists {
+    pub(super) source: SyncEntries,
+    pub(super) destination: SyncEntries,
+}
+
+/// Starts a merge. `open` opens both lists on the thread that reads them.
+pub(super) fn start_merge(
+    sides: SyncSides,
+    options: SyncOptions,
+    open: impl FnOnce(&SyncSides, &ProblemReporter) -> std::io::Result<OpenLists> + Send + 'static,
+) -> RunningMerge {
+    let (step_sender, steps) = mpsc::channel(DECISIONS_AHEAD);
+    let (copy_sender, copies) = mpsc::channel(DECISIONS_AHEAD);
+    let problems = ProblemReporter {
+        steps: step_sender.downgrade(),
+        count: Arc::default(),
+    };
+    let (reporter, merged) = (problems.clone(), sides.clone());
+    let outcome = tokio::task::spawn_blocking(move || {
+        let lists = open(&merged, &reporter)?;
+        merge(&merged, options, lists, &step_sender)
+    });
+    let mut comparisons = JoinSet::new();
+    comparisons.spawn(async move { compare_contents(&sides, steps, copy_sender).await });
+    RunningMerge {
+        copies,
+        outcome,
+        comparisons,
+        problems,
+    }
+}
+
+fn merge(
+    sides: &SyncSides,
+    options: SyncOptions,
+    lists: OpenLists,
+    steps: &mpsc::Sender<SyncStep>,
+) -> std::io::Result<MergeOutcome> {
+    let mut outcome = MergeOutcome {
+        deletions: DeletionList::new()?,
+        is_refused: false,
+        has_source_files: false,
+        is_complete: false,
+    };
+    for decision in SyncMerge::new(options, lists.source, lists.destination) {
+        if sides.session.stop.is_cancelled() {
+            return Ok(outcome);
+        }
+        let step = match decision {
+            Ok(SyncDecision::Delete(entry)) => {
+                outcome.deletions.push(&entry.key)?;
+                continue;
+            }
+            Ok(SyncDecision::DeleteRefused(_)) => {
+                outcome.is_refused = true;
+                continue;
+            }
+            Ok(SyncDecision::Keep) => {
+                outcome.has_source_files = true;
+                continue;
+            }
+            Ok(SyncDecision::Copy(entry)) => SyncStep::Copy(Ok(entry)),
+            Ok(SyncDecision::CompareContent {
+                source,
+                destination,
+            }) => SyncStep::Compare(source, destination),
+            Err(error) => {
+                let _ = steps.blocking_send(SyncStep::Copy(Err(list_error(&error))));
+                return Ok(outcome);
+            }
+        };
+        outcome.has_source_files = true;
+        if steps.blocking_send(step).is_err() {
+            return Ok(outcome);
+        }
+    }
+    outcome.is_complete = true;
+    Ok(outcome)
+}
+
+fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {
+    use haul_plan::sync::SyncMergeError;
+    match error {
+        SyncMergeError::List(BucketError::Interrupted) => BadInput {
+            exit: ExitReason::Interrupted,
+            ..BadInput::new("interrupted")
+        },
+        SyncMergeError::List(BucketError::Store(error)) => BadInput {
+            exit: exit_reason(error),
+            hint: hint(error),
+            ..BadInput::new(message::chain_text(error))
+        },
+        SyncMergeError::Disordered { .. } => BadInput {
+            exit: ExitReason::Network,
+            hint: Some("haul sync needs lists in the order of their keys, as S3 gives them"),
+            ..BadInput::new(error.to_string())
+        },
+    }
+}
+
+/// Compares contents where the merge wants it, and passes on what is to copy.
+async fn compare_contents(
+    sides: &SyncSides,
+    mut steps: mpsc::Receiver<SyncStep>,
+    copies: mpsc::Sender<FoundCopy>,
+) {
+    let mut comparisons: JoinSet<Option<FoundCopy>> = JoinSet::new();
+    let passed_on = |ended: Result<Option<FoundCopy>, JoinError>| {
+        ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+    };
+    loop {
+        let copy = tokio::select! {
+            Some(ended) = comparisons.join_next() => passed_on(ended),
+            Some(step) = steps.recv(), if comparisons.len() < PARALLEL_COMPARISONS => match step {
+                SyncStep::Copy(copy) => Some(copy),
+                SyncStep::Compare(source, destination) => {
+                    let sides = sides.clone();
+                    comparisons.spawn(async move {
+                        match sides.have_same_content(&source, &destination).await {
+                            Ok(true) => None,
+                            Ok(false) => Some(Ok(source)),
+                            Err(error) => Some(Err(sides.comparison_error(&source, &error))),
+                        }
+                    });
+                    None
+                }
+            },
+            else => return,
+        };
+        if let Some(copy) = copy
+            && copies.send(copy).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+impl SyncSides {
+    async fn have_same_content(
+        &self,
+        source: &SyncEntry,
+        destination: &SyncEntry,
+    ) -> Result<bool, ContentError> {
+        match (&self.source, &self.destination) {
+            (SyncPlace::Folder(root), SyncPlace::Bucket(prefix)) => {
+                self.has_content_of(prefix, &destination.key, root).await
+            }
+            (SyncPlace::Bucket(prefix), SyncPlace::Folder(root)) => {
+                self.has_content_of(prefix, &source.key, root).await
+            }
+            (SyncPlace::Bucket(from), SyncPlace::Bucket(to)) => {
+                let one = self.digests(from, &source.key).await?;
+                let other = self.digests(to, &destination.key).await?;
+                Ok(one.is_same_content(&other) == Some(true))
+            }
+            // There is no sync between folders.
+            (SyncPlace::Folder(_), SyncPlace::Folder(_)) => Ok(false),
+        }
+    }
+
+    async fn has_content_of(
+        &self,
+        prefix: &S3Address,
+        key: &str,
+        root: &Path,
+    ) -> Result<bool, ContentError> {
+        let digests = self.digests(prefix, key).await?;
+        let path = root.join(key);
+        let compared = tokio::task::spawn_blocking(move || file_has_content(&path, &digests));
+        let compared = compared
+            .await
+            .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+        Ok(compared?)
+    }
+
+    async fn digests(
+        &self,
+        prefix: &S3Address,
+        key: &str,
+    ) -> Result<haul_plan::sync::ObjectDigests, BucketError> {
+        let StoreSession {
+            client,
+            retry,
+            stop,
+        } = &self.session;
+        let object = prefix.with_key(format!("{}{key}", prefix.key));
+        object_digests(client, &object, retry, stop).await
+    }
+
+    fn comparison_error(&self, source: &SyncEntry, error: &ContentError) -> BadInput {
+        let name = self.source.name_of(&source.key);
+        let (exit, hint) = match error {
+            ContentError::File(_) => (ExitReason::LocalIo, None),
+            ContentError::Store(BucketError::Interrupted) => (ExitReason::Interrupted, None),
+            ContentError::Store(BucketError::Store(error)) => (exit_reason(error), hint(error)),
+        };
+        BadInput {
+            exit,
+            hint,
+            ..BadInput::new(format!("{name}: {}", message::chain_text(error)))
+        }
+    }
+}

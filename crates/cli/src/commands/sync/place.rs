@@ -1,0 +1,140 @@
+//! The two sides of a sync.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use haul_plan::KeyFilter;
+use haul_plan::sync::SyncEntry;
+use haul_s3::S3Address;
+use haul_transfer::bucket::{BucketError, ObjectLister};
+use haul_transfer::sync::{FolderProblem, LocalFileEntries, ObjectEntries};
+
+use super::super::objects::StoreSession;
+use super::super::uploads::BadInput;
+
+/// A side of a sync.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SyncPlace {
+    Folder(PathBuf),
+    /// Everything below a prefix, which ends with a slash or is empty.
+    Bucket(S3Address),
+}
+
+/// The entries of a side.
+pub(super) type SyncEntries = Box<dyn Iterator<Item = Result<SyncEntry, BucketError>> + Send>;
+
+impl SyncPlace {
+    /// # Errors
+    /// The text begins as an address and is none.
+    pub(super) fn parse(text: &str) -> Result<Self, BadInput> {
+        if !text.starts_with("s3://") {
+            return Ok(Self::Folder(text.into()));
+        }
+        let mut address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
+            BadInput::new(error.to_string()).with_hint("an address is s3://BUCKET/PREFIX/")
+        })?;
+        if !address.is_prefix() {
+            address.key.push('/');
+        }
+        Ok(Self::Bucket(address))
+    }
+
+    /// The path or address of a key, for messages.
+    pub(super) fn name_of(&self, key: &str) -> String {
+        match self {
+            Self::Folder(root) => root.join(key).display().to_string(),
+            Self::Bucket(prefix) => prefix.with_key(format!("{}{key}", prefix.key)).to_string(),
+        }
+    }
+
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(root) => Some(root),
+            Self::Bucket(_) => None,
+        }
+    }
+
+    pub(super) fn bucket(&self) -> Option<&S3Address> {
+        match self {
+            Self::Folder(_) => None,
+            Self::Bucket(prefix) => Some(prefix),
+        }
+    }
+}
+
+/// Opens lists of both sides.
+pub(super) struct SyncLists<'a> {
+    pub(super) session: &'a StoreSession,
+    pub(super) filter: &'a KeyFilter,
+    /// Whether contents are compared.
+    pub(super) compares_content: bool,
+}
+
+impl SyncLists<'_> {
+    /// The list of the source.
+    ///
+    /// # Errors
+    /// It is a folder that cannot be read.
+    pub(super) fn source(
+        &self,
+        source: &SyncPlace,
+        destination: &SyncPlace,
+        on_problem: impl FnMut(FolderProblem) + Send + 'static,
+    ) -> io::Result<SyncEntries> {
+        Ok(match source {
+            SyncPlace::Folder(root) => Box::new(LocalFileEntries::open(
+                root,
+                self.filter.clone(),
+                on_problem,
+            )?),
+            SyncPlace::Bucket(prefix) => self.objects(prefix, destination.folder().is_some()),
+        })
+    }
+
+    /// The list of the destination: a folder that does not exist has no files.
+    ///
+    /// # Errors
+    /// It is a folder that cannot be read.
+    pub(super) fn destination(
+        &self,
+        destination: &SyncPlace,
+        source: &SyncPlace,
+        on_problem: impl FnMut(FolderProblem) + Send + 'static,
+    ) -> io::Result<SyncEntries> {
+        let root = match destination {
+            SyncPlace::Bucket(prefix) => {
+                return Ok(self.objects(prefix, source.folder().is_some()));
+            }
+            SyncPlace::Folder(root) => root,
+        };
+        let entries = match LocalFileEntries::open(root, self.filter.clone(), on_problem) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                LocalFileEntries::of_missing_folder(root)
+            }
+            other => other?,
+        };
+        Ok(match source.bucket() {
+            // A tag says that nobody has changed the file; --checksum wants more.
+            Some(origin) if !self.compares_content => {
+                Box::new(entries.with_tags_of(origin.clone()))
+            }
+            _ => Box::new(entries),
+        })
+    }
+
+    fn objects(&self, prefix: &S3Address, skips_folders: bool) -> SyncEntries {
+        let StoreSession {
+            client,
+            retry,
+            stop,
+        } = self.session.clone();
+        let lister = ObjectLister::start(client, prefix, retry, stop);
+        let filter = self.filter.clone();
+        Box::new(ObjectEntries::new(
+            lister,
+            &prefix.key,
+            filter,
+            skips_folders,
+        ))
+    }
+}
