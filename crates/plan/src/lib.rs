@@ -37,6 +37,7 @@ mod link_header;
 mod low_water;
 pub mod metalink;
 mod object_keys;
+mod original_file;
 mod piece_digests;
 mod range_set;
 mod recovery;
@@ -79,6 +80,7 @@ pub use layout::{
 pub use link_header::{DuplicateLink, LinkHeader, parse_link_headers};
 pub use low_water::low_water_mark;
 pub use object_keys::{KeyFilter, KeyPathError, KeyPattern, KeyRule, path_of_key};
+pub use original_file::OriginalFile;
 pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};

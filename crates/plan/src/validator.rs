@@ -7,6 +7,8 @@ use std::time::{Duration, SystemTime};
 use http::HeaderValue;
 use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 
+use crate::original_file::OriginalFile;
+
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
 const MAX_VALIDATOR_BYTES: usize = 1024;
 
@@ -104,6 +106,8 @@ pub struct ResourceVersion {
     /// When the response was made, by the origin's clock: decides whether
     /// [`last_modified`](Self::last_modified) is a strong validator.
     pub date: Option<SystemTime>,
+    /// The file that an object of a store was uploaded from. Says nothing about whether versions are the same.
+    pub original: Option<Box<OriginalFile>>,
 }
 
 /// How two versions compare.
@@ -132,6 +136,7 @@ impl ResourceVersion {
             last_modified: text(LAST_MODIFIED)
                 .filter(|date| !date.is_empty() && date.len() <= MAX_VALIDATOR_BYTES),
             date: text(DATE).and_then(|date| httpdate::parse_http_date(&date).ok()),
+            original: OriginalFile::from_headers(headers).map(Box::new),
         }
     }
 

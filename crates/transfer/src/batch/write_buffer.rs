@@ -163,7 +163,7 @@ impl WriteBuffer {
             body if job.staging_path.is_some() => body,
             body => match into_unnamed_file(body, &job, &self.storage_wrapping) {
                 Ok(file) => {
-                    store_validators(file.file(), &response.version, bytes, job.resource_id());
+                    store_validators(file.file(), &response.version, bytes, &job.download.url);
                     UnnamedBody::File(file)
                 }
                 // The file is for another file system than that of the batch's directory.

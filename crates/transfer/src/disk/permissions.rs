@@ -34,6 +34,14 @@ impl FilePermissions {
         set_mode(file, 0o600);
     }
 
+    /// Gives a new file these permission bits, as far as it would have got them from the process: the bits for reading and writing that
+    /// it has not got are those that the umask takes, and nobody may execute what he may not read.
+    pub(crate) fn apply_original(file: &File, permissions: u32) {
+        let Ok(current) = file.metadata() else { return };
+        let readable = current.mode() & 0o444;
+        set_mode(file, permissions & (current.mode() | readable >> 2) & 0o777);
+    }
+
     /// Gives a complete file these permissions. Where the system does not allow it, the new bits permit at most what the old
     /// ones did. A file system without permissions has none to lose, so nothing here is an error.
     pub(crate) fn apply(self, file: &File) {

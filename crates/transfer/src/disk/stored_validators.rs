@@ -1,7 +1,7 @@
 //! The validators stored with a finished file: its time, and in an extended attribute the resource that it is from and the
 //! entity tag.
 //!
-//! The time is Last-Modified, as wget and `curl -R` set it. The attribute `user.haul.from` begins with a digest of the URL,
+//! The time is Last-Modified, as wget and `curl -R` set it, or that of the file that an object of S3 was uploaded from. The attribute `user.haul.from` begins with a digest of the URL,
 //! so that a list which gives the same name to another URL is found out. The size and time of the file follow, and the
 //! entity tag, if there was one: if the file was edited since, the tag no longer applies. Setting the attribute takes 3 µs,
 //! a sixteenth of the time for a small file.
@@ -11,6 +11,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use haul_plan::{ResourceId, ResourceVersion};
+use url::Url;
+
+use super::permissions::FilePermissions;
 
 const ATTRIBUTE: &str = "user.haul.from";
 
@@ -25,23 +28,40 @@ pub(crate) struct StoredValidators {
     pub(crate) is_unedited: bool,
 }
 
-/// Stores the validators of a finished file of `length` bytes, downloaded from `resource`. On a file system without extended
+/// Stores the validators of a finished file of `length` bytes, downloaded from `url`. On a file system without extended
 /// attributes `--update` has to download again, so that is no error.
-pub(crate) fn store_validators(
-    file: &File,
-    version: &ResourceVersion,
-    length: u64,
-    resource: ResourceId,
-) {
-    let modified = version
+///
+/// An object of S3 may know the time and the permissions of the file that it was uploaded from: the file gets them. Without the
+/// attribute the time of the object is better, since a sync compares it.
+pub(crate) fn store_validators(file: &File, version: &ResourceVersion, length: u64, url: &Url) {
+    let last_modified = version
         .last_modified
         .as_deref()
         .and_then(|date| httpdate::parse_http_date(date).ok());
+    let original = version.original.as_deref().filter(|_| url.scheme() == "s3");
+    if let Some(permissions) = original.and_then(|original| original.permissions) {
+        FilePermissions::apply_original(file, permissions);
+    }
+    let original_time = original.and_then(|original| original.modified);
+    let is_stored = store_time_and_tag(file, version, length, url, original_time.or(last_modified));
+    if !is_stored && original_time.is_some() {
+        store_time_and_tag(file, version, length, url, last_modified);
+    }
+}
+
+/// Sets the time, and writes the attribute. Returns whether the file system has it.
+fn store_time_and_tag(
+    file: &File,
+    version: &ResourceVersion,
+    length: u64,
+    url: &Url,
+    modified: Option<SystemTime>,
+) -> bool {
     let applied = modified.filter(|modified| {
         let times = FileTimes::new().set_modified(*modified);
         file.set_times(times).is_ok()
     });
-    let mut value = resource.to_string();
+    let mut value = ResourceId::from_url(url).to_string();
     let size_and_time_text = match applied {
         Some(applied) => Some(format_size_and_time(length, applied)),
         None => version.etag.as_ref().and_then(|_| size_and_time(file)),
@@ -52,7 +72,7 @@ pub(crate) fn store_validators(
             value = format!("{value} {etag}");
         }
     }
-    write_attribute(file, &value);
+    write_attribute(file, &value)
 }
 
 /// The validators of the file at `path`, for a request for `resource`. `None` if there is no file, or it is from another
@@ -125,9 +145,10 @@ pub(crate) fn file_owner(path: &Path) -> FileOwner {
         .map_or(FileOwner::Unknown, FileOwner::Resource)
 }
 
-fn write_attribute(file: &File, value: &str) {
+/// Returns whether the file system has such attributes.
+fn write_attribute(file: &File, value: &str) -> bool {
     let flags = rustix::fs::XattrFlags::empty();
-    let _ = rustix::fs::fsetxattr(file, ATTRIBUTE, value.as_bytes(), flags);
+    rustix::fs::fsetxattr(file, ATTRIBUTE, value.as_bytes(), flags).is_ok()
 }
 
 fn read_attribute(file: &File) -> Option<String> {
@@ -162,6 +183,10 @@ mod tests {
         ResourceId::from_url(&url.parse().unwrap())
     }
 
+    fn url(text: &str) -> Url {
+        text.parse().unwrap()
+    }
+
     fn version(etag: &str) -> ResourceVersion {
         ResourceVersion {
             etag: etag.parse().ok(),
@@ -180,7 +205,7 @@ mod tests {
             resource_id("http://h.test/f"),
             resource_id("http://h.test/g"),
         );
-        store_validators(&file, &version("\"v1\""), 3, resource);
+        store_validators(&file, &version("\"v1\""), 3, &url("http://h.test/f"));
         let found = load_validators(&path, resource).unwrap();
         assert_eq!(
             found.modified,
@@ -207,7 +232,7 @@ mod tests {
         assert_eq!(file_owner(&path), FileOwner::Unknown);
         let resource = resource_id("http://h.test/f");
         for version in [ResourceVersion::default(), version("W/\"v 1\"")] {
-            store_validators(&file, &version, 0, resource);
+            store_validators(&file, &version, 0, &url("http://h.test/f"));
             // This file system has no attributes.
             if file_owner(&path) == FileOwner::Unknown {
                 return;
@@ -223,5 +248,39 @@ mod tests {
         );
         std::os::unix::fs::symlink("none", dir.path().join("lost")).unwrap();
         assert_eq!(file_owner(&dir.path().join("lost")), FileOwner::Unknown);
+    }
+
+    #[test]
+    fn an_object_gives_back_the_time_and_permissions_of_its_file() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let written = UNIX_EPOCH + Duration::new(1_000_000_000, 5_000_000);
+        let version = ResourceVersion {
+            original: Some(Box::new(haul_plan::OriginalFile {
+                modified: Some(written),
+                permissions: Some(0o777),
+            })),
+            ..version("\"v1\"")
+        };
+        for (address, is_object) in [("http://h.test/f", false), ("s3://bucket/f", true)] {
+            let file = File::create(&path).unwrap();
+            file.set_permissions(std::fs::Permissions::from_mode(0o640))
+                .unwrap();
+            store_validators(&file, &version, 0, &url(address));
+            let metadata = file.metadata().unwrap();
+            let mode = metadata.permissions().mode() & 0o777;
+            let expected = if is_object { 0o750 } else { 0o640 };
+            assert_eq!(mode, expected, "{address}");
+            let resource = resource_id(address);
+            let tag = stored_entity_tag(&path, &metadata, resource);
+            // Not every file system has attributes: then the time is that of the object.
+            let is_original = metadata.modified().unwrap() == written;
+            assert_eq!(is_original, is_object && tag.is_some(), "{address}");
+            assert!(tag.is_none() || tag.as_deref() == Some("v1"));
+            let other = resource_id("s3://bucket/g");
+            assert_eq!(stored_entity_tag(&path, &metadata, other), None);
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 }

@@ -6,7 +6,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use haul_plan::{DigestAlgorithm, ResourceId, ResourceVersion};
+use haul_plan::{DigestAlgorithm, ResourceVersion};
+use url::Url;
 
 use super::context::JobContext;
 use super::download_sources::DownloadSources;
@@ -108,8 +109,7 @@ async fn verify_and_publish(
         return Ok(VerificationOutcome::WrongDigest(error));
     }
     let replace = context.options().existing_file != ExistingFilePolicy::Keep;
-    let resource = ResourceId::from_url(&context.job.url);
-    let unsynced = publish(partial, version, resource, replace)?;
+    let unsynced = publish(partial, version, &context.job.url, replace)?;
     let path = partial.paths.path().to_owned();
     if context.engine.requires_durable_name {
         let sync_parents = || {
@@ -160,7 +160,7 @@ async fn compute_digests(
 fn publish(
     partial: &mut PartialDownload,
     version: &ResourceVersion,
-    resource: ResourceId,
+    url: &Url,
     replace: bool,
 ) -> Result<Option<io::Error>, GetError> {
     let path = partial.paths.path().to_owned();
@@ -170,11 +170,11 @@ fn publish(
     };
     blocking(|| {
         let replaced = FilePermissions::of_file(&path).or(partial.replaced_permissions);
+        let length = partial.storage().length().map_err(local("look at"))?;
+        store_validators(partial.file.file(), version, length, url);
         if let Some(permissions) = replaced.filter(|_| replace) {
             permissions.apply(partial.file.file());
         }
-        let length = partial.storage().length().map_err(local("look at"))?;
-        store_validators(partial.file.file(), version, length, resource);
         partial.storage().sync().map_err(local("sync"))?;
         partial.check_in_place().map_err(local("rename"))?;
         let renamed = partial.paths.publish(replace);

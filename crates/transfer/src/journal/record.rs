@@ -128,6 +128,7 @@ impl JournalHeader {
             etag: self.etag.as_deref().and_then(|tag| tag.parse().ok()),
             last_modified: self.last_modified.clone(),
             date: None,
+            original: None,
         }
     }
 

@@ -55,6 +55,7 @@ fn names(output: &HaulOutput) -> Vec<String> {
 async fn a_tree_goes_up_across_and_down(test: &S3StoreTest) {
     let dir = &test.dir;
     write_tree(dir, "tree");
+    set_time(&dir.path("tree/a.txt"), false);
     for (source, destination) in [
         ("tree", "s3://bucket/one"),
         ("s3://bucket/one", "s3://bucket/two/"),
@@ -66,8 +67,10 @@ async fn a_tree_goes_up_across_and_down(test: &S3StoreTest) {
         assert!(again.is_empty(), "{again:?}");
     }
     for name in TREE {
-        let copied = std::fs::read(dir.path("down").join(name)).unwrap();
-        assert_eq!(copied, name.as_bytes());
+        let (original, copied) = (dir.path("tree").join(name), dir.path("down").join(name));
+        assert_eq!(std::fs::read(&copied).unwrap(), name.as_bytes());
+        let time = |path: &Path| path.metadata().unwrap().modified().unwrap();
+        assert_eq!(time(&copied), time(&original));
     }
 }
 
