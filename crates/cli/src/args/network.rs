@@ -13,6 +13,20 @@ use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_ne
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Request")]
 pub(crate) struct RequestArgs {
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+    /// Follow at most N redirects in a row.
+    #[arg(long, value_name = "N", default_value_t = RedirectOptions::default().max_redirects, value_parser = non_negative_number::<usize>, allow_negative_numbers = true)]
+    pub(crate) max_redirs: usize,
+    /// Follow redirects from https to http.
+    #[arg(long)]
+    pub(crate) allow_downgrade: bool,
+}
+
+/// Header fields and logins.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Request")]
+pub(crate) struct LoginArgs {
     /// Add a header field; `Name:` removes one that haul sends. Repeatable.
     ///
     /// Authorization and Cookie go only to the origin of the URL, never to another origin after a redirect.
@@ -33,12 +47,20 @@ pub(crate) struct RequestArgs {
     /// Read logins from FILE, in the format of .netrc.
     #[arg(long, value_name = "FILE", conflicts_with = "netrc")]
     pub(crate) netrc_file: Option<PathBuf>,
-    /// Follow at most N redirects in a row.
-    #[arg(long, value_name = "N", default_value_t = RedirectOptions::default().max_redirects, value_parser = non_negative_number::<usize>, allow_negative_numbers = true)]
-    pub(crate) max_redirs: usize,
-    /// Follow redirects from https to http.
-    #[arg(long)]
-    pub(crate) allow_downgrade: bool,
+}
+
+impl LoginArgs {
+    /// Whether any of them is given.
+    pub(crate) fn is_given(&self) -> bool {
+        let Self {
+            headers,
+            user,
+            bearer,
+            netrc,
+            netrc_file,
+        } = self;
+        !headers.is_empty() || user.is_some() || bearer.is_some() || *netrc || netrc_file.is_some()
+    }
 }
 
 /// Versions of HTTP.

@@ -7,7 +7,7 @@ use haul_plan::DigestAlgorithm;
 
 use super::get::ProgressKind;
 use super::key_filter::KeyFilterArgs;
-use super::network::ConnectionArgs;
+use super::network::{ConnectionArgs, LoginArgs};
 use super::s3::S3Args;
 use super::values::{SizeArg, connection_count};
 
@@ -22,9 +22,11 @@ Exit codes: 0 done, 1 some of several failed, 2 usage, 3 the file changed or the
 #[derive(Debug, Args)]
 #[command(after_help = AFTER)]
 pub(crate) struct PutArgs {
-    /// Files, with -r folders, or `-` for standard input; and last where they go: s3://BUCKET/KEY, s3://BUCKET/PREFIX/.
+    /// Files, with -r folders, or `-` for standard input; and last where they go: s3://BUCKET/KEY, s3://BUCKET/PREFIX/, or a URL.
     ///
-    /// A file goes to the key itself, or below it if it ends with a slash or there are several files.
+    /// A file goes to the key or the URL itself, or below it if it ends with a slash or there are several files. To http:// and https://
+    /// URLs each file goes by one PUT, as `curl -T` does: haul serve -w takes it, and nginx with its dav module. -H, -u, --bearer and
+    /// --netrc are for these, and the flags about objects, parts and interrupted uploads are not.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) words: Vec<String>,
     /// Upload folders with everything below them.
@@ -50,6 +52,8 @@ pub(crate) struct PutArgs {
     pub(crate) object: ObjectArgs,
     #[command(flatten)]
     pub(crate) speed: UploadSpeedArgs,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
     #[command(flatten)]
     pub(crate) s3: S3Args,
     #[command(flatten)]

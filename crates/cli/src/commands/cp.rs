@@ -57,6 +57,7 @@ async fn run_copies(
         limit_rate: None,
         resume: None,
         checksum: None,
+        login: None,
     };
     let mut session = connect(settings, outputs).await?;
     let (run_loop, events) = RunLoop::start().map_err(|error| {
@@ -261,7 +262,7 @@ impl CopyJobs {
         Ok(UploadJob {
             id,
             input: UploadInput::Object(source),
-            target,
+            target: target.into(),
             headers: self.plan.headers.clone(),
             conditions: HeaderMap::new(),
         })

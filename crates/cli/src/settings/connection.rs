@@ -6,9 +6,10 @@ use haul_net::{ClientConfig, ConnectorConfig, ProxyRules};
 use haul_plan::RetryOptions;
 use url::Url;
 
+use super::credentials::user_credentials;
 use super::tls::TlsFiles;
 use super::{SettingError, address_family, environment, pinned_address, proxies};
-use crate::args::{ConnectionArgs, GivenOptions};
+use crate::args::{ConnectionArgs, GivenOptions, LoginArgs};
 
 /// The connections of a client. `urls` are those of the command, `None` if others may follow.
 ///
@@ -25,6 +26,23 @@ pub(crate) fn connection_config(
         tls: TlsFiles::of_peer(&args.tls, &GivenOptions::default()).options()?,
         ..ClientConfig::default()
     })
+}
+
+/// Adds the user's header fields and logins to a client.
+///
+/// # Errors
+/// A file with a login that cannot be used, or a password that nobody gave.
+pub(crate) fn add_login(args: &LoginArgs, config: &mut ClientConfig) -> Result<(), SettingError> {
+    config.credentials = user_credentials(args)?;
+    for field in &args.headers {
+        match &field.value {
+            Some(value) => {
+                config.headers.append(field.name.clone(), value.clone());
+            }
+            None => config.removed_headers.push(field.name.clone()),
+        }
+    }
+    Ok(())
 }
 
 /// A given number applies to every failure, and is the only limit; without one, haul gives up sooner on hosts that are down.

@@ -8,14 +8,14 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use url::Url;
 
 use super::SettingError;
-use crate::args::{BearerArg, RequestArgs, UserArg, token};
+use crate::args::{BearerArg, LoginArgs, UserArg, token};
 use crate::password_prompt::{self, PromptError};
 
 /// The hint where haul cannot ask for a password.
 const PASSWORD_HINT: &str = "give it with -u USER:PASSWORD or --netrc";
 
 /// The logins that flags and their files give.
-pub(super) fn user_credentials(args: &RequestArgs) -> Result<UserCredentials, SettingError> {
+pub(super) fn user_credentials(args: &LoginArgs) -> Result<UserCredentials, SettingError> {
     let bearer = match &args.bearer {
         None => None,
         Some(BearerArg::Token(token)) => Some(token.clone()),
@@ -52,7 +52,7 @@ fn login(user: &UserArg) -> Result<Login, SettingError> {
 
 /// Completes each URL that names a user without a password: with that of `-u` or the netrc for this user, or by a prompt, once for each
 /// user of an origin. Without a terminal the password stays empty.
-pub(super) fn complete_passwords<'a>(
+pub(crate) fn complete_passwords<'a>(
     urls: impl Iterator<Item = &'a mut Url>,
     known: &UserCredentials,
 ) -> Result<(), SettingError> {

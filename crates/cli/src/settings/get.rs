@@ -8,12 +8,11 @@ use haul_s3::S3Address;
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
 use url::Url;
 
-use super::credentials::user_credentials;
 use super::{
-    BatchWorkload, SettingError, SingleDownloads, batch, connection_config, retry_options,
-    single_downloads,
+    BatchWorkload, SettingError, SingleDownloads, add_login, batch, connection_config,
+    retry_options, single_downloads,
 };
-use crate::args::{DownloadUrl, GetArgs, HeaderArg, UrlArg};
+use crate::args::{DownloadUrl, GetArgs, UrlArg};
 use crate::job_sources::{JobSource, ObjectSelection};
 
 /// The resolved settings of `haul get`.
@@ -178,11 +177,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
 fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, SettingError> {
     let mut connection = connection_config(&args.connection, urls)?;
     connection.connector.rate_limit = args.speed.limit_rate.map(|size| size.0);
-    let (given, removed): (Vec<&HeaderArg>, Vec<_>) = args
-        .request
-        .headers
-        .iter()
-        .partition(|field| field.value.is_some());
+    add_login(&args.request.login, &mut connection)?;
     Ok(ClientConfig {
         http_version: match (args.version.http1, args.version.http2) {
             (true, _) => HttpVersionChoice::Http1,
@@ -193,15 +188,6 @@ fn client_config(args: &GetArgs, urls: Option<&[Url]>) -> Result<ClientConfig, S
             max_redirects: args.request.max_redirs,
             allow_downgrade: args.request.allow_downgrade,
         },
-        credentials: user_credentials(&args.request)?,
-        headers: given
-            .into_iter()
-            .filter_map(|field| Some((field.name.clone(), field.value.clone()?)))
-            .collect(),
-        removed_headers: removed
-            .into_iter()
-            .map(|field| field.name.clone())
-            .collect(),
         max_idle_per_host: args
             .speed
             .max_connections

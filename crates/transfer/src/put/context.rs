@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use haul_plan::RequestRetries;
-use haul_s3::{S3Client, S3Error};
+use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::error::PutError;
 use super::file_part::SentBytes;
-use super::options::{PutOptions, UploadJob};
+use super::options::{PutOptions, UploadJob, UploadTarget};
 use super::slots::{UploadSlot, UploadSlots};
 use crate::event::{TransferEvent, TransferEventSender};
 
@@ -33,15 +33,43 @@ pub(super) struct UploadState {
 
 /// One upload, and what all its steps share. Cloning is cheap.
 #[derive(Debug, Clone)]
-pub(super) struct UploadContext {
+pub(super) struct UploadContext<T = S3Address> {
     pub(super) state: Arc<UploadState>,
     pub(super) job: Arc<UploadJob>,
+    /// Where the job goes.
+    pub(super) target: T,
     pub(super) stop: CancellationToken,
     pub(super) sent: SentBytes,
     pub(super) started: Instant,
 }
 
-impl UploadContext {
+/// Why a request failed, as far as it decides about another attempt.
+pub(super) trait UploadRequestError: std::fmt::Display + Into<PutError> {
+    /// Whether the same request may work later.
+    fn is_transient(&self) -> bool;
+
+    /// Whether the peer has too much to do.
+    fn is_throttling(&self) -> bool;
+
+    /// How long the peer wants to be left alone.
+    fn retry_after(&self) -> Option<Duration>;
+}
+
+impl UploadRequestError for S3Error {
+    fn is_transient(&self) -> bool {
+        self.is_transient()
+    }
+
+    fn is_throttling(&self) -> bool {
+        self.service().is_some_and(ServiceError::is_throttling)
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        self.service()?.retry_after
+    }
+}
+
+impl<U: Sync> UploadContext<U> {
     /// Reports progress while a future runs.
     pub(super) async fn with_progress<T>(
         &self,
@@ -70,6 +98,30 @@ impl UploadContext {
         }
     }
 
+    /// Reports that the upload begins. `length` is that of the file, if it is known.
+    pub(super) async fn announce(&self, path: Option<&Path>, length: Option<u64>) {
+        let announced = &self.state.slots.announced;
+        announced.fetch_add(length.unwrap_or_default(), Ordering::Relaxed);
+        if self.state.options.is_batch {
+            return;
+        }
+        let job = self.job.id;
+        let url = match &self.job.target {
+            UploadTarget::Object(address) => address.to_url().ok(),
+            UploadTarget::Url(url) => Some(url.clone()),
+        };
+        if let Some(url) = url {
+            self.send(TransferEvent::Started { job, url }).await;
+        }
+        self.send(TransferEvent::DestinationKnown {
+            job,
+            path: path.map(Path::to_owned),
+            length,
+            resumed: 0,
+        })
+        .await;
+    }
+
     /// Sends an event. That nobody listens is no reason to stop.
     pub(super) async fn send(&self, event: TransferEvent) {
         if !self.state.options.is_batch || matches!(event, TransferEvent::Warning { .. }) {
@@ -80,16 +132,6 @@ impl UploadContext {
     pub(super) async fn warn(&self, text: String) {
         let job = self.job.id;
         self.send(TransferEvent::Warning { job, text }).await;
-    }
-
-    /// The fields that say what the object is, with others.
-    pub(super) fn object_headers(
-        &self,
-        others: impl IntoIterator<Item = (http::HeaderName, http::HeaderValue)>,
-    ) -> HeaderMap {
-        let mut headers = self.job.headers.clone();
-        headers.extend(others);
-        headers
     }
 
     /// Waits for the right to send a request.
@@ -105,25 +147,27 @@ impl UploadContext {
     }
 
     /// Sends a request until it succeeds or fails for good. Each attempt has a slot, a wait has none.
-    pub(super) async fn send_with_slot<T, F>(
+    pub(super) async fn send_with_slot<T, F, E>(
         &self,
         request: impl FnMut() -> F,
     ) -> Result<T, PutError>
     where
-        F: Future<Output = Result<T, S3Error>>,
+        F: Future<Output = Result<T, E>>,
+        E: UploadRequestError,
     {
         let slot = self.slot().await?;
         self.send_in_slot(slot, request).await
     }
 
     /// The same, with a slot for the first attempt.
-    pub(super) async fn send_in_slot<T, F>(
+    pub(super) async fn send_in_slot<T, F, E>(
         &self,
         slot: UploadSlot,
         mut request: impl FnMut() -> F,
     ) -> Result<T, PutError>
     where
-        F: Future<Output = Result<T, S3Error>>,
+        F: Future<Output = Result<T, E>>,
+        E: UploadRequestError,
     {
         let mut first_slot = Some(slot);
         let mut retries = RequestRetries::new(self.state.options.retry.clone());
@@ -141,16 +185,14 @@ impl UploadContext {
                     Err(error) => error,
                 },
             };
-            let service = error.service();
-            if service.is_some_and(|service| service.is_throttling()) {
+            if error.is_throttling() {
                 slot.on_throttled();
             }
             drop(slot);
             if !error.is_transient() {
                 return Err(error.into());
             }
-            let retry_after = service.and_then(|service| service.retry_after);
-            let wait = retries.on_failure(started.elapsed(), retry_after, rand::random());
+            let wait = retries.on_failure(started.elapsed(), error.retry_after(), rand::random());
             let Some(wait) = wait else {
                 return Err(error.into());
             };
@@ -180,6 +222,18 @@ impl UploadContext {
         PutError::Changed {
             path: PathBuf::from(path),
         }
+    }
+}
+
+impl UploadContext {
+    /// The fields that say what the object is, with others.
+    pub(super) fn object_headers(
+        &self,
+        others: impl IntoIterator<Item = (http::HeaderName, http::HeaderValue)>,
+    ) -> HeaderMap {
+        let mut headers = self.job.headers.clone();
+        headers.extend(others);
+        headers
     }
 
     /// Remembers that the store takes no checksums in header fields, if that is what an error says (row F8). Says so once.

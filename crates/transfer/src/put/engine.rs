@@ -11,9 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
 use super::file_part::{OpenFile, SentBytes};
-use super::options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome};
+use super::options::{
+    PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome, UploadTarget,
+};
 use super::slots::UploadSlots;
-use super::{multipart, object_copy, single_request, stream};
+use super::{http_put, multipart, object_copy, single_request, stream};
 use crate::disk::blocking;
 use crate::event::{TransferEvent, TransferEventSender};
 
@@ -51,22 +53,17 @@ impl UploadEngine {
         job: UploadJob,
         stop: CancellationToken,
     ) -> Result<UploadOutcome, PutError> {
-        let run = Arc::clone(&self.state.slots.sent);
-        let context = UploadContext {
-            state: Arc::clone(&self.state),
-            stop,
-            sent: SentBytes {
-                run,
-                ..SentBytes::default()
-            },
-            started: Instant::now(),
-            job: Arc::new(job),
-        };
-        // The control runs as long as any upload does: each of them drives it.
-        tokio::select! {
-            biased;
-            result = Box::pin(Self::run(&context)) => result,
-            () = self.state.slots.control() => Err(PutError::Interrupted { is_resumable: false }),
+        match job.target.clone() {
+            UploadTarget::Object(address) => {
+                let context = self.context(job, stop, address);
+                self.supervise(&context, Box::pin(Self::store_object(&context)))
+                    .await
+            }
+            UploadTarget::Url(url) => {
+                let context = self.context(job, stop, url);
+                self.supervise(&context, Box::pin(http_put::upload(&context)))
+                    .await
+            }
         }
     }
 
@@ -94,11 +91,32 @@ impl UploadEngine {
 }
 
 impl UploadEngine {
-    async fn run(context: &UploadContext) -> Result<UploadOutcome, PutError> {
-        let result = match &context.job.input {
-            UploadInput::Stdin => stream::upload(context).await,
-            UploadInput::File(path) => Self::upload_file(context, path).await,
-            UploadInput::Object(source) => Self::copy_object(context, source).await,
+    fn context<T>(&self, job: UploadJob, stop: CancellationToken, target: T) -> UploadContext<T> {
+        let run = Arc::clone(&self.state.slots.sent);
+        UploadContext {
+            state: Arc::clone(&self.state),
+            stop,
+            sent: SentBytes {
+                run,
+                ..SentBytes::default()
+            },
+            started: Instant::now(),
+            job: Arc::new(job),
+            target,
+        }
+    }
+
+    /// Runs an upload, and reports its end.
+    async fn supervise<T: Sync>(
+        &self,
+        context: &UploadContext<T>,
+        upload: impl Future<Output = Result<UploadOutcome, PutError>>,
+    ) -> Result<UploadOutcome, PutError> {
+        // The control runs as long as any upload does: each of them drives it.
+        let result = tokio::select! {
+            biased;
+            result = upload => result,
+            () = self.state.slots.control() => Err(context.interrupted()),
         };
         let event = match &result {
             Ok(outcome) => TransferEvent::Finished {
@@ -115,16 +133,19 @@ impl UploadEngine {
         result
     }
 
+    async fn store_object(context: &UploadContext) -> Result<UploadOutcome, PutError> {
+        match &context.job.input {
+            UploadInput::Stdin => stream::upload(context).await,
+            UploadInput::File(path) => Self::upload_file(context, path).await,
+            UploadInput::Object(source) => Self::copy_object(context, source).await,
+        }
+    }
+
     async fn upload_file(context: &UploadContext, path: &Path) -> Result<UploadOutcome, PutError> {
         let opened = blocking(|| OpenFile::open(path));
         let file = opened.map_err(|error| PutError::local("read", path, error))?;
         let size = file.snapshot.size;
-        Self::announce(context, Some(path), Some(size)).await;
-        context
-            .state
-            .slots
-            .announced
-            .fetch_add(size, Ordering::Relaxed);
+        context.announce(Some(path), Some(size)).await;
         let is_small = size
             <= context
                 .state
@@ -144,27 +165,8 @@ impl UploadEngine {
         context: &UploadContext,
         source: &SourceObject,
     ) -> Result<UploadOutcome, PutError> {
-        Self::announce(context, None, Some(source.size)).await;
+        context.announce(None, Some(source.size)).await;
         let copy = Box::pin(object_copy::copy(context, source));
         context.with_progress(Some(source.size), copy).await
-    }
-
-    /// Reports that the upload begins.
-    async fn announce(context: &UploadContext, path: Option<&Path>, length: Option<u64>) {
-        if context.state.options.is_batch {
-            return;
-        }
-        let job = context.job.id;
-        if let Ok(url) = context.job.target.to_url() {
-            context.send(TransferEvent::Started { job, url }).await;
-        }
-        context
-            .send(TransferEvent::DestinationKnown {
-                job,
-                path: path.map(Path::to_owned),
-                length,
-                resumed: 0,
-            })
-            .await;
     }
 }

@@ -1,13 +1,15 @@
 //! Why an upload failed.
 
-use std::io;
 use std::path::PathBuf;
+use std::{fmt, io};
 
-use haul_net::Kind;
+use haul_net::{Kind, redacted_url};
 use haul_plan::upload::PartPlanError;
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
+use url::Url;
 
+use super::options::UploadTarget;
 use crate::bucket::BucketError;
 use crate::error::ErrorClass;
 
@@ -48,8 +50,32 @@ pub enum PutError {
     /// A condition does not hold.
     #[error("{target} exists already, or is not the version that it should be: nothing was stored")]
     Condition {
-        /// The object.
-        target: S3Address,
+        /// The object or URL.
+        target: UploadTarget,
+    },
+    /// A server refused the file.
+    #[error("{} answered {status}{}", redacted_url(.url), DisplayText(.text.as_deref()))]
+    Status {
+        /// Where the file was to go.
+        url: Box<Url>,
+        /// The status.
+        status: StatusCode,
+        /// The first line of the response.
+        text: Option<String>,
+    },
+    /// A server could not be reached.
+    #[error("cannot upload to {}", redacted_url(.url))]
+    Transport {
+        /// Where the file was to go.
+        url: Box<Url>,
+        /// The error of the transport.
+        source: Box<haul_net::Error>,
+    },
+    /// The file was written to while it was sent, and the server has taken what was sent.
+    #[error("{} changed while it was uploaded: the server may have a mix of both", path.display())]
+    ChangedAfterwards {
+        /// The file.
+        path: PathBuf,
     },
     /// The file cannot be divided into parts.
     #[error("{}: {source}", path.display())]
@@ -91,7 +117,13 @@ impl PutError {
                 _ => ErrorClass::Network,
             },
             Self::LocalIo { .. } | Self::Locked { .. } => ErrorClass::LocalIo,
-            Self::Changed { .. } | Self::Checksum { .. } => ErrorClass::Verification,
+            Self::Changed { .. } | Self::ChangedAfterwards { .. } | Self::Checksum { .. } => {
+                ErrorClass::Verification
+            }
+            Self::Transport { source, .. } if *source.kind() == Kind::RequestBody => {
+                ErrorClass::LocalIo
+            }
+            Self::Status { .. } | Self::Transport { .. } => ErrorClass::Network,
             Self::Condition { .. } => ErrorClass::Network,
             Self::Parts { .. } => ErrorClass::Usage,
         }
@@ -103,10 +135,35 @@ impl PutError {
         match self {
             Self::Interrupted { is_resumable: true } => Some(CAN_BE_RESUMED),
             Self::Interrupted { .. } => None,
-            Self::Changed { .. } => Some("upload it again when nothing writes to it"),
+            Self::Changed { .. } | Self::ChangedAfterwards { .. } => {
+                Some("upload it again when nothing writes to it")
+            }
             Self::Locked { .. } => Some("wait for it"),
+            Self::Status { status, .. } => status_hint(*status),
             _ => None,
         }
+    }
+}
+
+/// What the user can do about a status.
+fn status_hint(status: StatusCode) -> Option<&'static str> {
+    Some(match status {
+        StatusCode::UNAUTHORIZED => "log in with -u USER:PASSWORD or --netrc",
+        StatusCode::FORBIDDEN => "the login may not write there, or haul serve runs without -w",
+        StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
+            "the server takes no PUT at this URL; haul serve does with -w"
+        }
+        StatusCode::CONFLICT => "does the folder exist?",
+        _ => return None,
+    })
+}
+
+/// A text after a colon.
+struct DisplayText<'a>(Option<&'a str>);
+
+impl fmt::Display for DisplayText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |text| write!(f, ": {text}"))
     }
 }
 
@@ -128,7 +185,7 @@ impl From<S3Error> for PutError {
     fn from(error: S3Error) -> Self {
         match error.status() {
             Some(StatusCode::PRECONDITION_FAILED) => Self::Condition {
-                target: (*error.address).clone(),
+                target: (*error.address).clone().into(),
             },
             _ => Self::Store(error),
         }

@@ -23,7 +23,7 @@ impl ExpectedObject {
         error: S3Error,
     ) -> Result<StoredObject, S3Error> {
         let client = &context.state.client;
-        let found = client.head_object(&context.job.target).await?;
+        let found = client.head_object(&context.target).await?;
         let is_ours = match (crc64nvme_in(&found.checksums), self.crc) {
             (Some(theirs), Some(crc)) => theirs == crc,
             _ => self.etag.as_ref() == Some(&found.etag),

@@ -1,4 +1,4 @@
-//! Uploads to S3: files in parts, several at a time, resumed after an interruption, verified end to end.
+//! Uploads: to S3 in parts, several at a time, resumed after an interruption, verified end to end; to other servers by one PUT.
 //!
 //! [`UploadEngine::put`] stores one file or stream. `plan` decides how a file is divided and what an earlier run's parts are worth;
 //! [`haul_s3::S3Client`] sends; this module reads, checks, remembers and retries.
@@ -9,13 +9,14 @@
 //!
 //! `file_part` is a range of a file as a request's body, `slots` says how many requests are under way over all files, `journal` remembers
 //! the parts that the store has, `multipart` and `single_request` send one file, `stream` standard input; `object_copy`
-//! lets the store copy an object. `context` is what all of these use, `engine` what a caller sees.
+//! lets the store copy an object, `http_put` stores a file under a URL. `context` is what all of these use, `engine` what a caller sees.
 
 mod context;
 mod engine;
 mod error;
 mod expected_object;
 mod file_part;
+mod http_put;
 mod journal;
 mod multipart;
 mod object_copy;
@@ -26,4 +27,4 @@ mod stream;
 
 pub use engine::UploadEngine;
 pub use error::PutError;
-pub use options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome};
+pub use options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome, UploadTarget};

@@ -74,7 +74,7 @@ async fn begin(
 ) -> Result<BegunUpload, PutError> {
     let options = &context.state.options;
     let snapshot = file.snapshot;
-    let mut journal = open_journal(&context.state, path, &context.job.target)?;
+    let mut journal = open_journal(&context.state, path, &context.target)?;
     if let Some(open) = &mut journal
         && let Some(earlier) = blocking(|| open.read()).ok().flatten()
         && earlier.record.is_of(snapshot)
@@ -84,7 +84,7 @@ async fn begin(
             .is_none_or(|wanted| wanted == plan.part_bytes())
     {
         let upload = MultipartUpload {
-            address: context.job.target.clone(),
+            address: context.target.clone(),
             upload_id: earlier.record.upload_id.clone(),
         };
         if let Some(listed) = list_parts(context, &upload).await? {
@@ -109,7 +109,7 @@ async fn begin(
         other => other?,
     };
     if let Some(journal) = &mut journal {
-        let target = context.job.target.to_string();
+        let target = context.target.to_string();
         let record = UploadRecord::new(
             (path, snapshot),
             &target,
@@ -168,7 +168,7 @@ async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
     context
         .send_with_slot(|| {
             let headers = context.job.headers.clone();
-            client.create_multipart_upload(&context.job.target, algorithm, headers)
+            client.create_multipart_upload(&context.target, algorithm, headers)
         })
         .await
 }
@@ -313,7 +313,7 @@ impl PartSender {
         let sent = sent.await?;
         match crc64nvme_in(&sent.checksums) {
             Some(theirs) if theirs != crc => Err(PutError::Checksum {
-                target: context.job.target.clone(),
+                target: context.target.clone(),
             }),
             _ => Ok(KnownPart {
                 number: self.number,
@@ -362,7 +362,7 @@ async fn complete(
     let stored = completed.await?;
     match crc64nvme_in(&stored.checksums) {
         Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.job.target.clone(),
+            target: context.target.clone(),
         }),
         _ => Ok(stored),
     }

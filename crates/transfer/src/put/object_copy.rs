@@ -73,7 +73,7 @@ async fn copy_whole(
     let client = &context.state.client;
     let copied = context.send_with_slot(|| {
         let headers = context.job.headers.clone();
-        client.copy_object(copy_source(source), &context.job.target, headers)
+        client.copy_object(copy_source(source), &context.target, headers)
     });
     let stored = copied.await?;
     context.sent.add(source.size);
@@ -100,9 +100,7 @@ async fn copy_in_parts(
         .await?;
     let headers = headers_of_copy(context, source, &metadata).await?;
     let upload = context
-        .send_with_slot(|| {
-            client.create_multipart_upload(&context.job.target, None, headers.clone())
-        })
+        .send_with_slot(|| client.create_multipart_upload(&context.target, None, headers.clone()))
         .await?;
     let upload = Arc::new(upload);
     let copied = async {

@@ -1,11 +1,13 @@
 //! The options of uploads, an upload and its outcome: plain data.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use haul_plan::{Checksum, DigestAlgorithm, RetryOptions};
 use haul_s3::S3Address;
 use http::HeaderMap;
+use url::Url;
 
 use crate::options::ConnectionCount;
 
@@ -65,6 +67,30 @@ pub struct SourceObject {
     pub etag: String,
 }
 
+/// Where an upload goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UploadTarget {
+    /// An object of the engine's store.
+    Object(S3Address),
+    /// A URL that takes PUT.
+    Url(Url),
+}
+
+impl fmt::Display for UploadTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(address) => address.fmt(f),
+            Self::Url(url) => f.write_str(&haul_net::redacted_url(url)),
+        }
+    }
+}
+
+impl From<S3Address> for UploadTarget {
+    fn from(address: S3Address) -> Self {
+        Self::Object(address)
+    }
+}
+
 /// One upload.
 #[derive(Debug, Clone)]
 pub struct UploadJob {
@@ -72,19 +98,19 @@ pub struct UploadJob {
     pub id: u64,
     /// What is uploaded.
     pub input: UploadInput,
-    /// The object that it becomes.
-    pub target: S3Address,
-    /// What the object is: media type, metadata, storage class.
+    /// Where it goes.
+    pub target: UploadTarget,
+    /// What it is: media type, metadata, storage class.
     pub headers: HeaderMap,
-    /// If-Match and If-None-Match: checked by the store when the object is published.
+    /// If-Match and If-None-Match: checked by the peer when it is published.
     pub conditions: HeaderMap,
 }
 
 /// An upload that is done.
 #[derive(Debug, Clone)]
 pub struct UploadOutcome {
-    /// The object.
-    pub target: S3Address,
+    /// The object or URL.
+    pub target: UploadTarget,
     /// Bytes of the object.
     pub bytes: u64,
     /// Bytes that an earlier run had sent.

@@ -68,7 +68,7 @@ async fn send(
                 true => RequestBody::Empty,
                 false => RequestBody::Source(Arc::new(part.clone())),
             };
-            let request = client.put_object(&context.job.target, body, headers.clone());
+            let request = client.put_object(&context.target, body, headers.clone());
             let was_repeated = std::mem::replace(&mut has_failed, true);
             let expected = ExpectedObject {
                 size: file.snapshot.size,
@@ -95,7 +95,7 @@ async fn send(
     }
     match crc64nvme_in(&stored.checksums) {
         Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.job.target.clone(),
+            target: context.target.clone(),
         }),
         _ => Ok(stored),
     }

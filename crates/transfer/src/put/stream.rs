@@ -36,7 +36,7 @@ pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, Put
     let client = &context.state.client;
     let created = context.send_with_slot(|| {
         let algorithm = Some(DigestAlgorithm::Crc64Nvme);
-        client.create_multipart_upload(&context.job.target, algorithm, context.job.headers.clone())
+        client.create_multipart_upload(&context.target, algorithm, context.job.headers.clone())
     });
     let upload = Arc::new(created.await?);
     match Box::pin(upload_parts(context, &upload, first)).await {
@@ -64,12 +64,12 @@ async fn upload_whole(context: &UploadContext, bytes: Bytes) -> Result<UploadOut
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let stored = context
-        .send_with_slot(|| client.put_object(&context.job.target, body_of(&bytes), headers.clone()))
+        .send_with_slot(|| client.put_object(&context.target, body_of(&bytes), headers.clone()))
         .await?;
     context.sent.add(bytes.len() as u64);
     if crc64nvme_in(&stored.checksums).is_some_and(|theirs| theirs != crc) {
         return Err(PutError::Checksum {
-            target: context.job.target.clone(),
+            target: context.target.clone(),
         });
     }
     Ok(UploadOutcome {
@@ -148,7 +148,7 @@ async fn complete(
         .await?;
     if crc64nvme_in(&completed.checksums).is_some_and(|theirs| theirs != crc) {
         return Err(PutError::Checksum {
-            target: context.job.target.clone(),
+            target: context.target.clone(),
         });
     }
     Ok(UploadOutcome {

@@ -4,20 +4,24 @@ use std::collections::VecDeque;
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 
+use haul_net::UserCredentials;
 use haul_plan::KeyFilter;
 use haul_s3::S3Address;
-use haul_transfer::put::{UploadInput, UploadJob};
+use haul_transfer::put::{UploadInput, UploadJob, UploadTarget};
 use http::{HeaderMap, HeaderValue};
+use url::Url;
 use walkdir::WalkDir;
 
 use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
-use crate::args::{PutArgs, PutConditionArgs};
+use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
+use crate::message;
+use crate::settings::complete_passwords;
 
 /// The uploads of a command, found as they are needed: folders may have millions of files.
 pub(super) struct PutJobs {
     is_recursive: bool,
     filter: KeyFilter,
-    target: S3Address,
+    target: UploadTarget,
     /// Whether each file gets a key below the target.
     is_prefix: bool,
     headers: ObjectHeaders,
@@ -41,29 +45,34 @@ impl PutJobs {
             .words
             .split_last()
             .ok_or_else(|| BadInput::new("there is nothing to upload"))?;
-        let target: S3Address = target.parse().map_err(|error: haul_s3::S3AddressError| {
-            BadInput::new(error.to_string())
-                .with_hint("the last word says where to: s3://BUCKET/KEY, or s3://BUCKET/PREFIX/")
-        })?;
+        let mut target = parse_target(target)?;
+        check_flags(args, &target)?;
+        if let UploadTarget::Url(url) = &mut target
+            && !args.login.is_given()
+        {
+            complete_passwords([url].into_iter(), &UserCredentials::default())
+                .map_err(|error| BadInput::new(message::chain_text(&error)))?;
+        }
         if inputs.is_empty() {
             return Err(BadInput::new("there is nothing to upload")
                 .with_hint("haul put FILE... s3://BUCKET/PREFIX/"));
         }
-        let is_prefix = target.is_prefix() || inputs.len() > 1;
-        let mut target = target;
-        if is_prefix && !target.is_prefix() || args.recursive && !target.is_prefix() {
-            target.key.push('/');
+        let has_several = inputs.len() > 1 || args.recursive;
+        if has_several && !is_prefix(&target) {
+            add_slash(&mut target);
         }
-        if inputs.contains(&"-".to_owned()) && (is_prefix || args.recursive) {
+        let is_prefix = is_prefix(&target);
+        if inputs.contains(&"-".to_owned()) && is_prefix {
             return Err(BadInput::new("standard input has no name")
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
         }
+        let is_object = matches!(target, UploadTarget::Object(_));
         Ok(Self {
             is_recursive: args.recursive,
             filter: args.filter.filter.clone(),
             target,
-            is_prefix: is_prefix || args.recursive,
-            headers: ObjectHeaders::new(&args.object)?,
+            is_prefix,
+            headers: object_headers(args, is_object)?,
             conditions: conditions(&args.conditions)?,
             waiting: inputs.iter().cloned().collect(),
             folder: None,
@@ -145,14 +154,14 @@ impl PutJobs {
             return Err(BadInput::new(text));
         };
         let target = match self.is_prefix {
-            true => self.target.with_key(format!("{}{name}", self.target.key)),
+            true => below(&self.target, name),
             false => self.target.clone(),
         };
         let headers = self.headers.of(name, Some(metadata))?;
         Ok(self.job(UploadInput::File(path.to_owned()), target, headers))
     }
 
-    fn job(&mut self, input: UploadInput, target: S3Address, headers: HeaderMap) -> UploadJob {
+    fn job(&mut self, input: UploadInput, target: UploadTarget, headers: HeaderMap) -> UploadJob {
         let id = self.next_id;
         self.next_id += 1;
         UploadJob {
@@ -192,4 +201,101 @@ fn conditions(args: &PutConditionArgs) -> Result<HeaderMap, BadInput> {
         conditions.insert(http::header::IF_MATCH, field_value("--if-match", &etag)?);
     }
     Ok(conditions)
+}
+
+/// Parses where files go.
+fn parse_target(text: &str) -> Result<UploadTarget, BadInput> {
+    if !text.starts_with("http://") && !text.starts_with("https://") {
+        let address: Result<S3Address, _> = text.parse();
+        return address.map(UploadTarget::Object).map_err(|error| {
+            BadInput::new(error.to_string()).with_hint(
+                "the last word says where to: s3://BUCKET/KEY, s3://BUCKET/PREFIX/ or https://HOST/PATH",
+            )
+        });
+    }
+    let url: Url = text
+        .parse()
+        .map_err(|error| BadInput::new(format!("{text} is no URL: {error}")))?;
+    Ok(UploadTarget::Url(url))
+}
+
+/// Flags that mean nothing for the kind of target are mistakes.
+fn check_flags(args: &PutArgs, target: &UploadTarget) -> Result<(), BadInput> {
+    if matches!(target, UploadTarget::Object(_)) {
+        return match args.login.is_given() {
+            true => Err(BadInput::new(
+                "-H, -u, --bearer and --netrc are for http:// and https:// URLs",
+            )
+            .with_hint("S3 has --metadata for objects, and --profile for credentials")),
+            false => Ok(()),
+        };
+    }
+    let ObjectArgs {
+        metadata,
+        tag,
+        storage,
+        ..
+    } = &args.object;
+    let StorageArgs {
+        storage_class,
+        acl,
+        sse,
+        sse_kms_key_id: _,
+    } = storage;
+    let for_objects = [
+        ("--metadata", !metadata.is_empty()),
+        ("--tag", !tag.is_empty()),
+        ("--storage-class", storage_class.is_some()),
+        ("--acl", acl.is_some()),
+        ("--sse", sse.is_some()),
+        ("--part-size", args.speed.part_size.is_some()),
+        ("--checksum", args.conditions.checksum.is_some()),
+        ("--abort", args.abort),
+    ];
+    match for_objects.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => Err(BadInput::new(format!(
+            "{flag} is for s3:// addresses, not for URLs"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// The fields of all files. Only objects keep the time and mode of a file.
+fn object_headers(args: &PutArgs, is_object: bool) -> Result<ObjectHeaders, BadInput> {
+    let headers = ObjectHeaders::new(&args.object)?;
+    Ok(match is_object {
+        true => headers,
+        false => headers.without_file_attributes(),
+    })
+}
+
+fn is_prefix(target: &UploadTarget) -> bool {
+    match target {
+        UploadTarget::Object(address) => address.is_prefix(),
+        UploadTarget::Url(url) => url.path().ends_with('/'),
+    }
+}
+
+fn add_slash(target: &mut UploadTarget) {
+    match target {
+        UploadTarget::Object(address) => address.key.push('/'),
+        UploadTarget::Url(url) => url.set_path(&format!("{}/", url.path())),
+    }
+}
+
+/// The target of a file below a prefix.
+fn below(prefix: &UploadTarget, name: &str) -> UploadTarget {
+    match prefix {
+        UploadTarget::Object(address) => {
+            UploadTarget::Object(address.with_key(format!("{}{name}", address.key)))
+        }
+        UploadTarget::Url(url) => {
+            let mut url = url.clone();
+            // An http URL has a path that can be extended.
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.pop_if_empty().extend(name.split('/'));
+            }
+            UploadTarget::Url(url)
+        }
+    }
 }

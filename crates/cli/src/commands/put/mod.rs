@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::retrying;
-use haul_transfer::put::{PutOptions, UploadEngine, UploadInput};
+use haul_transfer::put::{PutOptions, UploadEngine, UploadInput, UploadTarget};
 
 use self::jobs::PutJobs;
 use super::objects::{StoreSession, report};
@@ -65,6 +65,7 @@ fn settings(args: &PutArgs) -> UploadSettings<'_> {
         limit_rate: args.speed.limit_rate.map(|size| size.0),
         resume: Some(&args.resume),
         checksum: args.conditions.checksum,
+        login: Some(&args.login),
     }
 }
 
@@ -107,22 +108,25 @@ async fn abort_jobs(
     for job in jobs {
         count += 1;
         let exit = match job {
-            Ok(job) => match &job.input {
-                UploadInput::Stdin | UploadInput::Object(_) => ExitReason::Done,
-                UploadInput::File(path) => match engine.abort(path, &job.target).await {
-                    Ok(was_there) => {
-                        print_aborted(args, &input_name(&job), was_there)?;
-                        ExitReason::Done
+            Ok(job) => match (&job.input, &job.target) {
+                (UploadInput::File(path), UploadTarget::Object(target)) => {
+                    match engine.abort(path, target).await {
+                        Ok(was_there) => {
+                            print_aborted(args, &input_name(&job), was_there)?;
+                            ExitReason::Done
+                        }
+                        Err(error) => {
+                            let exit = ExitReason::from_class(error.class());
+                            outputs.report_failure(
+                                exit,
+                                &message::chain_text(&error),
+                                error_hint(&error),
+                            )
+                        }
                     }
-                    Err(error) => {
-                        let exit = ExitReason::from_class(error.class());
-                        outputs.report_failure(
-                            exit,
-                            &message::chain_text(&error),
-                            error_hint(&error),
-                        )
-                    }
-                },
+                }
+                // Nothing of it is ever left at the peer.
+                _ => ExitReason::Done,
             },
             Err(error) => outputs.report_failure(error.exit, &error.text, error.hint),
         };

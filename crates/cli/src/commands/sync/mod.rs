@@ -112,6 +112,7 @@ fn settings(args: &SyncArgs) -> UploadSettings<'_> {
         limit_rate: args.speed.limit_rate.map(|size| size.0),
         resume: Some(&args.resume),
         checksum: None,
+        login: None,
     }
 }
 
@@ -210,7 +211,9 @@ impl UploadMaker {
         Ok(UploadJob {
             id,
             input,
-            target: target.with_key(format!("{}{}", target.key, entry.key)),
+            target: target
+                .with_key(format!("{}{}", target.key, entry.key))
+                .into(),
             headers,
             conditions: HeaderMap::new(),
         })

@@ -52,6 +52,14 @@ impl ObjectHeaders {
         })
     }
 
+    /// The same without the time and mode of files.
+    pub(crate) fn without_file_attributes(self) -> Self {
+        Self {
+            preserves: false,
+            ..self
+        }
+    }
+
     /// The fields of a file with this name.
     ///
     /// # Errors

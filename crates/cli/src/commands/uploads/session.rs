@@ -11,11 +11,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::objects::StoreSession;
 use super::jobs::UploadJobSource;
 use super::running::input_name;
-use crate::args::{ConnectionArgs, MessageArgs, S3Args, UploadResumeArgs};
+use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
-use crate::settings::{connection_config, retry_options, s3_config};
+use crate::settings::{add_login, connection_config, retry_options, s3_config};
 
 /// The flags that say how to upload.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +31,8 @@ pub(crate) struct UploadSettings<'a> {
     /// `None` where nothing can be resumed.
     pub(crate) resume: Option<&'a UploadResumeArgs>,
     pub(crate) checksum: Option<DigestAlgorithm>,
+    /// For URLs of other servers than stores.
+    pub(crate) login: Option<&'a LoginArgs>,
 }
 
 impl UploadSettings<'_> {
@@ -74,6 +76,15 @@ pub(crate) async fn connect(
             error.hint(),
         )
     })?;
+    if let Some(login) = settings.login {
+        add_login(login, &mut config).map_err(|error| {
+            outputs.report_failure(
+                error.exit_reason(),
+                &message::chain_text(&error),
+                error.hint(),
+            )
+        })?;
+    }
     config.connector.rate_limit = settings.limit_rate;
     config.max_idle_per_host = config.max_idle_per_host.max(settings.connections().max());
     let client = s3_config(settings.s3)

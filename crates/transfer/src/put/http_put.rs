@@ -1,0 +1,264 @@
+//! A file or standard input under a URL: one PUT, which a server such as `haul serve`, nginx or Apache stores.
+//!
+//! A large body waits for `100 Continue`, so that a server which refuses it need not read it. A file is sent again from its beginning when
+//! the connection breaks; standard input cannot be.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::stream;
+use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
+use haul_plan::{first_line_of_text, parse_retry_after};
+use http::header::{ETAG, EXPECT, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::context::{UploadContext, UploadRequestError};
+use super::error::PutError;
+use super::file_part::{FilePart, OpenFile, SentBytes};
+use super::options::{UploadInput, UploadOutcome, UploadTarget};
+use crate::disk::blocking;
+
+/// Shorter bodies are sent at once: asking first would cost a round trip. curl has the same limit.
+const EXPECT_BYTES: u64 = 1 << 20;
+
+/// Bytes of a chunk of standard input.
+const CHUNK: usize = 256 << 10;
+
+/// Chunks of standard input that wait to be sent.
+const CHUNKS_AHEAD: usize = 4;
+
+/// Bytes of a response that are read for its first line.
+const MAX_TEXT: usize = 2048;
+
+/// Uploads to a URL.
+pub(super) async fn upload(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
+    match &context.job.input {
+        UploadInput::File(path) => upload_file(context, path).await,
+        UploadInput::Stdin => upload_stdin(context).await,
+        UploadInput::Object(source) => Err(PutError::local(
+            "send",
+            source.address.to_string(),
+            io::ErrorKind::Unsupported.into(),
+        )),
+    }
+}
+
+async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<UploadOutcome, PutError> {
+    let opened = blocking(|| OpenFile::open(path));
+    let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
+    let size = file.snapshot.size;
+    context.announce(Some(path), Some(size)).await;
+    let part = FilePart {
+        file: Arc::clone(&file),
+        range: 0..size,
+        sent: context.sent.clone(),
+    };
+    let body = match size {
+        // A body that does not exist has no source.
+        0 => RequestBody::Bytes(Bytes::new()),
+        _ => RequestBody::Source(Arc::new(part)),
+    };
+    let sending = context.send_with_slot(|| {
+        context.sent.restart();
+        Box::pin(send(context, body.clone()))
+    });
+    let headers = context.with_progress(Some(size), sending).await?;
+    let is_unchanged = blocking(|| file.is_unchanged(path));
+    match is_unchanged.map_err(|error| PutError::local("read", path, error))? {
+        true => Ok(outcome(context, &headers, size)),
+        false => Err(PutError::ChangedAfterwards { path: path.into() }),
+    }
+}
+
+async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
+    context.announce(None, None).await;
+    let body = RequestBody::Source(Arc::new(StdinBody {
+        sent: context.sent.clone(),
+        is_open: AtomicBool::new(false),
+    }));
+    let slot = context.slot().await?;
+    let sending = async {
+        tokio::select! {
+            biased;
+            () = context.stop.cancelled() => Err(context.interrupted()),
+            // The bytes are gone, so there is no second attempt.
+            sent = Box::pin(send(context, body)) => sent.map_err(PutError::from),
+        }
+    };
+    let headers = context.with_progress(None, sending).await?;
+    drop(slot);
+    let size = context.sent.job.load(Ordering::Relaxed);
+    Ok(outcome(context, &headers, size))
+}
+
+fn outcome(context: &UploadContext<Url>, headers: &HeaderMap, bytes: u64) -> UploadOutcome {
+    let etag = headers.get(ETAG).and_then(|etag| etag.to_str().ok());
+    UploadOutcome {
+        target: context.job.target.clone(),
+        bytes,
+        resumed: 0,
+        elapsed: context.started.elapsed(),
+        etag: etag.unwrap_or_default().trim_matches('"').to_owned(),
+        checksums: Vec::new(),
+        version_id: None,
+        parts: 0,
+    }
+}
+
+/// Sends the request once.
+async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderMap, HttpPutError> {
+    let mut headers = context.job.headers.clone();
+    headers.extend(context.job.conditions.clone());
+    if body.length().is_none_or(|length| length > EXPECT_BYTES) {
+        headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+    }
+    let url = &context.target;
+    let request = FetchRequest {
+        method: Method::PUT,
+        headers,
+        body,
+        ..FetchRequest::get(url)
+    };
+    let response = context.state.client.http().fetch(request).await;
+    let response = response.map_err(|source| HttpPutError::Transport {
+        url: Box::new(url.clone()),
+        source: Box::new(source),
+    })?;
+    match response.status.is_success() {
+        true => {
+            let headers = response.headers.clone();
+            response.discard().await;
+            Ok(headers)
+        }
+        false => Err(HttpPutError::of_response(url, response).await),
+    }
+}
+
+/// Why one attempt failed.
+#[derive(Debug, thiserror::Error)]
+enum HttpPutError {
+    #[error("{source}")]
+    Transport {
+        url: Box<Url>,
+        source: Box<haul_net::Error>,
+    },
+    #[error("the server answered {status}")]
+    Status {
+        url: Box<Url>,
+        status: StatusCode,
+        text: Option<String>,
+        retry_after: Option<Duration>,
+    },
+}
+
+impl HttpPutError {
+    async fn of_response(url: &Url, mut response: FetchResponse) -> Self {
+        let retry_after = response.headers.get(RETRY_AFTER);
+        let retry_after = retry_after.and_then(|value| parse_retry_after(value, SystemTime::now()));
+        let body = response.first_bytes(MAX_TEXT).await;
+        Self::Status {
+            url: Box::new(url.clone()),
+            status: response.status,
+            text: first_line_of_text(&body),
+            retry_after,
+        }
+    }
+}
+
+impl UploadRequestError for HttpPutError {
+    fn is_transient(&self) -> bool {
+        match self {
+            Self::Transport { source, .. } => source.is_transient(),
+            Self::Status { status, .. } => {
+                matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
+            }
+        }
+    }
+
+    fn is_throttling(&self) -> bool {
+        matches!(self, Self::Status { status, .. } if matches!(status.as_u16(), 429 | 503))
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } => *retry_after,
+            Self::Transport { .. } => None,
+        }
+    }
+}
+
+impl From<HttpPutError> for PutError {
+    fn from(error: HttpPutError) -> Self {
+        match error {
+            HttpPutError::Transport { url, source } => Self::Transport { url, source },
+            HttpPutError::Status { url, status, .. }
+                if status == StatusCode::PRECONDITION_FAILED =>
+            {
+                Self::Condition {
+                    target: UploadTarget::Url(*url),
+                }
+            }
+            HttpPutError::Status {
+                url, status, text, ..
+            } => Self::Status { url, status, text },
+        }
+    }
+}
+
+/// Standard input as a body, which can be opened once. Its length is not known, so it is sent in chunks.
+#[derive(Debug)]
+struct StdinBody {
+    sent: SentBytes,
+    is_open: AtomicBool,
+}
+
+impl BodySource for StdinBody {
+    fn length(&self) -> Option<u64> {
+        None
+    }
+
+    fn open(&self) -> io::Result<BodyStream> {
+        if self.is_open.swap(true, Ordering::Relaxed) {
+            return Err(io::Error::other("standard input cannot be sent twice"));
+        }
+        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::task::spawn_blocking(move || read_stdin(&sender));
+        let sent = self.sent.clone();
+        Ok(Box::pin(stream::unfold(receiver, move |mut receiver| {
+            let sent = sent.clone();
+            async move {
+                let chunk: io::Result<Bytes> = receiver.recv().await?;
+                if let Ok(chunk) = &chunk {
+                    sent.add(chunk.len() as u64);
+                }
+                Some((chunk, receiver))
+            }
+        })))
+    }
+}
+
+/// Reads standard input until its end, or until nobody wants it.
+fn read_stdin(sender: &mpsc::Sender<io::Result<Bytes>>) {
+    loop {
+        let mut chunk = vec![0; CHUNK];
+        let read = io::stdin().lock().read(&mut chunk);
+        let chunk = match read {
+            Ok(0) => return,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read.map(|length| {
+                chunk.truncate(length);
+                Bytes::from(chunk)
+            }),
+        };
+        let is_last = chunk.is_err();
+        if sender.blocking_send(chunk).is_err() || is_last {
+            return;
+        }
+    }
+}
