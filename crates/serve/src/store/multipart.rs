@@ -10,11 +10,16 @@
 //! or is sent again, gets a file of its own and is copied to its slot in the end. Parts that leave
 //! gaps are copied into a new file.
 //!
+//! **A kill leaves an upload or none.** The folder gets the name that is the identifier when it has
+//! its description, and loses it, in one step, before anything in it is removed: a repeated request
+//! never finds some files of an upload that has ended. The next start removes folders of other names.
+//!
 //! Nothing tells a part that a power cut has lost from one that is there. So parts are synced before
 //! they are acknowledged or, with `--durability none`, forgotten when the machine has been started
 //! since.
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -38,6 +43,9 @@ use crate::{ObjectKey, RESERVED_NAME};
 /// The folder of uploads, in the store's own.
 const FOLDER: &str = "multipart";
 
+/// The beginning of a folder's name that is not an upload yet, or no longer.
+const UNNAMED: &str = ".";
+
 /// Maximum bytes of the description of an upload.
 const MAX_INFO: u64 = 1 << 20;
 
@@ -52,15 +60,17 @@ impl FileStore {
     /// # Errors
     /// When the store is read-only, or the disk fails.
     pub fn begin_parts(&self, info: &StoredUploadInfo) -> Result<String, StoreError> {
-        let folder = self.multipart_folder()?;
+        let all = self.multipart_folder()?;
         let id = format!("{:032x}", rand::random::<u128>());
-        rustix::fs::mkdirat(&folder, id.as_str(), Mode::RWXU)?;
-        let folder = rustix::fs::openat(&folder, id.as_str(), FOLDER_FLAGS, Mode::empty())?;
+        let new = format!("{UNNAMED}{id}");
+        rustix::fs::mkdirat(&all, new.as_str(), Mode::RWXU)?;
+        let folder = rustix::fs::openat(&all, new.as_str(), FOLDER_FLAGS, Mode::empty())?;
         let text = serde_json::to_vec(info).map_err(std::io::Error::other)?;
         let mode = Mode::RUSR | Mode::WUSR;
         let mut file = File::from(rustix::fs::openat(&folder, INFO, CREATE_FLAGS, mode)?);
         file.write_all(&text)?;
         file.sync_data()?;
+        rustix::fs::renameat(&all, new.as_str(), &all, id.as_str())?;
         Ok(id)
     }
 
@@ -87,7 +97,7 @@ impl FileStore {
     /// # Errors
     /// [`StoreError::NotFound`], or the disk's error.
     pub fn stored_upload(&self, id: &str) -> Result<Arc<StoredUpload>, StoreError> {
-        if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_upload_id(id) {
             return Err(StoreError::NotFound);
         }
         self.uploads.find_or_open(id, || {
@@ -96,7 +106,7 @@ impl FileStore {
             // written to this file from here on would be written to the object.
             let data = rustix::fs::statat(&folder, DATA, AtFlags::SYMLINK_NOFOLLOW);
             if data.is_ok_and(|data| data.st_nlink > 1) {
-                self.remove_upload(id, &folder)?;
+                remove_upload(&self.multipart_folder()?, id)?;
                 return Err(StoreError::NotFound);
             }
             let info = read_info(&folder)?;
@@ -120,7 +130,7 @@ impl FileStore {
         let entries = Dir::read_from(self.multipart_folder()?)?;
         let names = entries.filter_map(Result::ok);
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        Ok(names.filter(|name| !name.starts_with('.')).collect())
+        Ok(names.filter(|name| is_upload_id(name)).collect())
     }
 
     /// All uploads that have not ended: their identifiers, and what they are of.
@@ -157,24 +167,11 @@ impl FileStore {
     /// Ends an upload and removes what is left of it.
     fn end(&self, upload: &StoredUpload, slots: &mut PartSlots) -> Result<(), StoreError> {
         slots.is_ended = true;
+        let all = self.multipart_folder();
+        let removed = all.and_then(|all| remove_upload(&all, upload.id()));
+        // Afterwards, or a request could open it once more meanwhile.
         self.uploads.remove(upload.id());
-        self.remove_upload(upload.id(), &upload.folder)
-    }
-
-    fn remove_upload(&self, id: &str, folder: &OwnedFd) -> Result<(), StoreError> {
-        // What it is of goes last: with that, an abort that was killed can be repeated.
-        let names: Vec<_> = Dir::read_from(folder)?
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name().to_owned())
-            .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
-            .collect();
-        let is_info = |name: &std::ffi::CString| name.to_bytes() == INFO.as_bytes();
-        let (info, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_info);
-        for name in others.iter().chain(&info) {
-            unlink(folder, name.to_bytes(), AtFlags::empty())?;
-        }
-        let all = self.multipart_folder()?;
-        Ok(unlink(&all, id.as_bytes(), AtFlags::REMOVEDIR)?)
+        removed
     }
 
     /// Removes uploads to which nothing was added for this long.
@@ -227,9 +224,9 @@ impl FileStore {
         // A client may have sent a part again while the first request for it is still writing: what
         // that writes must not be the object.
         if slots.writing == 0 && fills_slots(parts, &all, slots.slot) {
-            let data = upload.open_file(DATA)?;
+            let data = upload.open_existing(DATA)?;
             for (part, offset) in moved_parts(parts, slots.slot.unwrap_or(0)) {
-                let from = upload.open_file(&part.file)?;
+                let from = upload.open_existing(&part.file)?;
                 copy_range(&from, part.offset, &data, offset, part.len)?;
             }
             // Bytes of a part that was sent again and is shorter now.
@@ -240,7 +237,7 @@ impl FileStore {
             }
         } else {
             for part in parts {
-                let from = upload.open_file(&part.file)?;
+                let from = upload.open_existing(&part.file)?;
                 object.append_file(&from, part.offset, part.len)?;
             }
         }
@@ -252,6 +249,50 @@ impl FileStore {
         }
         Ok(committed)
     }
+}
+
+/// Removes uploads that had ended or not begun when their process was killed. Returns their number.
+/// `room` is the store's own folder. No other process may use it.
+pub(super) fn remove_ended(room: &OwnedFd) -> Result<usize, StoreError> {
+    let all = match rustix::fs::openat(room, FOLDER, FOLDER_FLAGS, Mode::empty()) {
+        Err(Errno::NOENT) => return Ok(0),
+        other => other?,
+    };
+    let mut removed = 0;
+    for name in file_names(&all)? {
+        let name = name.to_string_lossy();
+        let data = rustix::fs::statat(&all, format!("{name}/{DATA}"), AtFlags::SYMLINK_NOFOLLOW);
+        let is_complete = data.is_ok_and(|data| data.st_nlink > 1);
+        if name.starts_with(UNNAMED) || is_complete {
+            remove_upload(&all, &name)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Removes the folder of an upload.
+fn remove_upload(all: &OwnedFd, name: &str) -> Result<(), StoreError> {
+    let unnamed = format!("{UNNAMED}{}", name.trim_start_matches(UNNAMED));
+    rustix::fs::renameat(all, name, all, unnamed.as_str())?;
+    let folder = rustix::fs::openat(all, unnamed.as_str(), FOLDER_FLAGS, Mode::empty())?;
+    for name in file_names(&folder)? {
+        unlink(&folder, name.to_bytes(), AtFlags::empty())?;
+    }
+    Ok(unlink(all, unnamed.as_bytes(), AtFlags::REMOVEDIR)?)
+}
+
+/// The names in a folder, read before it is changed.
+fn file_names(folder: &OwnedFd) -> Result<Vec<CString>, StoreError> {
+    let entries = Dir::read_from(folder)?.filter_map(Result::ok);
+    let names = entries.map(|entry| entry.file_name().to_owned());
+    Ok(names
+        .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
+        .collect())
+}
+
+fn is_upload_id(name: &str) -> bool {
+    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What the upload in a folder is of.
@@ -270,7 +311,7 @@ fn append_parts(
     parts: &[StoredPart],
     slot: Option<u64>,
 ) -> Result<(), StoreError> {
-    let data = upload.open_file(DATA)?;
+    let data = upload.open_existing(DATA)?;
     for part in parts {
         let offset = u64::from(part.number - 1) * slot.unwrap_or(0);
         object.append_file(&data, offset, part.len)?;

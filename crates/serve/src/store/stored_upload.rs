@@ -173,6 +173,13 @@ impl StoredUpload {
         Ok(File::from(file))
     }
 
+    /// Opens a file of parts that must be there.
+    pub(super) fn open_existing(&self, name: &str) -> Result<File, StoreError> {
+        let flags = CREATE_FLAGS.difference(OFlags::CREATE);
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())?;
+        Ok(File::from(file))
+    }
+
     /// Begins a part of this many bytes.
     ///
     /// # Errors

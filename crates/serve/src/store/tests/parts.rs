@@ -152,6 +152,42 @@ fn an_upload_whose_object_is_there_already_is_over_after_a_restart() {
 }
 
 #[test]
+fn an_upload_that_lost_its_bytes_makes_no_object_of_zeros() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    let part = send(&upload, 1, &vec![1; SLOT]);
+    let files = folder.path().join(".haul/multipart").join(upload.id());
+    fs::remove_file(files.join("data")).expect("removed");
+    let completed = complete(&store, &upload, &[part]);
+    assert!(matches!(completed, Err(StoreError::NotFound)));
+    assert!(!folder.path().join("b/k").exists());
+}
+
+#[test]
+fn uploads_that_were_beginning_or_ending_are_gone_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let (complete, ending, left) = (begin(&store), begin(&store), begin(&store));
+    for upload in [&complete, &ending, &left] {
+        send(upload, 1, &vec![1; SLOT]);
+    }
+    // The server was killed at these moments.
+    let all = folder.path().join(".haul/multipart");
+    let object = folder.path().join("k");
+    fs::hard_link(all.join(complete.id()).join("data"), &object).expect("the object");
+    fs::rename(all.join(ending.id()), all.join(format!(".{}", ending.id()))).expect("renamed");
+    fs::create_dir(all.join(".beginning")).expect("a folder");
+    fs::write(all.join(".beginning/upload"), "{").expect("a cut file");
+    let id = left.id().to_owned();
+    drop((complete, ending, left, store));
+    let store = super::store(folder.path(), |_| {});
+    assert_eq!(uploads(folder.path()), 1);
+    assert!(store.stored_upload(&id).is_ok());
+    assert!(fs::read(object).expect("the object") == vec![1; SLOT]);
+}
+
+#[test]
 fn uploads_that_nobody_uses_are_closed() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
