@@ -36,3 +36,4 @@ mod soak;
 pub(crate) mod soak_server;
 #[cfg(unix)]
 mod tunnel;
+mod upload_kills;

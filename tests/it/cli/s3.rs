@@ -1,12 +1,11 @@
-//! `haul put`, `ls`, `rm`, `presign` and `get s3://` against a scripted store: messages, exit codes, kills.
+//! `haul put`, `ls`, `rm`, `presign` and `get s3://` against a scripted store: messages, exit codes.
 
-use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
-use tokio::sync::mpsc;
+use haul_lab::{ObjectStore, StoreFault};
 
-use super::harness::{HaulDirectory, HaulOutput, LIMIT};
+use super::harness::{HaulDirectory, HaulOutput};
 
 /// A directory whose programs use the store.
-fn directory(store: &ObjectStore) -> HaulDirectory {
+pub(super) fn directory(store: &ObjectStore) -> HaulDirectory {
     HaulDirectory::new()
         .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
         .with_variable("AWS_ACCESS_KEY_ID", "key")
@@ -158,56 +157,4 @@ async fn wrong_command_lines_have_a_hint() {
         );
     }
     assert_eq!(store.requests().len(), 0);
-}
-
-/// The client is killed when a request of its upload arrives at the store: at twenty of them, one after the other.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upload_killed_at_twenty_moments_goes_on() {
-    const MIB: usize = 1 << 20;
-    const PARTS: usize = 12;
-    let store = ObjectStore::start().await;
-    let dir = directory(&store);
-    let bytes: Vec<u8> = (0..PARTS * 5 * MIB + 1)
-        .map(|at| at.to_le_bytes()[at % 3])
-        .collect();
-    dir.write("large", &bytes);
-    let args = [
-        "put",
-        "large",
-        "s3://bucket/large",
-        "--part-size",
-        "5M",
-        "-x",
-        "2",
-        "-q",
-    ];
-    for kill in 0..20 {
-        let (sender, mut arrived) = mpsc::channel(1);
-        // The first kills come with the first requests of a run, later ones with those behind them.
-        let (mut left, at_response) = (kill % 4 + 1, kill % 2 == 1);
-        store.set_rule(move |_: &StoreRequest| {
-            left -= 1;
-            if left == 0 {
-                // The test waits for the first only.
-                let _ = sender.try_send(());
-            }
-            (left <= 0).then_some(if at_response {
-                StoreFault::LostResponse
-            } else {
-                StoreFault::Reset
-            })
-        });
-        let mut haul = dir.command(&args).spawn().unwrap();
-        within(LIMIT, arrived.recv()).await.unwrap();
-        haul.start_kill().unwrap();
-        within(LIMIT, haul.wait()).await.unwrap();
-    }
-    store.set_rule(|_| None);
-    assert_code(&dir.run(&args).await, 0);
-    assert_eq!(store.object("large").unwrap().bytes, bytes);
-    // Beyond its parts a run may have had two under way.
-    let sent = store.count(StoreRequest::is_part);
-    assert!(sent <= PARTS + 1 + 20 * 2 * 2, "{sent}");
-    let state = dir.path(".local/state/haul/uploads");
-    assert_eq!(std::fs::read_dir(state).unwrap().count(), 0);
 }

@@ -89,6 +89,7 @@ pub(super) fn respond(
             StoreResponse::empty(204)
         }
         "GET" if request.has("uploadId") => list_parts(state, request),
+        "GET" if request.has("uploads") => list_uploads(state, request),
         "GET" if request.has("list-type") => list_objects(state, request),
         "GET" | "HEAD" => get_object(state, request),
         _ => error(501, "NotImplemented"),
@@ -243,6 +244,21 @@ fn list_parts(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     let is_truncated = parts.peek().is_some();
     StoreResponse::document(format!(
         "<ListPartsResult>{text}<NextPartNumberMarker>{last}</NextPartNumberMarker><IsTruncated>{is_truncated}</IsTruncated></ListPartsResult>"
+    ))
+}
+
+fn list_uploads(state: &StoreState, request: &StoreRequest) -> StoreResponse {
+    let prefix = request.query.get("prefix").map_or("", String::as_str);
+    let uploads = state.uploads.iter();
+    let uploads = uploads.filter(|(_, upload)| upload.key.starts_with(prefix));
+    let rows: String = uploads
+        .map(|(id, upload)| {
+            let key = &upload.key;
+            format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>")
+        })
+        .collect();
+    StoreResponse::document(format!(
+        "<ListMultipartUploadsResult>{rows}<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"
     ))
 }
 
