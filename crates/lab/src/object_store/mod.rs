@@ -27,6 +27,8 @@ pub enum StoreFault {
     Reset,
     /// The request does its work, and the response is lost.
     LostResponse,
+    /// The request does its work, and the response ends within its head.
+    CutHead,
     /// 200 with an error document of this code. Nothing is done.
     ErrorIn200(&'static str),
     /// 200 and half of the document. Nothing is done.

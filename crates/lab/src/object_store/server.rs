@@ -26,6 +26,11 @@ pub(super) async fn serve(state: Arc<Mutex<StoreState>>, stream: TcpStream) {
                 reset_on_close(stream.get_ref());
                 return;
             }
+            (Some(StoreFault::CutHead), _) => {
+                let cut = stream.write_all(b"HTTP/1.1 200 OK\r\nETag: \"00").await;
+                let _ = cut.and(stream.flush().await);
+                return;
+            }
             (_, Some(response)) => {
                 if write(&mut stream, &request, &response).await.is_err() {
                     return;
@@ -43,7 +48,9 @@ fn answer(
     fault: Option<StoreFault>,
 ) -> Option<StoreResponse> {
     Some(match fault {
-        None | Some(StoreFault::LostResponse) => respond(state, request, body),
+        None | Some(StoreFault::LostResponse | StoreFault::CutHead) => {
+            respond(state, request, body)
+        }
         Some(StoreFault::Reset) => return None,
         Some(StoreFault::Error(status, code)) => error(status, code),
         Some(StoreFault::ErrorIn200(code)) => StoreResponse {
