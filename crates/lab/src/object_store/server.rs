@@ -31,6 +31,13 @@ pub(super) async fn serve(state: Arc<Mutex<StoreState>>, stream: TcpStream) {
                 let _ = cut.and(stream.flush().await);
                 return;
             }
+            (Some(StoreFault::CutBody), Some(mut response)) => {
+                let length = response.body.len();
+                response.length.get_or_insert(length);
+                response.body.truncate(length / 2);
+                let _ = write(&mut stream, &request, &response).await;
+                return;
+            }
             (_, Some(response)) => {
                 if write(&mut stream, &request, &response).await.is_err() {
                     return;
@@ -48,7 +55,7 @@ fn answer(
     fault: Option<StoreFault>,
 ) -> Option<StoreResponse> {
     Some(match fault {
-        None | Some(StoreFault::LostResponse | StoreFault::CutHead) => {
+        None | Some(StoreFault::LostResponse | StoreFault::CutHead | StoreFault::CutBody) => {
             respond(state, request, body)
         }
         Some(StoreFault::Reset) => return None,

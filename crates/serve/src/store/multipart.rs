@@ -10,16 +10,11 @@
 //! or is sent again, gets a file of its own and is copied to its slot in the end. Parts that leave
 //! gaps are copied into a new file.
 //!
-//! **A kill leaves an upload or none.** The folder gets the name that is the identifier when it has
-//! its description, and loses it, in one step, before anything in it is removed: a repeated request
-//! never finds some files of an upload that has ended. The next start removes folders of other names.
-//!
 //! Nothing tells a part that a power cut has lost from one that is there. So parts are synced before
 //! they are acknowledged or, with `--durability none`, forgotten when the machine has been started
 //! since.
 
 use std::collections::BTreeMap;
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -33,26 +28,15 @@ use super::StoreError;
 use super::attributes::ObjectAttributes;
 use super::file_store::{FileStore, UploadDurability, VersionCheck};
 use super::list::modification_time;
-use super::root::unlink;
 use super::stored_upload::{
     CREATE_FLAGS, DATA, INFO, PARTS, PartSlots, StoredPart, StoredUpload, StoredUploadInfo,
 };
 use super::upload::{CommittedUpload, Upload, copy_range};
+use super::upload_folders::{FOLDER, FOLDER_FLAGS, UNNAMED, is_upload_id, remove_upload};
 use crate::{ObjectKey, RESERVED_NAME};
-
-/// The folder of uploads, in the store's own.
-const FOLDER: &str = "multipart";
-
-/// The beginning of a folder's name that is not an upload yet, or no longer.
-const UNNAMED: &str = ".";
 
 /// Maximum bytes of the description of an upload.
 const MAX_INFO: u64 = 1 << 20;
-
-const FOLDER_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 impl FileStore {
     /// Begins an upload in parts. Returns its identifier.
@@ -249,50 +233,6 @@ impl FileStore {
         }
         Ok(committed)
     }
-}
-
-/// Removes uploads that had ended or not begun when their process was killed. Returns their number.
-/// `room` is the store's own folder. No other process may use it.
-pub(super) fn remove_ended(room: &OwnedFd) -> Result<usize, StoreError> {
-    let all = match rustix::fs::openat(room, FOLDER, FOLDER_FLAGS, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(0),
-        other => other?,
-    };
-    let mut removed = 0;
-    for name in file_names(&all)? {
-        let name = name.to_string_lossy();
-        let data = rustix::fs::statat(&all, format!("{name}/{DATA}"), AtFlags::SYMLINK_NOFOLLOW);
-        let is_complete = data.is_ok_and(|data| data.st_nlink > 1);
-        if name.starts_with(UNNAMED) || is_complete {
-            remove_upload(&all, &name)?;
-            removed += 1;
-        }
-    }
-    Ok(removed)
-}
-
-/// Removes the folder of an upload.
-fn remove_upload(all: &OwnedFd, name: &str) -> Result<(), StoreError> {
-    let unnamed = format!("{UNNAMED}{}", name.trim_start_matches(UNNAMED));
-    rustix::fs::renameat(all, name, all, unnamed.as_str())?;
-    let folder = rustix::fs::openat(all, unnamed.as_str(), FOLDER_FLAGS, Mode::empty())?;
-    for name in file_names(&folder)? {
-        unlink(&folder, name.to_bytes(), AtFlags::empty())?;
-    }
-    Ok(unlink(all, unnamed.as_bytes(), AtFlags::REMOVEDIR)?)
-}
-
-/// The names in a folder, read before it is changed.
-fn file_names(folder: &OwnedFd) -> Result<Vec<CString>, StoreError> {
-    let entries = Dir::read_from(folder)?.filter_map(Result::ok);
-    let names = entries.map(|entry| entry.file_name().to_owned());
-    Ok(names
-        .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
-        .collect())
-}
-
-fn is_upload_id(name: &str) -> bool {
-    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// What the upload in a folder is of.

@@ -28,8 +28,8 @@ use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::StoreError;
-use super::multipart::remove_ended;
 use super::root::{OpenScope, StoreRoot, unlink};
+use super::upload_folders::remove_ended;
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
 
 /// A temporary file is new, and written by one upload only.
