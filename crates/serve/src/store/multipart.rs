@@ -30,6 +30,7 @@ use super::file_store::{FileStore, UploadDurability, VersionCheck};
 use super::list::modification_time;
 use super::stored_upload::{
     CREATE_FLAGS, DATA, INFO, PARTS, PartSlots, StoredPart, StoredUpload, StoredUploadInfo,
+    read_parts,
 };
 use super::upload::{CommittedUpload, Upload, copy_range};
 use super::upload_folders::{FOLDER, FOLDER_FLAGS, UNNAMED, is_upload_id, remove_upload};
@@ -95,7 +96,7 @@ impl FileStore {
             }
             let info = read_info(&folder)?;
             let is_synced = self.options.durability != UploadDurability::None;
-            StoredUpload::new(id, info, folder, is_synced)
+            StoredUpload::new(id, info, folder, is_synced, Arc::clone(&self.quota))
         })
     }
 
@@ -136,6 +137,21 @@ impl FileStore {
         Ok(uploads)
     }
 
+    /// Counts the parts of uploads that an earlier process began, if there is a quota.
+    pub(super) fn count_stored_parts(&self) -> Result<(), StoreError> {
+        let folder = format!("{RESERVED_NAME}/{FOLDER}");
+        let found = rustix::fs::statat(self.root.top(), folder, AtFlags::SYMLINK_NOFOLLOW);
+        if !self.quota.is_limited() || found.is_err() {
+            return Ok(());
+        }
+        for id in self.upload_ids()? {
+            let parts = read_parts(&self.upload_folder(&id)?)?;
+            let bytes = parts.values().map(|part| part.len).sum();
+            self.quota.count_parts(&id, bytes);
+        }
+        Ok(())
+    }
+
     /// Aborts an upload and removes its parts.
     ///
     /// # Errors
@@ -155,6 +171,7 @@ impl FileStore {
         let removed = all.and_then(|all| remove_upload(&all, upload.id()));
         // Afterwards, or a request could open it once more meanwhile.
         self.uploads.remove(upload.id());
+        self.quota.release_parts(upload.id());
         removed
     }
 
@@ -204,6 +221,7 @@ impl FileStore {
         }
         let mut object = self.begin_upload(key, Vec::new())?;
         let total = parts.iter().map(|part| part.len).sum();
+        object.take_parts(upload.id(), total);
         let all = upload.parts()?;
         // A client may have sent a part again while the first request for it is still writing: what
         // that writes must not be the object.

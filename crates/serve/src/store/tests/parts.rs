@@ -188,6 +188,48 @@ fn uploads_that_were_beginning_or_ending_are_gone_after_a_restart() {
 }
 
 #[test]
+fn d6_parts_count_until_their_upload_ends_and_across_restarts() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let open = || store(folder.path(), |options| options.quota = Some(12));
+    let is_refused = |result: Result<(), StoreError>| {
+        assert!(
+            matches!(result, Err(StoreError::OverQuota { .. })),
+            "{result:?}"
+        );
+    };
+    let store = open();
+    let upload = begin(&store);
+    let parts = [send(&upload, 1, b"12345"), send(&upload, 2, b"67890")];
+    is_refused(upload.begin_part(3, 3).map(drop));
+    is_refused(put(&store, "/f", "123").map(drop));
+    drop(begin_part(&upload, 3, 2));
+    drop(begin_part(&upload, 3, 2));
+    let id = upload.id().to_owned();
+    drop((upload, store));
+    let store = open();
+    is_refused(put(&store, "/f", "123").map(drop));
+    let upload = store.stored_upload(&id).expect("an upload");
+    let attributes = ObjectAttributes::default();
+    let no = |_: Option<&FileMetadata>| false;
+    let failed = store.complete_parts(&upload, &key("/b/k"), &parts, attributes, Some(&no));
+    assert!(matches!(failed, Err(StoreError::ConditionFailed)));
+    is_refused(put(&store, "/f", "123").map(drop));
+    // It was not enough for both.
+    complete(&store, &upload, &parts).expect("complete");
+    is_refused(put(&store, "/f", "123").map(drop));
+    put(&store, "/f", "12").expect("the rest");
+    let object = ObjectKey::parse("/b/k").expect("a path");
+    store.delete(&object, None).expect("deleted");
+    let upload = begin(&store);
+    let straggler = begin_part(&upload, 1, 10);
+    is_refused(put(&store, "/g", "1").map(drop));
+    store.abort_parts(&upload).expect("aborted");
+    drop(straggler);
+    put(&store, "/g", "1234567890").expect("what the abort gave back");
+    is_refused(put(&store, "/h", "1").map(drop));
+}
+
+#[test]
 fn uploads_that_nobody_uses_are_closed() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});
