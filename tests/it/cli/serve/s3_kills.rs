@@ -75,10 +75,10 @@ async fn tag_and_checksum(relay: SocketAddr, key: &str) -> [String; 2] {
 /// Names in `.haul/multipart`.
 fn unfinished(haul: &HaulDirectory) -> Vec<String> {
     let folder = haul.path("d/.haul/multipart");
-    folder
-        .exists()
-        .then(|| file_names(&folder))
-        .unwrap_or_default()
+    match folder.exists() {
+        true => file_names(&folder),
+        false => Vec::new(),
+    }
 }
 
 /// What happens after a kill.
