@@ -9,7 +9,7 @@ use url::form_urlencoded;
 use crate::address::{S3Address, escaped_key};
 use crate::checksums::checksums_in_headers;
 use crate::client::{S3Client, S3Request};
-use crate::error::S3Error;
+use crate::error::{S3Error, S3ErrorKind};
 use crate::xml::XmlNode;
 
 /// The metadata of an object.
@@ -79,7 +79,15 @@ impl S3Client {
         let request = S3Request::new("PutObject", Method::PUT, address);
         let request = request.headers(headers).body(body);
         let headers = self.send_for_headers(&request).await?;
-        Ok(stored_object(&headers))
+        let stored = stored_object(&headers);
+        match stored.etag.is_empty() {
+            // Something between here and the store may have put an error into a 200.
+            true => {
+                let text = "an object that was stored has no entity tag".to_owned();
+                Err(request.failed(S3ErrorKind::Response(text)))
+            }
+            false => Ok(stored),
+        }
     }
 
     /// HeadObject: an object's metadata, with its checksums.

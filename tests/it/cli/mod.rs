@@ -36,3 +36,5 @@ mod soak;
 pub(crate) mod soak_server;
 #[cfg(unix)]
 mod tunnel;
+mod upload_faults;
+mod upload_kills;

@@ -1,12 +1,15 @@
-//! `haul put`, `ls`, `rm`, `presign` and `get s3://` against a scripted store: messages, exit codes, kills.
+//! `haul put`, `ls`, `rm`, `presign` and `get s3://` against a scripted store: messages, exit codes.
 
-use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haul_lab::{ObjectStore, StoreFault, within};
 use tokio::sync::mpsc;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT};
 
 /// A directory whose programs use the store.
-fn directory(store: &ObjectStore) -> HaulDirectory {
+pub(super) fn directory(store: &ObjectStore) -> HaulDirectory {
     HaulDirectory::new()
         .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
         .with_variable("AWS_ACCESS_KEY_ID", "key")
@@ -160,54 +163,109 @@ async fn wrong_command_lines_have_a_hint() {
     assert_eq!(store.requests().len(), 0);
 }
 
-/// The client is killed when a request of its upload arrives at the store: at twenty of them, one after the other.
-#[tokio::test(flavor = "multi_thread")]
-async fn an_upload_killed_at_twenty_moments_goes_on() {
-    const MIB: usize = 1 << 20;
-    const PARTS: usize = 12;
+#[tokio::test]
+async fn f7_an_object_is_not_compared_with_an_entity_tag_that_is_no_md5() {
     let store = ObjectStore::start().await;
     let dir = directory(&store);
-    let bytes: Vec<u8> = (0..PARTS * 5 * MIB + 1)
-        .map(|at| at.to_le_bytes()[at % 3])
-        .collect();
-    dir.write("large", &bytes);
-    let args = [
-        "put",
-        "large",
-        "s3://bucket/large",
-        "--part-size",
-        "5M",
-        "-x",
-        "2",
-        "-q",
-    ];
-    for kill in 0..20 {
-        let (sender, mut arrived) = mpsc::channel(1);
-        // The first kills come with the first requests of a run, later ones with those behind them.
-        let (mut left, at_response) = (kill % 4 + 1, kill % 2 == 1);
-        store.set_rule(move |_: &StoreRequest| {
-            left -= 1;
-            if left == 0 {
-                // The test waits for the first only.
-                let _ = sender.try_send(());
-            }
-            (left <= 0).then_some(if at_response {
-                StoreFault::LostResponse
-            } else {
-                StoreFault::Reset
-            })
-        });
-        let mut haul = dir.command(&args).spawn().unwrap();
-        within(LIMIT, arrived.recv()).await.unwrap();
-        haul.start_kill().unwrap();
-        within(LIMIT, haul.wait()).await.unwrap();
+    let bytes = vec![7; 3 << 20];
+    // Of parts, and of an object that the store has encrypted.
+    for (key, etag) in [
+        ("parts", "9b2cf535f27731c974343645a3985328-2"),
+        ("encrypted", "00000000000000000000000000000000"),
+    ] {
+        store.insert_with_etag(key, &bytes, etag);
+        let address = format!("s3://bucket/{key}");
+        assert_code(&dir.run(&["get", &address, "-o", key]).await, 0);
+        assert!(std::fs::read(dir.path(key)).unwrap() == bytes, "{key}");
+        let folder = ["get", "-r", "s3://bucket/", "-d", "folder", "--overwrite"];
+        assert_code(&dir.run(&folder).await, 0);
+        let found = std::fs::read(dir.path("folder").join(key)).unwrap();
+        assert!(found == bytes, "{key} in a folder");
     }
-    store.set_rule(|_| None);
-    assert_code(&dir.run(&args).await, 0);
-    assert_eq!(store.object("large").unwrap().bytes, bytes);
-    // Beyond its parts a run may have had two under way.
-    let sent = store.count(StoreRequest::is_part);
-    assert!(sent <= PARTS + 1 + 20 * 2 * 2, "{sent}");
-    let state = dir.path(".local/state/haul/uploads");
-    assert_eq!(std::fs::read_dir(state).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn f17_an_encoded_object_is_kept_as_it_is() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    // A head of gzip; nobody may look behind it.
+    let large: Vec<u8> = [0x1f, 0x8b, 8, 0]
+        .into_iter()
+        .cycle()
+        .take(9 << 20)
+        .collect();
+    for (name, bytes) in [("small", &large[..1000]), ("large", &large)] {
+        dir.write(name, bytes);
+        let address = format!("s3://bucket/{name}");
+        let put = ["put", name, &address, "--content-encoding", "gzip"];
+        assert_code(&dir.run(&put).await, 0);
+        for (down, flags) in [("alone", &["-o", "alone"][..]), ("d/same", &["-d", "d"])] {
+            let get = [&["get", &address, "--json", "--overwrite"], flags].concat();
+            let got = dir.run(&get).await;
+            assert_code(&got, 0);
+            let down = down.replace("same", name);
+            assert!(std::fs::read(dir.path(&down)).unwrap() == bytes, "{down}");
+            let size = format!("\"bytes\":{}", bytes.len());
+            assert!(got.stdout.contains(&size), "{got:#?}");
+        }
+        let listed = dir.run(&["ls", "--json", &address]).await;
+        let size = format!("\"size\":{}", bytes.len());
+        assert!(listed.stdout.contains(&size), "{listed:#?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f25_an_object_that_ends_early_is_fetched_to_its_end() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    for length in [1000, 5 << 20] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[1]).collect();
+        store.insert("key", &bytes);
+        let mut left = 2;
+        store.set_rule(move |request| {
+            left -= 1;
+            (left >= 0 && request.method == "GET").then_some(StoreFault::CutBody)
+        });
+        let get = ["get", "s3://bucket/key", "-o", "down", "--overwrite"];
+        assert_code(&dir.run(&get).await, 0);
+        assert!(std::fs::read(dir.path("down")).unwrap() == bytes);
+        std::fs::remove_file(dir.path("down")).unwrap();
+        // One that never comes whole is no file.
+        store.set_rule(|_| Some(StoreFault::CutBody));
+        let failed = dir.run(&[&get[..], &["--retries", "1"]].concat()).await;
+        assert_code(&failed, 5);
+        assert!(!dir.path("down").exists());
+        for name in dir.listing() {
+            std::fs::remove_file(dir.path(&name)).ok();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f25_an_object_that_is_replaced_between_ranges_comes_in_one_version() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    let (old, new) = (vec![1; 8 << 20], vec![2; (8 << 20) + 5]);
+    store.insert("key", &old);
+    let is_replaced = Arc::new(AtomicBool::new(false));
+    let (sender, mut arrived) = mpsc::channel(1);
+    let (shared, mut number) = (Arc::clone(&is_replaced), 0);
+    store.set_rule(move |_| {
+        number += 1;
+        let waits = number > 3 && !shared.load(Ordering::Relaxed);
+        if waits {
+            // The test waits for the first only.
+            let _ = sender.try_send(());
+        }
+        waits.then_some(StoreFault::Error(503, "SlowDown"))
+    });
+    let get = ["get", "s3://bucket/key", "-o", "down", "-x", "2"];
+    let get = [&get[..], &["--segment-size", "1M"]].concat();
+    let haul = dir.command(&get).spawn().unwrap();
+    within(LIMIT, arrived.recv()).await.unwrap();
+    store.insert("key", &new);
+    is_replaced.store(true, Ordering::Relaxed);
+    let output = within(LIMIT, haul.wait_with_output()).await.unwrap();
+    assert_code(&HaulOutput::from_output(output), 0);
+    assert!(std::fs::read(dir.path("down")).unwrap() == new);
 }

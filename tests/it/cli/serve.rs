@@ -6,7 +6,9 @@
 mod access;
 mod descriptors;
 mod host_names;
+mod kill_relay;
 mod listeners;
+mod s3_kills;
 mod shutdown;
 mod sign;
 mod startup;

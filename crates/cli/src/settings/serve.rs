@@ -71,7 +71,6 @@ impl ServeSettings {
     /// # Errors
     /// Flags that contradict each other, files that cannot be read or used.
     pub(crate) fn resolve(args: &ServeArgs) -> Result<Self, SettingError> {
-        check_upload_flags(&args.files, &args.running)?;
         let allowed = open_file_limit::open_file_limit();
         let mut store = store_options(&args.files, &args.running, allowed);
         let variable = |name: &str| std::env::var_os(name);
@@ -80,8 +79,9 @@ impl ServeSettings {
         let s3 = s3::s3_settings(args, !access.is_open(), variable)?;
         let has_buckets = s3.as_ref().is_some_and(|s3| s3.has_bucket_scopes);
         store.follow_links = !who.has_prefixes && !has_buckets;
-        if s3.as_ref().is_some_and(|s3| s3.temporary.is_some()) {
-            store.writable = true;
+        match s3.as_ref().is_some_and(|s3| s3.temporary.is_some()) {
+            true => store.writable = true,
+            false => check_upload_flags(&args.files, &args.running)?,
         }
         let folder = s3::served_folder(args, s3.as_ref());
         warnings.extend(served_secrets_warnings(args, &folder));

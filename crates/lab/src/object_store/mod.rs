@@ -27,6 +27,10 @@ pub enum StoreFault {
     Reset,
     /// The request does its work, and the response is lost.
     LostResponse,
+    /// The request does its work, and the response ends within its head.
+    CutHead,
+    /// The response ends after half of its body.
+    CutBody,
     /// 200 with an error document of this code. Nothing is done.
     ErrorIn200(&'static str),
     /// 200 and half of the document. Nothing is done.
@@ -79,6 +83,8 @@ pub(crate) struct StoreState {
     pub(crate) page_size: usize,
     /// Whether it refuses checksums in header fields.
     pub(crate) refuses_checksums: bool,
+    /// Whether its entity tags are not MD5s.
+    pub(crate) has_opaque_etags: bool,
 }
 
 /// An unfinished upload.
@@ -135,6 +141,7 @@ impl ObjectStore {
             next_upload: 0,
             page_size: 1000,
             refuses_checksums: false,
+            has_opaque_etags: false,
         }));
         let shared = Arc::clone(&state);
         let serve = move |stream| server::serve(Arc::clone(&shared), stream);
@@ -168,6 +175,11 @@ impl ObjectStore {
         self.lock().refuses_checksums = true;
     }
 
+    /// Gives entity tags that look like MD5s and are none, as a store does that encrypts with keys of KMS.
+    pub fn make_etags_opaque(&self) {
+        self.lock().has_opaque_etags = true;
+    }
+
     /// An object.
     #[must_use]
     pub fn object(&self, key: &str) -> Option<StoredBytes> {
@@ -176,9 +188,14 @@ impl ObjectStore {
 
     /// Stores an object.
     pub fn insert(&self, key: &str, bytes: &[u8]) {
+        self.insert_with_etag(key, bytes, &operations::md5_hex(bytes));
+    }
+
+    /// Stores an object with another entity tag than its MD5.
+    pub fn insert_with_etag(&self, key: &str, bytes: &[u8], etag: &str) {
         let object = StoredBytes {
             bytes: bytes.to_vec(),
-            etag: operations::md5_hex(bytes),
+            etag: etag.to_owned(),
             headers: BTreeMap::new(),
         };
         self.lock().objects.insert(key.to_owned(), object);

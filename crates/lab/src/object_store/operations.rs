@@ -89,6 +89,7 @@ pub(super) fn respond(
             StoreResponse::empty(204)
         }
         "GET" if request.has("uploadId") => list_parts(state, request),
+        "GET" if request.has("uploads") => list_uploads(state, request),
         "GET" if request.has("list-type") => list_objects(state, request),
         "GET" | "HEAD" => get_object(state, request),
         _ => error(501, "NotImplemented"),
@@ -104,7 +105,7 @@ fn put_object(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> St
     {
         return error(412, "PreconditionFailed");
     }
-    match receive(request, body) {
+    match receive(state, request, body) {
         Ok(object) => {
             let response = stored(&object);
             state.objects.insert(request.key.clone(), object);
@@ -116,10 +117,11 @@ fn put_object(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> St
 
 fn put_part(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> StoreResponse {
     let number = request.query["partNumber"].parse().unwrap_or(0);
+    let received = receive(state, request, body);
     let Some(upload) = state.uploads.get_mut(&request.query["uploadId"]) else {
         return error(404, "NoSuchUpload");
     };
-    match receive(request, body) {
+    match received {
         Ok(part) => {
             let response = stored(&part);
             upload.parts.insert(number, part);
@@ -130,7 +132,11 @@ fn put_part(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> Stor
 }
 
 /// Compares a body with its checksums.
-fn receive(request: &StoreRequest, body: &[u8]) -> Result<StoredBytes, StoreResponse> {
+fn receive(
+    state: &StoreState,
+    request: &StoreRequest,
+    body: &[u8],
+) -> Result<StoredBytes, StoreResponse> {
     let is_other =
         |name: &str, own: String| request.headers.get(name).is_some_and(|sent| *sent != own);
     if is_other(CRC64NVME, crc64nvme(body))
@@ -140,9 +146,18 @@ fn receive(request: &StoreRequest, body: &[u8]) -> Result<StoredBytes, StoreResp
     }
     Ok(StoredBytes {
         bytes: body.to_vec(),
-        etag: md5_hex(body),
+        etag: etag(state, body),
         headers: request.headers.clone(),
     })
+}
+
+/// The entity tag of these bytes.
+fn etag(state: &StoreState, bytes: &[u8]) -> String {
+    let md5 = md5_hex(bytes);
+    match state.has_opaque_etags {
+        true => md5_hex(md5.as_bytes()),
+        false => md5,
+    }
 }
 
 fn stored(object: &StoredBytes) -> StoreResponse {
@@ -205,7 +220,7 @@ fn complete_upload(state: &mut StoreState, request: &StoreRequest, body: &[u8]) 
     {
         return error(400, "BadDigest");
     }
-    let etag = format!("{}-{count}", md5_hex(&md5s));
+    let etag = format!("{}-{count}", etag(state, &md5s));
     let crc = crc64nvme(&bytes);
     let mut headers = upload.headers.clone();
     headers.insert(CRC64NVME.to_owned(), crc.clone());
@@ -243,6 +258,21 @@ fn list_parts(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     let is_truncated = parts.peek().is_some();
     StoreResponse::document(format!(
         "<ListPartsResult>{text}<NextPartNumberMarker>{last}</NextPartNumberMarker><IsTruncated>{is_truncated}</IsTruncated></ListPartsResult>"
+    ))
+}
+
+fn list_uploads(state: &StoreState, request: &StoreRequest) -> StoreResponse {
+    let prefix = request.query.get("prefix").map_or("", String::as_str);
+    let uploads = state.uploads.iter();
+    let uploads = uploads.filter(|(_, upload)| upload.key.starts_with(prefix));
+    let rows: String = uploads
+        .map(|(id, upload)| {
+            let key = &upload.key;
+            format!("<Upload><Key>{key}</Key><UploadId>{id}</UploadId></Upload>")
+        })
+        .collect();
+    StoreResponse::document(format!(
+        "<ListMultipartUploadsResult>{rows}<IsTruncated>false</IsTruncated></ListMultipartUploadsResult>"
     ))
 }
 
@@ -327,7 +357,18 @@ fn get_object(state: &StoreState, request: &StoreRequest) -> StoreResponse {
         return error(404, "NoSuchKey");
     };
     let total = object.bytes.len();
-    let range = request.headers.get("range").and_then(|range| {
+    let is_other = |name: &str| {
+        let tag = request.headers.get(name).map(|tag| tag.trim_matches('"'));
+        tag.is_some_and(|tag| tag != object.etag)
+    };
+    if is_other("if-match") {
+        return error(412, "PreconditionFailed");
+    }
+    let range = request
+        .headers
+        .get("range")
+        .filter(|_| !is_other("if-range"));
+    let range = range.and_then(|range| {
         let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
         let first: usize = first.parse().ok()?;
         let last = last
@@ -353,6 +394,9 @@ fn get_object(state: &StoreState, request: &StoreRequest) -> StoreResponse {
         .with(CRC64NVME, crc64nvme(&object.bytes)),
     };
     response.length = (request.method == "HEAD").then_some(total);
+    if let Some(coding) = object.headers.get("content-encoding") {
+        response = response.with("Content-Encoding", coding);
+    }
     response
         .with("ETag", format!("\"{}\"", object.etag))
         .with("Accept-Ranges", "bytes")

@@ -26,6 +26,18 @@ pub(super) async fn serve(state: Arc<Mutex<StoreState>>, stream: TcpStream) {
                 reset_on_close(stream.get_ref());
                 return;
             }
+            (Some(StoreFault::CutHead), _) => {
+                let cut = stream.write_all(b"HTTP/1.1 200 OK\r\nETag: \"00").await;
+                let _ = cut.and(stream.flush().await);
+                return;
+            }
+            (Some(StoreFault::CutBody), Some(mut response)) => {
+                let length = response.body.len();
+                response.length.get_or_insert(length);
+                response.body.truncate(length / 2);
+                let _ = write(&mut stream, &request, &response).await;
+                return;
+            }
             (_, Some(response)) => {
                 if write(&mut stream, &request, &response).await.is_err() {
                     return;
@@ -43,7 +55,9 @@ fn answer(
     fault: Option<StoreFault>,
 ) -> Option<StoreResponse> {
     Some(match fault {
-        None | Some(StoreFault::LostResponse) => respond(state, request, body),
+        None | Some(StoreFault::LostResponse | StoreFault::CutHead | StoreFault::CutBody) => {
+            respond(state, request, body)
+        }
         Some(StoreFault::Reset) => return None,
         Some(StoreFault::Error(status, code)) => error(status, code),
         Some(StoreFault::ErrorIn200(code)) => StoreResponse {

@@ -214,6 +214,8 @@ impl Client {
     /// A stream to the origin, or to the proxy that takes the request in absolute-form. TLS with the origin is still to come.
     async fn connect_stream(&self, request: &RoutedRequest<'_>) -> Result<ConnectedStream, Error> {
         let (connector, url) = (&self.state.connector, request.url);
+        let spreading = request.signer.map(|_| connector.spreading_addresses());
+        let connector = spreading.as_ref().unwrap_or(connector);
         match request.absolute_form_proxy() {
             Some(proxy) => connector.connect_to_proxy(proxy, url).await,
             None => {

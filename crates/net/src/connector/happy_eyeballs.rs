@@ -13,8 +13,13 @@ use crate::target::AddressFamily;
 /// How long the next address waits for the one before (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The addresses that may be used. Families take turns, that of the first address goes first.
-pub(super) fn interleave_families(addresses: &[IpAddr], family: AddressFamily) -> Vec<IpAddr> {
+/// The addresses that may be used. Families take turns, that of the first address goes first. Each family begins with its first address
+/// in turn 0, and with its next one in the next turn.
+pub(super) fn interleave_families(
+    addresses: &[IpAddr],
+    family: AddressFamily,
+    turn: usize,
+) -> Vec<IpAddr> {
     let is_allowed = |address: &&IpAddr| match family {
         AddressFamily::Any => true,
         AddressFamily::V4 => address.is_ipv4(),
@@ -22,9 +27,13 @@ pub(super) fn interleave_families(addresses: &[IpAddr], family: AddressFamily) -
     };
     let allowed: Vec<IpAddr> = addresses.iter().filter(is_allowed).copied().collect();
     let starts_with_v6 = allowed.first().is_some_and(IpAddr::is_ipv6);
-    let (first, second): (Vec<IpAddr>, Vec<IpAddr>) = allowed
+    let (mut first, mut second): (Vec<IpAddr>, Vec<IpAddr>) = allowed
         .into_iter()
         .partition(|address| address.is_ipv6() == starts_with_v6);
+    for family in [&mut first, &mut second] {
+        let begin = turn % family.len().max(1);
+        family.rotate_left(begin);
+    }
     let mut interleaved = Vec::with_capacity(first.len() + second.len());
     let (mut first, mut second) = (first.into_iter(), second.into_iter());
     loop {
@@ -224,7 +233,7 @@ mod tests {
             .map(|a| a.parse().unwrap())
             .to_vec();
         let order = |family| {
-            interleave_families(&all, family)
+            interleave_families(&all, family, 0)
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
@@ -235,5 +244,8 @@ mod tests {
         );
         assert_eq!(order(AddressFamily::V4), ["1.1.1.1", "2.2.2.2", "3.3.3.3"]);
         assert_eq!(order(AddressFamily::V6), ["::1", "::2"]);
+        let fourth: Vec<_> = interleave_families(&all, AddressFamily::Any, 4);
+        let fourth: Vec<_> = fourth.iter().map(ToString::to_string).collect();
+        assert_eq!(fourth, ["::1", "2.2.2.2", "::2", "3.3.3.3", "1.1.1.1"]);
     }
 }

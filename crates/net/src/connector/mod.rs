@@ -13,6 +13,7 @@ mod socks5;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -53,11 +54,15 @@ pub struct ConnectedStream {
 #[derive(Debug, Clone)]
 pub struct Connector {
     state: Arc<ConnectorState>,
+    /// Whether each stream begins with another address of a name.
+    spreads_addresses: bool,
 }
 
 #[derive(Debug)]
 struct ConnectorState {
     config: ConnectorConfig,
+    /// How many streams were spread over addresses.
+    spread: AtomicUsize,
     dns: DnsResolver,
     tls: TlsClient,
     rate_limit: Option<RateLimit>,
@@ -77,10 +82,21 @@ impl Connector {
             rate_limit: config.rate_limit.map(RateLimit::new),
             proxy_auth: AuthCache::default(),
             config,
+            spread: AtomicUsize::new(0),
         };
         Ok(Self {
             state: Arc::new(state),
+            spreads_addresses: false,
         })
+    }
+
+    /// The same connector, whose streams take turns at the addresses of a name: a store has many servers behind one (row F24).
+    #[must_use]
+    pub fn spreading_addresses(&self) -> Self {
+        Self {
+            state: Arc::clone(&self.state),
+            spreads_addresses: true,
+        }
     }
 
     /// The rate limit that all streams share, in bytes a second.
@@ -299,7 +315,11 @@ impl Connector {
         let found = self.state.dns.lookup(target).await;
         let found = found.map_err(|error| error.into_error(&target.host, url))?;
         let family = self.state.config.address_family;
-        let addresses = happy_eyeballs::interleave_families(&found, family);
+        let turn = match self.spreads_addresses {
+            true => self.state.spread.fetch_add(1, Ordering::Relaxed),
+            false => 0,
+        };
+        let addresses = happy_eyeballs::interleave_families(&found, family, turn);
         if addresses.is_empty() {
             let host = target.host.clone();
             let kind = match family {

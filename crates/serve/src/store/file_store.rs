@@ -155,7 +155,7 @@ impl FileStore {
             // An earlier process may have created folders and been killed before it synced them.
             rustix::fs::syncfs(root.top())?;
         }
-        Ok(Self {
+        let store = Self {
             uploads: StoredUploads::default(),
             records: AttributeRecords::new(&root),
             folders: Arc::new(FolderCreator::new(Arc::clone(&root), is_durable)),
@@ -171,7 +171,11 @@ impl FileStore {
             timestamps: UploadTimestamps::default(),
             group_sync: GroupSync::default(),
             removed_leftovers: cleaned.unwrap_or(0),
-        })
+        };
+        if store.options.writable {
+            store.count_stored_parts()?;
+        }
+        Ok(store)
     }
 
     /// The root directory, for listings.

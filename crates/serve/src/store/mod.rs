@@ -38,6 +38,7 @@ mod temporary_files;
 #[cfg(test)]
 mod tests;
 mod upload;
+mod upload_folders;
 mod usage;
 mod version;
 

@@ -28,23 +28,16 @@ use super::StoreError;
 use super::attributes::ObjectAttributes;
 use super::file_store::{FileStore, UploadDurability, VersionCheck};
 use super::list::modification_time;
-use super::root::unlink;
 use super::stored_upload::{
     CREATE_FLAGS, DATA, INFO, PARTS, PartSlots, StoredPart, StoredUpload, StoredUploadInfo,
+    read_parts,
 };
 use super::upload::{CommittedUpload, Upload, copy_range};
+use super::upload_folders::{FOLDER, FOLDER_FLAGS, UNNAMED, is_upload_id, remove_upload};
 use crate::{ObjectKey, RESERVED_NAME};
-
-/// The folder of uploads, in the store's own.
-const FOLDER: &str = "multipart";
 
 /// Maximum bytes of the description of an upload.
 const MAX_INFO: u64 = 1 << 20;
-
-const FOLDER_FLAGS: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
 
 impl FileStore {
     /// Begins an upload in parts. Returns its identifier.
@@ -52,15 +45,17 @@ impl FileStore {
     /// # Errors
     /// When the store is read-only, or the disk fails.
     pub fn begin_parts(&self, info: &StoredUploadInfo) -> Result<String, StoreError> {
-        let folder = self.multipart_folder()?;
+        let all = self.multipart_folder()?;
         let id = format!("{:032x}", rand::random::<u128>());
-        rustix::fs::mkdirat(&folder, id.as_str(), Mode::RWXU)?;
-        let folder = rustix::fs::openat(&folder, id.as_str(), FOLDER_FLAGS, Mode::empty())?;
+        let new = format!("{UNNAMED}{id}");
+        rustix::fs::mkdirat(&all, new.as_str(), Mode::RWXU)?;
+        let folder = rustix::fs::openat(&all, new.as_str(), FOLDER_FLAGS, Mode::empty())?;
         let text = serde_json::to_vec(info).map_err(std::io::Error::other)?;
         let mode = Mode::RUSR | Mode::WUSR;
         let mut file = File::from(rustix::fs::openat(&folder, INFO, CREATE_FLAGS, mode)?);
         file.write_all(&text)?;
         file.sync_data()?;
+        rustix::fs::renameat(&all, new.as_str(), &all, id.as_str())?;
         Ok(id)
     }
 
@@ -87,7 +82,7 @@ impl FileStore {
     /// # Errors
     /// [`StoreError::NotFound`], or the disk's error.
     pub fn stored_upload(&self, id: &str) -> Result<Arc<StoredUpload>, StoreError> {
-        if id.len() != 32 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_upload_id(id) {
             return Err(StoreError::NotFound);
         }
         self.uploads.find_or_open(id, || {
@@ -96,12 +91,12 @@ impl FileStore {
             // written to this file from here on would be written to the object.
             let data = rustix::fs::statat(&folder, DATA, AtFlags::SYMLINK_NOFOLLOW);
             if data.is_ok_and(|data| data.st_nlink > 1) {
-                self.remove_upload(id, &folder)?;
+                remove_upload(&self.multipart_folder()?, id)?;
                 return Err(StoreError::NotFound);
             }
             let info = read_info(&folder)?;
             let is_synced = self.options.durability != UploadDurability::None;
-            StoredUpload::new(id, info, folder, is_synced)
+            StoredUpload::new(id, info, folder, is_synced, Arc::clone(&self.quota))
         })
     }
 
@@ -120,7 +115,7 @@ impl FileStore {
         let entries = Dir::read_from(self.multipart_folder()?)?;
         let names = entries.filter_map(Result::ok);
         let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-        Ok(names.filter(|name| !name.starts_with('.')).collect())
+        Ok(names.filter(|name| is_upload_id(name)).collect())
     }
 
     /// All uploads that have not ended: their identifiers, and what they are of.
@@ -142,6 +137,21 @@ impl FileStore {
         Ok(uploads)
     }
 
+    /// Counts the parts of uploads that an earlier process began, if there is a quota.
+    pub(super) fn count_stored_parts(&self) -> Result<(), StoreError> {
+        let folder = format!("{RESERVED_NAME}/{FOLDER}");
+        let found = rustix::fs::statat(self.root.top(), folder, AtFlags::SYMLINK_NOFOLLOW);
+        if !self.quota.is_limited() || found.is_err() {
+            return Ok(());
+        }
+        for id in self.upload_ids()? {
+            let parts = read_parts(&self.upload_folder(&id)?)?;
+            let bytes = parts.values().map(|part| part.len).sum();
+            self.quota.count_parts(&id, bytes);
+        }
+        Ok(())
+    }
+
     /// Aborts an upload and removes its parts.
     ///
     /// # Errors
@@ -157,24 +167,12 @@ impl FileStore {
     /// Ends an upload and removes what is left of it.
     fn end(&self, upload: &StoredUpload, slots: &mut PartSlots) -> Result<(), StoreError> {
         slots.is_ended = true;
+        let all = self.multipart_folder();
+        let removed = all.and_then(|all| remove_upload(&all, upload.id()));
+        // Afterwards, or a request could open it once more meanwhile.
         self.uploads.remove(upload.id());
-        self.remove_upload(upload.id(), &upload.folder)
-    }
-
-    fn remove_upload(&self, id: &str, folder: &OwnedFd) -> Result<(), StoreError> {
-        // What it is of goes last: with that, an abort that was killed can be repeated.
-        let names: Vec<_> = Dir::read_from(folder)?
-            .filter_map(Result::ok)
-            .map(|entry| entry.file_name().to_owned())
-            .filter(|name| !matches!(name.to_bytes(), b"." | b".."))
-            .collect();
-        let is_info = |name: &std::ffi::CString| name.to_bytes() == INFO.as_bytes();
-        let (info, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_info);
-        for name in others.iter().chain(&info) {
-            unlink(folder, name.to_bytes(), AtFlags::empty())?;
-        }
-        let all = self.multipart_folder()?;
-        Ok(unlink(&all, id.as_bytes(), AtFlags::REMOVEDIR)?)
+        self.quota.release_parts(upload.id());
+        removed
     }
 
     /// Removes uploads to which nothing was added for this long.
@@ -223,13 +221,14 @@ impl FileStore {
         }
         let mut object = self.begin_upload(key, Vec::new())?;
         let total = parts.iter().map(|part| part.len).sum();
+        object.take_parts(upload.id(), total);
         let all = upload.parts()?;
         // A client may have sent a part again while the first request for it is still writing: what
         // that writes must not be the object.
         if slots.writing == 0 && fills_slots(parts, &all, slots.slot) {
-            let data = upload.open_file(DATA)?;
+            let data = upload.open_existing(DATA)?;
             for (part, offset) in moved_parts(parts, slots.slot.unwrap_or(0)) {
-                let from = upload.open_file(&part.file)?;
+                let from = upload.open_existing(&part.file)?;
                 copy_range(&from, part.offset, &data, offset, part.len)?;
             }
             // Bytes of a part that was sent again and is shorter now.
@@ -240,7 +239,7 @@ impl FileStore {
             }
         } else {
             for part in parts {
-                let from = upload.open_file(&part.file)?;
+                let from = upload.open_existing(&part.file)?;
                 object.append_file(&from, part.offset, part.len)?;
             }
         }
@@ -270,7 +269,7 @@ fn append_parts(
     parts: &[StoredPart],
     slot: Option<u64>,
 ) -> Result<(), StoreError> {
-    let data = upload.open_file(DATA)?;
+    let data = upload.open_existing(DATA)?;
     for part in parts {
         let offset = u64::from(part.number - 1) * slot.unwrap_or(0);
         object.append_file(&data, offset, part.len)?;

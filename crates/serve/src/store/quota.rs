@@ -10,8 +10,12 @@
 //! disk while files are replaced. The old file may be gone when the upload commits:
 //! [`QuotaReservation::change`] checks that again, and may then refuse the upload after
 //! all.
+//!
+//! Parts of unfinished uploads are reserved, too, under the identifier of their upload and across
+//! restarts. The upload that completes them takes these bytes over ([`QuotaReservation::take_parts`]).
+//! They replace nothing before that: while an object is replaced in parts, both count.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -43,6 +47,8 @@ struct QuotaCount {
     in_flux: u64,
     /// Keys whose old bytes an upload counts on.
     replaced: HashSet<ObjectKey>,
+    /// Of the reserved bytes, those of parts, by the identifier of their upload.
+    parts: HashMap<String, u64>,
 }
 
 /// The state of the count when a recount began.
@@ -66,6 +72,10 @@ pub(super) struct QuotaReservation {
     replaced_key: Option<ObjectKey>,
     /// Its part of [`QuotaCount::in_flux`].
     in_flux: u64,
+    /// The upload whose parts it has taken, and how many bytes of them.
+    parts: Option<(String, u64)>,
+    /// Bytes of these that are not used yet.
+    unused_parts: u64,
 }
 
 impl StorageQuota {
@@ -102,7 +112,45 @@ impl StorageQuota {
             replaceable: if replaces { existing_bytes } else { 0 },
             replaced_key: replaces.then(|| key.clone()),
             in_flux: 0,
+            parts: None,
+            unused_parts: 0,
         }
+    }
+
+    /// Reserves the bytes of a part.
+    ///
+    /// # Errors
+    /// When they exceed the quota.
+    pub(super) fn reserve_part(&self, upload: &str, bytes: u64) -> Result<(), StoreError> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        let mut count = self.lock();
+        if !count.fits(bytes, limit) {
+            return Err(self.refuse(count.free(limit), Some(bytes)));
+        }
+        count.add_parts(upload, bytes);
+        Ok(())
+    }
+
+    /// Counts parts that are on the disk, whether they fit or not.
+    pub(super) fn count_parts(&self, upload: &str, bytes: u64) {
+        if self.is_limited() {
+            self.lock().add_parts(upload, bytes);
+        }
+    }
+
+    /// Releases the bytes of a part that was not finished. Of an upload that has ended there are none.
+    pub(super) fn release_part(&self, upload: &str, bytes: u64) {
+        if self.is_limited() {
+            let mut count = self.lock();
+            count.reserved -= count.remove_parts(upload, bytes);
+        }
+    }
+
+    /// Releases all bytes of an upload that has ended.
+    pub(super) fn release_parts(&self, upload: &str) {
+        self.release_part(upload, u64::MAX);
     }
 
     /// Whether this many more bytes fit now.
@@ -200,6 +248,24 @@ impl QuotaCount {
         limit.saturating_sub(self.files.saturating_add(self.reserved))
     }
 
+    fn add_parts(&mut self, upload: &str, bytes: u64) {
+        self.reserved += bytes;
+        *self.parts.entry(upload.to_owned()).or_default() += bytes;
+    }
+
+    /// Removes at most this many bytes of an upload's parts, which stay reserved. Returns how many.
+    fn remove_parts(&mut self, upload: &str, bytes: u64) -> u64 {
+        let Some(of_upload) = self.parts.get_mut(upload) else {
+            return 0;
+        };
+        let removed = bytes.min(*of_upload);
+        *of_upload -= removed;
+        if *of_upload == 0 {
+            self.parts.remove(upload);
+        }
+        removed
+    }
+
     fn prepare_commit(&mut self, added: u64, removed: u64) {
         // Other programs may have added more than this count knows.
         self.files = self.files.saturating_sub(removed).saturating_add(added);
@@ -214,12 +280,26 @@ impl QuotaReservation {
     /// # Errors
     /// When they exceed the quota; the reservation stays as it was.
     pub(super) fn grow(&mut self, bytes: u64) -> Result<(), StoreError> {
+        let of_parts = bytes.min(self.unused_parts);
+        self.unused_parts -= of_parts;
+        let bytes = bytes - of_parts;
         let replacing = bytes.min(self.replaceable);
         // The length of the rest is unknown here.
         self.reserve_bytes(bytes - replacing, self.replacing + self.replaceable, None)?;
         self.replaceable -= replacing;
         self.replacing += replacing;
         Ok(())
+    }
+
+    /// Takes over this many bytes of an upload's parts. They are given back unless it is committed.
+    pub(super) fn take_parts(&mut self, upload: &str, bytes: u64) {
+        if !self.quota.is_limited() {
+            return;
+        }
+        let taken = self.quota.lock().remove_parts(upload, bytes);
+        self.bytes += taken;
+        self.unused_parts += taken;
+        self.parts = Some((upload.to_owned(), taken));
     }
 
     /// Prepares a commit in place of a file of `replaced_bytes` bytes: reserves the difference if
@@ -277,8 +357,12 @@ impl QuotaReservation {
         if let Some(key) = self.replaced_key.take() {
             count.replaced.remove(&key);
         }
-        if let Some(replaced_bytes) = replaced {
-            count.prepare_commit(self.bytes + self.replacing, replaced_bytes);
+        match (replaced, self.parts.take()) {
+            (Some(replaced_bytes), _) => {
+                count.prepare_commit(self.bytes + self.replacing, replaced_bytes);
+            }
+            (None, Some((upload, taken))) => count.add_parts(&upload, taken),
+            (None, None) => {}
         }
         (self.bytes, self.replacing, self.in_flux) = (0, 0, 0);
     }

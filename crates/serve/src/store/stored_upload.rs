@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoreError;
 use super::attributes::ObjectAttributes;
+use super::quota::StorageQuota;
 use super::root::unlink;
 
 /// What an upload is of.
@@ -91,6 +92,7 @@ pub struct StoredUpload {
     pub(super) folder: OwnedFd,
     /// Whether parts are synced before they are acknowledged.
     is_synced: bool,
+    quota: Arc<StorageQuota>,
     slots: Mutex<PartSlots>,
 }
 
@@ -115,6 +117,8 @@ pub struct PartWriter {
     file: File,
     name: String,
     offset: u64,
+    /// Bytes of the quota.
+    reserved: u64,
     written: u64,
     is_finished: bool,
 }
@@ -129,12 +133,14 @@ impl StoredUpload {
         info: StoredUploadInfo,
         folder: OwnedFd,
         is_synced: bool,
+        quota: Arc<StorageQuota>,
     ) -> Result<Self, StoreError> {
         let upload = Self {
             id: id.to_owned(),
             info,
             folder,
             is_synced,
+            quota,
             slots: Mutex::default(),
         };
         let parts = upload.parts()?;
@@ -173,15 +179,24 @@ impl StoredUpload {
         Ok(File::from(file))
     }
 
+    /// Opens a file of parts that must be there.
+    pub(super) fn open_existing(&self, name: &str) -> Result<File, StoreError> {
+        let flags = CREATE_FLAGS.difference(OFlags::CREATE);
+        let file = rustix::fs::openat(&self.folder, name, flags, Mode::empty())?;
+        Ok(File::from(file))
+    }
+
     /// Begins a part of this many bytes.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the upload has ended, or the disk's error.
+    /// [`StoreError::NotFound`] if the upload has ended; a part that exceeds the quota, or the disk's
+    /// error.
     pub fn begin_part(self: &Arc<Self>, number: u16, len: u64) -> Result<PartWriter, StoreError> {
         let mut slots = self.lock();
         if slots.is_ended {
             return Err(StoreError::NotFound);
         }
+        self.quota.reserve_part(&self.id, len)?;
         if slots.slot.is_none() && len >= MIN_SLOT {
             slots.slot = Some(len);
         }
@@ -191,7 +206,9 @@ impl StoredUpload {
             Some(slot) => (DATA.to_owned(), u64::from(number - 1) * slot),
             None => (format!("part-{number}-{:016x}", rand::random::<u64>()), 0),
         };
-        let file = self.open_file(&name)?;
+        let file = self.open_file(&name).inspect_err(|_| {
+            self.quota.release_part(&self.id, len);
+        })?;
         slots.writing += usize::from(slot.is_some());
         drop(slots);
         Ok(PartWriter {
@@ -200,6 +217,7 @@ impl StoredUpload {
             file,
             name,
             offset,
+            reserved: len,
             written: 0,
             is_finished: false,
         })
@@ -210,25 +228,7 @@ impl StoredUpload {
     /// # Errors
     /// The disk's error.
     pub fn parts(&self) -> Result<BTreeMap<u16, StoredPart>, StoreError> {
-        let mut parts = BTreeMap::new();
-        let boot = boot_id();
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match rustix::fs::openat(&self.folder, PARTS, flags, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(parts),
-            Err(error) => return Err(error.into()),
-        };
-        for line in BufReader::new(file).lines() {
-            // The last line may have been cut off: that part was not acknowledged.
-            let Ok(part) = serde_json::from_str::<StoredPart>(&line?) else {
-                continue;
-            };
-            match part.boot.as_ref().is_none_or(|of| *of == boot) {
-                true => parts.insert(part.number, part),
-                false => parts.remove(&part.number),
-            };
-        }
-        Ok(parts)
+        read_parts(&self.folder)
     }
 
     fn append(&self, part: &StoredPart) -> Result<(), StoreError> {
@@ -300,6 +300,11 @@ impl PartWriter {
 
 impl Drop for PartWriter {
     fn drop(&mut self) {
+        if !self.is_finished {
+            self.upload
+                .quota
+                .release_part(&self.upload.id, self.reserved);
+        }
         if self.name == DATA {
             let mut slots = self.upload.lock();
             slots.writing -= 1;
@@ -352,6 +357,29 @@ impl StoredUploads {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, OpenUpload>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The parts in an upload's folder that were acknowledged, by their numbers.
+pub(super) fn read_parts(folder: &OwnedFd) -> Result<BTreeMap<u16, StoredPart>, StoreError> {
+    let mut parts = BTreeMap::new();
+    let boot = boot_id();
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(folder, PARTS, flags, Mode::empty()) {
+        Ok(file) => File::from(file),
+        Err(Errno::NOENT) => return Ok(parts),
+        Err(error) => return Err(error.into()),
+    };
+    for line in BufReader::new(file).lines() {
+        // The last line may have been cut off: that part was not acknowledged.
+        let Ok(part) = serde_json::from_str::<StoredPart>(&line?) else {
+            continue;
+        };
+        match part.boot.as_ref().is_none_or(|of| *of == boot) {
+            true => parts.insert(part.number, part),
+            false => parts.remove(&part.number),
+        };
+    }
+    Ok(parts)
 }
 
 /// Identifies the start of the machine.

@@ -29,6 +29,7 @@ use rustix::io::Errno;
 
 use super::StoreError;
 use super::root::{OpenScope, StoreRoot, unlink};
+use super::upload_folders::remove_ended;
 use crate::{ObjectKey, RESERVED_NAME, RESERVED_PREFIX};
 
 /// A temporary file is new, and written by one upload only.
@@ -325,6 +326,8 @@ fn mount_id(folder: impl AsFd) -> Option<u64> {
 /// recorded. Returns their number.
 pub(super) fn remove_leftovers(root: &StoreRoot, room: &OwnedFd) -> Result<usize, StoreError> {
     let mut removed = remove_temporaries(room)?;
+    // After the temporary names of complete uploads in parts: another name is the object's.
+    removed += remove_ended(room)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let Ok(strays) = rustix::fs::openat(room, "strays", flags, Mode::empty()) else {
         return Ok(removed);

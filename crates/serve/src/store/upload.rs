@@ -250,6 +250,11 @@ impl Upload {
         Ok(true)
     }
 
+    /// Takes over the quota's bytes of an upload in parts.
+    pub(super) fn take_parts(&mut self, upload: &str, bytes: u64) {
+        self.reservation.take_parts(upload, bytes);
+    }
+
     /// Takes a file of `len` bytes as what was written, without a copy. Returns whether that was
     /// possible: the file must be on the mount of the temporary folder, which must know links.
     ///

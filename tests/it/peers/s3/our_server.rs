@@ -170,6 +170,17 @@ head = s3.head_object(Bucket="bucket", Key="k", ChecksumMode="ENABLED")
 assert head["Metadata"] == {"m": "v"} and head["ContentType"] == "a/b" and head["ChecksumCRC64NVME"]
 assert complete("k", id, [rows[1], rows[3], rows[2]])["ETag"] == done["ETag"]
 assert s3.get_object(Bucket="bucket", Key="k", PartNumber=2)["Body"].read() == two
+wanted = ["ETag", "Checksum", "ObjectParts", "ObjectSize"]
+found = s3.get_object_attributes(Bucket="bucket", Key="k", ObjectAttributes=wanted)
+assert found["ObjectSize"] == 12 * MIB + 1234 and found["Checksum"]["ChecksumCRC64NVME"] == head["ChecksumCRC64NVME"], found
+parts = found["ObjectParts"]
+assert parts["TotalPartsCount"] == 3 and not parts["IsTruncated"], parts
+assert [(part["PartNumber"], part["Size"]) for part in parts["Parts"]] == [(1, 6 * MIB), (2, 6 * MIB), (3, 1234)], parts
+assert all(part["ChecksumCRC64NVME"] for part in parts["Parts"]), parts
+parts = s3.get_object_attributes(Bucket="bucket", Key="k", ObjectAttributes=wanted, MaxParts=1, PartNumberMarker=1)["ObjectParts"]
+assert [part["PartNumber"] for part in parts["Parts"]] == [2] and parts["IsTruncated"] and parts["NextPartNumberMarker"] == 2, parts
+s3.put_object(Bucket="bucket", Key="whole", Body=b"x")
+assert "ObjectParts" not in s3.get_object_attributes(Bucket="bucket", Key="whole", ObjectAttributes=wanted)
 refused("NoSuchUpload", send, "k", id, 1, one)
 # Parts with gaps, of other sizes, and a subset of what was sent.
 id = begin("gaps")

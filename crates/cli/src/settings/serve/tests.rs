@@ -1,6 +1,7 @@
 //! The effect of flags, and which of them contradict each other.
 
 use clap::Parser as _;
+use haul_serve::store::UploadDurability;
 
 use super::*;
 use crate::args::{CliArgs, CliCommand};
@@ -40,7 +41,6 @@ fn without_flags_a_folder_is_served_read_only_on_loopback() {
 
 #[test]
 fn each_flag_reaches_its_option() {
-    use haul_serve::store::UploadDurability;
     let settings = resolved(
         "d -l :1 -l unix:/s -w --durability full --max-body 1k --quota 1M --cache-control no-store \
          --open-files 7 --limit-rate 2k --limit-rate-total 3k --max-connections 5 --handshake-timeout 1s \
@@ -90,6 +90,16 @@ fn each_flag_reaches_its_option() {
     assert_eq!(settings.log_format, AccessLogFormat::Json);
     assert_eq!(settings.admin, Some("9090".parse().unwrap()));
     assert!(settings.quiet);
+}
+
+#[test]
+fn a_temporary_store_takes_flags_about_uploads() {
+    let settings = resolved("--s3 --durability none --quota 1M").unwrap();
+    assert!(settings.store.writable);
+    assert_eq!(settings.store.durability, UploadDurability::None);
+    assert_eq!(settings.store.quota, Some(1 << 20));
+    let with_key = "--s3 --s3-key me:s3cret --durability none";
+    assert!(error_of(with_key).contains("--durability needs uploads"));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod copies;
 mod lists;
 mod multipart;
 mod multipart_lists;
+mod object_attributes;
 mod object_headers;
 mod objects;
 mod responses;

@@ -25,9 +25,7 @@ use crate::http::file_body::FileBody;
 use crate::http::get::media_type;
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::{MAX_DELETE_DOCUMENT, ObjectToDelete, XmlDocument, parse_delete};
-use crate::s3::{
-    PayloadMode, S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element,
-};
+use crate::s3::{PayloadMode, S3ErrorCode, S3Failure};
 use crate::store::{CachedLookup, FileMetadata, FileStore, OpenObject, StoreError};
 
 /// Parameters of a signed request that replace fields of the response.
@@ -220,42 +218,6 @@ impl S3Call {
         Ok(())
     }
 
-    pub(super) async fn object_attributes(&self) -> Result<ServeResponse, S3Failure> {
-        let object = self.open_object().await?;
-        let metadata = object.metadata();
-        let wanted = self.headers.get_all("x-amz-object-attributes").iter();
-        let wanted: Vec<&str> = wanted
-            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
-            .map(str::trim)
-            .collect();
-        let has = |name: &str| wanted.contains(&name);
-        let mut document = XmlDocument::new("GetObjectAttributesResponse");
-        if has("ETag") {
-            document.text("ETag", &object_etag(metadata));
-        }
-        let attributes = metadata.attributes.as_deref();
-        if let Some(checksum) = attributes.and_then(|found| found.checksum.as_ref())
-            && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
-            && let Some(element) = checksum_element(algorithm)
-            && has("Checksum")
-        {
-            document.open("Checksum");
-            document.text(element, &checksum.value);
-            let kinds = ["FULL_OBJECT", "COMPOSITE"];
-            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
-            document.close();
-        }
-        if has("StorageClass") {
-            document.text("StorageClass", "STANDARD");
-        }
-        if has("ObjectSize") {
-            document.value("ObjectSize", metadata.len);
-        }
-        let mut response = document_response(document);
-        insert_modified(response.headers_mut(), metadata);
-        Ok(response)
-    }
-
     pub(super) async fn delete_object(&self) -> Result<ServeResponse, S3Failure> {
         let target = self.stored_key()?;
         self.existing_bucket().await?;
@@ -400,7 +362,7 @@ fn insert_version(headers: &mut HeaderMap, metadata: &FileMetadata, etag: &Entit
     insert_modified(headers, metadata);
 }
 
-fn insert_modified(headers: &mut HeaderMap, metadata: &FileMetadata) {
+pub(super) fn insert_modified(headers: &mut HeaderMap, metadata: &FileMetadata) {
     let modified = metadata.modified.min(SystemTime::now());
     if modified >= SystemTime::UNIX_EPOCH
         && let Ok(modified) = HeaderValue::try_from(httpdate::fmt_http_date(modified))

@@ -152,6 +152,84 @@ fn an_upload_whose_object_is_there_already_is_over_after_a_restart() {
 }
 
 #[test]
+fn an_upload_that_lost_its_bytes_makes_no_object_of_zeros() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let upload = begin(&store);
+    let part = send(&upload, 1, &vec![1; SLOT]);
+    let files = folder.path().join(".haul/multipart").join(upload.id());
+    fs::remove_file(files.join("data")).expect("removed");
+    let completed = complete(&store, &upload, &[part]);
+    assert!(matches!(completed, Err(StoreError::NotFound)));
+    assert!(!folder.path().join("b/k").exists());
+}
+
+#[test]
+fn uploads_that_were_beginning_or_ending_are_gone_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let store = store(folder.path(), |_| {});
+    let (complete, ending, left) = (begin(&store), begin(&store), begin(&store));
+    for upload in [&complete, &ending, &left] {
+        send(upload, 1, &vec![1; SLOT]);
+    }
+    // The server was killed at these moments.
+    let all = folder.path().join(".haul/multipart");
+    let object = folder.path().join("k");
+    fs::hard_link(all.join(complete.id()).join("data"), &object).expect("the object");
+    fs::rename(all.join(ending.id()), all.join(format!(".{}", ending.id()))).expect("renamed");
+    fs::create_dir(all.join(".beginning")).expect("a folder");
+    fs::write(all.join(".beginning/upload"), "{").expect("a cut file");
+    let id = left.id().to_owned();
+    drop((complete, ending, left, store));
+    let store = super::store(folder.path(), |_| {});
+    assert_eq!(uploads(folder.path()), 1);
+    assert!(store.stored_upload(&id).is_ok());
+    assert!(fs::read(object).expect("the object") == vec![1; SLOT]);
+}
+
+#[test]
+fn d6_parts_count_until_their_upload_ends_and_across_restarts() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let open = || store(folder.path(), |options| options.quota = Some(12));
+    let is_refused = |result: Result<(), StoreError>| {
+        assert!(
+            matches!(result, Err(StoreError::OverQuota { .. })),
+            "{result:?}"
+        );
+    };
+    let store = open();
+    let upload = begin(&store);
+    let parts = [send(&upload, 1, b"12345"), send(&upload, 2, b"67890")];
+    is_refused(upload.begin_part(3, 3).map(drop));
+    is_refused(put(&store, "/f", "123").map(drop));
+    drop(begin_part(&upload, 3, 2));
+    drop(begin_part(&upload, 3, 2));
+    let id = upload.id().to_owned();
+    drop((upload, store));
+    let store = open();
+    is_refused(put(&store, "/f", "123").map(drop));
+    let upload = store.stored_upload(&id).expect("an upload");
+    let attributes = ObjectAttributes::default();
+    let no = |_: Option<&FileMetadata>| false;
+    let failed = store.complete_parts(&upload, &key("/b/k"), &parts, attributes, Some(&no));
+    assert!(matches!(failed, Err(StoreError::ConditionFailed)));
+    is_refused(put(&store, "/f", "123").map(drop));
+    // It was not enough for both.
+    complete(&store, &upload, &parts).expect("complete");
+    is_refused(put(&store, "/f", "123").map(drop));
+    put(&store, "/f", "12").expect("the rest");
+    let object = ObjectKey::parse("/b/k").expect("a path");
+    store.delete(&object, None).expect("deleted");
+    let upload = begin(&store);
+    let straggler = begin_part(&upload, 1, 10);
+    is_refused(put(&store, "/g", "1").map(drop));
+    store.abort_parts(&upload).expect("aborted");
+    drop(straggler);
+    put(&store, "/g", "1234567890").expect("what the abort gave back");
+    is_refused(put(&store, "/h", "1").map(drop));
+}
+
+#[test]
 fn uploads_that_nobody_uses_are_closed() {
     let folder = tempfile::tempdir().expect("a directory");
     let store = store(folder.path(), |_| {});

@@ -259,3 +259,36 @@ async fn f2_a_conditional_upload_whose_response_was_lost_is_looked_up() {
     let error = test.put().await.unwrap_err();
     assert!(matches!(error, PutError::Condition { .. }), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_entity_tags_that_are_no_md5s_are_not_compared_with_any() {
+    for (length, refuses_checksums) in [
+        (MIB, false),
+        (MIB, true),
+        (11 * MIB, false),
+        (11 * MIB, true),
+    ] {
+        let test = PutTest::new(ObjectStore::start().await);
+        test.store.make_etags_opaque();
+        if refuses_checksums {
+            test.store.refuse_checksums();
+        }
+        let bytes = test.write(length);
+        let outcome = test.put().await.unwrap();
+        let object = test.store.object(&super::target().key).unwrap();
+        assert_eq!((&object.bytes, &object.etag), (&bytes, &outcome.etag));
+        assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f7_a_lost_complete_is_looked_up_by_its_checksum_where_the_tag_is_no_md5() {
+    let fault = StoreFault::LostResponse;
+    let test = PutTest::new(ObjectStore::start_with(once(StoreRequest::is_complete, fault)).await);
+    test.store.make_etags_opaque();
+    let bytes = test.write(11 * MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    let parts = test.store.count(StoreRequest::is_part);
+    assert_eq!(parts, 3, "nothing was sent again");
+}

@@ -1,5 +1,6 @@
 //! Uploads against a store that fails as a test wants (rows F).
 
+mod addresses;
 mod faults;
 mod lists;
 mod resume;
@@ -92,7 +93,7 @@ impl PutTest {
         let job = UploadJob {
             id: 0,
             input: UploadInput::File(self.path()),
-            target: target(),
+            target: target().into(),
             headers: HeaderMap::new(),
             conditions: self.conditions.clone(),
         };
@@ -126,15 +127,18 @@ pub(super) fn target() -> S3Address {
 
 /// A client without a signature.
 pub(super) async fn client(store: &ObjectStore) -> S3Client {
+    client_of(&store.url(), ClientConfig::default()).await
+}
+
+/// The same of a URL.
+pub(super) async fn client_of(url: &str, net: ClientConfig) -> S3Client {
     let config = S3Config {
-        endpoint_url: Some(store.url().parse().unwrap()),
+        endpoint_url: Some(url.parse().unwrap()),
         region: Some("us-east-1".to_owned()),
         no_sign_request: true,
         ..S3Config::default()
     };
-    Box::pin(config.connect(ClientConfig::default()))
-        .await
-        .unwrap()
+    Box::pin(config.connect(net)).await.unwrap()
 }
 
 /// Sets a file's time back, so that only its content tells that it changed.

@@ -1,0 +1,103 @@
+//! GetObjectAttributes: what is known of an object, and of the parts that it was uploaded in.
+
+use super::S3Call;
+use super::object_headers::object_etag;
+use super::objects::insert_modified;
+use super::responses::document_response;
+use crate::http::error_response::ServeResponse;
+use crate::s3::xml::XmlDocument;
+use crate::s3::{S3Failure, checksum_algorithm_of_name, checksum_element};
+use crate::store::ObjectAttributes;
+
+/// Parts of a page.
+const MAX_PARTS: usize = 1000;
+
+impl S3Call {
+    pub(super) async fn object_attributes(&self) -> Result<ServeResponse, S3Failure> {
+        let object = self.open_object().await?;
+        let metadata = object.metadata();
+        let wanted = self.headers.get_all("x-amz-object-attributes").iter();
+        let wanted: Vec<&str> = wanted
+            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
+            .map(str::trim)
+            .collect();
+        let has = |name: &str| wanted.contains(&name);
+        let mut document = XmlDocument::new("GetObjectAttributesResponse");
+        if has("ETag") {
+            document.text("ETag", &object_etag(metadata));
+        }
+        let attributes = metadata.attributes.as_deref();
+        if let Some(checksum) = attributes.and_then(|found| found.checksum.as_ref())
+            && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
+            && let Some(element) = checksum_element(algorithm)
+            && has("Checksum")
+        {
+            document.open("Checksum");
+            document.text(element, &checksum.value);
+            let kinds = ["FULL_OBJECT", "COMPOSITE"];
+            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+            document.close();
+        }
+        if let Some(attributes) = attributes.filter(|found| !found.parts.is_empty())
+            && has("ObjectParts")
+        {
+            self.write_parts(&mut document, attributes)?;
+        }
+        if has("StorageClass") {
+            document.text("StorageClass", "STANDARD");
+        }
+        if has("ObjectSize") {
+            document.value("ObjectSize", metadata.len);
+        }
+        let mut response = document_response(document);
+        insert_modified(response.headers_mut(), metadata);
+        Ok(response)
+    }
+
+    /// A page of parts. Their numbers count from 1, as those of GetObject do, whatever the client numbered them.
+    fn write_parts(
+        &self,
+        document: &mut XmlDocument,
+        attributes: &ObjectAttributes,
+    ) -> Result<(), S3Failure> {
+        let max = self.number_of("x-amz-max-parts")?.unwrap_or(MAX_PARTS);
+        let after = self.number_of("x-amz-part-number-marker")?.unwrap_or(0);
+        let max = max.min(MAX_PARTS);
+        let checksum = attributes.checksum.as_ref();
+        let element = checksum
+            .and_then(|checksum| checksum_algorithm_of_name(&checksum.algorithm))
+            .and_then(checksum_element);
+        let parts = attributes.parts.iter().zip(1_usize..).skip(after);
+        document.open("ObjectParts");
+        document.value("PartsCount", attributes.parts.len());
+        document.value("PartNumberMarker", after);
+        document.value("MaxParts", max);
+        let last = after.saturating_add(max).min(attributes.parts.len());
+        document.value("NextPartNumberMarker", last);
+        document.value("IsTruncated", last < attributes.parts.len());
+        for (part, number) in parts.take(max) {
+            document.open("Part");
+            document.value("PartNumber", number);
+            document.value("Size", part.len);
+            if let (Some(element), Some(checksum)) = (element, &part.checksum) {
+                document.text(element, checksum);
+            }
+            document.close();
+        }
+        document.close();
+        Ok(())
+    }
+
+    /// The number in a header field.
+    fn number_of(&self, name: &'static str) -> Result<Option<usize>, S3Failure> {
+        let Some(value) = self.headers.get(name) else {
+            return Ok(None);
+        };
+        let text = value.to_str().unwrap_or_default();
+        let number = text.parse().map_err(|_| {
+            let message = "Provided value is not a number of parts.";
+            S3Failure::invalid_argument(name, text, message)
+        });
+        number.map(Some)
+    }
+}
