@@ -1,6 +1,6 @@
 //! A private nginx: files, TLS, a limit on each connection, a login, a redirect.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haul_lab::{CertificateAuthority, ResourceContent};
 use tempfile::TempDir;
@@ -30,7 +30,8 @@ impl Nginx {
         write("cert.pem", &issued.certificate_pem);
         write("key.pem", &issued.key_pem);
         write("users", "me:{PLAIN}secret\n");
-        std::fs::create_dir(dir.path().join("files")).unwrap();
+        std::fs::create_dir_all(dir.path().join("files/dav")).unwrap();
+        make_writable(&dir.path().join("files/dav"));
         write("nginx.conf", &configuration(root, plain, tls));
         let mut nginx = Self {
             dir,
@@ -89,6 +90,12 @@ fn make_readable(dir: &TempDir) {
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// For its workers.
+fn make_writable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
 fn configuration(root: &str, plain: u16, tls: u16) -> String {
     format!(
         "daemon off; worker_processes 2; pid {root}/pid; error_log {root}/error.log;
@@ -101,6 +108,8 @@ fn configuration(root: &str, plain: u16, tls: u16) -> String {
                 listen 127.0.0.1:{plain};
                 location /slow/ {{ alias {root}/files/; limit_rate 4m; }}
                 location /locked/ {{ alias {root}/files/; auth_basic vault; auth_basic_user_file {root}/users; }}
+                location /dav/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 64m; }}
+                location /small-dav/ {{ dav_methods PUT; client_max_body_size 1k; }}
                 location /moved/ {{ rewrite ^/moved/(.*)$ /$1 redirect; }}
             }}
             server {{

@@ -78,6 +78,12 @@ impl PartPlan {
         })
     }
 
+    /// Bytes of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
     /// Bytes of a part that is not the last.
     #[must_use]
     pub fn part_bytes(&self) -> u64 {

@@ -22,20 +22,30 @@ impl ExpectedObject {
         context: &UploadContext,
         error: S3Error,
     ) -> Result<StoredObject, S3Error> {
+        self.find(context).await?.ok_or(error)
+    }
+
+    /// The object that the store has, if it is this one.
+    pub(super) async fn find(
+        &self,
+        context: &UploadContext,
+    ) -> Result<Option<StoredObject>, S3Error> {
         let client = &context.state.client;
-        let found = client.head_object(&context.target).await?;
+        let found = match client.head_object(&context.target).await {
+            Err(error) if error.is_not_found() => return Ok(None),
+            found => found?,
+        };
         let is_ours = match (crc64nvme_in(&found.checksums), self.crc) {
             (Some(theirs), Some(crc)) => theirs == crc,
             _ => self.etag.as_ref() == Some(&found.etag),
         };
-        match found.size == self.size && is_ours {
-            true => Ok(StoredObject {
+        Ok(
+            (found.size == self.size && is_ours).then_some(StoredObject {
                 etag: found.etag,
                 checksums: found.checksums,
                 version_id: found.version_id,
             }),
-            false => Err(error),
-        }
+        )
     }
 }
 

@@ -161,10 +161,11 @@ impl HttpPutError {
     async fn of_response(url: &Url, mut response: FetchResponse) -> Self {
         let retry_after = response.headers.get(RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| parse_retry_after(value, SystemTime::now()));
-        let body = response.first_bytes(MAX_TEXT).await;
+        let (status, body) = (response.status, response.first_bytes(MAX_TEXT).await);
+        response.recycle();
         Self::Status {
             url: Box::new(url.clone()),
-            status: response.status,
+            status,
             text: first_line_of_text(&body),
             retry_after,
         }

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use haul_digest::crc32c;
@@ -15,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::file_part::FileSnapshot;
+
+/// How often a journal is opened that its owner removes or replaces at the same time.
+const MAX_OPENS: usize = 8;
 
 /// The number of this format.
 const FORMAT: u32 = 1;
@@ -102,13 +106,20 @@ impl UploadJournal {
         key.extend_from_slice(url.as_str().as_bytes());
         let name = blake3::hash(&key).to_hex();
         let path = directory.join(format!("{}.upload", &name[..32]));
-        let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).create(true).open(&path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { path, file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
+        for _ in 0..MAX_OPENS {
+            let file = open_file(&path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            }
+            // Whoever had the lock may have removed the file, or put another in its place.
+            let at_path = std::fs::metadata(&path).map(|metadata| metadata.ino());
+            if at_path.is_ok_and(|inode| file.metadata().is_ok_and(|own| own.ino() == inode)) {
+                return Ok(Some(Self { path, file }));
+            }
         }
+        Ok(None)
     }
 
     /// What an earlier run left, if it can be read.
@@ -138,14 +149,24 @@ impl UploadJournal {
         record: &UploadRecord,
         parts: impl Iterator<Item = &'a KnownPart>,
     ) -> io::Result<()> {
-        self.file.set_len(0)?;
         let mut text = line(record)?;
         for part in parts {
             text.extend(line(&part_record(part))?);
         }
-        self.file.write_all(&text)?;
+        // Beside the old one, which a kill must leave or replace as a whole: else nobody would know the upload.
+        let fresh_path = self.path.with_extension("new");
+        match std::fs::remove_file(&fresh_path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut fresh = open_file(&fresh_path)?;
+        flock(&fresh, FlockOperation::NonBlockingLockExclusive)?;
+        fresh.write_all(&text)?;
         // A power cut must not leave an upload that nobody knows of.
-        self.file.sync_data()
+        fresh.sync_data()?;
+        std::fs::rename(&fresh_path, &self.path)?;
+        self.file = fresh;
+        Ok(())
     }
 
     /// The store has a part.
@@ -157,6 +178,12 @@ impl UploadJournal {
     pub(super) fn remove(self) -> io::Result<()> {
         std::fs::remove_file(&self.path)
     }
+}
+
+/// Opens a journal for reading, and for writing at its end.
+fn open_file(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).open(path)
 }
 
 fn part_record(part: &KnownPart) -> PartRecord {

@@ -17,7 +17,9 @@ use tokio_util::sync::CancellationToken;
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
-use super::file_part::{FilePart, OpenFile, SentBytes, crc64nvme_checksum, crc64nvme_in};
+use super::file_part::{
+    FilePart, FileSnapshot, OpenFile, SentBytes, crc64nvme_checksum, crc64nvme_in,
+};
 use super::journal::{UploadJournal, UploadRecord};
 use super::options::UploadOutcome;
 use super::single_request::{algorithms, part_checksums};
@@ -37,13 +39,30 @@ struct BegunUpload {
     journal: Option<UploadJournal>,
 }
 
+/// How an upload starts.
+enum UploadStart {
+    Begun(BegunUpload),
+    /// An earlier run has stored the object, of so many parts.
+    Finished(StoredObject, u32, Option<UploadJournal>),
+}
+
 /// Uploads a file in parts.
 pub(super) async fn upload(
     context: &UploadContext,
     path: &Path,
     file: Arc<OpenFile>,
 ) -> Result<UploadOutcome, PutError> {
-    let mut begun = begin(context, path, &file).await?;
+    let size = file.snapshot.size;
+    let mut begun = match begin(context, path, &file).await? {
+        UploadStart::Begun(begun) => begun,
+        UploadStart::Finished(stored, parts, journal) => {
+            if let Some(journal) = journal {
+                let _ = blocking(|| journal.remove());
+            }
+            context.sent.job.fetch_add(size, Ordering::Relaxed);
+            return Ok(outcome(context, stored, parts, size, size));
+        }
+    };
     let resumed: u64 = begun.parts.values().map(|part| part.size).sum();
     context.sent.job.fetch_add(resumed, Ordering::Relaxed);
     let stored = match send_and_complete(context, path, &file, &mut begun).await {
@@ -54,16 +73,28 @@ pub(super) async fn upload(
         // A journal that stays is found to be of no upload by the next run.
         let _ = blocking(|| journal.remove());
     }
-    Ok(UploadOutcome {
+    let parts = begun.plan.count();
+    Ok(outcome(context, stored, parts, size, resumed))
+}
+
+/// `size` is that of the file, `resumed` what an earlier run had sent.
+fn outcome(
+    context: &UploadContext,
+    stored: StoredObject,
+    parts: u32,
+    size: u64,
+    resumed: u64,
+) -> UploadOutcome {
+    UploadOutcome {
         target: context.job.target.clone(),
-        bytes: file.snapshot.size,
+        bytes: size,
         resumed,
         elapsed: context.started.elapsed(),
         etag: stored.etag,
         checksums: stored.checksums,
         version_id: stored.version_id,
-        parts: begun.plan.count(),
-    })
+        parts,
+    }
 }
 
 /// Continues an earlier run's upload, or begins one.
@@ -71,7 +102,7 @@ async fn begin(
     context: &UploadContext,
     path: &Path,
     file: &OpenFile,
-) -> Result<BegunUpload, PutError> {
+) -> Result<UploadStart, PutError> {
     let options = &context.state.options;
     let snapshot = file.snapshot;
     let mut journal = open_journal(&context.state, path, &context.target)?;
@@ -91,19 +122,31 @@ async fn begin(
             let parts = kept_parts(&plan, earlier.parts, &listed);
             let rewritten = blocking(|| open.restart(&earlier.record, parts.values()));
             rewritten.map_err(|error| PutError::local("write the journal of", path, error))?;
-            return Ok(BegunUpload {
+            return Ok(UploadStart::Begun(BegunUpload {
                 upload,
                 plan,
                 parts,
                 journal,
-            });
+            }));
+        }
+        if let Some(stored) = finished_object(context, &plan, earlier.parts).await {
+            return Ok(UploadStart::Finished(stored, plan.count(), journal));
         }
     }
-    let plan =
-        PartPlan::new(snapshot.size, options.part_bytes).map_err(|source| PutError::Parts {
-            path: path.to_owned(),
-            source,
-        })?;
+    begin_anew(context, path, snapshot, journal).await
+}
+
+async fn begin_anew(
+    context: &UploadContext,
+    path: &Path,
+    snapshot: FileSnapshot,
+    mut journal: Option<UploadJournal>,
+) -> Result<UploadStart, PutError> {
+    let wanted = context.state.options.part_bytes;
+    let plan = PartPlan::new(snapshot.size, wanted).map_err(|source| PutError::Parts {
+        path: path.to_owned(),
+        source,
+    })?;
     let upload = match create(context).await {
         Err(error) if context.switch_to_md5(&error).await => create(context).await?,
         other => other?,
@@ -119,12 +162,37 @@ async fn begin(
         let written = blocking(|| journal.restart(&record, std::iter::empty()));
         written.map_err(|error| PutError::local("write the journal of", path, error))?;
     }
-    Ok(BegunUpload {
+    Ok(UploadStart::Begun(BegunUpload {
         upload,
         plan,
         parts: BTreeMap::new(),
         journal,
-    })
+    }))
+}
+
+/// The object, if an earlier run had sent all parts and was killed before it read that the upload is complete.
+async fn finished_object(
+    context: &UploadContext,
+    plan: &PartPlan,
+    parts: Vec<KnownPart>,
+) -> Option<StoredObject> {
+    let parts: BTreeMap<u32, KnownPart> =
+        parts.into_iter().map(|part| (part.number, part)).collect();
+    let size: u64 = parts.values().map(|part| part.size).sum();
+    if !(1..=plan.count()).eq(parts.keys().copied()) || size != plan.file_bytes() {
+        return None;
+    }
+    let listed: Vec<UploadedPart> = parts
+        .values()
+        .map(|part| completed_part(context, part))
+        .collect();
+    let expected = ExpectedObject {
+        size,
+        crc: Some(whole_crc(parts.values())),
+        etag: multipart_etag(&listed),
+    };
+    let found = context.send_with_slot(|| expected.find(context)).await;
+    found.ok().flatten()
 }
 
 /// The journal of a file and an object, if uploads are remembered.

@@ -5,6 +5,7 @@
 
 mod clients;
 mod curl;
+mod haul_put;
 mod load;
 mod nginx_front;
 mod refused_uploads;
