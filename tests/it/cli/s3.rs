@@ -269,3 +269,50 @@ async fn f25_an_object_that_is_replaced_between_ranges_comes_in_one_version() {
     assert_code(&HaulOutput::from_output(output), 0);
     assert!(std::fs::read(dir.path("down")).unwrap() == new);
 }
+
+#[tokio::test]
+async fn a_list_goes_up_and_its_manifest_says_what_is_done() {
+    let store = ObjectStore::start_with(|request| {
+        let is_refused = request.method == "PUT" && request.key == "p/tree/c";
+        is_refused.then_some(StoreFault::Error(403, "AccessDenied"))
+    })
+    .await;
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("tree")).unwrap();
+    for name in ["tree/a", "tree/b", "tree/c"] {
+        dir.write(name, name);
+    }
+    dir.write("list", "./tree/a\n\ntree/b\ntree/c\ntree/none\n");
+    let args = [
+        "put",
+        "-i",
+        "list",
+        "s3://bucket/p",
+        "--manifest",
+        "m.jsonl",
+    ];
+    let first = dir.run(&args).await;
+    assert_code(&first, 1);
+    assert!(first.stderr.contains("AccessDenied"), "{first:#?}");
+    assert_eq!(store.keys(), ["p/tree/a", "p/tree/b"]);
+    // One file changes, and keeps its size.
+    dir.write("tree/b", "other!");
+    std::fs::remove_file(dir.path("tree/a")).unwrap();
+    dir.write("tree/a", "tree/a");
+    store.set_rule(|_| None);
+    let puts = || store.count(|request| request.method == "PUT");
+    let before = puts();
+    let second = dir.run(&args).await;
+    assert_code(&second, 1);
+    assert!(second.stderr.contains("1 done before"), "{second:#?}");
+    assert_eq!(puts() - before, 2);
+    assert_eq!(store.object("p/tree/b").unwrap().bytes, b"other!");
+    assert_eq!(store.keys(), ["p/tree/a", "p/tree/b", "p/tree/c"]);
+    let rows = std::fs::read_to_string(dir.path("m.jsonl")).unwrap();
+    assert_eq!(rows.matches("\"state\":\"done\"").count(), 4, "{rows}");
+    assert!(rows.contains("\"url\":\"s3://bucket/p/tree/c\""), "{rows}");
+    let stdin = "cat list | $HAUL put -i - s3://bucket/q -q";
+    let line = stdin.replace("$HAUL", env!("CARGO_BIN_EXE_haul"));
+    assert_code(&dir.shell(&line).await, 1);
+    assert_eq!(store.keys().len(), 6);
+}

@@ -29,6 +29,17 @@ pub(crate) struct PutArgs {
     /// --netrc are for these, and the flags about objects, parts and interrupted uploads are not.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) words: Vec<String>,
+    /// Upload the files that LIST names, a path a line; `-` is standard input.
+    ///
+    /// A path is also the part of the key behind the prefix, without `./` and `/` at its beginning. `find photos -name '*.jpg' |
+    /// haul put -i - s3://BUCKET/` keeps the folders.
+    #[arg(short, long, value_name = "LIST", conflicts_with = "abort")]
+    pub(crate) input: Option<PathBuf>,
+    /// Write a row for each file into FILE, and skip files that FILE lists as done and that still have the same content.
+    ///
+    /// FILE ends in .jsonl or .csv: url, path, state, bytes, checksum, etag, error.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["abort", "dry_run"])]
+    pub(crate) manifest: Option<PathBuf>,
     /// Upload folders with everything below them.
     ///
     /// The content of FOLDER goes below the target: FOLDER/a/b becomes PREFIX/a/b. Symbolic links are followed where they lead to files.

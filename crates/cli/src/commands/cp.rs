@@ -74,6 +74,7 @@ async fn run_copies(
         options: settings.put_options(&session),
         session,
         source,
+        manifest: None,
         run_loop,
         events,
     };

@@ -1,13 +1,19 @@
 //! What `haul put` uploads: files, folders and standard input, each with its key and what the object will be.
 
 use std::collections::VecDeque;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_net::UserCredentials;
-use haul_plan::KeyFilter;
+use haul_plan::sync::ObjectDigests;
+use haul_plan::{Checksum, DigestAlgorithm, KeyFilter};
 use haul_s3::S3Address;
+use haul_transfer::manifest::{ManifestRow, PreviousRuns};
 use haul_transfer::put::{UploadInput, UploadJob, UploadTarget};
+use haul_transfer::sync::file_has_content;
 use http::{HeaderMap, HeaderValue};
 use url::Url;
 use walkdir::WalkDir;
@@ -27,7 +33,11 @@ pub(super) struct PutJobs {
     headers: ObjectHeaders,
     conditions: HeaderMap,
     waiting: VecDeque<String>,
+    list: Option<PathList>,
     folder: Option<FolderWalk>,
+    /// What earlier runs have uploaded.
+    previous: Option<PreviousRuns>,
+    pub(super) done_earlier: Arc<AtomicU64>,
     next_id: u64,
 }
 
@@ -53,11 +63,11 @@ impl PutJobs {
             complete_passwords([url].into_iter(), &UserCredentials::default())
                 .map_err(|error| BadInput::new(message::chain_text(&error)))?;
         }
-        if inputs.is_empty() {
+        if inputs.is_empty() && args.input.is_none() {
             return Err(BadInput::new("there is nothing to upload")
                 .with_hint("haul put FILE... s3://BUCKET/PREFIX/"));
         }
-        let has_several = inputs.len() > 1 || args.recursive;
+        let has_several = inputs.len() > 1 || args.recursive || args.input.is_some();
         if has_several && !is_prefix(&target) {
             add_slash(&mut target);
         }
@@ -75,14 +85,26 @@ impl PutJobs {
             headers: object_headers(args, is_object)?,
             conditions: conditions(&args.conditions)?,
             waiting: inputs.iter().cloned().collect(),
+            list: args.input.as_deref().map(PathList::open).transpose()?,
             folder: None,
+            previous: None,
+            done_earlier: Arc::default(),
             next_id: 0,
         })
     }
 
+    /// Leaves files out that earlier runs have uploaded.
+    pub(super) fn without(self, previous: PreviousRuns) -> Self {
+        Self {
+            previous: Some(previous),
+            ..self
+        }
+    }
+
     /// How many files there are, if that is known before any folder is read.
     pub(super) fn known_count(&self) -> Option<usize> {
-        (!self.is_recursive).then_some(self.waiting.len())
+        let is_known = !self.is_recursive && self.list.is_none() && self.previous.is_none();
+        is_known.then_some(self.waiting.len())
     }
 
     fn next_input(&mut self, input: &str) -> Option<FoundUpload> {
@@ -174,19 +196,113 @@ impl PutJobs {
     }
 }
 
+impl PutJobs {
+    /// The next file of a list.
+    fn next_listed(&mut self) -> Option<FoundUpload> {
+        loop {
+            let list = self.list.as_mut()?;
+            let line = match list.lines.next()? {
+                Ok(line) => line,
+                Err(error) => {
+                    let text = format!("-i: cannot read {}: {error}", list.name);
+                    self.list = None;
+                    return Some(Err(BadInput::new(text)));
+                }
+            };
+            let line = line.trim_end_matches('\r');
+            if line.is_empty() {
+                continue;
+            }
+            let mut name = line.trim_start_matches('/');
+            while let Some(rest) = name.strip_prefix("./") {
+                name = rest.trim_start_matches('/');
+            }
+            let path = Path::new(line);
+            return Some(match std::fs::metadata(path) {
+                Ok(metadata) => self.file(path, Path::new(name), &metadata),
+                Err(error) => Err(BadInput::new(format!("cannot read {line}: {error}"))),
+            });
+        }
+    }
+
+    /// The next file, uploaded by an earlier run or not.
+    fn next_found(&mut self) -> Option<FoundUpload> {
+        loop {
+            if let Some(job) = self.next_in_folder() {
+                return Some(job);
+            }
+            let found = match self.waiting.pop_front() {
+                Some(input) => self.next_input(&input),
+                None => Some(self.next_listed()?),
+            };
+            if let Some(job) = found {
+                return Some(job);
+            }
+        }
+    }
+}
+
 impl Iterator for PutJobs {
     type Item = FoundUpload;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(job) = self.next_in_folder() {
-                return Some(job);
-            }
-            let input = self.waiting.pop_front()?;
-            if let Some(job) = self.next_input(&input) {
-                return Some(job);
+            let found = self.next_found()?;
+            match (&found, &self.previous) {
+                (Ok(job), Some(previous)) if is_done(previous, job) => {
+                    self.done_earlier.fetch_add(1, Ordering::Relaxed);
+                }
+                _ => return Some(found),
             }
         }
+    }
+}
+
+/// Whether an earlier run has uploaded the file, and it has the same content still.
+fn is_done(previous: &PreviousRuns, job: &UploadJob) -> bool {
+    let UploadInput::File(path) = &job.input else {
+        return false;
+    };
+    let Some(row) = previous.done_row(&job.target.to_string(), path.to_str()) else {
+        return false;
+    };
+    let digests = ObjectDigests {
+        checksums: row_checksums(&row),
+        ..ObjectDigests::default()
+    };
+    let is_same_size = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() == row.bytes);
+    is_same_size && file_has_content(path, &digests).unwrap_or(false)
+}
+
+fn row_checksums(row: &ManifestRow) -> Vec<Checksum> {
+    let checksum =
+        |(algorithm, hex): &(DigestAlgorithm, String)| format!("{algorithm}:{hex}").parse().ok();
+    row.checksums.iter().filter_map(checksum).collect()
+}
+
+/// Paths of a list, a line each.
+struct PathList {
+    name: String,
+    lines: io::Lines<Box<dyn BufRead + Send>>,
+}
+
+impl PathList {
+    fn open(path: &Path) -> Result<Self, BadInput> {
+        if path.as_os_str() == "-" {
+            let lines: Box<dyn BufRead + Send> = Box::new(io::BufReader::new(io::stdin()));
+            return Ok(Self {
+                name: "standard input".to_owned(),
+                lines: lines.lines(),
+            });
+        }
+        let name = path.display().to_string();
+        let file = File::open(path)
+            .map_err(|error| BadInput::new(format!("-i: cannot read {name}: {error}")))?;
+        let lines: Box<dyn BufRead + Send> = Box::new(io::BufReader::new(file));
+        Ok(Self {
+            name,
+            lines: lines.lines(),
+        })
     }
 }
 

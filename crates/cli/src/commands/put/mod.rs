@@ -3,9 +3,11 @@
 mod jobs;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::retrying;
+use haul_transfer::manifest::Manifest;
 use haul_transfer::put::{PutOptions, UploadEngine, UploadInput, UploadTarget};
 
 use self::jobs::PutJobs;
@@ -79,12 +81,17 @@ async fn run_jobs(
     let (run_loop, events) = RunLoop::start().map_err(|error| {
         outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
     })?;
-    let known_count = jobs.known_count();
+    let (jobs, manifest) = open_manifest(args, jobs, outputs)?;
+    let (known_count, done_earlier) = (jobs.known_count(), Arc::clone(&jobs.done_earlier));
     let run = UploadRun {
         messages: &args.messages,
         options: settings(args).put_options(&session),
         session,
-        source: UploadJobSource::from_iterator(jobs, known_count),
+        source: UploadJobSource {
+            done_earlier,
+            ..UploadJobSource::from_iterator(jobs, known_count)
+        },
+        manifest,
         run_loop,
         events,
     };
@@ -93,6 +100,29 @@ async fn run_jobs(
         renderer.print(&message::warning_text("the folder has no files"));
     }
     Ok(report.finish(args.messages.quiet, &mut *renderer))
+}
+
+/// Opens the manifest, and leaves out what it lists as done.
+fn open_manifest(
+    args: &PutArgs,
+    jobs: PutJobs,
+    outputs: JsonOutputs,
+) -> Result<(PutJobs, Option<Manifest>), ExitReason> {
+    let Some(path) = &args.manifest else {
+        return Ok((jobs, None));
+    };
+    match Manifest::open(path) {
+        Ok((manifest, previous)) => {
+            for warning in previous.warnings() {
+                let text = format!("{}: {warning}", path.display());
+                message::print_line(&message::warning_text(&message::sanitize(&text)));
+            }
+            Ok((jobs.without(previous), Some(manifest)))
+        }
+        Err(error) => {
+            Err(outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None))
+        }
+    }
 }
 
 /// Removes what earlier runs of the same command have sent.

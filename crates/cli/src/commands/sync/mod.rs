@@ -312,6 +312,7 @@ impl SyncRun<'_> {
                     options: settings(args).put_options(&session),
                     session,
                     source: upload_source(copies, maker),
+                    manifest: None,
                     run_loop,
                     events,
                 };

@@ -1,5 +1,8 @@
 //! The uploads of a run, found on a thread of their own while others are under way.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use haul_transfer::put::UploadJob;
 use tokio::sync::mpsc;
 
@@ -44,6 +47,8 @@ pub(crate) struct UploadJobSource {
     pub(crate) jobs: mpsc::Receiver<FoundUpload>,
     /// How many there are, if that is known before.
     pub(crate) known_count: Option<usize>,
+    /// How many were left out since an earlier run has uploaded them.
+    pub(crate) done_earlier: Arc<AtomicU64>,
 }
 
 impl UploadJobSource {
@@ -63,6 +68,7 @@ impl UploadJobSource {
         Self {
             jobs: receiver,
             known_count,
+            done_earlier: Arc::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Uploads of `haul put`, `haul cp` and `haul sync`: what is found on one thread is sent by the engine, and reported here.
 
 mod jobs;
+mod manifest;
 mod object_headers;
 mod running;
 mod session;

@@ -1,10 +1,12 @@
 //! Runs uploads, and says what came of each: a line or an object, and a summary.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
+use haul_transfer::manifest::{Manifest, ManifestError};
 use haul_transfer::put::{
     PutError, PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome,
 };
@@ -16,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::super::objects::{StoreSession, hint};
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
 use super::jobs::{FoundUpload, UploadJobSource};
+use super::manifest::UploadManifest;
 use crate::args::MessageArgs;
 use crate::exit::{ExitReason, ExitTally};
 use crate::message;
@@ -37,6 +40,8 @@ pub(crate) struct UploadRun<'a> {
     /// `is_batch` is set by the run.
     pub(crate) options: PutOptions,
     pub(crate) source: UploadJobSource,
+    /// Where outcomes are recorded.
+    pub(crate) manifest: Option<Manifest>,
     pub(crate) run_loop: RunLoop,
     pub(crate) events: TransferEventSender,
 }
@@ -79,10 +84,13 @@ impl UploadRun<'_> {
             tasks: JoinSet::new(),
             running: 0,
             is_batch: known.is_none(),
+            manifest: self.manifest.map(UploadManifest::new),
             report: UploadReport::default(),
         };
         uploads.start(&mut *renderer);
         let elapsed = self.run_loop.run(&mut uploads, &mut *renderer).await;
+        uploads.record(&mut *renderer, UploadManifest::sync);
+        uploads.report.summary.done_earlier = self.source.done_earlier.load(Ordering::Relaxed);
         let report = UploadReport {
             elapsed,
             is_interrupted: stop.is_cancelled(),
@@ -96,10 +104,14 @@ impl UploadReport {
     /// Prints how a run ended, and returns the exit code.
     pub(crate) fn finish(mut self, quiet: bool, renderer: &mut dyn Renderer) -> ExitReason {
         let count = usize::try_from(self.summary.listed).unwrap_or(usize::MAX);
-        if count > 1 && !quiet {
+        let done_earlier = match self.summary.done_earlier {
+            0 => String::new(),
+            count => format!(", {count} done before"),
+        };
+        if (count > 1 || !done_earlier.is_empty()) && !quiet {
             let (done, bytes) = (self.summary.done, self.stored_bytes);
             renderer.print(&format!(
-                "{done} of {count} files, {} in {:.2} s, {}",
+                "{done} of {count} files{done_earlier}, {} in {:.2} s, {}",
                 bytes_text(bytes),
                 self.elapsed.as_secs_f64(),
                 rate_text(bytes, self.elapsed)
@@ -140,6 +152,7 @@ struct RunningUploads<'a> {
     /// Uploads under way.
     running: usize,
     is_batch: bool,
+    manifest: Option<UploadManifest>,
     report: UploadReport,
 }
 
@@ -200,6 +213,22 @@ impl RunningUploads<'_> {
         self.jobs = None;
         self.engine = None;
         self.report.summary.list_complete = !self.stop.is_cancelled();
+    }
+
+    /// Writes to the manifest. When that fails the run stops: its outcomes would be lost.
+    fn record(
+        &mut self,
+        renderer: &mut dyn Renderer,
+        write: impl FnOnce(&mut UploadManifest) -> Result<(), ManifestError>,
+    ) {
+        let Some(Err(error)) = self.manifest.as_mut().map(write) else {
+            return;
+        };
+        self.manifest = None;
+        self.stop.cancel();
+        self.report.tally.lost_result(ExitReason::LocalIo);
+        let text = message::sanitize(&message::chain_text(&error));
+        renderer.print(&message::error_text(&text, None));
     }
 
     fn write_result(
@@ -267,6 +296,7 @@ impl TaskSet for RunningUploads<'_> {
             |_| ExitReason::Done,
         );
         self.report.tally.add(exit);
+        self.record(context.renderer, |manifest| manifest.add(job, result));
         self.write_result(context.renderer, job, result);
         self.start(context.renderer);
     }
@@ -275,6 +305,7 @@ impl TaskSet for RunningUploads<'_> {
         if let Some(engine) = &self.engine {
             self.report.summary.bytes = engine.sent_bytes();
         }
+        self.record(context.renderer, UploadManifest::sync_if_due);
         if self.is_batch {
             let snapshot = BatchSnapshot {
                 summary: self.report.summary.clone(),
