@@ -56,6 +56,16 @@ pub enum UploadInput {
     Object(SourceObject),
 }
 
+impl fmt::Display for UploadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Stdin => f.write_str("standard input"),
+            Self::Object(source) => source.address.fmt(f),
+        }
+    }
+}
+
 /// An object that is copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceObject {

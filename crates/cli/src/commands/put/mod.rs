@@ -14,7 +14,7 @@ use self::jobs::PutJobs;
 use super::objects::{StoreSession, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
-    BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint, input_name,
+    BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint,
 };
 use crate::args::{ProgressKind, PutArgs};
 use crate::exit::{ExitReason, ExitTally};
@@ -142,7 +142,7 @@ async fn abort_jobs(
                 (UploadInput::File(path), UploadTarget::Object(target)) => {
                     match engine.abort(path, target).await {
                         Ok(was_there) => {
-                            print_aborted(args, &input_name(&job), was_there)?;
+                            print_aborted(args, &job.input.to_string(), was_there)?;
                             ExitReason::Done
                         }
                         Err(error) => {

@@ -9,7 +9,6 @@ use haul_transfer::put::{PutError, UploadJob, UploadOutcome};
 
 use tokio::time::Instant;
 
-use super::running::input_name;
 use crate::message;
 
 /// How long rows may wait before they would survive a power cut.
@@ -73,7 +72,7 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
     ManifestRow {
         line: None,
         url: job.target.to_string(),
-        path: Some(input_name(job)),
+        path: Some(job.input.to_string()),
         state: match result {
             Ok(_) => JobRowState::Done,
             Err(_) => JobRowState::Failed,

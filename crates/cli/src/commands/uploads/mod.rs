@@ -8,5 +8,5 @@ mod session;
 
 pub(crate) use jobs::{BadInput, FoundUpload, UploadJobSource};
 pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
-pub(crate) use running::{UploadRun, error_hint, input_name};
+pub(crate) use running::{UploadRun, error_hint};
 pub(crate) use session::{UploadSettings, connect, dry_run};

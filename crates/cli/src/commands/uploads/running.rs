@@ -7,9 +7,7 @@ use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::{Manifest, ManifestError};
-use haul_transfer::put::{
-    PutError, PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome,
-};
+use haul_transfer::put::{PutError, PutOptions, UploadEngine, UploadJob, UploadOutcome};
 use serde_json::json;
 use tokio::sync::mpsc::{self, error::TryRecvError};
 use tokio::task::JoinSet;
@@ -261,11 +259,8 @@ impl RunningUploads<'_> {
             Err(error) => {
                 self.report.summary.failed += 1;
                 let hint = error_hint(error);
-                let text = message::sanitize(&format!(
-                    "{}: {}",
-                    input_name(job),
-                    message::chain_text(error)
-                ));
+                let text =
+                    message::sanitize(&format!("{}: {}", job.input, message::chain_text(error)));
                 renderer.print(&message::error_text(&text, hint));
             }
         }
@@ -326,15 +321,6 @@ pub(crate) fn error_hint(error: &PutError) -> Option<&'static str> {
     }
 }
 
-/// What is uploaded, as messages name it.
-pub(crate) fn input_name(job: &UploadJob) -> String {
-    match &job.input {
-        UploadInput::File(path) => path.display().to_string(),
-        UploadInput::Stdin => "standard input".to_owned(),
-        UploadInput::Object(source) => source.address.to_string(),
-    }
-}
-
 fn outcome_line(job: &UploadJob, outcome: &UploadOutcome) -> String {
     let resumed = match outcome.resumed {
         0 => String::new(),
@@ -343,7 +329,7 @@ fn outcome_line(job: &UploadJob, outcome: &UploadOutcome) -> String {
     let sent = outcome.bytes - outcome.resumed.min(outcome.bytes);
     message::sanitize(&format!(
         "{} -> {}  {} in {:.2} s, {}{resumed}",
-        input_name(job),
+        job.input,
         outcome.target,
         bytes_text(outcome.bytes),
         outcome.elapsed.as_secs_f64(),
@@ -364,7 +350,7 @@ fn outcome_object(job: &UploadJob, outcome: &UploadOutcome) -> serde_json::Value
         })
         .collect();
     json!({
-        "file": input_name(job), "target": outcome.target.to_string(), "bytes": outcome.bytes,
+        "file": job.input.to_string(), "target": outcome.target.to_string(), "bytes": outcome.bytes,
         "resumed": outcome.resumed, "parts": outcome.parts, "etag": outcome.etag,
         "version_id": outcome.version_id, "checksums": checksums,
         "ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
@@ -374,7 +360,7 @@ fn outcome_object(job: &UploadJob, outcome: &UploadOutcome) -> serde_json::Value
 fn failure_object(job: &UploadJob, error: &PutError) -> serde_json::Value {
     let exit = ExitReason::from_class(error.class());
     json!({
-        "file": input_name(job), "target": job.target.to_string(),
+        "file": job.input.to_string(), "target": job.target.to_string(),
         "error": {"class": exit.name(), "message": message::chain_text(error), "hint": error_hint(error)},
     })
 }

@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::objects::StoreSession;
 use super::jobs::UploadJobSource;
-use super::running::input_name;
 use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeArgs};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
@@ -124,11 +123,11 @@ pub(crate) async fn dry_run(
         count += 1;
         let line = match job {
             Ok(job) if messages.json => {
-                let (name, target) = (input_name(&job), job.target.to_string());
+                let (name, target) = (job.input.to_string(), job.target.to_string());
                 json!({"file": name, "target": target, "dry_run": true}).to_string()
             }
             Ok(job) => {
-                let name = input_name(&job);
+                let name = job.input.to_string();
                 message::sanitize(&format!("would {verb} {name} to {}", job.target))
             }
             Err(error) => {
