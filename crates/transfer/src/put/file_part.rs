@@ -3,7 +3,7 @@
 //! A range is read chunk by chunk while it is sent. Chunks that are in the page cache are read in place; others on a thread that may
 //! wait. Buffers are used again: a fresh one for each chunk costs as much as reading it.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, IoSliceMut};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::Stream;
 use haul_digest::{Crc64Nvme, DigestSet};
-use haul_net::{BodySource, BodyStream};
+use haul_net::{BodySource, BodyStream, RequestBody};
 use haul_plan::{Checksum, DigestAlgorithm};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -30,6 +30,8 @@ const CHUNK: usize = 256 << 10;
 pub(super) struct OpenFile {
     file: File,
     pub(super) snapshot: FileSnapshot,
+    /// All of it, if it is small: read when it was opened, so that whatever happens to the file later does not matter.
+    content: Option<Bytes>,
 }
 
 /// What shows that a file is still the same (row F12).
@@ -46,13 +48,51 @@ impl OpenFile {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let snapshot = FileSnapshot::of(&file)?;
-        Ok(Self { file, snapshot })
+        let mut opened = Self {
+            file,
+            snapshot,
+            content: None,
+        };
+        if snapshot.size > CHUNK as u64 {
+            return Ok(opened);
+        }
+        let mut content = vec![0; chunk_length(0, snapshot.size)];
+        let mut filled = 0;
+        while filled < content.len() {
+            filled += read_at(&opened.file, &mut content[filled..], filled as u64)?;
+        }
+        // A file that is being written to is read while it is sent, so that the change is noticed.
+        if opened.is_unchanged(path)? {
+            opened.content = Some(content.into());
+        }
+        Ok(opened)
     }
 
-    /// Whether the open file, and the one at the path, are what was opened.
+    /// A range as the body of a request.
+    pub(super) fn body(self: &Arc<Self>, range: Range<u64>, sent: &SentBytes) -> RequestBody {
+        match &self.content {
+            // A body that does not exist has no source.
+            _ if range.is_empty() => RequestBody::Empty,
+            Some(content) if range == (0..self.snapshot.size) => {
+                sent.add(self.snapshot.size);
+                RequestBody::Bytes(content.clone())
+            }
+            _ => RequestBody::Source(Arc::new(FilePart {
+                file: Arc::clone(self),
+                range,
+                sent: sent.clone(),
+            })),
+        }
+    }
+
+    /// Whether the open file, and the one at the path, are what was opened. Does not matter where the content was read at once.
     pub(super) fn is_unchanged(&self, path: &Path) -> io::Result<bool> {
+        if self.content.is_some() {
+            return Ok(true);
+        }
         let now = FileSnapshot::of(&self.file)?;
-        let at_path = File::open(path).and_then(|file| FileSnapshot::of(&file));
+        let at_path =
+            std::fs::metadata(path).and_then(|metadata| FileSnapshot::of_metadata(&metadata));
         Ok(now == self.snapshot && at_path.is_ok_and(|there| there == self.snapshot))
     }
 
@@ -63,16 +103,15 @@ impl OpenFile {
         algorithms: &[DigestAlgorithm],
     ) -> io::Result<(u64, Vec<Checksum>)> {
         let (mut crc, mut digests) = (Crc64Nvme::new(), DigestSet::new(algorithms.iter().copied()));
-        let mut buffer = vec![0; CHUNK];
-        let mut at = range.start;
-        while at < range.end {
-            let room = chunk_length(at, range.end);
-            let read = read_at(&self.file, &mut buffer[..room], at)?;
-            crc.update(&buffer[..read]);
+        let mut update = |bytes: &[u8]| {
+            crc.update(bytes);
             if !digests.is_empty() {
-                digests.update(&buffer[..read]);
+                digests.update(bytes);
             }
-            at += read as u64;
+        };
+        match &self.content {
+            Some(content) if range == (0..self.snapshot.size) => update(content),
+            _ => self.read(range, update)?,
         }
         let others = digests.finish().into_iter().map(|computed| Checksum {
             algorithm: computed.algorithm,
@@ -82,9 +121,32 @@ impl OpenFile {
     }
 }
 
+impl OpenFile {
+    /// Whether nothing of it has to be read any more.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.content.is_some()
+    }
+
+    /// Reads a range, chunk by chunk.
+    fn read(&self, range: Range<u64>, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let mut buffer = vec![0; CHUNK];
+        let mut at = range.start;
+        while at < range.end {
+            let room = chunk_length(at, range.end);
+            let read = read_at(&self.file, &mut buffer[..room], at)?;
+            take(&buffer[..read]);
+            at += read as u64;
+        }
+        Ok(())
+    }
+}
+
 impl FileSnapshot {
     fn of(file: &File) -> io::Result<Self> {
-        let metadata = file.metadata()?;
+        Self::of_metadata(&file.metadata()?)
+    }
+
+    fn of_metadata(metadata: &Metadata) -> io::Result<Self> {
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }

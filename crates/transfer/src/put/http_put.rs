@@ -20,7 +20,7 @@ use url::Url;
 
 use super::context::{UploadContext, UploadRequestError};
 use super::error::PutError;
-use super::file_part::{FilePart, OpenFile, SentBytes};
+use super::file_part::{OpenFile, SentBytes};
 use super::options::{UploadInput, UploadOutcome, UploadTarget};
 use crate::disk::blocking;
 
@@ -54,19 +54,9 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
     let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
     let size = file.snapshot.size;
     context.announce(Some(path), Some(size)).await;
-    let part = FilePart {
-        file: Arc::clone(&file),
-        range: 0..size,
-        sent: context.sent.clone(),
-    };
-    let body = match size {
-        // A body that does not exist has no source.
-        0 => RequestBody::Bytes(Bytes::new()),
-        _ => RequestBody::Source(Arc::new(part)),
-    };
     let sending = context.send_with_slot(|| {
         context.sent.restart();
-        Box::pin(send(context, body.clone()))
+        Box::pin(send(context, file.body(0..size, &context.sent)))
     });
     let headers = context.with_progress(Some(size), sending).await?;
     let is_unchanged = blocking(|| file.is_unchanged(path));

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_net::RequestBody;
 use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{StoredObject, checksum_field};
 use http::StatusCode;
@@ -11,7 +10,7 @@ use http::StatusCode;
 use super::context::UploadContext;
 use super::error::PutError;
 use super::expected_object::ExpectedObject;
-use super::file_part::{FilePart, OpenFile, crc64nvme_checksum, crc64nvme_in};
+use super::file_part::{OpenFile, crc64nvme_checksum, crc64nvme_in};
 use super::options::UploadOutcome;
 use crate::disk::blocking;
 
@@ -45,7 +44,11 @@ async fn send(
 ) -> Result<StoredObject, PutError> {
     let range = 0..file.snapshot.size;
     let algorithms = algorithms(context);
-    let computed = blocking(|| file.checksums(range.clone(), &algorithms));
+    let compute = || file.checksums(range.clone(), &algorithms);
+    let computed = match file.is_in_memory() {
+        true => compute(),
+        false => blocking(compute),
+    };
     let (crc, mut sums) = computed.map_err(|error| PutError::local("read", path, error))?;
     if !context.is_without_checksums() {
         sums.insert(0, crc64nvme_checksum(crc));
@@ -53,21 +56,12 @@ async fn send(
     let fields = sums.iter().filter_map(checksum_field);
     let mut headers = context.object_headers(fields);
     headers.extend(context.job.conditions.clone());
-    let part = FilePart {
-        file: Arc::clone(file),
-        range,
-        sent: context.sent.clone(),
-    };
     let client = &context.state.client;
     let mut has_failed = false;
     let stored = context
         .send_with_slot(|| {
-            part.sent.restart();
-            // A body that does not exist has no source.
-            let body = match part.range.is_empty() {
-                true => RequestBody::Empty,
-                false => RequestBody::Source(Arc::new(part.clone())),
-            };
+            context.sent.restart();
+            let body = file.body(range.clone(), &context.sent);
             let request = client.put_object(&context.target, body, headers.clone());
             let was_repeated = std::mem::replace(&mut has_failed, true);
             let expected = ExpectedObject {
@@ -89,9 +83,11 @@ async fn send(
             }
         })
         .await?;
-    let is_unchanged = blocking(|| file.is_unchanged(path));
-    if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
-        return Err(context.changed(path));
+    if !file.is_in_memory() {
+        let is_unchanged = blocking(|| file.is_unchanged(path));
+        if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
+            return Err(context.changed(path));
+        }
     }
     match crc64nvme_in(&stored.checksums) {
         Some(theirs) if theirs != crc => Err(PutError::Checksum {

@@ -77,6 +77,10 @@ async fn nginx_stores_files_and_refuses_them_before_they_are_sent() {
     let put = async |path: &str| dir.run(&["put", "large", &nginx.url(path)]).await;
     put("dav/new/large").await.assert_code(0);
     put("dav/new/folder/").await.assert_code(0);
+    dir.write("empty", "");
+    let empty = dir.run(&["put", "empty", &nginx.url("dav/empty")]).await;
+    empty.assert_code(0);
+    assert_is(&nginx.folder().join("dav/empty"), 0);
     assert_is(&nginx.folder().join("dav/new/large"), LARGE);
     assert_is(&nginx.folder().join("dav/new/folder/large"), LARGE);
     let refused = put("small-dav/large").await;
