@@ -16,7 +16,6 @@ use super::options::{
 };
 use super::slots::UploadSlots;
 use super::{http_put, multipart, object_copy, single_request, stream};
-use crate::disk::blocking;
 use crate::event::{TransferEvent, TransferEventSender};
 
 /// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
@@ -142,7 +141,7 @@ impl UploadEngine {
     }
 
     async fn upload_file(context: &UploadContext, path: &Path) -> Result<UploadOutcome, PutError> {
-        let opened = blocking(|| OpenFile::open(path));
+        let opened = OpenFile::open(path);
         let file = opened.map_err(|error| PutError::local("read", path, error))?;
         let size = file.snapshot.size;
         context.announce(Some(path), Some(size)).await;

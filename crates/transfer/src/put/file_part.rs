@@ -45,6 +45,9 @@ pub(super) struct FileSnapshot {
 }
 
 impl OpenFile {
+    /// Opens a file, and reads it if it is small. Whoever calls this has looked at the file before, so opening it waits for nothing; what
+    /// is not in the page cache is read where this thread may wait. A hand-over of this thread for each of many small files would cost
+    /// more than all the rest.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let snapshot = FileSnapshot::of(&file)?;
@@ -59,7 +62,7 @@ impl OpenFile {
         let mut content = vec![0; chunk_length(0, snapshot.size)];
         let mut filled = 0;
         while filled < content.len() {
-            filled += read_at(&opened.file, &mut content[filled..], filled as u64)?;
+            filled += read_cached_or_wait(&opened.file, &mut content[filled..], filled as u64)?;
         }
         // A file that is being written to is read while it is sent, so that the change is noticed.
         if opened.is_unchanged(path)? {
@@ -266,20 +269,7 @@ impl ReusedBuffer {
 
     /// Reads a chunk: at once if it is in memory, else where this thread may wait.
     fn fill(mut self, file: &File, at: u64, room: usize) -> io::Result<Self> {
-        let buffer = &mut self.bytes[..room];
-        let cached = preadv2(
-            file,
-            &mut [IoSliceMut::new(buffer)],
-            at,
-            ReadWriteFlags::NOWAIT,
-        );
-        self.length = match cached {
-            Ok(read) if read > 0 => read,
-            Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => {
-                blocking(|| read_at(file, buffer, at))?
-            }
-            Err(error) => return Err(error.into()),
-        };
+        self.length = read_cached_or_wait(file, &mut self.bytes[..room], at)?;
         Ok(self)
     }
 }
@@ -302,6 +292,23 @@ impl Drop for ReusedBuffer {
 
 fn chunk_length(at: u64, end: u64) -> usize {
     usize::try_from(end - at).unwrap_or(CHUNK).min(CHUNK)
+}
+
+/// Reads at least one byte: at once if it is in memory, else where this thread may wait.
+fn read_cached_or_wait(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    let cached = preadv2(
+        file,
+        &mut [IoSliceMut::new(buffer)],
+        at,
+        ReadWriteFlags::NOWAIT,
+    );
+    match cached {
+        Ok(read) if read > 0 => Ok(read),
+        Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => {
+            blocking(|| read_at(file, buffer, at))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Reads at least one byte.

@@ -50,7 +50,7 @@ pub(super) async fn upload(context: &UploadContext<Url>) -> Result<UploadOutcome
 }
 
 async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<UploadOutcome, PutError> {
-    let opened = blocking(|| OpenFile::open(path));
+    let opened = OpenFile::open(path);
     let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
     let size = file.snapshot.size;
     context.announce(Some(path), Some(size)).await;
