@@ -156,6 +156,7 @@ impl<U: Sync> UploadContext<U> {
         E: UploadRequestError,
     {
         let slot = self.slot().await?;
+        slot.activity().begin();
         self.send_in_slot(slot, request).await
     }
 
@@ -175,7 +176,11 @@ impl<U: Sync> UploadContext<U> {
         loop {
             let slot = match first_slot.take() {
                 Some(slot) => slot,
-                None => self.slot().await?,
+                None => {
+                    let slot = self.slot().await?;
+                    slot.activity().begin();
+                    slot
+                }
             };
             let error = tokio::select! {
                 biased;

@@ -20,6 +20,7 @@ use haul_net::{BodySource, BodyStream, RequestBody};
 use haul_plan::{Checksum, DigestAlgorithm};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use super::slots::SlotActivity;
 use crate::disk::blocking;
 
 /// Bytes of a chunk: what a socket takes at once on a fast link.
@@ -195,6 +196,8 @@ pub(super) struct SentBytes {
     pub(super) attempt: Arc<AtomicU64>,
     pub(super) job: Arc<AtomicU64>,
     pub(super) run: Arc<AtomicU64>,
+    /// The slot of the request, if it tells when it sends.
+    pub(super) slot: Option<Arc<SlotActivity>>,
 }
 
 impl SentBytes {
@@ -207,6 +210,9 @@ impl SentBytes {
     pub(super) fn add(&self, bytes: u64) {
         for counter in [&self.attempt, &self.job, &self.run] {
             counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if let Some(slot) = &self.slot {
+            slot.begin();
         }
     }
 }

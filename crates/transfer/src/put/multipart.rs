@@ -363,7 +363,8 @@ struct PartSender {
 
 impl PartSender {
     /// Sends the part in its slot.
-    async fn send(self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
+    async fn send(mut self, path: &Path, slot: UploadSlot) -> Result<KnownPart, PutError> {
+        self.part.sent.slot = Some(Arc::clone(slot.activity()));
         let (context, part) = (&self.context, &self.part);
         // Read when it is about to be sent: then it is sent from the page cache.
         let computed = blocking(|| {

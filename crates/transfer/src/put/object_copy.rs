@@ -166,6 +166,7 @@ async fn copy_parts(
                 let (slot, Some(number)) = (slot?, waiting.next()) else { continue };
                 let (context, source) = (context.clone(), source.clone());
                 let (upload, range) = (Arc::clone(upload), plan.range(number));
+                slot.activity().begin();
                 running.spawn(async move {
                     let client = &context.state.client;
                     let copied = context.send_in_slot(slot, || {

@@ -1,6 +1,6 @@
 //! How many requests are under way, over all files of a run: decided by the same control as the connections of a download.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub(super) struct UploadSlots {
     pub(super) sent: Arc<AtomicU64>,
     /// Bytes of all files so far.
     pub(super) announced: AtomicU64,
+    /// Slots whose requests have begun to send.
+    delivering: Arc<AtomicUsize>,
     /// Held by the upload that takes the samples for all.
     sampling: tokio::sync::Mutex<()>,
 }
@@ -40,6 +42,23 @@ pub(super) struct UploadSlot {
     permit: Option<OwnedSemaphorePermit>,
     /// When it was given, since the run began.
     since: Duration,
+    activity: Arc<SlotActivity>,
+}
+
+/// Whether the request in a slot has begun to send. Until then it is being connected, and says nothing about the rate of so many.
+#[derive(Debug)]
+pub(super) struct SlotActivity {
+    delivering: Arc<AtomicUsize>,
+    has_begun: AtomicBool,
+}
+
+impl SlotActivity {
+    /// Bytes were sent.
+    pub(super) fn begin(&self) {
+        if !self.has_begun.swap(true, Ordering::Relaxed) {
+            self.delivering.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl UploadSlots {
@@ -56,6 +75,7 @@ impl UploadSlots {
             started: Instant::now(),
             sent: Arc::default(),
             announced: AtomicU64::new(0),
+            delivering: Arc::default(),
             sampling: tokio::sync::Mutex::new(()),
         }
     }
@@ -72,6 +92,10 @@ impl UploadSlots {
             slots: Arc::clone(self),
             permit,
             since: self.started.elapsed(),
+            activity: Arc::new(SlotActivity {
+                delivering: Arc::clone(&self.delivering),
+                has_begun: AtomicBool::new(false),
+            }),
         }
     }
 
@@ -89,16 +113,15 @@ impl UploadSlots {
             let next = self.started + self.lock().control.next_sample_at();
             tokio::time::sleep_until(next).await;
             let sent = self.sent.load(Ordering::Relaxed);
-            let sample = |active| ProgressSample {
+            let sample = ProgressSample {
                 now: self.started.elapsed(),
                 bytes: sent,
-                delivering: active,
+                delivering: self.delivering.load(Ordering::Relaxed),
                 remaining: self.announced.load(Ordering::Relaxed).saturating_sub(sent),
                 latency: Duration::ZERO,
             };
-            let active = self.active();
             let mut state = self.lock();
-            state.control.on_sample(sample(active));
+            state.control.on_sample(sample);
             self.adjust(&mut state);
         }
     }
@@ -118,6 +141,11 @@ impl UploadSlots {
 }
 
 impl UploadSlot {
+    /// Tells when its request sends.
+    pub(super) fn activity(&self) -> &Arc<SlotActivity> {
+        &self.activity
+    }
+
     /// The store has too much to do: fewer requests from here on (row F3).
     pub(super) fn on_throttled(&self) {
         let open_connections = self.slots.active();
@@ -134,6 +162,10 @@ impl UploadSlot {
 
 impl Drop for UploadSlot {
     fn drop(&mut self) {
+        // What is sent in a later slot is none of this one's.
+        if self.activity.has_begun.swap(true, Ordering::Relaxed) {
+            self.slots.delivering.fetch_sub(1, Ordering::Relaxed);
+        }
         let mut state = self.slots.lock();
         if state.count > state.control.target()
             && let Some(permit) = self.permit.take()

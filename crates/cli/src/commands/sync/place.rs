@@ -12,6 +12,10 @@ use haul_transfer::sync::{FolderProblem, LocalFileEntries, ObjectEntries};
 use super::super::objects::StoreSession;
 use super::super::uploads::BadInput;
 
+/// Entries of a folder that are passed on together, and how many such chunks may wait.
+const CHUNK: usize = 256;
+const CHUNKS_AHEAD: usize = 16;
+
 /// A side of a sync.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SyncPlace {
@@ -62,6 +66,20 @@ impl SyncPlace {
     }
 }
 
+/// Reads a folder on a thread of its own, some entries ahead, while the other list is waited for.
+fn read_ahead(mut entries: SyncEntries) -> SyncEntries {
+    let (sender, chunks) = std::sync::mpsc::sync_channel(CHUNKS_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        loop {
+            let chunk: Vec<_> = entries.by_ref().take(CHUNK).collect();
+            if chunk.is_empty() || sender.send(chunk).is_err() {
+                return;
+            }
+        }
+    });
+    Box::new(chunks.into_iter().flatten())
+}
+
 /// Opens lists of both sides.
 pub(super) struct SyncLists<'a> {
     pub(super) session: &'a StoreSession,
@@ -82,11 +100,10 @@ impl SyncLists<'_> {
         on_problem: impl FnMut(FolderProblem) + Send + 'static,
     ) -> io::Result<SyncEntries> {
         Ok(match source {
-            SyncPlace::Folder(root) => Box::new(LocalFileEntries::open(
-                root,
-                self.filter.clone(),
-                on_problem,
-            )?),
+            SyncPlace::Folder(root) => {
+                let entries = LocalFileEntries::open(root, self.filter.clone(), on_problem)?;
+                read_ahead(Box::new(entries))
+            }
             SyncPlace::Bucket(prefix) => self.objects(prefix, destination.folder().is_some()),
         })
     }
@@ -113,13 +130,13 @@ impl SyncLists<'_> {
             }
             other => other?,
         };
-        Ok(match source.bucket() {
+        Ok(read_ahead(match source.bucket() {
             // A tag says that nobody has changed the file; --checksum wants more.
             Some(origin) if !self.compares_content => {
                 Box::new(entries.with_tags_of(origin.clone()))
             }
             _ => Box::new(entries),
-        })
+        }))
     }
 
     fn objects(&self, prefix: &S3Address, skips_folders: bool) -> SyncEntries {
