@@ -83,7 +83,8 @@ async fn run_copies(
         let text = "there is nothing to copy";
         return Ok(outputs.report_failure(ExitReason::SomeFailed, text, None));
     }
-    Ok(report.finish(args.messages.quiet, &mut *renderer))
+    let hint = "the same command copies them again";
+    Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
 }
 
 /// What is copied where.

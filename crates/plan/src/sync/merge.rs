@@ -68,20 +68,6 @@ where
         }
     }
 
-    /// Reads both lists to see whether more would be deleted than the user allowed: then a sync does not begin (row F28). The merge that
-    /// carries it out reads them again, and still deletes no more, whatever appeared meanwhile.
-    ///
-    /// # Errors
-    /// Those of the merge.
-    pub fn exceeds_max_deletes(mut self) -> Result<bool, SyncMergeError<E>> {
-        while let Some(decision) = self.next().transpose()? {
-            if matches!(decision, SyncDecision::DeleteRefused(_)) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     fn decide(&mut self) -> Result<Option<SyncDecision>, SyncMergeError<E>> {
         let order = match (self.source.peek_key()?, self.destination.peek_key()?) {
             (None, None) => return Ok(None),

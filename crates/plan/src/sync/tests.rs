@@ -215,20 +215,6 @@ fn a_list_out_of_order_ends_the_sync() {
     }
 }
 
-#[test]
-fn f28_too_many_deletes_are_known_before_the_first() {
-    let extra = [Ok(entry("a", 1, 1)), Ok(entry("b", 1, 1))];
-    let exceeds = |options: SyncOptions, source: Vec<Row>| {
-        SyncMerge::new(options, source.into_iter(), extra.clone().into_iter()).exceeds_max_deletes()
-    };
-    assert_eq!(exceeds(with_deletes(1), Vec::new()), Ok(true));
-    assert_eq!(exceeds(with_deletes(0), extra[..1].to_vec()), Ok(true));
-    assert_eq!(exceeds(with_deletes(2), Vec::new()), Ok(false));
-    assert_eq!(exceeds(SyncOptions::default(), Vec::new()), Ok(false));
-    let lost = Err(SyncMergeError::List("lost"));
-    assert_eq!(exceeds(with_deletes(1), vec![Err("lost")]), lost);
-}
-
 fn tree() -> impl Strategy<Value = BTreeMap<String, (u64, u64)>> {
     proptest::collection::btree_map("[ab/!é]{1,3}", (0..2_u64, 0..3_u64), 0..20)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_net::UserCredentials;
+use haul_plan::filename::has_reserved_suffix;
 use haul_plan::sync::ObjectDigests;
 use haul_plan::{Checksum, DigestAlgorithm, KeyFilter};
 use haul_s3::S3Address;
@@ -163,7 +164,9 @@ impl PutJobs {
                 .strip_prefix(&folder.root)
                 .unwrap_or_else(|_| entry.path())
                 .to_owned();
-            let is_meant = below.to_str().is_none_or(|key| self.filter.accepts(key));
+            // Partial files of haul are no files yet.
+            let accepts = |key: &str| self.filter.accepts(key) && !has_reserved_suffix(key);
+            let is_meant = below.to_str().is_none_or(accepts);
             if is_meant {
                 return Some(self.file(entry.path(), &below, &metadata));
             }
@@ -367,6 +370,9 @@ fn check_flags(args: &PutArgs, target: &UploadTarget) -> Result<(), BadInput> {
         ("--part-size", args.speed.part_size.is_some()),
         ("--checksum", args.conditions.checksum.is_some()),
         ("--abort", args.abort),
+        ("--no-resume", args.resume.no_resume),
+        ("--state-dir", args.resume.state_dir.is_some()),
+        ("--no-preserve", args.object.no_preserve),
     ];
     match for_objects.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(BadInput::new(format!(

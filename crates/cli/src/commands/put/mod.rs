@@ -99,7 +99,8 @@ async fn run_jobs(
     if report.summary.listed == 0 && args.recursive {
         renderer.print(&message::warning_text("the folder has no files"));
     }
-    Ok(report.finish(args.messages.quiet, &mut *renderer))
+    let hint = "the same command sends what is missing; with --abort it removes what was sent";
+    Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
 }
 
 /// Opens the manifest, and leaves out what it lists as done.

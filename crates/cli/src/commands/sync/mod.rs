@@ -251,9 +251,16 @@ impl SyncRun<'_> {
         })?;
         let is_whole = exit == ExitReason::Done && outcome.is_complete && problems.count() == 0;
         let deletable = outcome.deletions.len();
+        let has_source_files = outcome.has_source_files;
         let deleted = self.delete(outcome, is_whole).await?;
         if exit == ExitReason::Done && copied == 0 && deletable == 0 && !self.args.messages.quiet {
-            message::print_line("there is nothing to do");
+            match has_source_files {
+                true => message::print_line("there is nothing to do"),
+                false => {
+                    let text = format!("there are no files at {}", self.args.source);
+                    message::print_line(&message::warning_text(&message::sanitize(&text)));
+                }
+            }
         }
         Ok(match exit {
             ExitReason::Done => deleted,
@@ -318,7 +325,9 @@ impl SyncRun<'_> {
                 };
                 let (report, mut renderer) = Box::pin(run.run()).await;
                 let count = report.summary.listed;
-                (report.finish(args.messages.quiet, &mut *renderer), count)
+                let hint = "the same command sends what is missing";
+                let exit = report.finish(args.messages.quiet, hint, &mut *renderer);
+                (exit, count)
             }
             (SyncTransfer::Download, SyncPlace::Bucket(prefix), SyncPlace::Folder(root)) => {
                 let run = SyncDownload {

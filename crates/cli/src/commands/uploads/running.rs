@@ -54,6 +54,8 @@ pub(crate) struct UploadReport {
     pub(crate) elapsed: Duration,
     /// Whether an upload that was interrupted can be continued.
     is_resumable: bool,
+    /// Whether files had no line each.
+    is_batch: bool,
     /// Whether a signal ended it.
     pub(crate) is_interrupted: bool,
 }
@@ -92,6 +94,7 @@ impl UploadRun<'_> {
         let report = UploadReport {
             elapsed,
             is_interrupted: stop.is_cancelled(),
+            is_batch: known.is_none(),
             ..uploads.report
         };
         (report, renderer)
@@ -100,13 +103,21 @@ impl UploadRun<'_> {
 
 impl UploadReport {
     /// Prints how a run ended, and returns the exit code.
-    pub(crate) fn finish(mut self, quiet: bool, renderer: &mut dyn Renderer) -> ExitReason {
+    ///
+    /// `resume_hint` says how a later run goes on.
+    pub(crate) fn finish(
+        mut self,
+        quiet: bool,
+        resume_hint: &str,
+        renderer: &mut dyn Renderer,
+    ) -> ExitReason {
         let count = usize::try_from(self.summary.listed).unwrap_or(usize::MAX);
         let done_earlier = match self.summary.done_earlier {
             0 => String::new(),
             count => format!(", {count} done before"),
         };
-        if (count > 1 || !done_earlier.is_empty()) && !quiet {
+        let is_shown = count > 1 || self.is_batch && count > 0 || !done_earlier.is_empty();
+        if is_shown && !quiet {
             let (done, bytes) = (self.summary.done, self.stored_bytes);
             renderer.print(&format!(
                 "{done} of {count} files{done_earlier}, {} in {:.2} s, {}",
@@ -116,9 +127,7 @@ impl UploadReport {
             ));
         }
         if self.is_interrupted {
-            let hint =
-                "the same command sends what is missing; with --abort it removes what was sent";
-            let hint = self.is_resumable.then_some(hint);
+            let hint = self.is_resumable.then_some(resume_hint);
             renderer.print(&message::error_text("interrupted", hint));
             return ExitReason::Interrupted;
         }
