@@ -332,9 +332,12 @@ fn parse_target(text: &str) -> Result<UploadTarget, BadInput> {
             )
         });
     }
-    let url: Url = text
-        .parse()
-        .map_err(|error| BadInput::new(format!("{text} is no URL: {error}")))?;
+    let url: Url = text.parse().map_err(|error| {
+        BadInput::new(format!(
+            "{} is no URL: {error}",
+            haul_net::redacted_text(text)
+        ))
+    })?;
     Ok(UploadTarget::Url(url))
 }
 
