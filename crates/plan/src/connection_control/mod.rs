@@ -35,12 +35,18 @@ use rate_samples::{MAX_WINDOWS, MIN_WINDOWS_FOR_SCATTER, RateSamples, SIGNIFICAN
 
 /// The share by which the total rate must rise for the next doubling in a ramp, once the scatter is known. A
 /// doubling that helps gives much more than this, and noise between windows of a steady link stays below it.
-const RAMP_GAIN: f64 = 0.10;
+const RAMP_GAIN: f64 = 0.08;
 
 /// The share of the hoped-for gain that must be ruled out before a ramp ends, for a number that may bring
 /// half of it is worth having. A first window must bring as much for the next doubling, for a single window
 /// may well err by a tenth.
 const RAMP_HOPE_SHARE: f64 = 0.5;
+
+/// The share of a number's first window after which a ramp looks whether the gain is clear.
+const EARLY_LOOK: f64 = 0.4;
+
+/// The share of the full gain (twice the rate with twice the connections) that is clear at the early look.
+const CLEAR_GAIN_SHARE: f64 = 0.85;
 
 /// The longest that a number waits for all its connections to deliver, unless responses are known to take
 /// longer: after that a connection that does not deliver is stalled, and the others suffice for a
@@ -167,7 +173,8 @@ impl ConnectionControl {
             schedule: ProbeSchedule::default(),
             latency: Duration::ZERO,
             hold_window: MAX_HOLD_WINDOW,
-            next_sample_at: options.window,
+            // The first window begins with the first byte.
+            next_sample_at: Duration::ZERO,
         }
     }
 
@@ -250,6 +257,10 @@ impl ConnectionControl {
             self.target = self.ceiling.current();
             return self.target;
         }
+        if let Some(window_end) = self.early_look(&sample) {
+            self.next_sample_at = window_end;
+            return self.target;
+        }
         if let Some(rate) = self.samples.add(sample, self.max_settle_time()) {
             self.hold_window = probe_schedule::hold_window(sample.remaining, self.samples.mean())
                 .max(self.options.window);
@@ -285,10 +296,30 @@ impl ConnectionControl {
         }
     }
 
+    /// Where a ramp looks into the first window of a number and sees no clear gain yet: the window's end, until which it measures on.
+    /// A gain that is clear after this share of the window is not waited for: noise is stronger in so short a time, but would have to
+    /// bring nearly twice as much to be taken for such a gain.
+    fn early_look(&self, sample: &ProgressSample) -> Option<Duration> {
+        let ControlPhase::Ramp { below: Some(below) } = &self.phase else {
+            return None;
+        };
+        let (begin, rate) = self.samples.first_window_so_far(sample)?;
+        let window_end = begin.saturating_add(self.window());
+        let full_gain = below.mean() * (self.target as f64 / below.connections() as f64 - 1.0);
+        let is_clear = rate - below.mean() >= CLEAR_GAIN_SHARE * full_gain;
+        (sample.now < window_end && !is_clear).then_some(window_end)
+    }
+
     /// The time until the next sample: a window, or less while connections are still being made.
     fn until_next_sample(&self) -> Duration {
         if self.samples.is_settled() {
-            self.window()
+            let is_first = self.samples.windows_seen() == 0;
+            match self.phase {
+                ControlPhase::Ramp { below: Some(_) } if is_first => {
+                    self.window().mul_f64(EARLY_LOOK)
+                }
+                _ => self.window(),
+            }
         } else if self.samples.is_lowered() {
             self.options.window.max(SETTLE_CHECK_INTERVAL)
         } else {

@@ -94,6 +94,16 @@ impl RateSamples {
         Some(rate)
     }
 
+    /// The begin of the first window, and the rate in it until now. `None` before and after it.
+    pub(super) fn first_window_so_far(&self, sample: &ProgressSample) -> Option<(Duration, f64)> {
+        if !self.is_settled || self.windows_seen > 0 {
+            return None;
+        }
+        let (begin, bytes) = self.window_end?;
+        let seconds = sample.now.saturating_sub(begin).as_secs_f64();
+        (seconds > 0.0).then(|| (begin, sample.bytes.saturating_sub(bytes) as f64 / seconds))
+    }
+
     /// Whether the number before was higher.
     pub(super) fn is_lowered(&self) -> bool {
         self.is_lowered

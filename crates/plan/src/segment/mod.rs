@@ -338,7 +338,13 @@ impl SegmentPlan {
         let pace = self.pace.with_rate(request.rate);
         let rate = pace.rate().or_else(|| self.mean_active_rate(now));
         self.options
-            .size(&pace, rate, self.unclaimed.total_bytes(), workers)
+            .size(
+                &pace,
+                rate,
+                self.unclaimed.total_bytes(),
+                self.remaining(),
+                workers,
+            )
             .clamp(1, gap)
             .max(self.options.whole_gap_if_small(gap))
     }

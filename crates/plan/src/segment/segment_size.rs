@@ -67,8 +67,9 @@ impl SegmentOptions {
         self.fixed_size.is_none() && !self.rate_limit.is_some_and(is_at_limit)
     }
 
-    /// The size of the next claim: half of an even share of the unclaimed bytes, within limits. A connection
-    /// is expected to bring `rate` bytes a second.
+    /// The size of the next claim: half of an even share of the unclaimed bytes, but not so little that the
+    /// latency of its request weighs. A connection is expected to bring `rate` bytes a second. `remaining` are
+    /// all bytes that are still to come.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -79,25 +80,30 @@ impl SegmentOptions {
         pace: &ConnectionPace,
         rate: Option<f64>,
         unclaimed: u64,
+        remaining: u64,
         workers: u64,
     ) -> u64 {
         if let Some(fixed) = self.fixed_size {
             return fixed.max(1);
         }
-        let half_share = unclaimed / (2 * self.connections.max(1) as u64);
-        let min_worthwhile = pace
-            .min_worthwhile_size()
-            .max(self.min_size)
-            .min(self.max_size);
-        let even_share = unclaimed.div_ceil(workers).max(self.min_size);
+        let connections = self.connections.max(1) as u64;
+        let half_share = unclaimed / (2 * connections);
         let max_for_duration = rate
             .filter(|_| !self.fixed_connections)
             .map_or(self.max_size, |rate| (MAX_CLAIM_SECONDS * rate) as u64);
+        // Workers that end together need no more than their share of everything that is still to come. Until a claim
+        // has ended, more workers may follow, and need a share, too.
+        let sharers = if pace.rate.is_none() {
+            connections
+        } else {
+            workers
+        };
+        let min_worthwhile = pace.min_worthwhile_size(rate).min(remaining / sharers);
         half_share
             .min(max_for_duration)
+            .min(unclaimed.div_ceil(workers))
             .max(min_worthwhile)
-            .min(even_share)
-            .min(self.max_size.max(self.min_size))
+            .clamp(self.min_size, self.max_size.max(self.min_size))
     }
 
     /// The whole of a gap that is hardly more than the least size, so that no tiny rest is left; else 0.
@@ -167,14 +173,14 @@ impl ConnectionPace {
         self.rate
     }
 
-    /// The size, in bytes, below which the latency of a request weighs too much.
+    /// The size, in bytes, below which the latency of a request weighs too much, at `rate` bytes a second.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "float casts saturate, as intended"
     )]
-    fn min_worthwhile_size(&self) -> u64 {
-        (LATENCIES_PER_SEGMENT * self.latency() * self.rate.unwrap_or(0.0)) as u64
+    fn min_worthwhile_size(&self, rate: Option<f64>) -> u64 {
+        (LATENCIES_PER_SEGMENT * self.latency() * rate.unwrap_or(0.0)) as u64
     }
 }
 
@@ -192,7 +198,8 @@ mod tests {
     fn a_claim_takes_two_seconds_at_most_unless_responses_are_late() {
         let options = SegmentOptions::default();
         let mut pace = ConnectionPace::default();
-        let size = |pace: &ConnectionPace, rate| options.size(pace, rate, 4096 * MIB, 4);
+        let size =
+            |pace: &ConnectionPace, rate| options.size(pace, rate, 4096 * MIB, 4096 * MIB, 4);
         assert_eq!(size(&pace, None), 64 * MIB);
         assert_eq!(size(&pace, Some(8.0 * MIB as f64)), 16 * MIB);
         assert_eq!(size(&pace, Some(1000.0)), options.min_size);
@@ -200,7 +207,10 @@ mod tests {
             fixed_connections: true,
             ..options
         };
-        assert_eq!(fixed.size(&pace, Some(1000.0), 4096 * MIB, 4), 64 * MIB);
+        assert_eq!(
+            fixed.size(&pace, Some(1000.0), 4096 * MIB, 4096 * MIB, 4),
+            64 * MIB
+        );
         pace.claim_finished(8 * MIB, Some(Duration::from_secs(1)));
         pace.response_took(Duration::from_millis(125));
         assert_eq!(size(&pace, pace.rate()), 32 * MIB);

@@ -1,9 +1,9 @@
 //! Downloads over links whose rate scatters, as radio links do: they never stay at too few connections or too
 //! many.
 //!
-//! The bounds are for four seeds: one for their mean, and one for the worst of them. Of 24 seeds a few do
-//! worse, where noise ends the ramp early and hides the gain of the first probes, too; the worst one has a
-//! test of its own.
+//! The bounds are for twelve seeds: one for their mean, and one for the worst of them, where noise ends the
+//! ramp early and hides the gain of the first probes, too. Four seeds said more about luck than about the
+//! control. The worst of 24 has a test of its own.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::race::{mib, race};
 use crate::simulated_link::{CappedLink, MIB, NoisyLink, SimulatedLink};
 
 /// How many seeds each link is tried with.
-const SEEDS: u64 = 4;
+const SEEDS: u64 = 12;
 
 /// The length of slices: from one window of a ramp to one of a hold.
 const SLICES_MS: [u64; 3] = [50, 300, 1000];
@@ -96,8 +96,8 @@ fn a_limit_on_each_connection() {
         rate: 8.0 * MIB,
         ..CappedLink::default()
     };
-    let by_scatter = [bounds(1.045, 1.05), bounds(1.06, 1.08), bounds(1.08, 1.10)];
-    let on_radio = bounds(1.08, 1.17);
+    let by_scatter = [bounds(1.035, 1.04), bounds(1.04, 1.08), bounds(1.085, 1.48)];
+    let on_radio = bounds(1.095, 1.41);
     assert_bounds_in_any_noise(&link, 1024.0, &[16], by_scatter, on_radio);
 }
 
@@ -108,7 +108,11 @@ fn a_limit_shared_by_all() {
         loss_per_connection: 0.01,
         ..CappedLink::default()
     };
-    let by_scatter = [bounds(1.02, 1.02), bounds(1.03, 1.06), bounds(1.04, 1.06)];
+    let by_scatter = [
+        bounds(1.015, 1.03),
+        bounds(1.035, 1.10),
+        bounds(1.035, 1.10),
+    ];
     let on_radio = bounds(1.05, 1.13);
     assert_bounds_in_any_noise(&link, 240.0, &[1, 2], by_scatter, on_radio);
 }
@@ -121,7 +125,11 @@ fn a_limit_on_each_and_one_on_all() {
         loss_per_connection: 0.01,
         ..CappedLink::default()
     };
-    let by_scatter = [bounds(1.05, 1.08), bounds(1.06, 1.09), bounds(1.07, 1.11)];
+    let by_scatter = [
+        bounds(1.035, 1.075),
+        bounds(1.05, 1.125),
+        bounds(1.07, 1.125),
+    ];
     let on_radio = bounds(1.08, 1.11);
     assert_bounds_in_any_noise(&link, 400.0, &[4, 5], by_scatter, on_radio);
 }
@@ -134,11 +142,7 @@ fn a_link_where_sixteen_are_worse_than_four() {
         loss_per_connection: 0.2 / 12.0,
         ..CappedLink::default()
     };
-    let by_scatter = [
-        bounds(1.075, 1.125),
-        bounds(1.085, 1.145),
-        bounds(1.085, 1.14),
-    ];
+    let by_scatter = [bounds(1.04, 1.12), bounds(1.08, 1.23), bounds(1.12, 1.22)];
     let on_radio = bounds(1.125, 1.18);
     assert_bounds_in_any_noise(&link, 800.0, &[4], by_scatter, on_radio);
 }
