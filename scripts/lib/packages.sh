@@ -38,6 +38,16 @@ need_python() {
     "$environment/bin/pip" install -q --disable-pip-version-check "$@"
 }
 
+# want_python MODULE PACKAGE REQUIREMENT...
+#
+# The same for a package that is compiled, and for what the environment has to have beside it. Without a wheel for this machine and this
+# Python it is left out: building it takes long, and more than a compiler. Its tests are then skipped.
+want_python() {
+    local module=$1 package=$2
+    shift 2
+    need_python "$module" --only-binary "$package" "$package" "$@" || echo "no $package here: tests with it are skipped"
+}
+
 # A shell of its own, so that its trap runs when it ends, whatever becomes of the script.
 install_packages() (
     root=()

@@ -103,6 +103,9 @@ pub enum UnusableResponse {
     /// 206 without Content-Range, and not multipart either.
     #[error("a partial response has no Content-Range")]
     MissingContentRange,
+    /// 416 to a request for the first byte, without the length. S3 says so of an empty object.
+    #[error("the first byte of the file is reported as past its end")]
+    NoFirstByte,
     /// 206 with multipart/byteranges for one range.
     #[error("the response to a single range is multipart")]
     Multipart,

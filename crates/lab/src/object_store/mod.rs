@@ -85,6 +85,8 @@ pub(crate) struct StoreState {
     pub(crate) refuses_checksums: bool,
     /// Whether its entity tags are not MD5s.
     pub(crate) has_opaque_etags: bool,
+    /// Whether its lists are without entity tags.
+    pub(crate) lists_no_etags: bool,
 }
 
 /// An unfinished upload.
@@ -142,6 +144,7 @@ impl ObjectStore {
             page_size: 1000,
             refuses_checksums: false,
             has_opaque_etags: false,
+            lists_no_etags: false,
         }));
         let shared = Arc::clone(&state);
         let serve = move |stream| server::serve(Arc::clone(&shared), stream);
@@ -178,6 +181,11 @@ impl ObjectStore {
     /// Gives entity tags that look like MD5s and are none, as a store does that encrypts with keys of KMS.
     pub fn make_etags_opaque(&self) {
         self.lock().has_opaque_etags = true;
+    }
+
+    /// Leaves entity tags out of lists, as s3s-fs does.
+    pub fn leave_etags_out_of_lists(&self) {
+        self.lock().lists_no_etags = true;
     }
 
     /// An object.

@@ -74,6 +74,7 @@ pub(super) fn respond(
     }
     match request.method.as_str() {
         "PUT" if request.has("partNumber") => put_part(state, request, body),
+        "PUT" if request.headers.contains_key("x-amz-copy-source") => copy_object(state, request),
         "PUT" => put_object(state, request, body),
         "POST" if request.has("uploads") => create_upload(state, request),
         "POST" if request.has("uploadId") => complete_upload(state, request, body),
@@ -113,6 +114,25 @@ fn put_object(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> St
         }
         Err(refusal) => refusal,
     }
+}
+
+/// Copies an object of the same bucket, whose key needs no escapes.
+fn copy_object(state: &mut StoreState, request: &StoreRequest) -> StoreResponse {
+    let header = |name: &str| request.headers.get(name).map(String::as_str);
+    let source = header("x-amz-copy-source").and_then(|source| source.splitn(3, '/').nth(2));
+    let Some(object) = source.and_then(|key| state.objects.get(key)).cloned() else {
+        return error(404, "NoSuchKey");
+    };
+    let condition = header("x-amz-copy-source-if-match").map(|tag| tag.trim_matches('"'));
+    if condition.is_some_and(|tag| tag != object.etag) {
+        return error(412, "PreconditionFailed");
+    }
+    let text = format!(
+        "<CopyObjectResult><ETag>\"{}\"</ETag></CopyObjectResult>",
+        object.etag
+    );
+    state.objects.insert(request.key.clone(), object);
+    StoreResponse::document(text)
 }
 
 fn put_part(state: &mut StoreState, request: &StoreRequest, body: &[u8]) -> StoreResponse {
@@ -308,14 +328,7 @@ fn list_objects(state: &StoreState, request: &StoreRequest) -> StoreResponse {
             Some(group) => {
                 groups.insert(group);
             }
-            None => {
-                let (size, etag) = (object.bytes.len(), &object.etag);
-                let _ = write!(
-                    text,
-                    "<Contents><Key>{}</Key><Size>{size}</Size><ETag>\"{etag}\"</ETag></Contents>",
-                    encode(key)
-                );
-            }
+            None => text.push_str(&listed_object(state, &encode(key), object)),
         }
     }
     for group in groups {
@@ -335,6 +348,16 @@ fn list_objects(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     StoreResponse::document(format!(
         "<ListBucketResult><EncodingType>url</EncodingType><IsTruncated>{is_truncated}</IsTruncated>{text}</ListBucketResult>"
     ))
+}
+
+/// An object in a list.
+fn listed_object(state: &StoreState, key: &str, object: &StoredBytes) -> String {
+    let (size, etag) = (object.bytes.len(), &object.etag);
+    let etag = match state.lists_no_etags {
+        true => String::new(),
+        false => format!("<ETag>\"{etag}\"</ETag>"),
+    };
+    format!("<Contents><Key>{key}</Key><Size>{size}</Size>{etag}</Contents>")
 }
 
 fn delete_objects(state: &mut StoreState, body: &[u8]) -> StoreResponse {

@@ -101,6 +101,20 @@ fn a3_an_ignored_range_is_sent_again_and_then_one_stream_takes_over() {
 }
 
 #[test]
+fn a14_a_file_without_a_first_byte_is_one_stream_at_once() {
+    let failure = RequestFailure::Unusable(UnusableResponse::NoFirstByte);
+    let mut policy = policy();
+    assert_eq!(
+        policy.on_failure(&failure, &ALONE),
+        RecoveryAction::OneStream
+    );
+    assert!(matches!(
+        policy.on_failure(&failure, &ALONE),
+        RecoveryAction::Retry(_)
+    ));
+}
+
+#[test]
 fn a3_without_a_budget_an_ignored_range_leads_to_one_stream_at_once() {
     let options = RetryOptions {
         retries: 0,

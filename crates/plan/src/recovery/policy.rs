@@ -18,7 +18,7 @@ use http::StatusCode;
 
 use super::history::FailureHistory;
 use super::{FailureContext, PieceRetry, RecoveryAction};
-use crate::request_failure::RequestFailure;
+use crate::request_failure::{RequestFailure, UnusableResponse};
 use crate::retry::{FailureTimes, RetryLimit, RetryNumber, RetryOptions};
 use crate::sources::{NextSource, SourceSet};
 
@@ -332,7 +332,9 @@ impl RecoveryPolicy {
         if history.without_ranges || !self.is_only_source(context) || self.made_progress(context) {
             return self.retry(failure, context);
         }
-        let too_many = self.histories[context.source].count_unusable();
+        // Each server of S3 says so of an empty object: a repeated request would get the same response.
+        let is_final = *failure == RequestFailure::Unusable(UnusableResponse::NoFirstByte);
+        let too_many = is_final || self.histories[context.source].count_unusable();
         let wait = match too_many {
             true => None,
             false => self.spend_retry(failure, context),

@@ -216,7 +216,7 @@ fn range_not_satisfiable(
         Some(0) if asked_for_first_byte => Ok(ResponseContent::Empty {
             version: ResourceVersion::from_headers(Some(0), headers),
         }),
-        None if asked_for_first_byte => Err(unusable(UnusableResponse::MissingContentRange)),
+        None if asked_for_first_byte => Err(unusable(UnusableResponse::NoFirstByte)),
         _ => Err(RequestFailure::PastEnd),
     }
 }

@@ -277,6 +277,10 @@ fn a14_a_416_for_the_first_byte_of_an_empty_file_is_the_file() {
         classify(&first(), 416, &[("content-range", "bytes */0")]),
         Ok(ResponseContent::Empty { .. })
     ));
+    assert_eq!(
+        classify(&first(), 416, &[]),
+        Err(RequestFailure::Unusable(UnusableResponse::NoFirstByte))
+    );
 }
 
 #[test]

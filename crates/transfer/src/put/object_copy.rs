@@ -1,7 +1,8 @@
 //! An object of the same store: the store copies it, and no byte of it passes through haul.
 //!
 //! One request copies up to 5 GiB, with metadata and tags. A larger object is copied in parts, and the new object gets its metadata and tags
-//! when that begins. Every request names the entity tag of the source, so that parts of two versions never meet (row F14).
+//! when that begins. Every request names the entity tag of the source, so that parts of two versions never meet (row F14). Where a store
+//! lists objects without entity tags, one more request asks for it.
 
 use std::sync::Arc;
 
@@ -33,8 +34,9 @@ const COPIED_FIELDS: [&str; 7] = [
 /// Copies an object.
 pub(super) async fn copy(
     context: &UploadContext,
-    source: &SourceObject,
+    listed: &SourceObject,
 ) -> Result<UploadOutcome, PutError> {
+    let source = &with_etag(context, listed).await?;
     let largest = context.state.options.part_bytes.unwrap_or(MAX_PART_BYTES);
     let copied = match source.size <= largest {
         true => copy_whole(context, source).await.map(|stored| (stored, 0)),
@@ -56,6 +58,25 @@ pub(super) async fn copy(
         checksums: stored.checksums,
         version_id: stored.version_id,
         parts,
+    })
+}
+
+/// The source with its entity tag, which some stores do not list.
+async fn with_etag(
+    context: &UploadContext,
+    source: &SourceObject,
+) -> Result<SourceObject, PutError> {
+    if !source.etag.is_empty() {
+        return Ok(source.clone());
+    }
+    let client = &context.state.client;
+    let found = context
+        .send_with_slot(|| client.head_object(&source.address))
+        .await?;
+    Ok(SourceObject {
+        address: source.address.clone(),
+        size: found.size,
+        etag: found.etag,
     })
 }
 

@@ -1,5 +1,8 @@
 //! `haul cp` inside moto and inside our own server.
 
+use haul_lab::ObjectStore;
+
+use super::sync::directory;
 use super::{S3StoreTest, content};
 
 /// Copies a small object and one in parts, which both keep what they are (row F14).
@@ -84,5 +87,30 @@ async fn copies_inside_our_server() {
             refused.code != 0 && refused.stderr.contains(words),
             "{refused:#?}"
         );
+    }
+}
+
+/// s3s-fs has such lists.
+#[tokio::test]
+async fn f14_copies_name_the_version_of_a_source_whose_list_has_no_entity_tags() {
+    let store = ObjectStore::start().await;
+    store.leave_etags_out_of_lists();
+    let dir = directory(&store);
+    for key in ["from/a", "from/b/c"] {
+        store.insert(key, key.as_bytes());
+    }
+    let copy = ["cp", "-r", "s3://bucket/from/", "s3://bucket/to/"];
+    dir.run(&copy).await.assert_code(0);
+    let sync = ["sync", "s3://bucket/from/", "s3://bucket/synced/"];
+    dir.run(&sync).await.assert_code(0);
+    for key in ["to/a", "to/b/c", "synced/a", "synced/b/c"] {
+        let copied = store.object(key).unwrap();
+        let source = key.replace("to/", "from/").replace("synced/", "from/");
+        assert_eq!(copied, store.object(&source).unwrap());
+        let is_conditional = store.count(|request| {
+            let condition = request.headers.get("x-amz-copy-source-if-match");
+            request.key == key && condition == Some(&format!("\"{}\"", copied.etag))
+        });
+        assert_eq!(is_conditional, 1, "{key}");
     }
 }

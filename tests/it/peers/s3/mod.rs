@@ -1,17 +1,24 @@
-//! `haul` as a client of moto, a store of other people's, and as a store, beside other clients: boto3, aws, rclone and
-//! s3cmd.
+//! `haul` as a client of moto and s3s-fs, stores of other people's, and as a store, beside other clients: boto3, aws, rclone, s3cmd,
+//! object_store, the client of mountpoint-s3, and pyarrow.
 //!
-//! `scripts/test` installs them: moto, boto3 and aws into an environment of their own, the others from Debian.
+//! `scripts/test` installs them: those that are Python packages into an environment of their own, the others from Debian. A client whose
+//! wheel cannot be had, and s3s-fs where it was not built, are skipped with a line. DuckDB is not here: it downloads its S3 client.
 
 mod boto3;
 mod copies;
 mod interrupted;
+mod mountpoint;
+mod object_store;
 mod other_clients;
 mod our_server;
+mod pyarrow;
+mod s3s_fs;
 mod single_requests;
 mod sync;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use crate::cli::harness::HaulDirectory;
 use crate::peers::program::{ServerProcess, free_ports, start};
@@ -100,6 +107,26 @@ fn python() -> PathBuf {
         true => environment,
         false => "python3".into(),
     }
+}
+
+/// Whether a client is installed that `scripts/test` cannot install everywhere; if not, a line says that it is skipped.
+fn has_python_package(module: &str) -> bool {
+    let import = format!("import {module}");
+    let mut command = Command::new(python());
+    let command = command.args(["-c", &import]).stderr(Stdio::null());
+    let is_there = command.status().unwrap().success();
+    if !is_there {
+        print_skipped(&format!("Python has no {module} here"));
+    }
+    is_there
+}
+
+/// Says that a test is skipped, and why. Not by a macro: the output of those is shown only of tests that fail.
+fn print_skipped(reason: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or_default();
+    // Nobody may be reading.
+    let _ = writeln!(std::io::stderr(), "skipped {name}: {reason}");
 }
 
 /// Bytes without a period that parts of any size would share.

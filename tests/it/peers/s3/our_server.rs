@@ -45,6 +45,12 @@ assert s3.head_object(Bucket="bucket", Key="a/b c+é%20")["ETag"] == put["ETag"]
 # G1: a wrong digest changes nothing.
 refused("BadDigest", 400, s3.put_object, Bucket="bucket", Key="a/b c+é%20", Body=b"other", ChecksumCRC32="AAAAAA==")
 assert s3.get_object(Bucket="bucket", Key="a/b c+é%20")["Body"].read() == b"hello"
+# An empty object has a number of last bytes, and no other range.
+s3.put_object(Bucket="bucket", Key="empty", Body=b"")
+for wanted in ["bytes=0-", "bytes=0-9", "bytes=5-9"]:
+    refused("InvalidRange", 416, s3.get_object, Bucket="bucket", Key="empty", Range=wanted)
+assert s3.get_object(Bucket="bucket", Key="empty", Range="bytes=-9")["ContentLength"] == 0
+s3.delete_object(Bucket="bucket", Key="empty")
 # G4: keys that are no paths.
 for key in ["../x", "a/../x", "a//x", "/x", "./x"]:
     for call, fields in [(s3.put_object, {"Body": b"x"}), (s3.get_object, {}), (s3.delete_object, {})]:
@@ -231,6 +237,21 @@ async fn boto3_finds_s3s_semantics_on_our_server() {
     let folder = test.home.path().join("store");
     let printed = test.python(BOTO3, &[folder.to_str().unwrap()]).await;
     assert_eq!(printed, "done\n");
+}
+
+#[tokio::test]
+async fn a14_an_empty_object_is_got_without_a_pause() {
+    let test = S3StoreTest::start_haul(&[]).await;
+    test.dir.write("empty", b"");
+    test.haul(&["put", "-q", "empty", "s3://bucket/empty"])
+        .await;
+    let got = test
+        .dir
+        .run(&["get", "s3://bucket/empty", "-o", "down"])
+        .await;
+    assert_eq!(got.code, 0, "{got:#?}");
+    assert!(!got.stderr.contains("again"), "{got:#?}");
+    assert_eq!(std::fs::read(test.dir.path("down")).unwrap(), b"");
 }
 
 #[tokio::test]

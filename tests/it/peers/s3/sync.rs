@@ -246,7 +246,7 @@ async fn wrong_words_have_a_hint() {
 }
 
 /// A directory whose programs use the scripted store.
-fn directory(store: &ObjectStore) -> HaulDirectory {
+pub(super) fn directory(store: &ObjectStore) -> HaulDirectory {
     HaulDirectory::new()
         .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
         .with_variable("AWS_ACCESS_KEY_ID", "key")

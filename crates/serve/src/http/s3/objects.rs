@@ -124,6 +124,7 @@ impl S3Call {
         if !found.await {
             return self.missing(&StoreError::NotFound).await;
         }
+        self.range_of_field(0)?;
         let mut response = empty_response(StatusCode::OK);
         let headers = response.headers_mut();
         let content_type = HeaderValue::from_static("application/x-directory");
@@ -143,13 +144,27 @@ impl S3Call {
         if let Some(number) = self.query.get("partNumber") {
             return part_range(metadata, number).map(Some);
         }
-        if !applies || !self.headers.contains_key(RANGE) {
-            return Ok(None);
+        match applies {
+            true => self.range_of_field(metadata.len),
+            false => Ok(None),
         }
-        match select_ranges(&self.headers, metadata.len, &RangeLimits::default()) {
-            RangeSelection::Single(range) => Ok(Some(range)),
-            RangeSelection::Unsatisfiable => Err(S3Failure::new(S3ErrorCode::InvalidRange)
-                .element("ActualObjectSize", metadata.len.to_string())),
+    }
+
+    /// The range that the field `Range` selects from an object of a length. In an empty object S3 refuses all but the last N bytes,
+    /// while plain HTTP sends the file: AWS's clients request the first part of an object before they know its length, and know
+    /// an empty one by the refusal.
+    fn range_of_field(&self, len: u64) -> Result<Option<Range<u64>>, S3Failure> {
+        let last_bytes = |value: &HeaderValue| value.as_bytes().starts_with(b"bytes=-");
+        let length = match self.headers.get(RANGE).is_some_and(last_bytes) {
+            true => len,
+            false => len.max(1),
+        };
+        match select_ranges(&self.headers, length, &RangeLimits::default()) {
+            RangeSelection::Single(range) if range.end <= len => Ok(Some(range)),
+            RangeSelection::Single(_) | RangeSelection::Unsatisfiable => {
+                Err(S3Failure::new(S3ErrorCode::InvalidRange)
+                    .element("ActualObjectSize", len.to_string()))
+            }
             // S3 sends no multipart bodies.
             RangeSelection::Whole | RangeSelection::Multiple(_) => Ok(None),
         }
