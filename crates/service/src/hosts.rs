@@ -19,6 +19,16 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 
+/// The host of a request: the authority of an absolute target or of HTTP/2, before which Host does not count (RFC 9112 3.2.2), else Host.
+/// What authorizes a request and what serves it must ask this one function.
+#[must_use]
+pub fn request_host<'a>(headers: &'a HeaderMap, target: &'a Uri) -> Option<&'a str> {
+    match target.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => headers.get(HOST)?.to_str().ok(),
+    }
+}
+
 /// The host names of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNames {

@@ -4,7 +4,7 @@
 //! - [`accept`]: connections are accepted, with one answer to each error of accept(2).
 //! - [`observe`]: metrics, a log that a thread of its own writes, and the admin endpoint.
 //! - [`reachable_addresses`]: the addresses of this machine that other machines can connect to.
-//! - [`ServerNames`]: the host names that a server accepts, against DNS rebinding.
+//! - [`ServerNames`]: the host names that a server accepts, against DNS rebinding; [`request_host`] says which one a request names.
 //!
 //! Nothing here knows what the connections carry, or reads certificates: `haul serve` and `haul tunnel` do.
 
@@ -14,5 +14,5 @@ pub mod listen;
 mod local_addresses;
 pub mod observe;
 
-pub use hosts::ServerNames;
+pub use hosts::{ServerNames, request_host};
 pub use local_addresses::reachable_addresses;

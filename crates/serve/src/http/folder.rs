@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use haul_net::is_descriptor_limit;
 use haul_plan::FOLDER_LISTING_LINK;
+use haul_service::request_host;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST,
-    HeaderMap, HeaderName, HeaderValue, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap,
+    HeaderName, HeaderValue, LINK, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{Method, Response, StatusCode, request};
 
@@ -58,10 +59,7 @@ pub(crate) fn requested_format(query: &ListQuery, headers: &HeaderMap) -> Listin
 /// X-Forwarded-Proto. Any client may send that field, too, but its value only changes the URLs that
 /// this client gets.
 pub(crate) fn request_origin(head: &request::Parts, is_tls: bool) -> Option<String> {
-    let host = match head.uri.authority() {
-        Some(authority) => authority.as_str(),
-        None => head.headers.get(HOST)?.to_str().ok()?,
-    };
+    let host = request_host(&head.headers, &head.uri)?;
     let forwarded = head.headers.get("x-forwarded-proto");
     let is_https = is_tls || forwarded.is_some_and(|scheme| scheme == "https");
     let scheme = if is_https { "https" } else { "http" };

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use haul_plan::serving::RequestConditions;
-use http::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue, LOCATION};
+use haul_service::request_host;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
 use super::error_response::{
@@ -54,10 +55,7 @@ impl ConnectionService {
         permissions: &Permissions,
     ) -> Result<(), ErrorResponse> {
         let head = &request.head;
-        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = host
-            .or_else(|| head.uri.authority().map(http::uri::Authority::as_str))
-            .unwrap_or_default();
+        let host = request_host(&head.headers, &head.uri).unwrap_or_default();
         let cors = self.server().options.cors.as_ref();
         if !is_cross_site(&head.headers, host, self.connection.is_tls) {
             return Ok(());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::header::HOST;
+use haul_service::request_host;
 use http::{HeaderMap, Method, Uri};
 
 use super::{S3Authenticator, S3Failure, decode_path};
@@ -89,8 +89,7 @@ impl S3Options {
 
     /// The bucket of a host such as `bucket.localhost`.
     fn bucket_of_host(&self, headers: &HeaderMap, uri: &Uri) -> Option<String> {
-        let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        let host = host.or_else(|| uri.authority().map(http::uri::Authority::as_str))?;
+        let host = request_host(headers, uri)?;
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => host,
@@ -108,6 +107,7 @@ impl S3Options {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
+    use http::header::HOST;
 
     use super::*;
     use crate::s3::S3Keys;
@@ -137,6 +137,17 @@ mod tests {
         assert_eq!(target("b.localhost:9000", "/k?x"), (some("b"), some("k")));
         assert_eq!(target("b.c.s3.example", "/"), (some("b.c"), None));
         assert_eq!(target(".s3.example", "/b"), (some("b"), None));
+    }
+
+    /// The signature covers the authority, so a bucket that Host alone names is not what was signed.
+    #[test]
+    fn the_authority_of_a_target_names_the_bucket_and_host_does_not() {
+        let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_static("secret.localhost"))]);
+        let target = |uri: &'static str| options(false).target(&headers, &Uri::from_static(uri));
+        let of_path = target("http://127.0.0.1:80/public/f").expect("a target");
+        assert_eq!(of_path.bucket.as_deref(), Some("public"));
+        let of_host = target("http://public.localhost/f").expect("a target");
+        assert_eq!(of_host.bucket.as_deref(), Some("public"));
     }
 
     #[test]

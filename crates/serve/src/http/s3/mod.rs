@@ -24,8 +24,8 @@ mod uploads;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::header::HOST;
-use http::{HeaderMap, Method, Version, request};
+use haul_service::request_host;
+use http::{HeaderMap, Method, Uri, Version, request};
 
 use self::responses::{ResponseContext, denied};
 use super::error_response::ServeResponse;
@@ -115,7 +115,9 @@ fn authorize(
         if !permissions.allows(right, bucket) {
             return Err(S3ErrorCode::AccessDenied.into());
         }
-        if right == AccessRight::Write && !is_signed && is_cross_site_request(&connection, &headers)
+        if right == AccessRight::Write
+            && !is_signed
+            && is_cross_site_request(&connection, &headers, &head.uri)
         {
             return Err(denied("Pages of other sites may not change anything here."));
         }
@@ -143,9 +145,9 @@ fn authorize(
 
 /// Whether a page of another site makes a browser send the request: it could do so in the name of
 /// everybody whose browser reaches this server.
-fn is_cross_site_request(connection: &ConnectionState, headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    is_cross_site(headers, host.unwrap_or_default(), connection.is_tls)
+fn is_cross_site_request(connection: &ConnectionState, headers: &HeaderMap, uri: &Uri) -> bool {
+    let host = request_host(headers, uri).unwrap_or_default();
+    is_cross_site(headers, host, connection.is_tls)
 }
 
 async fn carry_out(

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use haul_digest::hex;
+use haul_service::request_host;
 use http::header::HOST;
 use http::{HeaderMap, HeaderName, Method, Uri};
 use sha2::{Digest as _, Sha256};
@@ -66,11 +67,9 @@ impl SignedHead<'_> {
 
     /// A field's values, joined by commas. A missing field is empty.
     fn canonical_value(&self, name: &str) -> Cow<'_, [u8]> {
-        let authority = self.uri.authority();
-        if name.eq_ignore_ascii_case(HOST.as_str())
-            && let Some(authority) = authority
-        {
-            return Cow::Borrowed(authority.as_str().as_bytes());
+        if name.eq_ignore_ascii_case(HOST.as_str()) {
+            let host = request_host(self.headers, self.uri).unwrap_or_default();
+            return Cow::Borrowed(host.as_bytes());
         }
         let mut values = self.headers.get_all(name).iter();
         let first = values
