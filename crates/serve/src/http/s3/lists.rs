@@ -13,7 +13,7 @@ use super::responses::document_response;
 use crate::ObjectKey;
 use crate::http::error_response::ServeResponse;
 use crate::s3::xml::{KeyEncoding, XmlDocument};
-use crate::s3::{S3Failure, iso_time};
+use crate::s3::{S3Failure, checksum_type, iso_time};
 use crate::store::{FileStore, KeyWalk, KeyWalkRequest, StoreError, WalkedKey, WalkedKind};
 
 /// Maximum keys of a page, and how many it has if the client does not say.
@@ -256,8 +256,7 @@ fn write_object(
         && let Some(checksum) = &attributes.checksum
     {
         document.text("ChecksumAlgorithm", &checksum.algorithm);
-        let kinds = ["FULL_OBJECT", "COMPOSITE"];
-        document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+        document.text("ChecksumType", checksum_type(checksum.is_composite));
     }
     document.value("Size", len);
     if shows_owner {

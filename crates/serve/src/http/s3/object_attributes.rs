@@ -6,7 +6,7 @@ use super::objects::insert_modified;
 use super::responses::document_response;
 use crate::http::error_response::ServeResponse;
 use crate::s3::xml::XmlDocument;
-use crate::s3::{S3Failure, checksum_algorithm_of_name, checksum_element};
+use crate::s3::{S3Failure, checksum_algorithm_of_name, checksum_element, checksum_type};
 use crate::store::ObjectAttributes;
 
 /// Parts of a page.
@@ -34,8 +34,7 @@ impl S3Call {
         {
             document.open("Checksum");
             document.text(element, &checksum.value);
-            let kinds = ["FULL_OBJECT", "COMPOSITE"];
-            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+            document.text("ChecksumType", checksum_type(checksum.is_composite));
             document.close();
         }
         if let Some(attributes) = attributes.filter(|found| !found.parts.is_empty())

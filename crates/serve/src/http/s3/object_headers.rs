@@ -10,8 +10,11 @@ use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use haul_plan::{DigestAlgorithm, EntityTag};
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 
-use crate::s3::xml::{ObjectTag, check_tags};
-use crate::s3::{BodyDigests, S3ErrorCode, S3Failure, checksum_name, stored_content_encoding};
+use crate::s3::xml::{ObjectTag, XmlDocument, check_tags};
+use crate::s3::{
+    BodyDigests, S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element,
+    checksum_name, checksum_type, stored_content_encoding,
+};
 use crate::store::{FileMetadata, ObjectAttributes, ObjectChecksum};
 
 /// Fields that are stored, beside those of the user's.
@@ -103,6 +106,17 @@ pub(super) fn add_digests(attributes: &mut ObjectAttributes, digests: &BodyDiges
             is_composite: false,
         })
     });
+}
+
+/// Writes the checksum of an object, and its type.
+pub(super) fn write_checksum(document: &mut XmlDocument, attributes: &ObjectAttributes) {
+    if let Some(checksum) = &attributes.checksum
+        && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
+        && let Some(element) = checksum_element(algorithm)
+    {
+        document.text(element, &checksum.value);
+        document.text("ChecksumType", checksum_type(checksum.is_composite));
+    }
 }
 
 /// S3's entity tag of a version, without quotes. That of a file which did not come by S3 has a

@@ -16,7 +16,7 @@ use http::{Method, StatusCode};
 
 use super::object_headers::{conditions_of, object_etag, write_conditions_hold};
 use super::responses::{denied, document_response};
-use super::uploads::insert_checksum;
+use super::uploads::{FOLDER_ETAG, insert_checksum};
 use super::{S3Call, StoredKey};
 use crate::RequestPath;
 use crate::body::ServeBody;
@@ -129,8 +129,7 @@ impl S3Call {
         let content_type = HeaderValue::from_static("application/x-directory");
         headers.insert(CONTENT_TYPE, content_type);
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        let etag = HeaderValue::from_static("\"d41d8cd98f00b204e9800998ecf8427e\"");
-        headers.insert(ETAG, etag);
+        headers.insert(ETAG, HeaderValue::from_static(FOLDER_ETAG));
         Ok(response)
     }
 
