@@ -15,13 +15,25 @@ use crate::store::{ObjectAttributes, ObjectChecksum, ObjectPart, StoredPart, Sto
 /// Minimum bytes of all parts but the last.
 const MIN_PART: u64 = 5 << 20;
 
+/// The number of a part, in the query.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn parse_part_number(text: &str) -> Result<u16, S3Failure> {
+    let number = text.parse::<u16>().ok();
+    let number = number.filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| {
+        let message = "Part number must be an integer between 1 and 10000, inclusive";
+        S3Failure::invalid_argument("partNumber", text, message)
+    })
+}
+
 /// The header fields without checksums: those of a request that completes an upload are about the object, and not
 /// about the document.
 #[must_use]
 pub fn without_checksums(headers: &HeaderMap) -> HeaderMap {
-    let is_checksum = |name: &str| {
-        name.starts_with("x-amz-checksum-") || name == "x-amz-sdk-checksum-algorithm"
-    };
+    let is_checksum =
+        |name: &str| name.starts_with("x-amz-checksum-") || name == "x-amz-sdk-checksum-algorithm";
     headers
         .iter()
         .filter(|(name, _)| !is_checksum(name.as_str()))
@@ -82,8 +94,9 @@ fn check_part(
             is_compared = true;
         } else if !info.has_default_checksum {
             let (name, number) = (checksum.algorithm.name(), wanted.number);
-            let message =
-                format!("The {name} you specified for part {number} did not match what we received.");
+            let message = format!(
+                "The {name} you specified for part {number} did not match what we received."
+            );
             return Err(S3Failure::with_message(S3ErrorCode::BadDigest, message));
         }
     }

@@ -3,9 +3,7 @@
 use haul_plan::DigestAlgorithm;
 use http::HeaderMap;
 
-use super::{
-    S3ErrorCode, S3Failure, checksum_algorithm_of_name, decode_path, requested_algorithm,
-};
+use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, decode_path, requested_algorithm};
 use crate::store::ObjectAttributes;
 
 /// Fields that change an object which is copied to itself.
@@ -40,8 +38,13 @@ pub fn parse_copy_source(headers: &HeaderMap) -> Result<(String, String), S3Fail
 /// # Errors
 /// `InvalidArgument`.
 pub fn copied_range(text: &str, len: u64) -> Result<std::ops::Range<u64>, S3Failure> {
-    let invalid =
-        |message| Err(S3Failure::invalid_argument("x-amz-copy-source-range", text, message));
+    let invalid = |message| {
+        Err(S3Failure::invalid_argument(
+            "x-amz-copy-source-range",
+            text,
+            message,
+        ))
+    };
     let number = |text: &str| {
         let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         text.parse::<u64>().ok().filter(|_| is_number)
@@ -166,7 +169,12 @@ mod tests {
 
     #[test]
     fn a_directive_is_copy_or_replace() {
-        let found = |value| code(replaces(&headers("x-amz-tagging-directive", value), "tagging"));
+        let found = |value| {
+            code(replaces(
+                &headers("x-amz-tagging-directive", value),
+                "tagging",
+            ))
+        };
         assert_eq!(found("REPLACE"), Ok(true));
         assert_eq!(found("COPY"), Ok(false));
         assert_eq!(found("SOMETHING"), Err(S3ErrorCode::InvalidArgument));

@@ -131,19 +131,14 @@ pub fn check_object(
     }
     let len: u64 = found.parts.iter().map(|part| part.len).sum();
     check_object_size(headers, len)?;
-    let Some((field, algorithm, value)) = checksum_in_header(headers)? else {
+    let Some((algorithm, value)) = checksum_of_object(headers)? else {
         return Ok(());
     };
-    // Some clients write a composite one without the number of parts.
-    let bare = |value: &str| value.split('-').next().unwrap_or_default().to_owned();
-    if decode_digest(algorithm, &bare(value)).is_none() {
-        return Err(invalid(format!("Value for {field} header is invalid.")));
-    }
     match &found.checksum {
         Some(checksum)
             if checksum_algorithm_of_name(&checksum.algorithm) == Some(algorithm)
                 && value != checksum.value
-                && value != bare(&checksum.value) =>
+                && value != without_parts(&checksum.value) =>
         {
             let message = format!(
                 "The {} you specified did not match the calculated checksum.",
@@ -153,6 +148,27 @@ pub fn check_object(
         }
         _ => Ok(()),
     }
+}
+
+/// The checksum of the object that a request to complete an upload names.
+///
+/// # Errors
+/// `InvalidRequest` for several, or one that is none.
+pub fn checksum_of_object(
+    headers: &HeaderMap,
+) -> Result<Option<(DigestAlgorithm, &str)>, S3Failure> {
+    match checksum_in_header(headers)? {
+        None => Ok(None),
+        Some((_, algorithm, value)) if decode_digest(algorithm, without_parts(value)).is_some() => {
+            Ok(Some((algorithm, value)))
+        }
+        Some((field, ..)) => Err(invalid(format!("Value for {field} header is invalid."))),
+    }
+}
+
+/// A composite checksum without the number of parts, as some clients write it.
+fn without_parts(value: &str) -> &str {
+    value.split('-').next().unwrap_or_default()
 }
 
 /// Compares the size that the client expects of the object.
@@ -240,10 +256,7 @@ mod tests {
     #[test]
     fn parts_have_the_algorithm_that_the_upload_was_begun_with() {
         let check = |announced, upload| check_part_algorithm(announced, &upload).is_ok();
-        let (crc, sha) = (
-            Some(DigestAlgorithm::Crc32),
-            Some(DigestAlgorithm::Sha256),
-        );
+        let (crc, sha) = (Some(DigestAlgorithm::Crc32), Some(DigestAlgorithm::Sha256));
         assert!(check(crc, upload("CRC32", true, false)));
         assert!(check(None, upload("CRC32", true, false)));
         assert!(!check(sha, upload("CRC32", true, false)));

@@ -8,6 +8,7 @@ mod copies;
 mod interrupted;
 mod other_clients;
 mod our_server;
+mod our_server_answers;
 mod single_requests;
 mod sync;
 

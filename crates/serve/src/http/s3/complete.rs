@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use super::S3Call;
 use super::body_source::S3BodySource;
-use super::object_headers::{
-    conditions_of, object_etag, write_checksum, write_conditions_hold,
-};
+use super::object_headers::{conditions_of, object_etag, write_checksum, write_conditions_hold};
 use super::responses::document_response;
 use crate::http::error_response::ServeResponse;
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::{MAX_COMPLETE_DOCUMENT, XmlDocument, parse_complete_upload};
 use crate::s3::{
-    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object, chosen_parts, completed_attributes,
-    without_checksums,
+    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object, checksum_of_object,
+    chosen_parts, completed_attributes, without_checksums,
 };
 use crate::store::{FileMetadata, StoreError};
 
@@ -31,6 +29,8 @@ impl S3Call {
         body: IncomingBody,
     ) -> Result<ServeResponse, S3Failure> {
         let target = self.stored_key()?;
+        // Fields are wrong before parts are.
+        checksum_of_object(&self.headers)?;
         let expectations = BodyExpectations::parse(&without_checksums(&self.headers), payload)?;
         let (source, _) = S3BodySource::new(body, expectations, []);
         let document = source.read_document(MAX_COMPLETE_DOCUMENT).await?;
@@ -47,10 +47,10 @@ impl S3Call {
         let pause = self.connection.timeouts.pause();
         let completed = self.server().disk.write(move || {
             let stored = upload.parts().map_err(CompleteError::Store)?;
-            let parts = chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;
+            let parts =
+                chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;
             let attributes = completed_attributes(upload.id(), upload.info(), &parts);
-            check_object(&headers, upload.info(), &attributes)
-                .map_err(CompleteError::Refused)?;
+            check_object(&headers, upload.info(), &attributes).map_err(CompleteError::Refused)?;
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
             let check =

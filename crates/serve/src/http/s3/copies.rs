@@ -12,7 +12,8 @@ use haul_plan::{DigestAlgorithm, EntityTag};
 use http::{HeaderMap, HeaderValue};
 
 use super::object_headers::{
-    attributes_of_request, write_checksum, conditions_of, object_etag, write_conditions_hold,
+    attributes_of_request, conditions_of, object_etag, precondition_failed, write_checksum,
+    write_conditions_hold,
 };
 use super::responses::document_response;
 use super::uploads::{FOLDER_ETAG, MAX_UPLOAD};
@@ -43,8 +44,7 @@ impl S3Call {
             replaces(&self.headers, "metadata")?,
             replaces(&self.headers, "tagging")?,
         );
-        let is_to_itself =
-            source_key.key == target.key && source_key.is_folder == target.is_folder;
+        let is_to_itself = source_key.key == target.key && source_key.is_folder == target.is_folder;
         if is_to_itself && !new_fields && !new_tags {
             check_copy_to_itself(&self.headers)?;
         }
@@ -80,7 +80,7 @@ impl S3Call {
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
             let check =
                 (!conditions.is_empty()).then_some(&check as crate::store::VersionCheck<'_>);
-            copy(&store, &source, &target, (attributes, algorithm), check)
+            copy(&store, &source, &target, attributes, algorithm, check)
         });
         match copied.await {
             Ok(copied) => Ok(copied_response(&copied.metadata)),
@@ -96,7 +96,9 @@ impl S3Call {
         key: &str,
     ) -> Result<ServeResponse, S3Failure> {
         if !source.is_folder || !target.is_folder {
-            self.open_source(source, key).await?;
+            if !source.is_folder {
+                self.open_source(source, key).await?;
+            }
             let message = "A key that ends in a slash is a folder here, and has no bytes: it can be copied to another \
                 such key alone.";
             return Err(S3Failure::with_message(
@@ -164,8 +166,10 @@ impl S3Call {
             .run(move || store.root().open_folder(&bucket).is_ok());
         match found.await {
             true => S3Failure::new(S3ErrorCode::NoSuchKey).element("Key", key),
-            false => S3Failure::new(S3ErrorCode::NoSuchBucket)
-                .element("BucketName", source.bucket.to_string()),
+            false => S3Failure::new(S3ErrorCode::NoSuchBucket).element(
+                "BucketName",
+                source.bucket.to_string().trim_start_matches('/'),
+            ),
         }
     }
 
@@ -178,7 +182,7 @@ impl S3Call {
         };
         match self.source_conditions().evaluate_read(current) {
             ConditionOutcome::Proceed => Ok(()),
-            _ => Err(S3ErrorCode::PreconditionFailed.into()),
+            _ => Err(precondition_failed(&self.headers, SOURCE_CONDITIONS)),
         }
     }
 
@@ -211,7 +215,8 @@ fn copy(
     store: &Arc<FileStore>,
     source: &OpenObject,
     target: &StoredKey,
-    (mut attributes, algorithm): (ObjectAttributes, DigestAlgorithm),
+    mut attributes: ObjectAttributes,
+    algorithm: DigestAlgorithm,
     check: Option<crate::store::VersionCheck<'_>>,
 ) -> Result<CommittedUpload, StoreError> {
     let mut upload = store.begin_upload(&target.key, Vec::new())?;

@@ -23,7 +23,7 @@ use crate::s3::xml::XmlDocument;
 use crate::s3::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_part_algorithm,
     checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name, checksum_type,
-    copied_range, iso_time, upload_checksum,
+    copied_range, iso_time, parse_part_number, upload_checksum,
 };
 use crate::store::{PartWriter, StoreError, StoredPart, StoredUpload, StoredUploadInfo};
 
@@ -110,15 +110,7 @@ impl S3Call {
     }
 
     fn part_number(&self) -> Result<u16, S3Failure> {
-        let text = self.query.get("partNumber").unwrap_or_default();
-        let number = text
-            .parse::<u16>()
-            .ok()
-            .filter(|number| (1..=10_000).contains(number));
-        number.ok_or_else(|| {
-            let message = "Part number must be an integer between 1 and 10000, inclusive";
-            S3Failure::invalid_argument("partNumber", text, message)
-        })
+        parse_part_number(self.query.get("partNumber").unwrap_or_default())
     }
 
     pub(super) async fn upload_part(

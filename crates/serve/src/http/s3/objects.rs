@@ -14,7 +14,9 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::object_headers::{conditions_of, object_etag, write_conditions_hold};
+use super::object_headers::{
+    conditions_of, field_of_response, object_etag, precondition_failed, write_conditions_hold,
+};
 use super::responses::{denied, document_response};
 use super::uploads::{FOLDER_ETAG, insert_checksum};
 use super::{S3Call, StoredKey};
@@ -25,7 +27,7 @@ use crate::http::file_body::FileBody;
 use crate::http::get::media_type;
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::{MAX_DELETE_DOCUMENT, ObjectToDelete, XmlDocument, parse_delete};
-use crate::s3::{PayloadMode, S3ErrorCode, S3Failure};
+use crate::s3::{PayloadMode, S3ErrorCode, S3Failure, parse_part_number};
 use crate::store::{CachedLookup, FileMetadata, FileStore, OpenObject, StoreError};
 
 /// Parameters of a signed request that replace fields of the response.
@@ -82,6 +84,7 @@ impl S3Call {
         if target.is_folder {
             return self.get_folder(&target).await;
         }
+        self.part_number_of_object()?;
         let object = self.open_object().await?;
         let metadata = object.metadata();
         let etag = EntityTag::new_strong(object_etag(metadata));
@@ -98,7 +101,7 @@ impl S3Call {
                 return Ok(response);
             }
             ConditionOutcome::PreconditionFailed => {
-                return Err(S3ErrorCode::PreconditionFailed.into());
+                return Err(precondition_failed(&self.headers, ""));
             }
         }
         let applies = conditions.range_applies(current, SystemTime::now());
@@ -139,19 +142,38 @@ impl S3Call {
         metadata: &FileMetadata,
         applies: bool,
     ) -> Result<Option<Range<u64>>, S3Failure> {
-        if let Some(number) = self.query.get("partNumber") {
+        if let Some(number) = self.part_number_of_object()? {
             return part_range(metadata, number).map(Some);
         }
         if !applies || !self.headers.contains_key(RANGE) {
             return Ok(None);
         }
-        match select_ranges(&self.headers, metadata.len, &RangeLimits::default()) {
-            RangeSelection::Single(range) => Ok(Some(range)),
-            RangeSelection::Unsatisfiable => Err(S3Failure::new(S3ErrorCode::InvalidRange)
-                .element("ActualObjectSize", metadata.len.to_string())),
+        // No byte of an empty object exists: S3 refuses each range of one.
+        let selected = select_ranges(&self.headers, metadata.len.max(1), &RangeLimits::default());
+        match selected {
+            RangeSelection::Single(range) if metadata.len > 0 => Ok(Some(range)),
+            RangeSelection::Single(_) | RangeSelection::Unsatisfiable => {
+                Err(S3Failure::new(S3ErrorCode::InvalidRange)
+                    .element("ActualObjectSize", metadata.len.to_string()))
+            }
             // S3 sends no multipart bodies.
             RangeSelection::Whole | RangeSelection::Multiple(_) => Ok(None),
         }
+    }
+
+    /// The number of the part that the request asks for.
+    fn part_number_of_object(&self) -> Result<Option<usize>, S3Failure> {
+        let Some(text) = self.query.get("partNumber") else {
+            return Ok(None);
+        };
+        if self.headers.contains_key(RANGE) {
+            let message = "Cannot specify both Range header and partNumber query parameter";
+            return Err(S3Failure::with_message(
+                S3ErrorCode::InvalidRequest,
+                message,
+            ));
+        }
+        parse_part_number(text).map(|number| Some(usize::from(number)))
     }
 
     fn bytes_response(&self, object: &Arc<OpenObject>, range: Option<Range<u64>>) -> ServeResponse {
@@ -190,7 +212,7 @@ impl S3Call {
         headers.insert(CONTENT_TYPE, media_type(&target.key));
         if let Some(attributes) = &metadata.attributes {
             for (name, value) in &attributes.headers {
-                insert_text(headers, name, value);
+                insert_text(headers, name, &field_of_response(name, value));
             }
             let counts = [
                 ("x-amz-tagging-count", attributes.tags.len()),
@@ -330,15 +352,7 @@ fn delete_stored(
 }
 
 /// The range of a part. An object that was uploaded at once has one.
-fn part_range(metadata: &FileMetadata, number: &str) -> Result<Range<u64>, S3Failure> {
-    let number = number
-        .parse::<usize>()
-        .ok()
-        .filter(|number| (1..=10_000).contains(number));
-    let number = number.ok_or_else(|| {
-        let message = "Part number must be an integer between 1 and 10000, inclusive";
-        S3Failure::invalid_argument("partNumber", "", message)
-    })?;
+fn part_range(metadata: &FileMetadata, number: usize) -> Result<Range<u64>, S3Failure> {
     let parts = metadata
         .attributes
         .as_deref()
