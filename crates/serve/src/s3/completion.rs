@@ -9,51 +9,45 @@ use haul_plan::DigestAlgorithm;
 use http::HeaderMap;
 
 use super::xml::CompletedPart;
-use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_field};
+use super::{S3ErrorCode, S3Failure, checksum_algorithm_of_name};
 use crate::store::{ObjectAttributes, ObjectChecksum, ObjectPart, StoredPart, StoredUploadInfo};
 
 /// Minimum bytes of all parts but the last.
 const MIN_PART: u64 = 5 << 20;
 
-/// Header fields with checksums, and the others.
-#[must_use]
-pub fn split_checksums(headers: &HeaderMap) -> (HeaderMap, HeaderMap) {
-    let fields = headers
-        .iter()
-        .map(|(name, value)| (name.clone(), value.clone()));
-    fields.partition(|(name, _)| {
-        let name = name.as_str();
-        name.starts_with("x-amz-checksum-") || name == "x-amz-sdk-checksum-algorithm"
+/// The number of a part, in the query.
+///
+/// # Errors
+/// `InvalidArgument`.
+pub fn parse_part_number(text: &str) -> Result<u16, S3Failure> {
+    let number = text.parse::<u16>().ok();
+    let number = number.filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| {
+        let message = "Part number must be an integer between 1 and 10000, inclusive";
+        S3Failure::invalid_argument("partNumber", text, message)
     })
 }
 
-/// Compares the checksum that a client expects of the object with that of its parts.
-///
-/// # Errors
-/// `BadDigest`.
-pub fn check_object(expected: &HeaderMap, found: &ObjectAttributes) -> Result<(), S3Failure> {
-    let Some(checksum) = &found.checksum else {
-        return Ok(());
-    };
-    let field = checksum_algorithm_of_name(&checksum.algorithm).and_then(checksum_field);
-    let value = field.and_then(|field| expected.get(field)?.to_str().ok());
-    // Some clients write a composite one without the number of parts.
-    let bare = checksum.value.split('-').next().unwrap_or_default();
-    match value {
-        Some(value) if value != checksum.value && value != bare => {
-            let message = "The checksum you specified did not match that of the parts.";
-            Err(S3Failure::with_message(S3ErrorCode::BadDigest, message))
-        }
-        _ => Ok(()),
-    }
+/// The header fields without checksums: those of a request that completes an upload are about the object, and not
+/// about the document.
+#[must_use]
+pub fn without_checksums(headers: &HeaderMap) -> HeaderMap {
+    let is_checksum =
+        |name: &str| name.starts_with("x-amz-checksum-") || name == "x-amz-sdk-checksum-algorithm";
+    headers
+        .iter()
+        .filter(|(name, _)| !is_checksum(name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// The parts that a client lists, as they are stored.
 ///
 /// # Errors
-/// `InvalidPartOrder`, `InvalidPart`, `EntityTooSmall`.
+/// `InvalidPartOrder`, `InvalidPart`, `EntityTooSmall`; `BadDigest` and `InvalidRequest` for checksums of parts.
 pub fn chosen_parts(
     listed: &[CompletedPart],
+    info: &StoredUploadInfo,
     stored: &BTreeMap<u16, StoredPart>,
 ) -> Result<Vec<StoredPart>, S3Failure> {
     if !listed.is_sorted_by(|one, next| one.number < next.number) {
@@ -61,20 +55,11 @@ pub fn chosen_parts(
     }
     let mut parts = Vec::with_capacity(listed.len());
     for (at, wanted) in listed.iter().enumerate() {
-        let invalid = || {
-            S3Failure::new(S3ErrorCode::InvalidPart)
-                .element("PartNumber", wanted.number.to_string())
-                .element("ETag", &wanted.etag)
-        };
-        let part = stored.get(&wanted.number).ok_or_else(invalid)?;
-        let is_same_length = |text: &str| text.len() == part.checksum.len();
-        let has_other_checksum = wanted.checksums.iter().any(|checksum| {
-            let text = STANDARD.encode(checksum.digest.as_deref().unwrap_or_default());
-            is_same_length(&text) && text != part.checksum
-        });
-        if part.etag != wanted.etag || has_other_checksum {
-            return Err(invalid());
-        }
+        let part = stored
+            .get(&wanted.number)
+            .filter(|part| part.etag == wanted.etag)
+            .ok_or_else(|| invalid_part(wanted))?;
+        check_part(wanted, info, part)?;
         if at + 1 < listed.len() && part.len < MIN_PART {
             return Err(S3Failure::new(S3ErrorCode::EntityTooSmall)
                 .element("PartNumber", wanted.number.to_string())
@@ -84,6 +69,50 @@ pub fn chosen_parts(
         parts.push(part.clone());
     }
     Ok(parts)
+}
+
+fn invalid_part(wanted: &CompletedPart) -> S3Failure {
+    S3Failure::new(S3ErrorCode::InvalidPart)
+        .element("PartNumber", wanted.number.to_string())
+        .element("ETag", &wanted.etag)
+}
+
+/// Compares the checksums that a client has of a part. A composite checksum needs each of them.
+fn check_part(
+    wanted: &CompletedPart,
+    info: &StoredUploadInfo,
+    part: &StoredPart,
+) -> Result<(), S3Failure> {
+    let algorithm = checksum_algorithm_of_name(&info.algorithm);
+    let mut is_compared = false;
+    for checksum in &wanted.checksums {
+        if Some(checksum.algorithm) == algorithm {
+            let digest = checksum.digest.as_deref().unwrap_or_default();
+            if STANDARD.encode(digest) != part.checksum {
+                return Err(invalid_part(wanted));
+            }
+            is_compared = true;
+        } else if !info.has_default_checksum {
+            let (name, number) = (checksum.algorithm.name(), wanted.number);
+            let message = format!(
+                "The {name} you specified for part {number} did not match what we received."
+            );
+            return Err(S3Failure::with_message(S3ErrorCode::BadDigest, message));
+        }
+    }
+    if info.is_composite && !is_compared {
+        let message = format!(
+            "The upload was created using a {} checksum. The complete request must include the checksum for each \
+             part. It was missing for part {} in the request.",
+            info.algorithm.to_lowercase(),
+            wanted.number,
+        );
+        return Err(S3Failure::with_message(
+            S3ErrorCode::InvalidRequest,
+            message,
+        ));
+    }
+    Ok(())
 }
 
 /// The attributes of a complete object: its entity tag and checksum are made of those of its parts.
@@ -216,6 +245,7 @@ mod tests {
             attributes: ObjectAttributes::default(),
             algorithm: algorithm.to_owned(),
             is_composite,
+            has_default_checksum: false,
         }
     }
 
@@ -230,7 +260,7 @@ mod tests {
                 .iter()
                 .map(|(number, etag)| listed(*number, etag))
                 .collect();
-            chosen_parts(&parts, &all).map_err(|failure| failure.code)
+            chosen_parts(&parts, &info("CRC32", false), &all).map_err(|failure| failure.code)
         };
         let (first, last) = (large.etag.as_str(), small.etag.as_str());
         assert_eq!(
@@ -248,8 +278,36 @@ mod tests {
         }
         let mut other = listed(1, first);
         other.checksums = vec!["crc32:00000000".parse().expect("a checksum")];
-        let failure = chosen_parts(&[other], &all).expect_err("another checksum");
+        let failure =
+            chosen_parts(&[other], &info("CRC32", false), &all).expect_err("another checksum");
         assert_eq!(failure.code, S3ErrorCode::InvalidPart);
+    }
+
+    #[test]
+    fn g7_checksums_of_parts_are_those_of_the_upload() {
+        let part = stored(1, b"a", DigestAlgorithm::Crc32);
+        let all = BTreeMap::from([(1, part.clone())]);
+        let crc = format!("crc32:{}", hex(&digest_of(DigestAlgorithm::Crc32, b"a")));
+        let sha = format!("sha256:{}", hex(&digest_of(DigestAlgorithm::Sha256, b"a")));
+        let choose = |checksums: &[&str], info: &StoredUploadInfo| {
+            let mut wanted = listed(1, &part.etag);
+            wanted.checksums = checksums
+                .iter()
+                .map(|text| text.parse().expect("a checksum"))
+                .collect();
+            let chosen = chosen_parts(&[wanted], info, &all);
+            chosen.map(drop).map_err(|failure| failure.code)
+        };
+        let (composite, full) = (info("CRC32", true), info("CRC32", false));
+        assert_eq!(choose(&[&crc], &composite), Ok(()));
+        assert_eq!(choose(&[], &composite), Err(S3ErrorCode::InvalidRequest));
+        assert_eq!(choose(&[], &full), Ok(()));
+        assert_eq!(choose(&[&sha], &full), Err(S3ErrorCode::BadDigest));
+        let default = StoredUploadInfo {
+            has_default_checksum: true,
+            ..info("CRC64NVME", false)
+        };
+        assert_eq!(choose(&[&crc], &default), Ok(()), "of the client alone");
     }
 
     proptest! {

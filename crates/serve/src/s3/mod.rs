@@ -7,7 +7,9 @@
 //! - `auth`: [`S3Authenticator`] verifies the signature of a request, in its header or its query.
 //! - `body`: decodes and checks the body while it arrives: aws-chunked, digests, checksums.
 //! - `options`: which requests are S3's, and their buckets and keys; `operation`: what they ask for.
-//! - `completion`: which parts make an object, and its entity tag and checksum.
+//! - `completion`: which parts make an object, and its entity tag and checksum; `object_checksum`: which checksum
+//!   an object gets, and which one a client says it has; `copy`: what is copied.
+//! - `tags`: tags of objects; `unsupported`: fields that must not be ignored.
 //! - `xml`: reads the documents of requests, and writes those of responses.
 //! - `error`: [`S3Failure`], the error that all of it returns, and its document.
 //!
@@ -26,10 +28,14 @@
 mod auth;
 mod body;
 mod completion;
+mod copy;
 mod error;
 mod keys;
+mod object_checksum;
 mod operation;
 mod options;
+mod tags;
+mod unsupported;
 pub mod xml;
 
 #[cfg(test)]
@@ -43,11 +49,18 @@ pub use body::{
     TrailerField, checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name,
     stored_content_encoding,
 };
-pub use completion::{check_object, chosen_parts, completed_attributes, split_checksums};
+pub use completion::{chosen_parts, completed_attributes, parse_part_number, without_checksums};
+pub use copy::{check_copy_to_itself, copied_algorithm, copied_range, parse_copy_source, replaces};
 pub use error::{S3ErrorCode, S3Failure, S3ResponseIds};
 pub use keys::{
     S3AccessKey, S3KeyRule, S3KeyRuleError, S3KeyScope, S3Keys, S3KeysError, S3Permissions,
     S3SigningKey,
 };
+pub use object_checksum::{
+    UploadChecksum, check_object, check_part_algorithm, checksum_of_object, checksum_type,
+    requested_algorithm, upload_checksum,
+};
 pub use operation::{BucketSetting, S3Operation};
 pub use options::{S3Options, S3Target};
+pub use tags::{ObjectTag, check_tags, parse_tag_header};
+pub use unsupported::check_supported;

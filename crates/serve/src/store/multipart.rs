@@ -137,6 +137,26 @@ impl FileStore {
         Ok(uploads)
     }
 
+    /// Aborts all uploads to a bucket.
+    ///
+    /// # Errors
+    /// The disk's error.
+    pub fn abort_uploads_of(&self, bucket: &str) -> Result<(), StoreError> {
+        for (id, info) in self.stored_uploads()? {
+            if info.bucket != bucket {
+                continue;
+            }
+            let aborted = self
+                .stored_upload(&id)
+                .and_then(|upload| self.abort_parts(&upload));
+            match aborted {
+                Ok(()) | Err(StoreError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Counts the parts of uploads that an earlier process began, if there is a quota.
     pub(super) fn count_stored_parts(&self) -> Result<(), StoreError> {
         let folder = format!("{RESERVED_NAME}/{FOLDER}");

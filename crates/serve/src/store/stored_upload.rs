@@ -47,6 +47,9 @@ pub struct StoredUploadInfo {
     pub algorithm: String,
     /// Whether the object's checksum is that of the parts' checksums.
     pub is_composite: bool,
+    /// Whether the client named no algorithm: then it may send parts with checksums of another one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_default_checksum: bool,
 }
 
 /// A part that was acknowledged.

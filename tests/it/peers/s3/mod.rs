@@ -11,6 +11,7 @@ mod mountpoint;
 mod object_store;
 mod other_clients;
 mod our_server;
+mod our_server_answers;
 mod pyarrow;
 mod s3s_fs;
 mod single_requests;

@@ -19,6 +19,9 @@ use crate::store::StoreError;
 /// The field with the region of a bucket.
 const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 
+/// Maximum buckets of a page.
+const MAX_BUCKETS: usize = 10_000;
+
 /// Who owns everything here.
 pub(super) fn write_owner(document: &mut XmlDocument, name: &'static str) {
     document.open(name);
@@ -34,17 +37,34 @@ impl S3Call {
         let folders = folders
             .await
             .map_err(|error| self.store_failure(&error.into()))?;
+        let max = self.number_parameter("max-buckets")?;
+        if max.is_some_and(|max| !(1..=MAX_BUCKETS).contains(&max)) {
+            let message = "Argument max-buckets must be an integer between 1 and 10000";
+            return Err(S3Failure::invalid_argument("max-buckets", "", message));
+        }
+        let prefix = self.query.get("prefix").unwrap_or_default();
+        let after = self.query.get("continuation-token").unwrap_or_default();
+        let mut found = folders.iter().filter(|(name, _)| {
+            name.starts_with(prefix)
+                && name.as_str() > after
+                && self.permissions.allows(AccessRight::Read, name)
+        });
+        let page: Vec<_> = found.by_ref().take(max.unwrap_or(MAX_BUCKETS)).collect();
         let mut document = XmlDocument::new("ListAllMyBucketsResult");
         write_owner(&mut document, "Owner");
         document.open("Buckets");
-        for (name, modified) in &folders {
-            if self.permissions.allows(AccessRight::Read, name) {
-                document.open("Bucket");
-                document.text("Name", name);
-                document.text("CreationDate", &iso_time(*modified));
-                document.close();
-            }
+        for (name, modified) in &page {
+            document.open("Bucket");
+            document.text("Name", name);
+            document.text("CreationDate", &iso_time(*modified));
+            document.close();
         }
+        document.close();
+        // The token is the last name.
+        if let (Some((last, _)), Some(_)) = (page.last(), found.next()) {
+            document.text("ContinuationToken", last);
+        }
+        document.optional("Prefix", self.query.get("prefix"));
         Ok(document_response(document))
     }
 
@@ -88,13 +108,13 @@ impl S3Call {
             key: self.existing_bucket().await?,
             is_folder: true,
         };
-        let store = Arc::clone(&self.server().store);
-        match self
-            .server()
-            .disk
-            .write(move || store.delete(&path, None))
-            .await
-        {
+        let (store, bucket) = (Arc::clone(&self.server().store), self.bucket().to_owned());
+        let deleted = self.server().disk.write(move || {
+            store.delete(&path, None)?;
+            // A bucket that gets this name later has none of its uploads.
+            store.abort_uploads_of(&bucket)
+        });
+        match deleted.await {
             Ok(()) => Ok(empty_response(StatusCode::NO_CONTENT)),
             Err(StoreError::NotEmpty) => Err(S3ErrorCode::BucketNotEmpty.into()),
             Err(StoreError::NotFound) => Err(self.no_such_bucket()),
@@ -159,6 +179,10 @@ impl S3Call {
     }
 }
 
+/// What names of buckets do not begin and end with: S3 keeps these for others.
+const RESERVED_STARTS: [&str; 2] = ["xn--", "sthree-"];
+const RESERVED_ENDS: [&str; 5] = ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];
+
 /// Whether a new bucket may have this name (S3's user guide, "Bucket naming rules").
 fn is_bucket_name(name: &str) -> bool {
     let is_end =
@@ -171,6 +195,8 @@ fn is_bucket_name(name: &str) -> bool {
         && is_end(bytes.first())
         && is_end(bytes.last())
         && !name.contains("..")
+        && !RESERVED_STARTS.iter().any(|start| name.starts_with(start))
+        && !RESERVED_ENDS.iter().any(|end| name.ends_with(end))
         && name.parse::<std::net::Ipv4Addr>().is_err()
 }
 
@@ -193,6 +219,8 @@ mod tests {
             "a..b",
             "192.168.0.1",
             ".haul",
+            "xn--abc",
+            "abc-s3alias",
             &long,
         ] {
             assert!(!is_bucket_name(name), "{name}");

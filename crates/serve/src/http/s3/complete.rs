@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use super::S3Call;
 use super::body_source::S3BodySource;
-use super::object_headers::{conditions_of, object_etag, write_conditions_hold};
+use super::object_headers::{conditions_of, object_etag, write_checksum, write_conditions_hold};
 use super::responses::document_response;
 use crate::http::error_response::ServeResponse;
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::{MAX_COMPLETE_DOCUMENT, XmlDocument, parse_complete_upload};
 use crate::s3::{
-    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object,
-    checksum_algorithm_of_name, checksum_element, chosen_parts, completed_attributes,
-    split_checksums,
+    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_object, checksum_of_object,
+    chosen_parts, completed_attributes, without_checksums,
 };
 use crate::store::{FileMetadata, StoreError};
 
@@ -30,9 +29,9 @@ impl S3Call {
         body: IncomingBody,
     ) -> Result<ServeResponse, S3Failure> {
         let target = self.stored_key()?;
-        // Here they are about the object, and not about the document.
-        let (of_object, of_document) = split_checksums(&self.headers);
-        let expectations = BodyExpectations::parse(&of_document, payload)?;
+        // Fields are wrong before parts are.
+        checksum_of_object(&self.headers)?;
+        let expectations = BodyExpectations::parse(&without_checksums(&self.headers), payload)?;
         let (source, _) = S3BodySource::new(body, expectations, []);
         let document = source.read_document(MAX_COMPLETE_DOCUMENT).await?;
         let listed = parse_complete_upload(&document)?;
@@ -44,13 +43,14 @@ impl S3Call {
             Err(failure) => return Err(failure),
         };
         let conditions = conditions_of(&self.headers);
-        let store = Arc::clone(&self.server().store);
+        let (store, headers) = (Arc::clone(&self.server().store), self.headers.clone());
         let pause = self.connection.timeouts.pause();
         let completed = self.server().disk.write(move || {
             let stored = upload.parts().map_err(CompleteError::Store)?;
-            let parts = chosen_parts(&listed, &stored).map_err(CompleteError::Refused)?;
+            let parts =
+                chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;
             let attributes = completed_attributes(upload.id(), upload.info(), &parts);
-            check_object(&of_object, &attributes).map_err(CompleteError::Refused)?;
+            check_object(&headers, upload.info(), &attributes).map_err(CompleteError::Refused)?;
             let check =
                 |metadata: Option<&FileMetadata>| write_conditions_hold(&conditions, metadata);
             let check =
@@ -68,7 +68,9 @@ impl S3Call {
                 self.completed_before(S3ErrorCode::NoSuchUpload.into())
                     .await
             }
-            Err(CompleteError::Store(error)) => Err(self.store_failure(&error)),
+            Err(CompleteError::Store(error)) => {
+                Err(self.write_failure(self.store_failure(&error)).await)
+            }
         }
     }
 
@@ -91,14 +93,8 @@ impl S3Call {
         document.text("Bucket", self.bucket());
         document.text("Key", self.key());
         document.text("ETag", &format!("\"{}\"", object_etag(metadata)));
-        let attributes = metadata.attributes.as_deref();
-        if let Some(checksum) = attributes.and_then(|found| found.checksum.as_ref())
-            && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
-            && let Some(element) = checksum_element(algorithm)
-        {
-            document.text(element, &checksum.value);
-            let kinds = ["FULL_OBJECT", "COMPOSITE"];
-            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+        if let Some(attributes) = &metadata.attributes {
+            write_checksum(&mut document, attributes);
         }
         document_response(document)
     }

@@ -13,7 +13,7 @@ use super::responses::document_response;
 use crate::ObjectKey;
 use crate::http::error_response::ServeResponse;
 use crate::s3::xml::{KeyEncoding, XmlDocument};
-use crate::s3::{S3Failure, iso_time};
+use crate::s3::{S3Failure, checksum_type, iso_time};
 use crate::store::{FileStore, KeyWalk, KeyWalkRequest, StoreError, WalkedKey, WalkedKind};
 
 /// Maximum keys of a page, and how many it has if the client does not say.
@@ -127,18 +127,31 @@ impl PageOfKeys {
 }
 
 impl S3Call {
+    /// How many rows a page may have, by a parameter.
+    pub(super) fn page_size(&self, parameter: &'static str) -> Result<usize, S3Failure> {
+        let number = self.number_parameter(parameter)?;
+        Ok(number.unwrap_or(MAX_KEYS).min(MAX_KEYS))
+    }
+
+    /// The number in a parameter; `None` if it is missing or empty.
+    pub(super) fn number_parameter(
+        &self,
+        parameter: &'static str,
+    ) -> Result<Option<usize>, S3Failure> {
+        let Some(text) = self.query.get(parameter).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let number = text.parse::<i32>().ok();
+        let number = number.and_then(|number| usize::try_from(number).ok());
+        number.map(Some).ok_or_else(|| {
+            let message = format!("Provided {parameter} not an integer or within integer range");
+            S3Failure::invalid_argument(parameter, text, message)
+        })
+    }
+
     fn page_of_keys(&self, is_v2: bool) -> Result<PageOfKeys, S3Failure> {
         let query = &self.query;
-        let max_keys = match query.get("max-keys").filter(|text| !text.is_empty()) {
-            None => MAX_KEYS,
-            Some(text) => text.parse::<u32>().map_or_else(
-                |_| {
-                    let message = "Provided max-keys not an integer or within integer range";
-                    Err(S3Failure::invalid_argument("max-keys", text, message))
-                },
-                |number| Ok(usize::try_from(number).unwrap_or(MAX_KEYS).min(MAX_KEYS)),
-            )?,
-        };
+        let max_keys = self.page_size("max-keys")?;
         let delimiter = query.get("delimiter").filter(|text| !text.is_empty());
         let start = match (is_v2, query.get("continuation-token")) {
             (true, Some(token)) => PageOfKeysStart::from_token(token).ok_or_else(|| {
@@ -162,7 +175,7 @@ impl S3Call {
         })
     }
 
-    fn key_encoding(&self) -> Result<KeyEncoding, S3Failure> {
+    pub(super) fn key_encoding(&self) -> Result<KeyEncoding, S3Failure> {
         match self.query.get("encoding-type") {
             None | Some("") => Ok(KeyEncoding::Plain),
             Some("url") => Ok(KeyEncoding::Url),
@@ -256,8 +269,7 @@ fn write_object(
         && let Some(checksum) = &attributes.checksum
     {
         document.text("ChecksumAlgorithm", &checksum.algorithm);
-        let kinds = ["FULL_OBJECT", "COMPOSITE"];
-        document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+        document.text("ChecksumType", checksum_type(checksum.is_composite));
     }
     document.value("Size", len);
     if shows_owner {

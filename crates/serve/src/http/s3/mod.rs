@@ -34,9 +34,10 @@ use super::server::FileServer;
 use crate::ObjectKey;
 use crate::access::{AccessRight, is_cross_site};
 use crate::connection::ConnectionState;
+use crate::key::ObjectKeyError;
 use crate::s3::{
     PayloadMode, S3AuthRequest, S3Authentication, S3ErrorCode, S3Failure, S3Operation, S3Options,
-    S3Permissions, S3Query, S3Target,
+    S3Permissions, S3Query, S3Target, check_supported,
 };
 use crate::sendfile::MappingRegistry;
 
@@ -111,6 +112,7 @@ fn authorize(
     let headers = query.with_moved_fields(&head.headers);
     let headers = headers.unwrap_or(head.headers);
     let operation = S3Operation::parse(&head.method, &target, &query, &headers)?;
+    check_supported(operation, &headers)?;
     if let (Some(right), Some(bucket)) = (operation.needed_right(), &target.bucket) {
         if !permissions.allows(right, bucket) {
             return Err(S3ErrorCode::AccessDenied.into());
@@ -219,7 +221,12 @@ impl StoredKey {
             stored = stored.child(segment.as_bytes()).map_err(|error| {
                 let message =
                     format!("Objects are files here, and this key is no path of one: {error}.");
-                S3Failure::invalid_argument("key", key, message)
+                match error {
+                    ObjectKeyError::TooLong => {
+                        S3Failure::with_message(S3ErrorCode::KeyTooLongError, message)
+                    }
+                    _ => S3Failure::invalid_argument("key", key, message),
+                }
             })?;
         }
         Ok(Self {

@@ -21,8 +21,9 @@ use crate::http::put::{UploadError, UploadSource};
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::XmlDocument;
 use crate::s3::{
-    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, checksum_algorithm_of_name,
-    checksum_field, checksum_name, iso_time,
+    BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, check_part_algorithm,
+    checksum_algorithm_of_name, checksum_element, checksum_field, checksum_name, checksum_type,
+    copied_range, iso_time, parse_part_number, upload_checksum,
 };
 use crate::store::{PartWriter, StoreError, StoredPart, StoredUpload, StoredUploadInfo};
 
@@ -39,7 +40,8 @@ impl S3Call {
                 message,
             ));
         }
-        let (algorithm, is_composite) = self.wanted_checksum()?;
+        let checksum = upload_checksum(&self.headers)?;
+        let algorithm = checksum_name(checksum.algorithm).unwrap_or_default();
         let info = StoredUploadInfo {
             bucket: self.bucket().to_owned(),
             key: self.key().to_owned(),
@@ -48,8 +50,9 @@ impl S3Call {
                 .unwrap_or_default()
                 .as_secs(),
             attributes: attributes_of_request(&self.headers)?,
-            algorithm: checksum_name(algorithm).unwrap_or_default().to_owned(),
-            is_composite,
+            algorithm: algorithm.to_owned(),
+            is_composite: checksum.is_composite,
+            has_default_checksum: checksum.is_default,
         };
         self.existing_bucket().await?;
         let store = Arc::clone(&self.server().store);
@@ -60,46 +63,20 @@ impl S3Call {
         document.text("Key", self.key());
         document.text("UploadId", &id);
         let mut response = document_response(document);
-        let kind = if is_composite {
-            "COMPOSITE"
-        } else {
-            "FULL_OBJECT"
-        };
-        for (name, value) in [
-            (
-                "x-amz-checksum-algorithm",
-                checksum_name(algorithm).unwrap_or_default(),
-            ),
-            ("x-amz-checksum-type", kind),
-        ] {
-            let value = HeaderValue::from_static(value);
-            response
-                .headers_mut()
-                .insert(HeaderName::from_static(name), value);
+        if !checksum.is_default {
+            let fields = [
+                ("x-amz-checksum-algorithm", algorithm),
+                ("x-amz-checksum-type", checksum_type(checksum.is_composite)),
+            ];
+            for (name, value) in fields {
+                let (name, value) = (
+                    HeaderName::from_static(name),
+                    HeaderValue::from_static(value),
+                );
+                response.headers_mut().insert(name, value);
+            }
         }
         Ok(response)
-    }
-
-    /// The checksum that the object will have, and whether it is that of the parts' checksums.
-    fn wanted_checksum(&self) -> Result<(DigestAlgorithm, bool), S3Failure> {
-        let text = |name: &str| self.headers.get(name).and_then(|value| value.to_str().ok());
-        let invalid = |name, value: &str| {
-            S3Failure::invalid_argument(name, value, "It is no checksum that an object can have.")
-        };
-        let name = "x-amz-checksum-algorithm";
-        let algorithm = match text(name) {
-            None => DigestAlgorithm::Crc64Nvme,
-            Some(value) => checksum_algorithm_of_name(value).ok_or_else(|| invalid(name, value))?,
-        };
-        let can_combine = !matches!(algorithm, DigestAlgorithm::Sha1 | DigestAlgorithm::Sha256);
-        let name = "x-amz-checksum-type";
-        let is_composite = match text(name) {
-            None => algorithm != DigestAlgorithm::Crc64Nvme,
-            Some("FULL_OBJECT") if can_combine => false,
-            Some("COMPOSITE") if algorithm != DigestAlgorithm::Crc64Nvme => true,
-            Some(other) => return Err(invalid(name, other)),
-        };
-        Ok((algorithm, is_composite))
     }
 
     /// The upload of the request.
@@ -111,11 +88,16 @@ impl S3Call {
             .disk
             .run(move || store.stored_upload(&id))
             .await;
-        let upload = found.map_err(|error| self.part_failure(&error))?;
-        let info = upload.info();
-        match info.bucket == self.bucket() && info.key == self.key() {
-            true => Ok(upload),
-            false => Err(S3ErrorCode::NoSuchUpload.into()),
+        let is_of_key = |upload: &StoredUpload| {
+            upload.info().bucket == self.bucket() && upload.info().key == self.key()
+        };
+        match found {
+            Ok(upload) if is_of_key(&upload) => Ok(upload),
+            Ok(_) | Err(StoreError::NotFound) => {
+                self.existing_bucket().await?;
+                Err(S3ErrorCode::NoSuchUpload.into())
+            }
+            Err(error) => Err(self.store_failure(&error)),
         }
     }
 
@@ -128,15 +110,7 @@ impl S3Call {
     }
 
     fn part_number(&self) -> Result<u16, S3Failure> {
-        let text = self.query.get("partNumber").unwrap_or_default();
-        let number = text
-            .parse::<u16>()
-            .ok()
-            .filter(|number| (1..=10_000).contains(number));
-        number.ok_or_else(|| {
-            let message = "Part number must be an integer between 1 and 10000, inclusive";
-            S3Failure::invalid_argument("partNumber", text, message)
-        })
+        parse_part_number(self.query.get("partNumber").unwrap_or_default())
     }
 
     pub(super) async fn upload_part(
@@ -158,6 +132,7 @@ impl S3Call {
             .checksum
             .as_ref()
             .map(crate::s3::AnnouncedChecksum::algorithm);
+        check_part_algorithm(announced, upload.info())?;
         let also = [DigestAlgorithm::Md5, algorithm];
         let (source, outcome) = S3BodySource::new(body, expectations, also);
         let writer = self.begin_part(&upload, number, length).await?;
@@ -255,6 +230,7 @@ impl S3Call {
         }
         let mut writer = self.begin_part(&upload, number, length).await?;
         let algorithm = upload_algorithm(&upload);
+        let has_default_checksum = upload.info().has_default_checksum;
         let copied = self.server().disk.write(move || {
             let mut digests = DigestSet::new([DigestAlgorithm::Md5, algorithm]);
             let mut buffer = vec![0; 1 << 20];
@@ -284,6 +260,10 @@ impl S3Call {
         let mut document = XmlDocument::new("CopyPartResult");
         document.text("LastModified", &iso_time(time(part.modified)));
         document.text("ETag", &format!("\"{}\"", part.etag));
+        let element = checksum_element(algorithm).filter(|_| !has_default_checksum);
+        if let Some(element) = element {
+            document.text(element, &part.checksum);
+        }
         Ok(document_response(document))
     }
 
@@ -314,26 +294,6 @@ async fn read_chunks(
         chunks.push(chunk);
     }
     Ok(chunks)
-}
-
-/// The range of a source: `bytes=FIRST-LAST`, both within it.
-fn copied_range(text: &str, len: u64) -> Result<std::ops::Range<u64>, S3Failure> {
-    let range = text
-        .strip_prefix("bytes=")
-        .and_then(|range| range.split_once('-'));
-    let range = range
-        .and_then(|(first, last)| Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?)));
-    match range {
-        Some((first, last)) if first <= last && last < len => Ok(first..last + 1),
-        _ => {
-            let message = format!("Range specified is not valid for source object of size: {len}");
-            Err(S3Failure::invalid_argument(
-                "x-amz-copy-source-range",
-                text,
-                message,
-            ))
-        }
-    }
 }
 
 fn upload_algorithm(upload: &StoredUpload) -> DigestAlgorithm {

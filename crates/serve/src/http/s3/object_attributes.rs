@@ -1,41 +1,79 @@
 //! GetObjectAttributes: what is known of an object, and of the parts that it was uploaded in.
 
+use http::HeaderMap;
+
 use super::S3Call;
-use super::object_headers::object_etag;
+use super::object_headers::{object_etag, write_checksum};
 use super::objects::insert_modified;
 use super::responses::document_response;
 use crate::http::error_response::ServeResponse;
 use crate::s3::xml::XmlDocument;
-use crate::s3::{S3Failure, checksum_algorithm_of_name, checksum_element};
+use crate::s3::{S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element};
 use crate::store::ObjectAttributes;
 
 /// Parts of a page.
 const MAX_PARTS: usize = 1000;
 
+/// What can be asked for.
+const ATTRIBUTES: [&str; 5] = [
+    "ETag",
+    "Checksum",
+    "ObjectParts",
+    "StorageClass",
+    "ObjectSize",
+];
+
+/// The attributes that a request asks for.
+fn wanted_attributes(headers: &HeaderMap) -> Result<Vec<&str>, S3Failure> {
+    let values = headers.get_all("x-amz-object-attributes").iter();
+    let wanted: Vec<&str> = values
+        .flat_map(|value| value.to_str().unwrap_or("?").split(','))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .collect();
+    if wanted.is_empty() {
+        let message = "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing \
+            or empty";
+        return Err(S3Failure::with_message(
+            S3ErrorCode::InvalidRequest,
+            message,
+        ));
+    }
+    match wanted.iter().find(|name| !ATTRIBUTES.contains(name)) {
+        Some(unknown) => {
+            let message = "Invalid attribute name specified.";
+            Err(S3Failure::invalid_argument(
+                "x-amz-object-attributes",
+                *unknown,
+                message,
+            ))
+        }
+        None => Ok(wanted),
+    }
+}
+
 impl S3Call {
     pub(super) async fn object_attributes(&self) -> Result<ServeResponse, S3Failure> {
+        let wanted = match wanted_attributes(&self.headers) {
+            Ok(wanted) => wanted,
+            Err(failure) => {
+                self.existing_bucket().await?;
+                return Err(failure);
+            }
+        };
         let object = self.open_object().await?;
         let metadata = object.metadata();
-        let wanted = self.headers.get_all("x-amz-object-attributes").iter();
-        let wanted: Vec<&str> = wanted
-            .flat_map(|value| value.to_str().unwrap_or_default().split(','))
-            .map(str::trim)
-            .collect();
         let has = |name: &str| wanted.contains(&name);
         let mut document = XmlDocument::new("GetObjectAttributesResponse");
         if has("ETag") {
             document.text("ETag", &object_etag(metadata));
         }
         let attributes = metadata.attributes.as_deref();
-        if let Some(checksum) = attributes.and_then(|found| found.checksum.as_ref())
-            && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
-            && let Some(element) = checksum_element(algorithm)
+        if let Some(attributes) = attributes.filter(|found| found.checksum.is_some())
             && has("Checksum")
         {
             document.open("Checksum");
-            document.text(element, &checksum.value);
-            let kinds = ["FULL_OBJECT", "COMPOSITE"];
-            document.text("ChecksumType", kinds[usize::from(checksum.is_composite)]);
+            write_checksum(&mut document, attributes);
             document.close();
         }
         if let Some(attributes) = attributes.filter(|found| !found.parts.is_empty())
@@ -99,5 +137,28 @@ impl S3Call {
             S3Failure::invalid_argument(name, text, message)
         });
         number.map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn attributes_are_named_and_known() {
+        let wanted = |value| {
+            let mut headers = HeaderMap::new();
+            headers.insert("x-amz-object-attributes", HeaderValue::from_static(value));
+            wanted_attributes(&headers)
+                .map(|wanted| wanted.len())
+                .map_err(|failure| failure.code)
+        };
+        assert_eq!(wanted("ETag, ObjectSize"), Ok(2));
+        assert_eq!(wanted(""), Err(S3ErrorCode::InvalidRequest));
+        assert_eq!(wanted("ETag,Nothing"), Err(S3ErrorCode::InvalidArgument));
+        let none = wanted_attributes(&HeaderMap::new()).expect_err("no field");
+        assert_eq!(none.code, S3ErrorCode::InvalidRequest);
     }
 }

@@ -10,8 +10,11 @@ use haul_plan::serving::{ConditionOutcome, RequestConditions};
 use haul_plan::{DigestAlgorithm, EntityTag};
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 
-use crate::s3::xml::{ObjectTag, check_tags};
-use crate::s3::{BodyDigests, S3ErrorCode, S3Failure, checksum_name, stored_content_encoding};
+use crate::s3::xml::XmlDocument;
+use crate::s3::{
+    BodyDigests, S3ErrorCode, S3Failure, checksum_algorithm_of_name, checksum_element,
+    checksum_name, checksum_type, parse_tag_header, stored_content_encoding,
+};
 use crate::store::{FileMetadata, ObjectAttributes, ObjectChecksum};
 
 /// Fields that are stored, beside those of the user's.
@@ -79,13 +82,7 @@ fn tags_of_request(headers: &HeaderMap) -> Result<Vec<(String, String)>, S3Failu
     let Some(value) = headers.get("x-amz-tagging") else {
         return Ok(Vec::new());
     };
-    let tags: Vec<ObjectTag> = url::form_urlencoded::parse(value.as_bytes())
-        .map(|(key, value)| ObjectTag {
-            key: key.into_owned(),
-            value: value.into_owned(),
-        })
-        .collect();
-    check_tags(&tags)?;
+    let tags = parse_tag_header(value.as_bytes())?;
     Ok(tags.into_iter().map(|tag| (tag.key, tag.value)).collect())
 }
 
@@ -103,6 +100,26 @@ pub(super) fn add_digests(attributes: &mut ObjectAttributes, digests: &BodyDiges
             is_composite: false,
         })
     });
+}
+
+/// A stored field as a response has it. One of the user's that is not ASCII is an encoded word (RFC 2047), as
+/// S3's user guide says ("Working with object metadata"): clients differ in what they make of other bytes.
+pub(super) fn field_of_response<'a>(name: &str, value: &'a str) -> Cow<'a, str> {
+    match name.starts_with(USER_PREFIX) && !value.is_ascii() {
+        true => format!("=?UTF-8?B?{}?=", STANDARD.encode(value)).into(),
+        false => value.into(),
+    }
+}
+
+/// Writes the checksum of an object, and its type.
+pub(super) fn write_checksum(document: &mut XmlDocument, attributes: &ObjectAttributes) {
+    if let Some(checksum) = &attributes.checksum
+        && let Some(algorithm) = checksum_algorithm_of_name(&checksum.algorithm)
+        && let Some(element) = checksum_element(algorithm)
+    {
+        document.text(element, &checksum.value);
+        document.text("ChecksumType", checksum_type(checksum.is_composite));
+    }
 }
 
 /// S3's entity tag of a version, without quotes. That of a file which did not come by S3 has a
@@ -128,6 +145,22 @@ pub(super) fn write_conditions_hold(
         last_modified: Some(metadata.modified),
     });
     conditions.evaluate_write(current) == ConditionOutcome::Proceed
+}
+
+/// The failure of a request whose conditions do not hold; it names the first of them. `prefix` is that of their fields.
+pub(super) fn precondition_failed(headers: &HeaderMap, prefix: &str) -> S3Failure {
+    let failure = S3Failure::new(S3ErrorCode::PreconditionFailed);
+    let conditions = [
+        "If-Match",
+        "If-None-Match",
+        "If-Unmodified-Since",
+        "If-Modified-Since",
+    ];
+    let mut conditions = conditions.iter().map(|name| format!("{prefix}{name}"));
+    match conditions.find(|name| headers.contains_key(name.as_str())) {
+        Some(condition) => failure.element("Condition", condition),
+        None => failure,
+    }
 }
 
 /// Header fields of conditions, with quotes around the tags that clients send without.
@@ -194,6 +227,28 @@ mod tests {
             failure.expect_err("too large").code,
             S3ErrorCode::MetadataTooLarge
         );
+    }
+
+    #[test]
+    fn fields_of_the_user_are_ascii_in_a_response() {
+        let encoded = field_of_response("x-amz-meta-a", "grün");
+        assert_eq!(encoded, "=?UTF-8?B?Z3LDvG4=?=");
+        assert_eq!(field_of_response("x-amz-meta-a", "plain"), "plain");
+        assert_eq!(field_of_response("content-language", "ü"), "ü");
+    }
+
+    #[test]
+    fn a_failed_condition_is_named() {
+        let named = |name, prefix| {
+            let failure = precondition_failed(&headers(&[(name, "x")]), prefix);
+            failure.elements.first().map(|(_, text)| text.clone())
+        };
+        assert_eq!(named("if-none-match", ""), Some("If-None-Match".to_owned()));
+        assert_eq!(
+            named("x-amz-copy-source-if-match", "x-amz-copy-source-"),
+            Some("x-amz-copy-source-If-Match".to_owned())
+        );
+        assert_eq!(named("range", ""), None);
     }
 
     #[test]

@@ -14,9 +14,11 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::object_headers::{conditions_of, object_etag, write_conditions_hold};
+use super::object_headers::{
+    conditions_of, field_of_response, object_etag, precondition_failed, write_conditions_hold,
+};
 use super::responses::{denied, document_response};
-use super::uploads::insert_checksum;
+use super::uploads::{FOLDER_ETAG, insert_checksum};
 use super::{S3Call, StoredKey};
 use crate::RequestPath;
 use crate::body::ServeBody;
@@ -25,7 +27,7 @@ use crate::http::file_body::FileBody;
 use crate::http::get::media_type;
 use crate::http::request_body::IncomingBody;
 use crate::s3::xml::{MAX_DELETE_DOCUMENT, ObjectToDelete, XmlDocument, parse_delete};
-use crate::s3::{PayloadMode, S3ErrorCode, S3Failure};
+use crate::s3::{PayloadMode, S3ErrorCode, S3Failure, parse_part_number};
 use crate::store::{CachedLookup, FileMetadata, FileStore, OpenObject, StoreError};
 
 /// Parameters of a signed request that replace fields of the response.
@@ -82,6 +84,7 @@ impl S3Call {
         if target.is_folder {
             return self.get_folder(&target).await;
         }
+        self.part_number_of_object()?;
         let object = self.open_object().await?;
         let metadata = object.metadata();
         let etag = EntityTag::new_strong(object_etag(metadata));
@@ -98,7 +101,7 @@ impl S3Call {
                 return Ok(response);
             }
             ConditionOutcome::PreconditionFailed => {
-                return Err(S3ErrorCode::PreconditionFailed.into());
+                return Err(precondition_failed(&self.headers, ""));
             }
         }
         let applies = conditions.range_applies(current, SystemTime::now());
@@ -130,8 +133,7 @@ impl S3Call {
         let content_type = HeaderValue::from_static("application/x-directory");
         headers.insert(CONTENT_TYPE, content_type);
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
-        let etag = HeaderValue::from_static("\"d41d8cd98f00b204e9800998ecf8427e\"");
-        headers.insert(ETAG, etag);
+        headers.insert(ETAG, HeaderValue::from_static(FOLDER_ETAG));
         Ok(response)
     }
 
@@ -141,7 +143,7 @@ impl S3Call {
         metadata: &FileMetadata,
         applies: bool,
     ) -> Result<Option<Range<u64>>, S3Failure> {
-        if let Some(number) = self.query.get("partNumber") {
+        if let Some(number) = self.part_number_of_object()? {
             return part_range(metadata, number).map(Some);
         }
         match applies {
@@ -168,6 +170,21 @@ impl S3Call {
             // S3 sends no multipart bodies.
             RangeSelection::Whole | RangeSelection::Multiple(_) => Ok(None),
         }
+    }
+
+    /// The number of the part that the request asks for.
+    fn part_number_of_object(&self) -> Result<Option<usize>, S3Failure> {
+        let Some(text) = self.query.get("partNumber") else {
+            return Ok(None);
+        };
+        if self.headers.contains_key(RANGE) {
+            let message = "Cannot specify both Range header and partNumber query parameter";
+            return Err(S3Failure::with_message(
+                S3ErrorCode::InvalidRequest,
+                message,
+            ));
+        }
+        parse_part_number(text).map(|number| Some(usize::from(number)))
     }
 
     fn bytes_response(&self, object: &Arc<OpenObject>, range: Option<Range<u64>>) -> ServeResponse {
@@ -206,7 +223,7 @@ impl S3Call {
         headers.insert(CONTENT_TYPE, media_type(&target.key));
         if let Some(attributes) = &metadata.attributes {
             for (name, value) in &attributes.headers {
-                insert_text(headers, name, value);
+                insert_text(headers, name, &field_of_response(name, value));
             }
             let counts = [
                 ("x-amz-tagging-count", attributes.tags.len()),
@@ -346,15 +363,7 @@ fn delete_stored(
 }
 
 /// The range of a part. An object that was uploaded at once has one.
-fn part_range(metadata: &FileMetadata, number: &str) -> Result<Range<u64>, S3Failure> {
-    let number = number
-        .parse::<usize>()
-        .ok()
-        .filter(|number| (1..=10_000).contains(number));
-    let number = number.ok_or_else(|| {
-        let message = "Part number must be an integer between 1 and 10000, inclusive";
-        S3Failure::invalid_argument("partNumber", "", message)
-    })?;
+fn part_range(metadata: &FileMetadata, number: usize) -> Result<Range<u64>, S3Failure> {
     let parts = metadata
         .attributes
         .as_deref()

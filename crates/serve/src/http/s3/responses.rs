@@ -5,6 +5,7 @@ use http::{HeaderValue, Method, StatusCode, request};
 
 use super::S3Call;
 use super::body_source::body_failure;
+use super::object_headers::precondition_failed;
 use crate::body::ServeBody;
 use crate::http::error_response::{ServeResponse, empty_response};
 use crate::http::put::UploadError;
@@ -103,7 +104,7 @@ impl S3Call {
             StoreError::NoSpace | StoreError::OverQuota { .. } => {
                 with(S3ErrorCode::EntityTooLarge, format!("{error}"))
             }
-            StoreError::ConditionFailed => S3ErrorCode::PreconditionFailed.into(),
+            StoreError::ConditionFailed => precondition_failed(&self.headers, ""),
             StoreError::DigestMismatch(_) => S3ErrorCode::BadDigest.into(),
             StoreError::RootRemoved | StoreError::UploadRemoved | StoreError::Io(_) => {
                 let metrics = &self.server().options.metrics;

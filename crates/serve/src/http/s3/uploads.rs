@@ -17,12 +17,15 @@ use crate::http::put::{ObjectUpload, UploadRequest, store_upload};
 use crate::http::request_body::IncomingBody;
 use crate::s3::{
     BodyExpectations, PayloadMode, S3ErrorCode, S3Failure, checksum_algorithm_of_name,
-    checksum_field,
+    checksum_field, checksum_type,
 };
 use crate::store::{FileMetadata, ObjectAttributes};
 
 /// Maximum bytes of one upload.
 pub(super) const MAX_UPLOAD: u64 = 5 << 30;
+
+/// The entity tag of a folder: the MD5 of nothing.
+pub(super) const FOLDER_ETAG: &str = "\"d41d8cd98f00b204e9800998ecf8427e\"";
 
 impl S3Call {
     pub(super) async fn put_object(
@@ -80,8 +83,23 @@ impl S3Call {
             return Err(too_large(length));
         }
         let stored = Box::pin(store_upload(&self.connection, request, source)).await;
-        let stored = stored.map_err(|error| self.upload_failure(&error))?;
-        Ok(uploaded_response(&stored.metadata))
+        match stored {
+            Ok(stored) => Ok(uploaded_response(&stored.metadata)),
+            Err(error) => Err(self.write_failure(self.upload_failure(&error)).await),
+        }
+    }
+
+    /// The failure of a write. One whose If-Match names a version of an object that is not there is about that.
+    pub(super) async fn write_failure(&self, failure: S3Failure) -> S3Failure {
+        let is_about_version = failure.code == S3ErrorCode::PreconditionFailed
+            && self.headers.contains_key(http::header::IF_MATCH);
+        if !is_about_version {
+            return failure;
+        }
+        match self.open_object().await {
+            Err(missing) if missing.code == S3ErrorCode::NoSuchKey => missing,
+            _ => failure,
+        }
     }
 
     async fn put_folder(&self, key: crate::ObjectKey) -> Result<ServeResponse, S3Failure> {
@@ -92,8 +110,7 @@ impl S3Call {
             .write(move || store.create_folder_object(&key));
         made.await.map_err(|error| self.store_failure(&error))?;
         let mut response = empty_response(StatusCode::OK);
-        // The MD5 of nothing.
-        let etag = HeaderValue::from_static("\"d41d8cd98f00b204e9800998ecf8427e\"");
+        let etag = HeaderValue::from_static(FOLDER_ETAG);
         response.headers_mut().insert(ETAG, etag);
         Ok(response)
     }
@@ -140,11 +157,7 @@ pub(super) fn insert_checksum(headers: &mut http::HeaderMap, attributes: &Object
     let field = checksum_algorithm_of_name(&checksum.algorithm).and_then(checksum_field);
     if let (Some(field), Ok(value)) = (field, HeaderValue::try_from(&checksum.value)) {
         headers.insert(HeaderName::from_static(field), value);
-        let kind = match checksum.is_composite {
-            true => "COMPOSITE",
-            false => "FULL_OBJECT",
-        };
-        let kind = HeaderValue::from_static(kind);
+        let kind = HeaderValue::from_static(checksum_type(checksum.is_composite));
         headers.insert(HeaderName::from_static("x-amz-checksum-type"), kind);
     }
 }

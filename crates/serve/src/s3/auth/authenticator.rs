@@ -115,6 +115,8 @@ impl S3Authenticator {
         let is_in_query = |names: &[&str]| names.iter().any(|name| request.query.contains(name));
         let mut fields = request.headers.get_all(AUTHORIZATION).iter();
         let (field, another) = (fields.next(), fields.next());
+        // An empty field says as little as none.
+        let field = field.filter(|field| !field.as_bytes().trim_ascii().is_empty());
         let is_presigned = is_in_query(&SIGNATURE_PARAMETERS);
         if another.is_some() || field.is_some() && is_presigned {
             let message = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query \

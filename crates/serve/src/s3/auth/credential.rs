@@ -187,7 +187,12 @@ fn unsupported_scheme(field: &str) -> S3Failure {
     let scheme = field.split_whitespace().next().unwrap_or_default();
     match scheme {
         // Version 2 signs neither the body nor most of the head. AWS refuses it, too.
-        "AWS" => version_2(),
+        "AWS" if field.contains(':') => version_2(),
+        "AWS" => {
+            let message = "AWS authorization header is invalid. Expected AwsAccessKeyId:signature";
+            S3Failure::with_message(S3ErrorCode::InvalidArgument, message)
+                .element("ArgumentName", "Authorization")
+        }
         // An asymmetric signature, for several regions.
         scheme if scheme.starts_with("AWS4-") => {
             let message = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";

@@ -102,7 +102,7 @@ pub fn stored_content_encoding(headers: &HeaderMap) -> Option<String> {
 }
 
 /// A checksum of the right length, from base64.
-pub(super) fn decode_digest(algorithm: DigestAlgorithm, value: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_digest(algorithm: DigestAlgorithm, value: &str) -> Option<Vec<u8>> {
     let digest = STANDARD.decode(value.trim()).ok()?;
     (digest.len() == algorithm.digest_len()).then_some(digest)
 }
@@ -135,8 +135,13 @@ fn field_algorithm(field: &str) -> Option<DigestAlgorithm> {
     checksum_algorithm_of_name(field.strip_prefix(CHECKSUM_PREFIX)?)
 }
 
-/// The checksum in the header.
-fn header_checksum(headers: &HeaderMap) -> Result<Option<AnnouncedChecksum>, S3Failure> {
+/// The checksum in the header: its field, its algorithm, and the value as it was sent.
+///
+/// # Errors
+/// `InvalidRequest` for several, `NotImplemented` for an algorithm that S3 does not have.
+pub(crate) fn checksum_in_header(
+    headers: &HeaderMap,
+) -> Result<Option<(&str, DigestAlgorithm, &str)>, S3Failure> {
     let mut found = None;
     for (name, value) in headers {
         let Some(kind) = name.as_str().strip_prefix(CHECKSUM_PREFIX) else {
@@ -153,17 +158,23 @@ fn header_checksum(headers: &HeaderMap) -> Result<Option<AnnouncedChecksum>, S3F
                 message,
             ));
         };
-        let digest = decode_digest(algorithm, value.to_str().unwrap_or_default());
-        let digest =
-            digest.ok_or_else(|| invalid(format!("Value for {name} header is invalid.")))?;
-        if found
-            .replace(AnnouncedChecksum::Header(algorithm, digest))
-            .is_some()
-        {
+        let value = value.to_str().unwrap_or_default();
+        if found.replace((name.as_str(), algorithm, value)).is_some() {
             return Err(several_checksums());
         }
     }
     Ok(found)
+}
+
+/// The checksum in the header, decoded.
+fn header_checksum(headers: &HeaderMap) -> Result<Option<AnnouncedChecksum>, S3Failure> {
+    let Some((field, algorithm, value)) = checksum_in_header(headers)? else {
+        return Ok(None);
+    };
+    match decode_digest(algorithm, value) {
+        Some(digest) => Ok(Some(AnnouncedChecksum::Header(algorithm, digest))),
+        None => Err(invalid(format!("Value for {field} header is invalid."))),
+    }
 }
 
 /// The checksum that `x-amz-trailer` announces. S3 takes no other fields there.

@@ -10,7 +10,6 @@ mod writer;
 
 pub use requests::{
     CompletedPart, DeleteRequest, MAX_COMPLETE_DOCUMENT, MAX_DELETE_DOCUMENT, MAX_SMALL_DOCUMENT,
-    ObjectTag, ObjectToDelete, check_tags, parse_complete_upload, parse_create_bucket,
-    parse_delete, parse_tagging,
+    ObjectToDelete, parse_complete_upload, parse_create_bucket, parse_delete, parse_tagging,
 };
 pub use writer::{KeyEncoding, XmlDocument};

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use haul_plan::{Checksum, DigestAlgorithm};
 
 use super::reader::{DocumentReader, malformed};
+use crate::s3::tags::{ObjectTag, check_tags};
 use crate::s3::{S3ErrorCode, S3Failure, checksum_algorithm_of_name};
 
 /// Maximum bytes of the list of parts: 10,000 with two checksums each, indented.
@@ -26,11 +27,6 @@ const MAX_DELETED_KEYS: usize = 1000;
 
 /// Maximum parts of an upload, and the highest part number.
 const MAX_PART_NUMBER: u16 = 10_000;
-
-/// Maximum tags of an object, and characters of their keys and values.
-const MAX_TAGS: usize = 10;
-const MAX_TAG_KEY: usize = 128;
-const MAX_TAG_VALUE: usize = 256;
 
 /// A part in the list that completes an upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,21 +59,20 @@ pub struct DeleteRequest {
     pub quiet: bool,
 }
 
-/// A tag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ObjectTag {
-    /// Up to 128 characters, not empty, and no other tag of the object has it.
-    pub key: String,
-    /// Up to 256 characters.
-    pub value: String,
-}
-
 /// The parts of `CompleteMultipartUpload`, in the order of the document, which the operation
 /// checks.
 ///
 /// # Errors
-/// `MalformedXML`, also without a part; `InvalidArgument` for a number out of range.
+/// `MalformedXML`, also without a part; `InvalidRequest` without a document; `InvalidArgument` for a number out of
+/// range.
 pub fn parse_complete_upload(document: &[u8]) -> Result<Vec<CompletedPart>, S3Failure> {
+    if document.trim_ascii().is_empty() {
+        let message = "You must specify at least one part";
+        return Err(S3Failure::with_message(
+            S3ErrorCode::InvalidRequest,
+            message,
+        ));
+    }
     let root = "CompleteMultipartUpload";
     let mut reader = DocumentReader::begin(document, MAX_COMPLETE_DOCUMENT, root)?;
     let mut parts = Vec::new();
@@ -230,34 +225,6 @@ fn parse_tag_set(reader: &mut DocumentReader<'_>) -> Result<Vec<ObjectTag>, S3Fa
     Ok(tags)
 }
 
-/// Checks the number and the lengths of tags, also of those in `x-amz-tagging`.
-///
-/// # Errors
-/// `InvalidTag`, or `BadRequest` for too many.
-pub fn check_tags(tags: &[ObjectTag]) -> Result<(), S3Failure> {
-    if tags.len() > MAX_TAGS {
-        let message = "Object tags cannot be greater than 10";
-        return Err(S3Failure::with_message(S3ErrorCode::BadRequest, message));
-    }
-    for (at, tag) in tags.iter().enumerate() {
-        let message = match () {
-            () if !(1..=MAX_TAG_KEY).contains(&tag.key.chars().count()) => {
-                "The TagKey you have provided is invalid"
-            }
-            () if tag.value.chars().count() > MAX_TAG_VALUE => {
-                "The TagValue you have provided is invalid"
-            }
-            () if tags[..at].iter().any(|other| other.key == tag.key) => {
-                "Cannot provide multiple Tags with the same key"
-            }
-            () => continue,
-        };
-        let failure = S3Failure::with_message(S3ErrorCode::InvalidTag, message);
-        return Err(failure.element("TagKey", &tag.key));
-    }
-    Ok(())
-}
-
 /// The region of `CreateBucketConfiguration`; `None` for an empty body or none in it.
 ///
 /// # Errors
@@ -336,6 +303,8 @@ mod tests {
         assert_eq!(list(&part("1")), None);
         let malformed = Some(S3ErrorCode::MalformedXML);
         assert_eq!(list(""), malformed, "no part");
+        let nothing = code(parse_complete_upload(b""));
+        assert_eq!(nothing, Some(S3ErrorCode::InvalidRequest));
         assert_eq!(list(&part("x")), malformed);
         assert_eq!(list(&part("")), malformed);
         assert_eq!(list("<Part><ETag>a</ETag></Part>"), malformed);
@@ -390,8 +359,12 @@ mod tests {
         };
         let tag =
             |key: &str, value: &str| format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
-        let tags = tagging(&tag("a&amp;", "1")).unwrap();
-        assert_eq!((tags[0].key.as_str(), tags[0].value.as_str()), ("a&", "1"));
+        let tags = tagging(&tag("a&#64;", "1")).unwrap();
+        assert_eq!((tags[0].key.as_str(), tags[0].value.as_str()), ("a@", "1"));
+        assert_eq!(
+            code(tagging(&tag("a&amp;", "1"))),
+            Some(S3ErrorCode::InvalidTag)
+        );
         assert_eq!(tagging("").unwrap(), []);
         let long = |length: usize| "é".repeat(length);
         assert_eq!(code(tagging(&tag(&long(128), &long(256)))), None);

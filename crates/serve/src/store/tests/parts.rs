@@ -12,6 +12,7 @@ fn info() -> StoredUploadInfo {
         attributes: ObjectAttributes::default(),
         algorithm: "CRC64NVME".to_owned(),
         is_composite: false,
+        has_default_checksum: true,
     }
 }
 

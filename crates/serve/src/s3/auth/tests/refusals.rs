@@ -163,6 +163,13 @@ fn g16_requests_without_a_usable_signature() {
     assert!(matches!(found, Ok(S3Authentication::Anonymous)));
     let version_2 = anonymous.clone().with("authorization", "AWS AK:abc=");
     assert_eq!(version_2.identity().err(), Some(S3ErrorCode::AccessDenied));
+    let malformed = anonymous.clone().with("authorization", "AWS abc");
+    assert_eq!(
+        malformed.identity().err(),
+        Some(S3ErrorCode::InvalidArgument)
+    );
+    let empty = anonymous.with("authorization", " ").authenticate_at(now);
+    assert!(matches!(empty, Ok(S3Authentication::Anonymous)));
     let target = "/b/k?AWSAccessKeyId=AK&Expires=1&Signature=abc%3D";
     let version_2 = TestHead::new(Method::GET, target, &[("host", "h")]);
     assert_eq!(version_2.identity().err(), Some(S3ErrorCode::AccessDenied));
