@@ -10,7 +10,7 @@ use haul_transfer::put::{SourceObject, UploadInput, UploadJob};
 use http::HeaderMap;
 use tokio::runtime::Handle;
 
-use super::objects::{StoreSession, exit_reason, hint};
+use super::objects::{StoreSession, exit_reason, hint, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, FoundUpload, UploadJobSource, UploadRun, UploadSettings, connect, dry_run,
@@ -64,10 +64,16 @@ async fn run_copies(
         outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
     })?;
     session.stop = run_loop.stop();
-    let known_count = plan.known_count();
+    let (known_count, stop) = (plan.known_count(), session.stop.clone());
     let source = UploadJobSource::from_iterator(CopyJobs::new(plan, session.clone()), known_count);
     if args.dry_run {
-        return dry_run(&args.messages, source, "copy", outputs).await;
+        let exit = dry_run(&args.messages, source, "copy", outputs).await?;
+        return Ok(
+            match stop.is_cancelled() && exit != ExitReason::Interrupted {
+                true => report(&BucketError::Interrupted, outputs),
+                false => exit,
+            },
+        );
     }
     let run = UploadRun {
         messages: &args.messages,
@@ -275,7 +281,8 @@ impl Iterator for CopyJobs {
     type Item = FoundUpload;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
+        // A run that is stopped asks for no more; a dry run has to be told.
+        while !self.session.stop.is_cancelled() {
             if let Some(job) = self.next_listed() {
                 return Some(job);
             }
@@ -284,6 +291,7 @@ impl Iterator for CopyJobs {
                 return Some(job);
             }
         }
+        None
     }
 }
 
