@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_lab::{ObjectStore, StoreFault, within};
+use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
 use tokio::sync::mpsc;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT};
@@ -315,4 +315,34 @@ async fn a_list_goes_up_and_its_manifest_says_what_is_done() {
     let line = stdin.replace("$HAUL", env!("CARGO_BIN_EXE_haul"));
     assert_code(&dir.shell(&line).await, 1);
     assert_eq!(store.keys().len(), 6);
+}
+
+/// `--checksum` for standard input, and a store that refuses checksums (row F8).
+#[tokio::test]
+async fn f8_standard_input_has_the_checksum_that_the_store_takes() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("large", vec![7; 6 << 20]);
+    let haul = env!("CARGO_BIN_EXE_haul");
+    let put = async |flags: &str| {
+        for (number, input) in ["printf small", "cat large"].iter().enumerate() {
+            let target = format!("s3://bucket/{number}");
+            let line = format!("{input} | {haul} put - {target} --part-size 5M {flags}");
+            assert_code(&dir.shell(&line).await, 0);
+        }
+    };
+    put("--checksum sha256").await;
+    let sent = |field: &'static str| {
+        let is_sent = move |request: &StoreRequest| {
+            request.method == "PUT" && request.headers.contains_key(field)
+        };
+        store.count(is_sent)
+    };
+    assert_eq!(sent("x-amz-checksum-sha256"), 3);
+    assert_eq!(sent("x-amz-checksum-crc64nvme"), 0);
+    store.refuse_checksums();
+    put("").await;
+    assert_eq!(sent("content-md5"), 3);
+    assert_eq!(store.object("0").unwrap().bytes, b"small");
+    assert_eq!(store.object("1").unwrap().bytes.len(), 6 << 20);
 }

@@ -15,7 +15,7 @@ use super::options::{
     PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome, UploadTarget,
 };
 use super::slots::UploadSlots;
-use super::{http_put, multipart, object_copy, single_request, stream};
+use super::{http_put, multipart, multipart_requests, object_copy, single_request, stream};
 use crate::event::{TransferEvent, TransferEventSender};
 
 /// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
@@ -77,7 +77,7 @@ impl UploadEngine {
     /// # Errors
     /// See [`PutError`].
     pub async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
-        multipart::abort(&self.state, upload).await
+        multipart_requests::abort(&self.state, upload).await
     }
 
     /// Removes what earlier runs of this upload have sent, and its journal. Returns whether there was anything.

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::context::UploadContext;
 use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
-use super::multipart::abort_failed;
+use super::multipart_requests::abort_failed;
 use super::options::{SourceObject, UploadOutcome};
 
 /// The size of parts: some thousand of them make the largest object, and several are copied at a time.

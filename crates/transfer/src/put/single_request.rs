@@ -20,10 +20,9 @@ pub(super) async fn upload(
     path: &Path,
     file: Arc<OpenFile>,
 ) -> Result<UploadOutcome, PutError> {
-    let stored = match send(context, path, &file).await {
-        Err(error) if context.switch_to_md5(&error).await => send(context, path, &file).await?,
-        other => other?,
-    };
+    let stored = context
+        .with_md5_fallback(|| send(context, path, &file))
+        .await?;
     let checksums = stored.checksums;
     Ok(UploadOutcome {
         target: context.job.target.clone(),
@@ -49,12 +48,9 @@ async fn send(
         true => compute(),
         false => blocking(compute),
     };
-    let (crc, mut sums) = computed.map_err(|error| PutError::local("read", path, error))?;
-    if !context.is_without_checksums() {
-        sums.insert(0, crc64nvme_checksum(crc));
-    }
-    let fields = sums.iter().filter_map(checksum_field);
-    let mut headers = context.object_headers(fields);
+    let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
+    let checksums = sent_checksums(crc, others);
+    let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let mut has_failed = false;
@@ -105,14 +101,10 @@ pub(super) fn algorithms(context: &UploadContext) -> Vec<DigestAlgorithm> {
     }
 }
 
-/// The checksums of a part that go out with it: S3 takes one algorithm for the parts of an upload.
-pub(super) fn part_checksums(
-    context: &UploadContext,
-    crc: u64,
-    others: Vec<Checksum>,
-) -> Vec<Checksum> {
-    match context.is_without_checksums() || context.state.options.checksum.is_some() {
-        true => others,
-        false => vec![crc64nvme_checksum(crc)],
+/// The checksums that go out with bytes: S3 takes one algorithm, so CRC-64/NVME only where no other was computed.
+pub(super) fn sent_checksums(crc: u64, others: Vec<Checksum>) -> Vec<Checksum> {
+    match others.is_empty() {
+        true => vec![crc64nvme_checksum(crc)],
+        false => others,
     }
 }

@@ -1,8 +1,10 @@
 //! What the store or the file does wrong while a file is uploaded.
 
 use haul_lab::{ObjectStore, StoreFault, StoreRequest};
-use haul_transfer::ErrorClass;
-use haul_transfer::put::PutError;
+use haul_plan::DigestAlgorithm;
+use haul_s3::S3Address;
+use haul_transfer::put::{PutError, UploadJob};
+use haul_transfer::{ErrorClass, TransferEvent};
 use http::HeaderValue;
 use http::header::IF_NONE_MATCH;
 
@@ -73,6 +75,52 @@ async fn f8_a_store_that_refuses_checksums_gets_md5_digests() {
         assert_eq!(test.object().unwrap(), bytes);
         let has_digest = |request: &StoreRequest| request.headers.contains_key("content-md5");
         assert!(test.store.count(has_digest) > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_files_that_are_refused_at_the_same_time_all_get_md5_digests() {
+    let test = PutTest::new(ObjectStore::start().await);
+    test.store.refuse_checksums();
+    test.write(MIB);
+    let (engine, mut events) = test.engine().await;
+    let mut uploads = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let job = UploadJob {
+            target: S3Address::new("bucket", format!("key-{number}")).into(),
+            ..test.job()
+        };
+        let (engine, stop) = (engine.clone(), test.stop.clone());
+        uploads.spawn(async move { Box::pin(engine.put(job, stop)).await.unwrap() });
+    }
+    uploads.join_all().await;
+    assert_eq!(test.store.keys().len(), 20);
+    let warnings = std::iter::from_fn(|| events.try_recv().ok())
+        .filter(|event| matches!(event, TransferEvent::Warning { .. }));
+    assert_eq!(warnings.count(), 1);
+}
+
+/// S3 refuses two checksums of one request.
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_a_checksum_that_the_user_wants_goes_out_alone() {
+    for length in [MIB, 11 * MIB] {
+        let mut test = PutTest::new(ObjectStore::start().await);
+        test.options.checksum = Some(DigestAlgorithm::Sha256);
+        let bytes = test.write(length);
+        test.put().await.unwrap();
+        assert_eq!(test.object().unwrap(), bytes);
+        let fields = |request: &StoreRequest| {
+            let names = request.headers.keys();
+            let is_checksum = |name: &&String| {
+                name.starts_with("x-amz-checksum-") && *name != "x-amz-checksum-algorithm"
+            };
+            names.filter(is_checksum).cloned().collect::<Vec<_>>()
+        };
+        for request in test.store.requests() {
+            if request.method == "PUT" {
+                assert_eq!(fields(&request), ["x-amz-checksum-sha256"]);
+            }
+        }
     }
 }
 
