@@ -267,6 +267,21 @@ impl UploadContext {
         (!self.is_without_checksums()).then_some(algorithm)
     }
 
+    /// A digest of what an upload in parts tells the store of the object when it begins: parts of another one are of no use.
+    pub(super) fn settings_digest(&self) -> String {
+        let mut fields: Vec<_> = self.job.headers.iter().collect();
+        fields.sort_by_key(|(name, _)| name.as_str());
+        let text = format!("{:?}", self.multipart_algorithm());
+        let mut digest = blake3::Hasher::new();
+        digest.update(text.as_bytes());
+        for (name, value) in fields {
+            // No field has these bytes in it.
+            digest.update(b"\n").update(name.as_str().as_bytes());
+            digest.update(b"\0").update(value.as_bytes());
+        }
+        digest.finalize().to_hex().to_string()
+    }
+
     pub(super) fn is_without_checksums(&self) -> bool {
         self.state.is_without_checksums.load(Ordering::Relaxed)
     }

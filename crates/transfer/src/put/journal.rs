@@ -42,6 +42,9 @@ pub(super) struct UploadRecord {
     size: u64,
     modified: i128,
     inode: u64,
+    /// A digest of what the store was told about the object when its upload began; empty in records of old.
+    #[serde(default)]
+    settings: String,
 }
 
 /// A line for a part.
@@ -73,6 +76,7 @@ impl UploadRecord {
         target: &str,
         upload_id: &str,
         part_bytes: u64,
+        settings: String,
     ) -> Self {
         let (path, snapshot) = file;
         Self {
@@ -84,12 +88,14 @@ impl UploadRecord {
             size: snapshot.size,
             modified: snapshot.modified,
             inode: snapshot.inode,
+            settings,
         }
     }
 
-    /// Whether the file is still what it was (row F12).
-    pub(super) fn is_of(&self, snapshot: FileSnapshot) -> bool {
+    /// Whether the file is still what it was (row F12), and the object is to be what its upload began as.
+    pub(super) fn is_of(&self, snapshot: FileSnapshot, settings: &str) -> bool {
         self.format == FORMAT
+            && self.settings == settings
             && self.size == snapshot.size
             && self.modified == snapshot.modified
             && self.inode == snapshot.inode
@@ -240,7 +246,7 @@ mod tests {
         let file = directory.join("f");
         std::fs::write(&file, "x").unwrap();
         let url = "https://s3.test/b/k".parse().unwrap();
-        let record = UploadRecord::new((&file, snapshot()), "s3://b/k", "id", 10);
+        let record = UploadRecord::new((&file, snapshot()), "s3://b/k", "id", 10, "s".to_owned());
         let mut journal = UploadJournal::open(directory, &file, &url)
             .unwrap()
             .unwrap();
@@ -278,7 +284,7 @@ mod tests {
     fn f12_another_file_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let (.., record) = written(directory.path());
-        assert!(record.is_of(snapshot()));
+        assert!(record.is_of(snapshot(), "s") && !record.is_of(snapshot(), "other"));
         for other in [
             FileSnapshot {
                 size: 101,
@@ -293,7 +299,7 @@ mod tests {
                 ..snapshot()
             },
         ] {
-            assert!(!record.is_of(other));
+            assert!(!record.is_of(other, "s"));
         }
     }
 

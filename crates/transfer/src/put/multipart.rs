@@ -97,20 +97,25 @@ async fn begin(
     path: &Path,
     file: &OpenFile,
 ) -> Result<UploadStart, PutError> {
-    let options = &context.state.options;
     let snapshot = file.snapshot;
     let mut journal = open_journal(&context.state, path, &context.target)?;
     if let Some(open) = &mut journal
         && let Some(earlier) = blocking(|| open.read()).ok().flatten()
-        && earlier.record.is_of(snapshot)
-        && let Ok(plan) = PartPlan::new(snapshot.size, Some(earlier.record.part_bytes))
-        && options
-            .part_bytes
-            .is_none_or(|wanted| wanted == plan.part_bytes())
     {
         let upload = MultipartUpload {
             address: context.target.clone(),
             upload_id: earlier.record.upload_id.clone(),
+        };
+        let plan = PartPlan::new(snapshot.size, Some(earlier.record.part_bytes)).ok();
+        let wanted = context.state.options.part_bytes;
+        let plan = plan.filter(|plan| {
+            earlier.record.is_of(snapshot, &context.settings_digest())
+                && wanted.is_none_or(|wanted| wanted == plan.part_bytes())
+        });
+        let Some(plan) = plan else {
+            // Nobody would remove it once the journal is of another upload.
+            abort_failed(context, &upload).await;
+            return begin_anew(context, path, snapshot, journal).await;
         };
         if let Some(listed) = list_parts(context, &upload).await? {
             let parts = kept_parts(&plan, earlier.parts, &listed);
@@ -149,6 +154,7 @@ async fn begin_anew(
             &target,
             &upload.upload_id,
             plan.part_bytes(),
+            context.settings_digest(),
         );
         let written = blocking(|| journal.restart(&record, std::iter::empty()));
         written.map_err(|error| PutError::local("write the journal of", path, error))?;
