@@ -82,7 +82,9 @@ async fn send(
     if !file.is_in_memory() {
         let is_unchanged = blocking(|| file.is_unchanged(path));
         if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
-            return Err(context.changed(path));
+            return Err(PutError::ChangedAfterwards {
+                path: path.to_owned(),
+            });
         }
     }
     match crc64nvme_in(&stored.checksums) {

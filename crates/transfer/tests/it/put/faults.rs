@@ -264,6 +264,25 @@ async fn f12_a_file_that_changes_meanwhile_is_not_published() {
     assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
 }
 
+/// One request, which is done when the change is noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn f12_a_file_of_one_request_that_changes_meanwhile_is_not_said_to_be_absent() {
+    let test = PutTest::new(ObjectStore::start().await);
+    test.write(MIB);
+    let path = test.path();
+    test.store.set_rule(move |_| {
+        touch(&path);
+        None
+    });
+    let error = test.put().await.unwrap_err();
+    assert!(
+        matches!(error, PutError::ChangedAfterwards { .. }),
+        "{error}"
+    );
+    assert_eq!(error.class(), ErrorClass::Verification);
+    assert!(test.object().is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f23_an_object_that_exists_stays() {
     for length in [MIB, 11 * MIB] {
