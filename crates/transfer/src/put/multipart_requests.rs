@@ -1,8 +1,9 @@
 //! The requests about an upload in parts as a whole, be it of a file or a stream: it begins, is published, or is removed.
 
-use haul_plan::DigestAlgorithm;
+use haul_plan::{DigestAlgorithm, RequestRetries};
 use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::context::{UploadContext, UploadState};
@@ -10,9 +11,6 @@ use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
 use super::file_part::{crc64nvme_checksum, crc64nvme_in};
 use crate::bucket::retrying;
-
-/// How often an abort is repeated because a part arrived after it (row F13).
-const MAX_ABORTS: usize = 10;
 
 /// Begins an upload.
 pub(super) async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
@@ -97,7 +95,8 @@ pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Resu
     // It ends what was stopped, so it is not stopped itself; a second signal ends the process.
     let never = CancellationToken::new();
     let retry = &state.options.retry;
-    for _ in 0..MAX_ABORTS {
+    let (mut rounds, started) = (RequestRetries::new(retry.clone()), Instant::now());
+    loop {
         let aborted = retrying(retry, &never, || {
             state.client.abort_multipart_upload(upload)
         })
@@ -114,6 +113,12 @@ pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Resu
             Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         }
+        let Some(wait) = rounds.on_failure(started.elapsed(), None, rand::random()) else {
+            return Err(PutError::PartsLeft {
+                target: upload.address.clone(),
+                upload_id: upload.upload_id.clone(),
+            });
+        };
+        tokio::time::sleep(wait).await;
     }
-    Ok(())
 }

@@ -108,6 +108,28 @@ async fn f13_abort_removes_what_was_sent() {
     assert!(!test.abort().await, "there is nothing left");
 }
 
+/// Parts that come back after every abort: the journal stays, and the error names the upload.
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_an_abort_that_leaves_parts_fails() {
+    let (test, _) = interrupted(4).await;
+    let mut is_left = 2;
+    test.store.set_rule(move |request| {
+        let is_abort = request.method == "DELETE" && is_left > 0;
+        is_left -= usize::from(is_abort);
+        is_abort.then_some(StoreFault::Ignored)
+    });
+    assert!(test.abort().await, "the third round is enough");
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+    let (test, _) = interrupted(4).await;
+    test.store
+        .set_rule(|request| (request.method == "DELETE").then_some(StoreFault::Ignored));
+    let (engine, _events) = test.engine().await;
+    let aborted = engine.abort(&test.path(), &super::target()).await;
+    let error = aborted.unwrap_err();
+    assert!(error.to_string().contains("upload-1"), "{error}");
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (1, 1));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn without_resume_a_failure_leaves_nothing() {
     let mut test = PutTest::new(ObjectStore::start_with(fail_parts_above(4)).await);
