@@ -346,3 +346,24 @@ async fn f8_standard_input_has_the_checksum_that_the_store_takes() {
     assert_eq!(store.object("0").unwrap().bytes, b"small");
     assert_eq!(store.object("1").unwrap().bytes.len(), 6 << 20);
 }
+
+#[tokio::test]
+async fn f2_a_lost_response_about_standard_input_is_looked_up() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("large", vec![7; 6 << 20]);
+    let haul = env!("CARGO_BIN_EXE_haul");
+    for input in ["printf small", "cat large"] {
+        let mut left = 1;
+        store.set_rule(move |request| {
+            let is_last = request.is_complete() || request.method == "PUT" && !request.is_part();
+            let is_now = is_last && left > 0;
+            left -= usize::from(is_now);
+            is_now.then_some(StoreFault::LostResponse)
+        });
+        let target = format!("s3://bucket/{}", input.len());
+        let line = format!("{input} | {haul} put - {target} --part-size 5M --if-none-match");
+        assert_code(&dir.shell(&line).await, 0);
+        assert!(store.object(&input.len().to_string()).is_some());
+    }
+}

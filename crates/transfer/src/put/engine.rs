@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt as _;
 use haul_s3::{MultipartUpload, S3Address, S3Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -55,8 +56,9 @@ impl UploadEngine {
         match job.target.clone() {
             UploadTarget::Object(address) => {
                 let context = self.context(job, stop, address);
-                self.supervise(&context, Box::pin(Self::store_object(&context)))
-                    .await
+                // Without its name, which is too long for the compiler to see that it is Send.
+                let upload = Self::store_object(&context).boxed();
+                self.supervise(&context, upload).await
             }
             UploadTarget::Url(url) => {
                 let context = self.context(job, stop, url);

@@ -185,7 +185,7 @@ async fn finished_object(
         .collect();
     let expected = ExpectedObject {
         size,
-        crc: Some(whole_crc(parts.values())),
+        checksums: vec![crc64nvme_checksum(whole_crc(parts.values()))],
         etag: multipart_etag(&listed),
     };
     let found = context.send_with_slot(|| expected.find(context)).await;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
-use super::file_part::{crc64nvme_checksum, crc64nvme_in};
+use super::file_part::crc64nvme_checksum;
 use crate::bucket::retrying;
 
 /// Begins an upload.
@@ -36,32 +36,15 @@ pub(super) async fn complete(
     let mut headers = context.job.conditions.clone();
     headers.extend(completion_headers(context, crc));
     let client = &context.state.client;
-    let mut has_failed = false;
-    let completed = context.send_with_slot(|| {
-        let request = client.complete_multipart_upload(upload, parts, headers.clone());
-        let was_repeated = std::mem::replace(&mut has_failed, true);
-        let expected = ExpectedObject {
-            size,
-            crc: Some(crc),
-            etag: multipart_etag(parts),
-        };
-        async move {
-            match request.await {
-                // An earlier request may have done it, and only its response was lost (row F2).
-                Err(error) if was_repeated && error.is_not_found() => {
-                    expected.look_up(context, error).await
-                }
-                other => other,
-            }
-        }
+    let expected = ExpectedObject {
+        size,
+        checksums: vec![crc64nvme_checksum(crc)],
+        etag: multipart_etag(parts),
+    };
+    let completed = expected.publish(context, || {
+        client.complete_multipart_upload(upload, parts, headers.clone())
     });
-    let stored = completed.await?;
-    match crc64nvme_in(&stored.checksums) {
-        Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.target.clone(),
-        }),
-        _ => Ok(stored),
-    }
+    completed.await
 }
 
 /// The checksum of the whole, for the store to compare.

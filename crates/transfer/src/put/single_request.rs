@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{StoredObject, checksum_field};
-use http::StatusCode;
 
 use super::context::UploadContext;
 use super::error::PutError;
 use super::expected_object::ExpectedObject;
-use super::file_part::{OpenFile, crc64nvme_checksum, crc64nvme_in};
+use super::file_part::{OpenFile, crc64nvme_checksum};
 use super::options::UploadOutcome;
 use crate::disk::blocking;
 
@@ -53,32 +52,13 @@ async fn send(
     let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
-    let mut has_failed = false;
-    let stored = context
-        .send_with_slot(|| {
-            context.sent.restart();
-            let body = file.body(range.clone(), &context.sent);
-            let request = client.put_object(&context.target, body, headers.clone());
-            let was_repeated = std::mem::replace(&mut has_failed, true);
-            let expected = ExpectedObject {
-                size: file.snapshot.size,
-                crc: Some(crc),
-                etag: None,
-            };
-            async move {
-                match request.await {
-                    // An earlier request may have stored it, and only its response was lost.
-                    Err(error)
-                        if was_repeated
-                            && error.status() == Some(StatusCode::PRECONDITION_FAILED) =>
-                    {
-                        expected.look_up(context, error).await
-                    }
-                    other => other,
-                }
-            }
-        })
-        .await?;
+    let expected = expected(range.end, checksums);
+    let stored = expected.publish(context, || {
+        context.sent.restart();
+        let body = file.body(range.clone(), &context.sent);
+        client.put_object(&context.target, body, headers.clone())
+    });
+    let stored = stored.await?;
     if !file.is_in_memory() {
         let is_unchanged = blocking(|| file.is_unchanged(path));
         if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
@@ -87,11 +67,17 @@ async fn send(
             });
         }
     }
-    match crc64nvme_in(&stored.checksums) {
-        Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.target.clone(),
-        }),
-        _ => Ok(stored),
+    Ok(stored)
+}
+
+/// The object of one request. Its entity tag is the MD5 of its bytes, if the store tells it (row F7).
+pub(super) fn expected(size: u64, checksums: Vec<Checksum>) -> ExpectedObject {
+    let mut digests = checksums.iter();
+    let md5 = digests.find(|checksum| checksum.algorithm == DigestAlgorithm::Md5);
+    ExpectedObject {
+        size,
+        etag: md5.and_then(|md5| Some(haul_digest::hex(md5.digest.as_deref()?))),
+        checksums,
     }
 }
 

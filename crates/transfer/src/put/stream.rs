@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 
 use super::context::UploadContext;
 use super::error::PutError;
-use super::file_part::{crc64nvme_in, finished};
+use super::file_part::finished;
 use super::multipart_requests::{abort_failed, complete, create};
 use super::options::UploadOutcome;
-use super::single_request::{algorithms, sent_checksums};
+use super::single_request::{algorithms, expected, sent_checksums};
 
 /// Parts in memory at a time: those that are sent, and one that is read. Later parts are larger, and fewer.
 const MAX_PARTS_IN_MEMORY: usize = 4;
@@ -62,19 +62,15 @@ async fn upload_whole(context: &UploadContext, bytes: Bytes) -> Result<UploadOut
 }
 
 async fn send_whole(context: &UploadContext, bytes: &Bytes) -> Result<StoredObject, PutError> {
-    let (crc, checksums) = checksums_of(context, bytes);
+    let (_, checksums) = checksums_of(context, bytes);
     let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
-    let stored = context
-        .send_with_slot(|| client.put_object(&context.target, body_of(bytes), headers.clone()))
-        .await?;
-    match crc64nvme_in(&stored.checksums) {
-        Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.target.clone(),
-        }),
-        _ => Ok(stored),
-    }
+    let expected = expected(bytes.len() as u64, checksums);
+    let stored = expected.publish(context, || {
+        client.put_object(&context.target, body_of(bytes), headers.clone())
+    });
+    stored.await
 }
 
 fn outcome(

@@ -327,6 +327,41 @@ async fn f2_a_conditional_upload_whose_response_was_lost_is_looked_up() {
     assert!(matches!(error, PutError::Condition { .. }), "{error}");
 }
 
+/// The second Complete finds the object that the first has made.
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_a_conditional_complete_whose_response_was_lost_is_looked_up() {
+    let mut faults = [
+        StoreFault::LostResponse,
+        StoreFault::Error(412, "PreconditionFailed"),
+    ]
+    .into_iter();
+    let rule = move |request: &StoreRequest| match request.is_complete() {
+        true => faults.next(),
+        false => None,
+    };
+    let mut test = PutTest::new(ObjectStore::start_with(rule).await);
+    test.conditions
+        .insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    let bytes = test.write(11 * MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+}
+
+/// Without a CRC-64 the MD5 that went out tells whose object it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_a_lost_response_of_a_store_without_checksums_is_looked_up() {
+    let mut test = PutTest::new(ObjectStore::start().await);
+    test.store.refuse_checksums();
+    let has_digest = |request: &StoreRequest| request.headers.contains_key("content-md5");
+    test.store.set_rule(once(has_digest, StoreFault::CutHead));
+    test.conditions
+        .insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    let bytes = test.write(MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f7_entity_tags_that_are_no_md5s_are_not_compared_with_any() {
     for (length, refuses_checksums) in [
