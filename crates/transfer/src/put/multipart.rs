@@ -206,8 +206,8 @@ fn open_journal(
     else {
         return Ok(None);
     };
-    let url = state.client.resolved(target).map_err(PutError::from)?;
-    match blocking(|| UploadJournal::open(directory, path, &url)) {
+    let object = state.client.object_name(target);
+    match blocking(|| UploadJournal::open(directory, path, &object)) {
         Ok(Some(journal)) => Ok(Some(journal)),
         Ok(None) => Err(PutError::Locked {
             path: path.to_owned(),
