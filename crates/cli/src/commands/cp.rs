@@ -123,6 +123,17 @@ impl CopyPlan {
                 let text = format!("{source} is a folder");
                 return Err(BadInput::new(text).with_hint("-r copies everything below it"));
             }
+            let listed = match args.recursive {
+                true => source.key.clone(),
+                false => KeyPattern::parse(&source.key).literal_prefix(),
+            };
+            // The list that is being read would come to the copies.
+            let is_listed = args.recursive || is_pattern(&source.key);
+            let is_inside = target.bucket == source.bucket && target.key.starts_with(&listed);
+            if is_listed && is_inside {
+                let text = format!("{target} is inside {source}: copies would be copied again");
+                return Err(BadInput::new(text).with_hint("choose a target outside of it"));
+            }
         }
         Ok(Self {
             is_prefix: target.is_prefix(),
