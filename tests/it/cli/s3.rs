@@ -367,3 +367,18 @@ async fn f2_a_lost_response_about_standard_input_is_looked_up() {
         assert!(store.object(&input.len().to_string()).is_some());
     }
 }
+
+/// The second of two arguments with one target is refused, as by cp(1): it would replace the first.
+#[tokio::test]
+async fn arguments_of_the_same_name_do_not_replace_each_other() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    for folder in ["a", "b"] {
+        std::fs::create_dir(dir.path(folder)).unwrap();
+        dir.write(&format!("{folder}/f"), folder);
+    }
+    let output = dir.run(&["put", "a/f", "b/f", "s3://bucket/up/"]).await;
+    assert_code(&output, 1);
+    output.assert_stderr_has("another f of this command was");
+    assert_eq!(store.object("up/f").unwrap().bytes, b"a");
+}

@@ -1,6 +1,6 @@
 //! `haul cp`: copies objects inside a store.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
 
 use haul_plan::{KeyFilter, KeyPattern};
@@ -164,6 +164,8 @@ struct CopyJobs {
     session: StoreSession,
     runtime: Handle,
     list: Option<ListedSource>,
+    /// The names of objects that arguments have named. A later one of the same name would replace the copy.
+    names: HashSet<String>,
     next_id: u64,
 }
 
@@ -184,6 +186,7 @@ impl CopyJobs {
             session,
             runtime: Handle::current(),
             list: None,
+            names: HashSet::new(),
             next_id: 0,
         }
     }
@@ -212,6 +215,14 @@ impl CopyJobs {
 
     /// The copy of one object, whose size and version the store has to say.
     fn single(&mut self, source: S3Address) -> FoundUpload {
+        let name = source.key.rsplit('/').next().unwrap_or_default().to_owned();
+        if !self.names.insert(name.clone()) {
+            let text = format!("{source} is not copied: another {name} of this command was");
+            return Err(BadInput {
+                exit: ExitReason::Usage,
+                ..BadInput::new(text).with_hint("copy it to another prefix")
+            });
+        }
         let session = &self.session;
         let head = retrying(&session.retry, &session.stop, || {
             session.client.head_object(&source)
@@ -220,7 +231,6 @@ impl CopyJobs {
             .runtime
             .block_on(head)
             .map_err(|error| bad_source(&error))?;
-        let name = source.key.rsplit('/').next().unwrap_or_default().to_owned();
         let source = SourceObject {
             address: source,
             size: found.size,

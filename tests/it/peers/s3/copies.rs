@@ -79,6 +79,10 @@ async fn copies_inside_our_server() {
             "nothing to copy",
         ),
         (
+            &[address, "s3://bucket/matched/small.txt", "s3://bucket/y/"],
+            "another small.txt of this command was",
+        ),
+        (
             &["-r", "s3://bucket/from/", "s3://bucket/from/copy/"],
             "copied again",
         ),
