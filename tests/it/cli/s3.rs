@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
+use haul_lab::{
+    ObjectStore, OriginResource, RequestMatcher, ResourceContent, StoreFault, StoreRequest, faults,
+    within,
+};
 use tokio::sync::mpsc;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT};
@@ -381,4 +384,33 @@ async fn arguments_of_the_same_name_do_not_replace_each_other() {
     assert_code(&output, 1);
     output.assert_stderr_has("another f of this command was");
     assert_eq!(store.object("up/f").unwrap().bytes, b"a");
+}
+
+/// A service of credentials whose response leads elsewhere: the token is for the service alone (row F6).
+#[tokio::test]
+async fn f6_a_token_for_credentials_follows_no_redirect() {
+    let elsewhere = ObjectStore::start().await;
+    let service = haul_lab::Origin::builder()
+        .resource(
+            "/credentials",
+            OriginResource::new(ResourceContent::random(1, 10)).rule(
+                RequestMatcher::always(),
+                faults::redirect(302, elsewhere.url()),
+            ),
+        )
+        .start()
+        .await;
+    let store = ObjectStore::start().await;
+    let dir = HaulDirectory::new()
+        .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
+        .with_variable("AWS_EC2_METADATA_DISABLED", "true")
+        .with_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN", "token")
+        .with_variable(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            &service.url("/credentials"),
+        );
+    let listed = dir.run(&["ls", "s3://bucket/"]).await;
+    assert_ne!(listed.code, 0, "{listed:#?}");
+    assert!(!service.requests().is_empty(), "{listed:#?}");
+    assert!(elsewhere.requests().is_empty(), "{listed:#?}");
 }

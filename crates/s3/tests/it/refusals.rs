@@ -170,6 +170,21 @@ async fn f26_accept_encoding_is_not_signed() {
     );
 }
 
+/// Keys that the response does not list as failed count as deleted, so it has to be such a list.
+#[tokio::test]
+async fn f28_another_document_does_not_say_that_all_was_deleted() {
+    let keys = ["a".to_owned()];
+    for (body, is_deleted) in [
+        ("<DeleteResult></DeleteResult>", true),
+        ("<html><body>welcome</body></html>", false),
+    ] {
+        let server = ScriptedStore::start(vec![response(OK, "", body)]).await;
+        let client = connect(config(&server.url)).await;
+        let result = within(LIMIT, Box::pin(client.delete_objects("bucket", &keys))).await;
+        assert_eq!(result.is_ok(), is_deleted, "{body}");
+    }
+}
+
 #[tokio::test]
 async fn an_unsigned_request_has_no_signature() {
     let server = ScriptedStore::start(vec![response(OK, "", "")]).await;
