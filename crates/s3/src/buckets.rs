@@ -264,6 +264,11 @@ impl S3Client {
             .header("content-type", "application/xml")
             .body(RequestBody::Bytes(document.into()));
         let (_, root) = self.send_for_document(&request).await?;
+        // What it does not list as failed counts as deleted.
+        if root.name != "DeleteResult" {
+            let text = format!("its document is {:?}", root.name);
+            return Err(request.failed(S3ErrorKind::Response(text)));
+        }
         Ok(root.all("Error").map(delete_failure).collect())
     }
 }

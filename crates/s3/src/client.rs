@@ -10,7 +10,7 @@ use http::header::{CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use crate::address::{S3Address, S3AddressError, escaped_query};
+use crate::address::{S3Address, escaped_query};
 use crate::error::{S3Error, S3ErrorKind, ServiceError};
 use crate::signer::S3Signer;
 use crate::xml::XmlNode;
@@ -124,15 +124,11 @@ impl S3Client {
         self.signer.region()
     }
 
-    /// The URL that requests for an object go to. It may change when the bucket turns out to be in another region.
-    ///
-    /// # Errors
-    /// No URL can name the key.
-    pub fn resolved(&self, address: &S3Address) -> Result<Url, S3Error> {
-        let failed = |error: S3AddressError| S3Error::new("Resolve", address, error);
-        let url = address.to_url().map_err(failed)?;
-        let resolved = self.signer.resolve_now(&url);
-        resolved.map_err(|_| failed(S3AddressError::Bucket(address.bucket.clone())))
+    /// What tells an object from those of other stores: the endpoint and the address, whatever region the bucket turns out to be in.
+    #[must_use]
+    pub fn object_name(&self, address: &S3Address) -> String {
+        let endpoint = self.signer.endpoint_url().map_or("", Url::as_str);
+        format!("{endpoint}\0{}\0{}", address.bucket, address.key)
     }
 
     /// A URL for GET, PUT or HEAD of an object that needs no credentials until it expires. Makes no request to the store.

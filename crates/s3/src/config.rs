@@ -8,8 +8,9 @@ use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use haul_net::{
     Client, ClientConfig, Login, ProxyRules, Refusal, RequestBody, RequestSigner, SignerError,
-    SignerFuture, TlsConfigError, UserCredentials,
+    SignerFuture, TlsConfigError, UserCredentials, redacted_text,
 };
+use haul_plan::RedirectOptions;
 use http::header::HeaderMap;
 use http::request::Parts;
 use tokio::sync::OnceCell;
@@ -51,7 +52,8 @@ pub enum S3ConfigError {
     Tls(#[from] TlsConfigError),
     /// The endpoint of a variable or a file is no URL.
     #[error(
-        "the endpoint {0:?} of the environment or the AWS configuration is not an http or https URL"
+        "the endpoint {:?} of the environment or the AWS configuration is not an http or https URL",
+        redacted_text(.0)
     )]
     Endpoint(String),
 }
@@ -120,6 +122,11 @@ impl S3Config {
             headers: HeaderMap::new(),
             removed_headers: Vec::new(),
             signer: None,
+            // Their requests carry tokens, which are for the host that was asked.
+            redirects: RedirectOptions {
+                max_redirects: 0,
+                ..net.redirects
+            },
             ..net.clone()
         };
         let direct = ClientConfig {
@@ -211,5 +218,18 @@ fn parse_endpoint(text: String) -> Result<Url, S3ConfigError> {
     match Url::parse(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
         _ => Err(S3ConfigError::Endpoint(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_is_no_url_is_shown_without_its_login() {
+        for text in ["ftp://user:s3cret@host/", "user:s3cret@host"] {
+            let error = parse_endpoint(text.to_owned()).unwrap_err().to_string();
+            assert!(!error.contains("s3cret"), "{error}");
+        }
     }
 }

@@ -83,6 +83,11 @@ impl S3Signer {
         }
     }
 
+    /// The user's endpoint; `None` is AWS.
+    pub(crate) fn endpoint_url(&self) -> Option<&Url> {
+        self.endpoint.url.as_ref()
+    }
+
     pub(crate) fn region(&self) -> &str {
         &self.region
     }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_lab::{ObjectStore, StoreFault, within};
+use haul_lab::{
+    ObjectStore, OriginResource, RequestMatcher, ResourceContent, StoreFault, StoreRequest, faults,
+    within,
+};
 use tokio::sync::mpsc;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT};
@@ -315,4 +318,99 @@ async fn a_list_goes_up_and_its_manifest_says_what_is_done() {
     let line = stdin.replace("$HAUL", env!("CARGO_BIN_EXE_haul"));
     assert_code(&dir.shell(&line).await, 1);
     assert_eq!(store.keys().len(), 6);
+}
+
+/// `--checksum` for standard input, and a store that refuses checksums (row F8).
+#[tokio::test]
+async fn f8_standard_input_has_the_checksum_that_the_store_takes() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("large", vec![7; 6 << 20]);
+    let haul = env!("CARGO_BIN_EXE_haul");
+    let put = async |flags: &str| {
+        for (number, input) in ["printf small", "cat large"].iter().enumerate() {
+            let target = format!("s3://bucket/{number}");
+            let line = format!("{input} | {haul} put - {target} --part-size 5M {flags}");
+            assert_code(&dir.shell(&line).await, 0);
+        }
+    };
+    put("--checksum sha256").await;
+    let sent = |field: &'static str| {
+        let is_sent = move |request: &StoreRequest| {
+            request.method == "PUT" && request.headers.contains_key(field)
+        };
+        store.count(is_sent)
+    };
+    assert_eq!(sent("x-amz-checksum-sha256"), 3);
+    assert_eq!(sent("x-amz-checksum-crc64nvme"), 0);
+    store.refuse_checksums();
+    put("").await;
+    assert_eq!(sent("content-md5"), 3);
+    assert_eq!(store.object("0").unwrap().bytes, b"small");
+    assert_eq!(store.object("1").unwrap().bytes.len(), 6 << 20);
+}
+
+#[tokio::test]
+async fn f2_a_lost_response_about_standard_input_is_looked_up() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("large", vec![7; 6 << 20]);
+    let haul = env!("CARGO_BIN_EXE_haul");
+    for input in ["printf small", "cat large"] {
+        let mut left = 1;
+        store.set_rule(move |request| {
+            let is_last = request.is_complete() || request.method == "PUT" && !request.is_part();
+            let is_now = is_last && left > 0;
+            left -= usize::from(is_now);
+            is_now.then_some(StoreFault::LostResponse)
+        });
+        let target = format!("s3://bucket/{}", input.len());
+        let line = format!("{input} | {haul} put - {target} --part-size 5M --if-none-match");
+        assert_code(&dir.shell(&line).await, 0);
+        assert!(store.object(&input.len().to_string()).is_some());
+    }
+}
+
+/// The second of two arguments with one target is refused, as by cp(1): it would replace the first.
+#[tokio::test]
+async fn arguments_of_the_same_name_do_not_replace_each_other() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    for folder in ["a", "b"] {
+        std::fs::create_dir(dir.path(folder)).unwrap();
+        dir.write(&format!("{folder}/f"), folder);
+    }
+    let output = dir.run(&["put", "a/f", "b/f", "s3://bucket/up/"]).await;
+    assert_code(&output, 1);
+    output.assert_stderr_has("another f of this command was");
+    assert_eq!(store.object("up/f").unwrap().bytes, b"a");
+}
+
+/// A service of credentials whose response leads elsewhere: the token is for the service alone (row F6).
+#[tokio::test]
+async fn f6_a_token_for_credentials_follows_no_redirect() {
+    let elsewhere = ObjectStore::start().await;
+    let service = haul_lab::Origin::builder()
+        .resource(
+            "/credentials",
+            OriginResource::new(ResourceContent::random(1, 10)).rule(
+                RequestMatcher::always(),
+                faults::redirect(302, elsewhere.url()),
+            ),
+        )
+        .start()
+        .await;
+    let store = ObjectStore::start().await;
+    let dir = HaulDirectory::new()
+        .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
+        .with_variable("AWS_EC2_METADATA_DISABLED", "true")
+        .with_variable("AWS_CONTAINER_AUTHORIZATION_TOKEN", "token")
+        .with_variable(
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            &service.url("/credentials"),
+        );
+    let listed = dir.run(&["ls", "s3://bucket/"]).await;
+    assert_ne!(listed.code, 0, "{listed:#?}");
+    assert!(!service.requests().is_empty(), "{listed:#?}");
+    assert!(elsewhere.requests().is_empty(), "{listed:#?}");
 }

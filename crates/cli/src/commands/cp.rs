@@ -1,6 +1,6 @@
 //! `haul cp`: copies objects inside a store.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
 
 use haul_plan::{KeyFilter, KeyPattern};
@@ -10,7 +10,7 @@ use haul_transfer::put::{SourceObject, UploadInput, UploadJob};
 use http::HeaderMap;
 use tokio::runtime::Handle;
 
-use super::objects::{StoreSession, exit_reason, hint};
+use super::objects::{StoreSession, exit_reason, hint, report};
 use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, FoundUpload, UploadJobSource, UploadRun, UploadSettings, connect, dry_run,
@@ -64,10 +64,16 @@ async fn run_copies(
         outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
     })?;
     session.stop = run_loop.stop();
-    let known_count = plan.known_count();
+    let (known_count, stop) = (plan.known_count(), session.stop.clone());
     let source = UploadJobSource::from_iterator(CopyJobs::new(plan, session.clone()), known_count);
     if args.dry_run {
-        return dry_run(&args.messages, source, "copy", outputs).await;
+        let exit = dry_run(&args.messages, source, "copy", outputs).await?;
+        return Ok(
+            match stop.is_cancelled() && exit != ExitReason::Interrupted {
+                true => report(&BucketError::Interrupted, outputs),
+                false => exit,
+            },
+        );
     }
     let run = UploadRun {
         messages: &args.messages,
@@ -117,6 +123,17 @@ impl CopyPlan {
                 let text = format!("{source} is a folder");
                 return Err(BadInput::new(text).with_hint("-r copies everything below it"));
             }
+            let listed = match args.recursive {
+                true => source.key.clone(),
+                false => KeyPattern::parse(&source.key).literal_prefix(),
+            };
+            // The list that is being read would come to the copies.
+            let is_listed = args.recursive || is_pattern(&source.key);
+            let is_inside = target.bucket == source.bucket && target.key.starts_with(&listed);
+            if is_listed && is_inside {
+                let text = format!("{target} is inside {source}: copies would be copied again");
+                return Err(BadInput::new(text).with_hint("choose a target outside of it"));
+            }
         }
         Ok(Self {
             is_prefix: target.is_prefix(),
@@ -147,6 +164,8 @@ struct CopyJobs {
     session: StoreSession,
     runtime: Handle,
     list: Option<ListedSource>,
+    /// The names of objects that arguments have named. A later one of the same name would replace the copy.
+    names: HashSet<String>,
     next_id: u64,
 }
 
@@ -167,6 +186,7 @@ impl CopyJobs {
             session,
             runtime: Handle::current(),
             list: None,
+            names: HashSet::new(),
             next_id: 0,
         }
     }
@@ -195,6 +215,14 @@ impl CopyJobs {
 
     /// The copy of one object, whose size and version the store has to say.
     fn single(&mut self, source: S3Address) -> FoundUpload {
+        let name = source.key.rsplit('/').next().unwrap_or_default().to_owned();
+        if !self.names.insert(name.clone()) {
+            let text = format!("{source} is not copied: another {name} of this command was");
+            return Err(BadInput {
+                exit: ExitReason::Usage,
+                ..BadInput::new(text).with_hint("copy it to another prefix")
+            });
+        }
         let session = &self.session;
         let head = retrying(&session.retry, &session.stop, || {
             session.client.head_object(&source)
@@ -203,7 +231,6 @@ impl CopyJobs {
             .runtime
             .block_on(head)
             .map_err(|error| bad_source(&error))?;
-        let name = source.key.rsplit('/').next().unwrap_or_default().to_owned();
         let source = SourceObject {
             address: source,
             size: found.size,
@@ -275,7 +302,8 @@ impl Iterator for CopyJobs {
     type Item = FoundUpload;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
+        // A run that is stopped asks for no more; a dry run has to be told.
+        while !self.session.stop.is_cancelled() {
             if let Some(job) = self.next_listed() {
                 return Some(job);
             }
@@ -284,6 +312,7 @@ impl Iterator for CopyJobs {
                 return Some(job);
             }
         }
+        None
     }
 }
 

@@ -92,8 +92,8 @@ pub(super) trait TaskSet: Send {
 pub(super) struct RunLoop {
     /// For the loop.
     signals: StopSignals,
-    /// For when the loop cannot receive them.
-    backstop: StopSignals,
+    /// Handles them when the loop cannot: before it runs, and while it waits for a reader of standard output.
+    _backstop: JoinSet<()>,
     events: mpsc::Receiver<TransferEvent>,
     /// Stops the tasks.
     stop: CancellationToken,
@@ -108,11 +108,12 @@ impl RunLoop {
     /// Signals cannot be received.
     pub(super) fn start() -> Result<(Self, TransferEventSender), StartError> {
         let (sender, events) = mpsc::channel(EVENT_QUEUE);
+        let stop = CancellationToken::new();
         let watch = Self {
             signals: StopSignals::listen().map_err(StartError::Signals)?,
-            backstop: StopSignals::listen().map_err(StartError::Signals)?,
+            _backstop: stop_on_signals(stop.clone())?,
             events,
-            stop: CancellationToken::new(),
+            stop,
             started: Instant::now(),
         };
         Ok((watch, sender))
@@ -132,8 +133,6 @@ impl RunLoop {
         renderer: &mut dyn Renderer,
     ) -> Duration {
         let (mut signals, mut events, started) = (self.signals, self.events, self.started);
-        let mut guard = JoinSet::new();
-        guard.spawn(backstop(self.backstop, self.stop.clone()));
         let mut state = RunLoopState {
             tasks: task_set,
             stop: self.stop,
@@ -166,15 +165,23 @@ impl RunLoop {
     }
 }
 
-/// Handles signals while the loop waits for a reader of standard output: the first stops the tasks, and some time after the second, which
-/// the loop would have handled by then, the process ends.
-async fn backstop(mut signals: StopSignals, stop: CancellationToken) {
-    signals.next().await;
-    stop.cancel();
-    // Two hang-ups count as one.
-    while signals.next().await != StopSignal::End {}
-    tokio::time::sleep(ABORT_AFTER).await;
-    exit_at_once()
+/// Handles signals until the result is dropped: the first cancels `stop`, and some time after the second, which a running loop would have
+/// handled by then, the process ends.
+///
+/// # Errors
+/// Signals cannot be received.
+pub(super) fn stop_on_signals(stop: CancellationToken) -> Result<JoinSet<()>, StartError> {
+    let mut signals = StopSignals::listen().map_err(StartError::Signals)?;
+    let mut task = JoinSet::new();
+    task.spawn(async move {
+        signals.next().await;
+        stop.cancel();
+        // Two hang-ups count as one.
+        while signals.next().await != StopSignal::End {}
+        tokio::time::sleep(ABORT_AFTER).await;
+        exit_at_once()
+    });
+    Ok(task)
 }
 
 enum RunEvent<E> {

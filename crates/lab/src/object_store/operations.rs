@@ -22,7 +22,7 @@ pub(super) struct StoreResponse {
 }
 
 impl StoreResponse {
-    fn empty(status: u16) -> Self {
+    pub(super) fn empty(status: u16) -> Self {
         Self {
             status,
             headers: Vec::new(),

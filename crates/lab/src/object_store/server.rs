@@ -64,6 +64,7 @@ fn answer(
             status: 200,
             ..error(200, code)
         },
+        Some(StoreFault::Ignored) => StoreResponse::empty(204),
         Some(StoreFault::CutDocument) => StoreResponse::document(
             "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><ETa".to_owned(),
         ),

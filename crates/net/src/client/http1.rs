@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use haul_plan::{AlpnOffer, BodyFraming};
 use http::StatusCode;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, IF_MATCH, IF_NONE_MATCH};
 use http::response::Parts;
 
 use super::{Client, ConnectStats, Exchange};
@@ -13,7 +13,7 @@ use crate::error::{Error, Kind};
 use crate::exchange_error::ExchangeError;
 use crate::http1::{Http1Body, Http1Connection};
 use crate::read_timeout::ReadTimeout;
-use crate::request::{RouteKey, RoutedRequest};
+use crate::request::{FetchRequest, RouteKey, RoutedRequest};
 use crate::response::FetchBody;
 
 /// A connection that can take a request.
@@ -122,10 +122,16 @@ impl Client {
 }
 
 /// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one that
-/// hyper had not begun to send.
+/// hyper had not begun to send. A PUT with a condition is not idempotent: the second would be refused because of the first, and whoever
+/// sent it must know that there were two.
 fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
+    let FetchRequest {
+        method, headers, ..
+    } = request.fetch;
+    let is_conditional = headers.contains_key(IF_MATCH) || headers.contains_key(IF_NONE_MATCH);
+    let is_idempotent = method.is_safe() || method.is_idempotent() && !is_conditional;
     *error.kind() == Kind::Closed
-        && (request.fetch.method.is_idempotent() || error.is_unsent())
+        && (is_idempotent || error.is_unsent())
         && request.fetch.body.open().is_ok()
 }
 

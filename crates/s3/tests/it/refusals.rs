@@ -54,6 +54,24 @@ async fn f5_a_store_that_always_says_elsewhere_is_not_asked_for_ever() {
     assert_eq!(server.heads().len(), 3);
 }
 
+/// The region may be learned from a refusal, so what names an upload in a later run has none.
+#[tokio::test]
+async fn f5_the_name_of_an_object_has_no_region() {
+    let name = async |endpoint: Option<&str>, region: &str| {
+        let config = S3Config {
+            endpoint_url: endpoint.map(|url| url.parse().unwrap()),
+            region: Some(region.to_owned()),
+            ..config("http://unused")
+        };
+        connect(config).await.object_name(&object())
+    };
+    let aws = name(None, "us-east-1").await;
+    assert_eq!(aws, name(None, "eu-central-1").await);
+    let other = name(Some("http://store.test"), "us-east-1").await;
+    assert_ne!(aws, other);
+    assert_ne!(other, name(Some("http://else.test"), "us-east-1").await);
+}
+
 #[tokio::test]
 async fn f4_a_wrong_clock_is_corrected_by_the_stores() {
     let later = SystemTime::now() + Duration::from_secs(3600);
@@ -150,6 +168,21 @@ async fn f26_accept_encoding_is_not_signed() {
         signed,
         "host;x-amz-checksum-mode;x-amz-content-sha256;x-amz-date"
     );
+}
+
+/// Keys that the response does not list as failed count as deleted, so it has to be such a list.
+#[tokio::test]
+async fn f28_another_document_does_not_say_that_all_was_deleted() {
+    let keys = ["a".to_owned()];
+    for (body, is_deleted) in [
+        ("<DeleteResult></DeleteResult>", true),
+        ("<html><body>welcome</body></html>", false),
+    ] {
+        let server = ScriptedStore::start(vec![response(OK, "", body)]).await;
+        let client = connect(config(&server.url)).await;
+        let result = within(LIMIT, Box::pin(client.delete_objects("bucket", &keys))).await;
+        assert_eq!(result.is_ok(), is_deleted, "{body}");
+    }
 }
 
 #[tokio::test]

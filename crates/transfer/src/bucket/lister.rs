@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use haul_plan::RetryOptions;
 use haul_s3::{ListedObject, ObjectListRequest, ObjectPage, S3Address, S3Client};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -36,6 +37,8 @@ pub struct ObjectLister {
     pages: mpsc::Receiver<ListedPage>,
     /// The task that lists.
     tasks: JoinSet<()>,
+    /// For a thread that waits.
+    runtime: Handle,
 }
 
 /// What the tasks of a list share.
@@ -63,7 +66,6 @@ impl ObjectLister {
         retry: RetryOptions,
         stop: CancellationToken,
     ) -> Self {
-        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let context = ListContext {
             client,
             bucket: prefix.bucket.clone(),
@@ -71,19 +73,34 @@ impl ObjectLister {
             stop,
         };
         let key = prefix.key.clone();
+        Self::run(|sender| async move { Box::pin(context.list(key, &sender)).await })
+    }
+
+    /// Runs a task that sends pages.
+    fn run<F>(list: impl FnOnce(mpsc::Sender<ListedPage>) -> F) -> Self
+    where
+        F: Future<Output = Result<(), BucketError>> + Send + 'static,
+    {
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
+        let listing = list(sender.clone());
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            if let Err(error) = Box::pin(context.list(key, &sender)).await {
+            if let Err(error) = listing.await {
                 // That nobody listens is no error.
                 let _ = sender.send(Err(error)).await;
             }
         });
-        Self { pages, tasks }
+        Self {
+            pages,
+            tasks,
+            runtime: Handle::current(),
+        }
     }
 
-    /// The next objects, for a thread that may wait; `None` at the end.
+    /// The next objects, for a thread that may wait; `None` at the end. A panic of the list is passed on, as by [`Self::next_page`].
     pub fn blocking_next_page(&mut self) -> Option<ListedPage> {
-        self.pages.blocking_recv()
+        let runtime = self.runtime.clone();
+        runtime.block_on(self.next_page())
     }
 
     /// The next objects; `None` at the end. Cancel safe.
@@ -93,7 +110,7 @@ impl ObjectLister {
     pub async fn next_page(&mut self) -> Option<ListedPage> {
         let page = self.pages.recv().await;
         if page.is_none() {
-            // A panic is passed on.
+            // A panic is passed on: a list without its end must not look complete.
             while let Some(ended) = self.tasks.join_next().await {
                 if let Err(error) = ended
                     && error.is_panic()
@@ -167,7 +184,6 @@ impl ListContext {
         };
         let mut waiting: VecDeque<ListItem> = items.into_iter().filter(is_new).collect();
         let mut started: VecDeque<StartedItem> = VecDeque::new();
-        let mut tasks = JoinSet::new();
         loop {
             while started.len() < PARALLEL_LISTS
                 && let Some(item) = waiting.pop_front()
@@ -175,7 +191,7 @@ impl ListContext {
                 started.push_back(match item {
                     ListItem::Object(object) => StartedItem::Object(object),
                     ListItem::Folder(folder) => {
-                        StartedItem::Folder(self.start_folder(folder, last, &mut tasks))
+                        StartedItem::Folder(self.start_folder(folder, last))
                     }
                 });
             }
@@ -192,8 +208,8 @@ impl ListContext {
                         return Ok(());
                     }
                 }
-                Some(StartedItem::Folder(mut pages)) => {
-                    while let Some(page) = pages.recv().await {
+                Some(StartedItem::Folder(mut lister)) => {
+                    while let Some(page) = lister.next_page().await {
                         if !send(sender, page?).await {
                             return Ok(());
                         }
@@ -203,24 +219,13 @@ impl ListContext {
         }
     }
 
-    fn start_folder(
-        &self,
-        folder: String,
-        last: &str,
-        tasks: &mut JoinSet<()>,
-    ) -> mpsc::Receiver<ListedPage> {
-        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
+    fn start_folder(&self, folder: String, last: &str) -> ObjectLister {
         let context = self.clone();
         let mut request = self.request(&folder);
         if last.starts_with(&folder) {
             last.clone_into(&mut request.start_after);
         }
-        tasks.spawn(async move {
-            if let Err(error) = context.list_flat(request, &sender).await {
-                let _ = sender.send(Err(error)).await;
-            }
-        });
-        pages
+        ObjectLister::run(|sender| async move { context.list_flat(request, &sender).await })
     }
 
     /// Lists page after page.
@@ -259,7 +264,7 @@ impl ListContext {
 /// An item whose turn comes soon.
 enum StartedItem {
     Object(ListedObject),
-    Folder(mpsc::Receiver<ListedPage>),
+    Folder(ObjectLister),
 }
 
 /// Sends a page unless it is empty; false when nobody listens any more.
@@ -285,5 +290,23 @@ impl ListItem {
             Self::Object(object) => &object.key,
             Self::Folder(prefix) => prefix,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever takes a list without its end for a complete one deletes what was not listed.
+    #[tokio::test]
+    async fn f28_a_panic_does_not_end_a_list_as_if_it_were_complete() {
+        let list = || {
+            ObjectLister::run(|sender| async move {
+                assert!(send(&sender, Vec::new()).await);
+                panic!("of the test");
+            })
+        };
+        let waiting = tokio::task::spawn_blocking(move || list().blocking_next_page());
+        assert!(waiting.await.unwrap_err().is_panic());
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_plan::RequestRetries;
+use haul_plan::{DigestAlgorithm, RequestRetries};
 use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -241,33 +241,63 @@ impl UploadContext {
         headers
     }
 
-    /// Remembers that the store takes no checksums in header fields, if that is what an error says (row F8). Says so once.
-    pub(super) async fn switch_to_md5(&self, error: &PutError) -> bool {
-        let PutError::Store(error) = error else {
-            return false;
+    /// Sends a request with checksums in header fields, and once more with an MD5 digest if the store refuses those (row F8). Says so
+    /// once, though many requests may be refused at the same time.
+    pub(super) async fn with_md5_fallback<T, F: Future<Output = Result<T, PutError>>>(
+        &self,
+        send: impl Fn() -> F,
+    ) -> Result<T, PutError> {
+        let had_checksums = !self.is_without_checksums();
+        let error = match send().await {
+            Err(error) if had_checksums && is_checksum_refusal(&error) => error,
+            other => return other,
         };
-        let is_refusal = match error.status().map(|status| status.as_u16()) {
-            Some(501) => true,
-            Some(400) => matches!(
-                error.code(),
-                "NotImplemented" | "InvalidArgument" | "InvalidRequest" | "UnsupportedHeader"
-            ),
-            _ => false,
-        };
-        if !is_refusal
-            || self
-                .state
-                .is_without_checksums
-                .swap(true, Ordering::Relaxed)
-        {
-            return false;
+        let is_known = &self.state.is_without_checksums;
+        if !is_known.swap(true, Ordering::Relaxed) {
+            let text = format!("{error}: haul sends MD5 digests instead of other checksums");
+            self.warn(text).await;
         }
-        let text = "the store refuses CRC-64 checksums: haul sends MD5 digests instead";
-        self.warn(text.to_owned()).await;
-        true
+        send().await
+    }
+
+    /// The checksum that the parts of an upload have.
+    pub(super) fn multipart_algorithm(&self) -> Option<DigestAlgorithm> {
+        let wanted = self.state.options.checksum;
+        let algorithm = wanted.unwrap_or(DigestAlgorithm::Crc64Nvme);
+        (!self.is_without_checksums()).then_some(algorithm)
+    }
+
+    /// A digest of what an upload in parts tells the store of the object when it begins: parts of another one are of no use.
+    pub(super) fn settings_digest(&self) -> String {
+        let mut fields: Vec<_> = self.job.headers.iter().collect();
+        fields.sort_by_key(|(name, _)| name.as_str());
+        let text = format!("{:?}", self.multipart_algorithm());
+        let mut digest = blake3::Hasher::new();
+        digest.update(text.as_bytes());
+        for (name, value) in fields {
+            // No field has these bytes in it.
+            digest.update(b"\n").update(name.as_str().as_bytes());
+            digest.update(b"\0").update(value.as_bytes());
+        }
+        digest.finalize().to_hex().to_string()
     }
 
     pub(super) fn is_without_checksums(&self) -> bool {
         self.state.is_without_checksums.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether the store may have refused checksums in header fields.
+fn is_checksum_refusal(error: &PutError) -> bool {
+    let PutError::Store(error) = error else {
+        return false;
+    };
+    match error.status().map(|status| status.as_u16()) {
+        Some(501) => true,
+        Some(400) => matches!(
+            error.code(),
+            "NotImplemented" | "InvalidArgument" | "InvalidRequest" | "UnsupportedHeader"
+        ),
+        _ => false,
     }
 }

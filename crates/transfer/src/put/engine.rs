@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::FutureExt as _;
 use haul_s3::{MultipartUpload, S3Address, S3Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +16,7 @@ use super::options::{
     PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome, UploadTarget,
 };
 use super::slots::UploadSlots;
-use super::{http_put, multipart, object_copy, single_request, stream};
+use super::{http_put, multipart, multipart_requests, object_copy, single_request, stream};
 use crate::event::{TransferEvent, TransferEventSender};
 
 /// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
@@ -55,8 +56,9 @@ impl UploadEngine {
         match job.target.clone() {
             UploadTarget::Object(address) => {
                 let context = self.context(job, stop, address);
-                self.supervise(&context, Box::pin(Self::store_object(&context)))
-                    .await
+                // Without its name, which is too long for the compiler to see that it is Send.
+                let upload = Self::store_object(&context).boxed();
+                self.supervise(&context, upload).await
             }
             UploadTarget::Url(url) => {
                 let context = self.context(job, stop, url);
@@ -77,7 +79,7 @@ impl UploadEngine {
     /// # Errors
     /// See [`PutError`].
     pub async fn abort_upload(&self, upload: &MultipartUpload) -> Result<(), PutError> {
-        multipart::abort(&self.state, upload).await
+        multipart_requests::abort(&self.state, upload).await
     }
 
     /// Removes what earlier runs of this upload have sent, and its journal. Returns whether there was anything.

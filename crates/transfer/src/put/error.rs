@@ -77,6 +77,14 @@ pub enum PutError {
         /// The file.
         path: PathBuf,
     },
+    /// An upload was aborted again and again, and the store still lists parts of it.
+    #[error("the store still has parts of upload {upload_id} of {target}")]
+    PartsLeft {
+        /// The object.
+        target: S3Address,
+        /// The upload.
+        upload_id: String,
+    },
     /// The file cannot be divided into parts.
     #[error("{}: {source}", path.display())]
     Parts {
@@ -124,7 +132,7 @@ impl PutError {
                 ErrorClass::LocalIo
             }
             Self::Status { .. } | Self::Transport { .. } => ErrorClass::Network,
-            Self::Condition { .. } => ErrorClass::Network,
+            Self::Condition { .. } | Self::PartsLeft { .. } => ErrorClass::Network,
             Self::Parts { .. } => ErrorClass::Usage,
         }
     }
@@ -139,6 +147,7 @@ impl PutError {
                 Some("upload it again when nothing writes to it")
             }
             Self::Locked { .. } => Some("wait for it"),
+            Self::PartsLeft { .. } => Some("haul put --abort s3://BUCKET/KEY tries again"),
             Self::Status { status, .. } => status_hint(*status),
             _ => None,
         }

@@ -1,28 +1,58 @@
-//! Whether an object at the store is the one that was sent: asked when the response to the last request was lost (row F2).
+//! Publishes an object, and asks whether the store has it when the response to the last request was lost (row F2).
 
-use haul_plan::DigestAlgorithm;
+use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{S3Error, StoredObject, UploadedPart};
+use http::StatusCode;
 
 use super::context::UploadContext;
-use super::file_part::crc64nvme_in;
+use super::error::PutError;
 
 /// What the object must be if it is ours.
 pub(super) struct ExpectedObject {
     pub(super) size: u64,
-    /// The CRC-64/NVME, if haul has read the bytes.
-    pub(super) crc: Option<u64>,
-    /// Where there is no CRC-64 to compare: the entity tag, if it follows from the bytes.
+    /// Checksums of the whole, as far as haul has read the bytes.
+    pub(super) checksums: Vec<Checksum>,
+    /// Where there is no checksum to compare: the entity tag, if it follows from the bytes.
     pub(super) etag: Option<String>,
 }
 
 impl ExpectedObject {
-    /// Looks whether the object is there: `error` if it is not, or is another one.
-    pub(super) async fn look_up(
+    /// Sends the request that publishes the object until it succeeds or fails for good. A repeated one may be refused because an earlier one
+    /// has done it, whose response was lost: then the object is looked up.
+    pub(super) async fn publish<F: Future<Output = Result<StoredObject, S3Error>>>(
         &self,
         context: &UploadContext,
-        error: S3Error,
-    ) -> Result<StoredObject, S3Error> {
-        self.find(context).await?.ok_or(error)
+        mut request: impl FnMut() -> F,
+    ) -> Result<StoredObject, PutError> {
+        let mut has_failed = false;
+        let published = context.send_with_slot(|| {
+            let was_repeated = std::mem::replace(&mut has_failed, true);
+            let request = request();
+            async move {
+                match request.await {
+                    Err(error) if was_repeated && may_be_done(&error) => {
+                        self.find(context).await?.ok_or(error)
+                    }
+                    other => other,
+                }
+            }
+        });
+        let stored = published.await?;
+        match self.is_same_content(&stored.checksums) {
+            Some(false) => Err(PutError::Checksum {
+                target: context.target.clone(),
+            }),
+            _ => Ok(stored),
+        }
+    }
+
+    /// Whether these are checksums of the same bytes, if that can be said.
+    fn is_same_content(&self, theirs: &[Checksum]) -> Option<bool> {
+        theirs.iter().find_map(|theirs| {
+            let mut ours = self.checksums.iter();
+            let ours = ours.find(|ours| ours.algorithm == theirs.algorithm)?;
+            Some(ours == theirs)
+        })
     }
 
     /// The object that the store has, if it is this one.
@@ -35,10 +65,9 @@ impl ExpectedObject {
             Err(error) if error.is_not_found() => return Ok(None),
             found => found?,
         };
-        let is_ours = match (crc64nvme_in(&found.checksums), self.crc) {
-            (Some(theirs), Some(crc)) => theirs == crc,
-            _ => self.etag.as_ref() == Some(&found.etag),
-        };
+        let is_ours = self
+            .is_same_content(&found.checksums)
+            .unwrap_or_else(|| self.etag.as_ref() == Some(&found.etag));
         Ok(
             (found.size == self.size && is_ours).then_some(StoredObject {
                 etag: found.etag,
@@ -47,6 +76,11 @@ impl ExpectedObject {
             }),
         )
     }
+}
+
+/// Whether a repeated request may have been refused since an earlier one was successful: there is no upload any more, or there is an object.
+fn may_be_done(error: &S3Error) -> bool {
+    error.is_not_found() || error.status() == Some(StatusCode::PRECONDITION_FAILED)
 }
 
 /// The entity tag that S3 gives an object of these parts: the MD5 of their MD5s (row F7).

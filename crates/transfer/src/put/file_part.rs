@@ -117,11 +117,7 @@ impl OpenFile {
             Some(content) if range == (0..self.snapshot.size) => update(content),
             _ => self.read(range, update)?,
         }
-        let others = digests.finish().into_iter().map(|computed| Checksum {
-            algorithm: computed.algorithm,
-            digest: Some(computed.digest),
-        });
-        Ok((crc.finish(), others.collect()))
+        Ok((crc.finish(), finished(digests)))
     }
 }
 
@@ -162,6 +158,15 @@ impl FileSnapshot {
             mode: metadata.mode(),
         })
     }
+}
+
+/// The checksums that were computed.
+pub(super) fn finished(digests: DigestSet) -> Vec<Checksum> {
+    let computed = digests.finish().into_iter().map(|computed| Checksum {
+        algorithm: computed.algorithm,
+        digest: Some(computed.digest),
+    });
+    computed.collect()
 }
 
 /// A checksum that S3 calls CRC64NVME.

@@ -1,6 +1,6 @@
 //! Remembers which parts of a file the store has, so that a later run sends only the others.
 //!
-//! A text file in the state directory, named by a digest of the file's path and the object's URL: a line with the upload and what the file
+//! A text file in the state directory, named by a digest of the file's path, the store and the object: a line with the upload and what the file
 //! was, then a line for each part. Each line begins with its CRC-32C; reading ends at the first line that is damaged, and what was lost is
 //! sent again. The file is locked while its upload runs.
 
@@ -13,7 +13,6 @@ use haul_digest::crc32c;
 use haul_plan::upload::KnownPart;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use url::Url;
 
 use super::file_part::FileSnapshot;
 
@@ -42,6 +41,9 @@ pub(super) struct UploadRecord {
     size: u64,
     modified: i128,
     inode: u64,
+    /// A digest of what the store was told about the object when its upload began; empty in records of old.
+    #[serde(default)]
+    settings: String,
 }
 
 /// A line for a part.
@@ -73,6 +75,7 @@ impl UploadRecord {
         target: &str,
         upload_id: &str,
         part_bytes: u64,
+        settings: String,
     ) -> Self {
         let (path, snapshot) = file;
         Self {
@@ -84,12 +87,14 @@ impl UploadRecord {
             size: snapshot.size,
             modified: snapshot.modified,
             inode: snapshot.inode,
+            settings,
         }
     }
 
-    /// Whether the file is still what it was (row F12).
-    pub(super) fn is_of(&self, snapshot: FileSnapshot) -> bool {
+    /// Whether the file is still what it was (row F12), and the object is to be what its upload began as.
+    pub(super) fn is_of(&self, snapshot: FileSnapshot, settings: &str) -> bool {
         self.format == FORMAT
+            && self.settings == settings
             && self.size == snapshot.size
             && self.modified == snapshot.modified
             && self.inode == snapshot.inode
@@ -97,13 +102,13 @@ impl UploadRecord {
 }
 
 impl UploadJournal {
-    /// Opens or creates the journal of a file and an object; `None` if another process has it.
-    pub(super) fn open(directory: &Path, file: &Path, url: &Url) -> io::Result<Option<Self>> {
+    /// Opens or creates the journal of a file and an object, named by its store; `None` if another process has it.
+    pub(super) fn open(directory: &Path, file: &Path, object: &str) -> io::Result<Option<Self>> {
         std::fs::create_dir_all(directory)?;
         let absolute = std::fs::canonicalize(file)?;
         let mut key = absolute.into_os_string().into_encoded_bytes();
         key.push(0);
-        key.extend_from_slice(url.as_str().as_bytes());
+        key.extend_from_slice(object.as_bytes());
         let name = blake3::hash(&key).to_hex();
         let path = directory.join(format!("{}.upload", &name[..32]));
         for _ in 0..MAX_OPENS {
@@ -236,29 +241,29 @@ mod tests {
     }
 
     /// A journal with two parts in a directory of its own.
-    fn written(directory: &Path) -> (PathBuf, Url, UploadRecord) {
+    fn written(directory: &Path) -> (PathBuf, &'static str, UploadRecord) {
         let file = directory.join("f");
         std::fs::write(&file, "x").unwrap();
-        let url = "https://s3.test/b/k".parse().unwrap();
-        let record = UploadRecord::new((&file, snapshot()), "s3://b/k", "id", 10);
-        let mut journal = UploadJournal::open(directory, &file, &url)
+        let object = "store b k";
+        let record = UploadRecord::new((&file, snapshot()), "s3://b/k", "id", 10, "s".to_owned());
+        let mut journal = UploadJournal::open(directory, &file, object)
             .unwrap()
             .unwrap();
         assert!(journal.read().unwrap().is_none());
         journal.restart(&record, [part(1)].iter()).unwrap();
         journal.add(&part(2)).unwrap();
-        (file, url, record)
+        (file, object, record)
     }
 
     #[test]
     fn a_later_run_reads_what_was_written() {
         let directory = tempfile::tempdir().unwrap();
-        let (file, url, record) = written(directory.path());
-        let mut journal = UploadJournal::open(directory.path(), &file, &url)
+        let (file, object, record) = written(directory.path());
+        let mut journal = UploadJournal::open(directory.path(), &file, object)
             .unwrap()
             .unwrap();
         assert!(
-            UploadJournal::open(directory.path(), &file, &url)
+            UploadJournal::open(directory.path(), &file, object)
                 .unwrap()
                 .is_none()
         );
@@ -268,7 +273,7 @@ mod tests {
             (record, vec![part(1), part(2)])
         );
         journal.remove().unwrap();
-        let mut journal = UploadJournal::open(directory.path(), &file, &url)
+        let mut journal = UploadJournal::open(directory.path(), &file, object)
             .unwrap()
             .unwrap();
         assert!(journal.read().unwrap().is_none());
@@ -278,7 +283,7 @@ mod tests {
     fn f12_another_file_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let (.., record) = written(directory.path());
-        assert!(record.is_of(snapshot()));
+        assert!(record.is_of(snapshot(), "s") && !record.is_of(snapshot(), "other"));
         for other in [
             FileSnapshot {
                 size: 101,
@@ -293,7 +298,7 @@ mod tests {
                 ..snapshot()
             },
         ] {
-            assert!(!record.is_of(other));
+            assert!(!record.is_of(other, "s"));
         }
     }
 
@@ -301,8 +306,8 @@ mod tests {
     #[test]
     fn damage_costs_the_lines_behind_it() {
         let directory = tempfile::tempdir().unwrap();
-        let (file, url, _) = written(directory.path());
-        let path = UploadJournal::open(directory.path(), &file, &url)
+        let (file, object, _) = written(directory.path());
+        let path = UploadJournal::open(directory.path(), &file, object)
             .unwrap()
             .unwrap()
             .path;
@@ -314,7 +319,7 @@ mod tests {
                 bytes
             }] {
                 std::fs::write(&path, damaged).unwrap();
-                let mut journal = UploadJournal::open(directory.path(), &file, &url)
+                let mut journal = UploadJournal::open(directory.path(), &file, object)
                     .unwrap()
                     .unwrap();
                 let parts = journal

@@ -19,6 +19,7 @@ mod file_part;
 mod http_put;
 mod journal;
 mod multipart;
+mod multipart_requests;
 mod object_copy;
 mod options;
 mod single_request;

@@ -7,12 +7,9 @@ use std::sync::atomic::Ordering;
 
 use haul_digest::Crc64Nvme;
 use haul_net::RequestBody;
-use haul_plan::DigestAlgorithm;
 use haul_plan::upload::{KnownPart, PartPlan, kept_parts};
-use haul_s3::{MultipartUpload, S3Address, StoredObject, UploadedPart, checksum_field};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use haul_s3::{MultipartUpload, S3Address, StoredObject, UploadedPart};
 use tokio::task::{JoinError, JoinSet};
-use tokio_util::sync::CancellationToken;
 
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
@@ -21,14 +18,11 @@ use super::file_part::{
     FilePart, FileSnapshot, OpenFile, SentBytes, crc64nvme_checksum, crc64nvme_in,
 };
 use super::journal::{UploadJournal, UploadRecord};
+use super::multipart_requests::{abort, abort_failed, complete, create};
 use super::options::UploadOutcome;
-use super::single_request::{algorithms, part_checksums};
+use super::single_request::{algorithms, sent_checksums};
 use super::slots::UploadSlot;
-use crate::bucket::retrying;
 use crate::disk::blocking;
-
-/// How often an abort is repeated because a part arrived after it (row F13).
-const MAX_ABORTS: usize = 10;
 
 /// An upload that has begun.
 struct BegunUpload {
@@ -103,20 +97,25 @@ async fn begin(
     path: &Path,
     file: &OpenFile,
 ) -> Result<UploadStart, PutError> {
-    let options = &context.state.options;
     let snapshot = file.snapshot;
     let mut journal = open_journal(&context.state, path, &context.target)?;
     if let Some(open) = &mut journal
         && let Some(earlier) = blocking(|| open.read()).ok().flatten()
-        && earlier.record.is_of(snapshot)
-        && let Ok(plan) = PartPlan::new(snapshot.size, Some(earlier.record.part_bytes))
-        && options
-            .part_bytes
-            .is_none_or(|wanted| wanted == plan.part_bytes())
     {
         let upload = MultipartUpload {
             address: context.target.clone(),
             upload_id: earlier.record.upload_id.clone(),
+        };
+        let plan = PartPlan::new(snapshot.size, Some(earlier.record.part_bytes)).ok();
+        let wanted = context.state.options.part_bytes;
+        let plan = plan.filter(|plan| {
+            earlier.record.is_of(snapshot, &context.settings_digest())
+                && wanted.is_none_or(|wanted| wanted == plan.part_bytes())
+        });
+        let Some(plan) = plan else {
+            // Nobody would remove it once the journal is of another upload.
+            abort_failed(context, &upload).await;
+            return begin_anew(context, path, snapshot, journal).await;
         };
         if let Some(listed) = list_parts(context, &upload).await? {
             let parts = kept_parts(&plan, earlier.parts, &listed);
@@ -147,10 +146,7 @@ async fn begin_anew(
         path: path.to_owned(),
         source,
     })?;
-    let upload = match create(context).await {
-        Err(error) if context.switch_to_md5(&error).await => create(context).await?,
-        other => other?,
-    };
+    let upload = create(context).await?;
     if let Some(journal) = &mut journal {
         let target = context.target.to_string();
         let record = UploadRecord::new(
@@ -158,6 +154,7 @@ async fn begin_anew(
             &target,
             &upload.upload_id,
             plan.part_bytes(),
+            context.settings_digest(),
         );
         let written = blocking(|| journal.restart(&record, std::iter::empty()));
         written.map_err(|error| PutError::local("write the journal of", path, error))?;
@@ -188,7 +185,7 @@ async fn finished_object(
         .collect();
     let expected = ExpectedObject {
         size,
-        crc: Some(whole_crc(parts.values())),
+        checksums: vec![crc64nvme_checksum(whole_crc(parts.values()))],
         etag: multipart_etag(&listed),
     };
     let found = context.send_with_slot(|| expected.find(context)).await;
@@ -209,8 +206,8 @@ fn open_journal(
     else {
         return Ok(None);
     };
-    let url = state.client.resolved(target).map_err(PutError::from)?;
-    match blocking(|| UploadJournal::open(directory, path, &url)) {
+    let object = state.client.object_name(target);
+    match blocking(|| UploadJournal::open(directory, path, &object)) {
         Ok(Some(journal)) => Ok(Some(journal)),
         Ok(None) => Err(PutError::Locked {
             path: path.to_owned(),
@@ -218,27 +215,6 @@ fn open_journal(
         }),
         Err(error) => Err(PutError::local("write into", directory.clone(), error)),
     }
-}
-
-/// Begins an upload.
-async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
-    let client = &context.state.client;
-    let algorithm = match context.is_without_checksums() {
-        true => None,
-        false => Some(
-            context
-                .state
-                .options
-                .checksum
-                .unwrap_or(DigestAlgorithm::Crc64Nvme),
-        ),
-    };
-    context
-        .send_with_slot(|| {
-            let headers = context.job.headers.clone();
-            client.create_multipart_upload(&context.target, algorithm, headers)
-        })
-        .await
 }
 
 /// The parts that the store has; `None` if it does not know the upload (row F12).
@@ -276,7 +252,10 @@ async fn send_and_complete(
     if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
         return Err(context.changed(path));
     }
-    complete(context, file.snapshot.size, begun).await
+    let parts = begun.parts.values();
+    let parts: Vec<UploadedPart> = parts.map(|part| completed_part(context, part)).collect();
+    let whole = (file.snapshot.size, whole_crc(begun.parts.values()));
+    complete(context, &begun.upload, &parts, whole).await
 }
 
 /// Sends the parts that are missing. When one fails for good, those that are under way are dropped.
@@ -372,7 +351,7 @@ impl PartSender {
                 .checksums(part.range.clone(), &algorithms(context))
         });
         let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
-        let checksums = part_checksums(context, crc, others);
+        let checksums = sent_checksums(crc, others);
         let client = &context.state.client;
         let sent = context.send_in_slot(slot, || {
             part.sent.restart();
@@ -394,49 +373,6 @@ impl PartSender {
     }
 }
 
-/// Publishes the object.
-async fn complete(
-    context: &UploadContext,
-    size: u64,
-    begun: &BegunUpload,
-) -> Result<StoredObject, PutError> {
-    let crc = whole_crc(begun.parts.values());
-    let parts: Vec<UploadedPart> = begun
-        .parts
-        .values()
-        .map(|part| completed_part(context, part))
-        .collect();
-    let mut headers = context.job.conditions.clone();
-    headers.extend(completion_headers(context, crc));
-    let client = &context.state.client;
-    let mut has_failed = false;
-    let completed = context.send_with_slot(|| {
-        let request = client.complete_multipart_upload(&begun.upload, &parts, headers.clone());
-        let was_repeated = std::mem::replace(&mut has_failed, true);
-        let expected = ExpectedObject {
-            size,
-            crc: Some(crc),
-            etag: multipart_etag(&parts),
-        };
-        async move {
-            match request.await {
-                // An earlier request may have done it, and only its response was lost (row F2).
-                Err(error) if was_repeated && error.is_not_found() => {
-                    expected.look_up(context, error).await
-                }
-                other => other,
-            }
-        }
-    });
-    let stored = completed.await?;
-    match crc64nvme_in(&stored.checksums) {
-        Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.target.clone(),
-        }),
-        _ => Ok(stored),
-    }
-}
-
 /// A part as the list of a Complete names it.
 fn completed_part(context: &UploadContext, part: &KnownPart) -> UploadedPart {
     let has_crc = !context.is_without_checksums() && context.state.options.checksum.is_none();
@@ -447,21 +383,6 @@ fn completed_part(context: &UploadContext, part: &KnownPart) -> UploadedPart {
         etag: part.etag.clone(),
         checksums: crc.into_iter().collect(),
     }
-}
-
-/// The checksum of the whole, for the store to compare.
-fn completion_headers(context: &UploadContext, crc: u64) -> HeaderMap {
-    if context.is_without_checksums() || context.state.options.checksum.is_some() {
-        return HeaderMap::new();
-    }
-    let kind = (
-        HeaderName::from_static("x-amz-checksum-type"),
-        HeaderValue::from_static("FULL_OBJECT"),
-    );
-    checksum_field(&crc64nvme_checksum(crc))
-        .into_iter()
-        .chain([kind])
-        .collect()
 }
 
 /// The checksum of all parts in their order.
@@ -489,43 +410,6 @@ async fn give_up(context: &UploadContext, begun: BegunUpload, error: PutError) -
         let _ = blocking(|| journal.remove());
     }
     error
-}
-
-/// Aborts an upload that failed. Returns whether nothing is left; else the user reads what.
-pub(super) async fn abort_failed(context: &UploadContext, upload: &MultipartUpload) -> bool {
-    let Err(left) = abort(&context.state, upload).await else {
-        return true;
-    };
-    let id = &upload.upload_id;
-    let text = format!("the parts of upload {id} could not be removed: {left}");
-    context.warn(text).await;
-    false
-}
-
-/// Aborts an upload until the store knows no part of it: a part that was under way may arrive after an abort (row F13).
-pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Result<(), PutError> {
-    // It ends what was stopped, so it is not stopped itself; a second signal ends the process.
-    let never = CancellationToken::new();
-    let retry = &state.options.retry;
-    for _ in 0..MAX_ABORTS {
-        let aborted = retrying(retry, &never, || {
-            state.client.abort_multipart_upload(upload)
-        })
-        .await;
-        match aborted.map_err(PutError::from) {
-            Ok(()) => {}
-            Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
-        }
-        let listed = retrying(retry, &never, || state.client.list_parts(upload)).await;
-        match listed.map_err(PutError::from) {
-            Ok(parts) if parts.is_empty() => return Ok(()),
-            Ok(_) => {}
-            Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Removes what earlier runs have sent of a file.

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use super::context::UploadContext;
 use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
-use super::multipart::abort_failed;
+use super::multipart_requests::abort_failed;
 use super::options::{SourceObject, UploadOutcome};
 
 /// The size of parts: some thousand of them make the largest object, and several are copied at a time.
@@ -212,24 +212,13 @@ async fn complete(
     parts: &[UploadedPart],
 ) -> Result<StoredObject, PutError> {
     let client = &context.state.client;
-    let mut has_failed = false;
-    let completed = context.send_with_slot(|| {
-        let request = client.complete_multipart_upload(upload, parts, HeaderMap::new());
-        let was_repeated = std::mem::replace(&mut has_failed, true);
-        let expected = ExpectedObject {
-            size: source.size,
-            crc: None,
-            etag: multipart_etag(parts),
-        };
-        async move {
-            match request.await {
-                // An earlier request may have done it, and only its response was lost (row F2).
-                Err(error) if was_repeated && error.is_not_found() => {
-                    expected.look_up(context, error).await
-                }
-                other => other,
-            }
-        }
+    let expected = ExpectedObject {
+        size: source.size,
+        checksums: Vec::new(),
+        etag: multipart_etag(parts),
+    };
+    let completed = expected.publish(context, || {
+        client.complete_multipart_upload(upload, parts, HeaderMap::new())
     });
     completed.await
 }

@@ -24,7 +24,7 @@ pub struct PutOptions {
     pub state_directory: Option<PathBuf>,
     /// How failed requests are retried.
     pub retry: RetryOptions,
-    /// A checksum to send with each request beside CRC-64/NVME, as far as S3 has it.
+    /// A checksum to send with each request in place of CRC-64/NVME, as far as S3 has it.
     pub checksum: Option<DigestAlgorithm>,
     /// Whether events are about all uploads together: there are too many for an event each.
     pub is_batch: bool,

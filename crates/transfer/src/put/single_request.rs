@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use haul_plan::{Checksum, DigestAlgorithm};
 use haul_s3::{StoredObject, checksum_field};
-use http::StatusCode;
 
 use super::context::UploadContext;
 use super::error::PutError;
 use super::expected_object::ExpectedObject;
-use super::file_part::{OpenFile, crc64nvme_checksum, crc64nvme_in};
+use super::file_part::{OpenFile, crc64nvme_checksum};
 use super::options::UploadOutcome;
 use crate::disk::blocking;
 
@@ -20,10 +19,9 @@ pub(super) async fn upload(
     path: &Path,
     file: Arc<OpenFile>,
 ) -> Result<UploadOutcome, PutError> {
-    let stored = match send(context, path, &file).await {
-        Err(error) if context.switch_to_md5(&error).await => send(context, path, &file).await?,
-        other => other?,
-    };
+    let stored = context
+        .with_md5_fallback(|| send(context, path, &file))
+        .await?;
     let checksums = stored.checksums;
     Ok(UploadOutcome {
         target: context.job.target.clone(),
@@ -49,51 +47,37 @@ async fn send(
         true => compute(),
         false => blocking(compute),
     };
-    let (crc, mut sums) = computed.map_err(|error| PutError::local("read", path, error))?;
-    if !context.is_without_checksums() {
-        sums.insert(0, crc64nvme_checksum(crc));
-    }
-    let fields = sums.iter().filter_map(checksum_field);
-    let mut headers = context.object_headers(fields);
+    let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
+    let checksums = sent_checksums(crc, others);
+    let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
-    let mut has_failed = false;
-    let stored = context
-        .send_with_slot(|| {
-            context.sent.restart();
-            let body = file.body(range.clone(), &context.sent);
-            let request = client.put_object(&context.target, body, headers.clone());
-            let was_repeated = std::mem::replace(&mut has_failed, true);
-            let expected = ExpectedObject {
-                size: file.snapshot.size,
-                crc: Some(crc),
-                etag: None,
-            };
-            async move {
-                match request.await {
-                    // An earlier request may have stored it, and only its response was lost.
-                    Err(error)
-                        if was_repeated
-                            && error.status() == Some(StatusCode::PRECONDITION_FAILED) =>
-                    {
-                        expected.look_up(context, error).await
-                    }
-                    other => other,
-                }
-            }
-        })
-        .await?;
+    let expected = expected(range.end, checksums);
+    let stored = expected.publish(context, || {
+        context.sent.restart();
+        let body = file.body(range.clone(), &context.sent);
+        client.put_object(&context.target, body, headers.clone())
+    });
+    let stored = stored.await?;
     if !file.is_in_memory() {
         let is_unchanged = blocking(|| file.is_unchanged(path));
         if !is_unchanged.map_err(|error| PutError::local("read", path, error))? {
-            return Err(context.changed(path));
+            return Err(PutError::ChangedAfterwards {
+                path: path.to_owned(),
+            });
         }
     }
-    match crc64nvme_in(&stored.checksums) {
-        Some(theirs) if theirs != crc => Err(PutError::Checksum {
-            target: context.target.clone(),
-        }),
-        _ => Ok(stored),
+    Ok(stored)
+}
+
+/// The object of one request. Its entity tag is the MD5 of its bytes, if the store tells it (row F7).
+pub(super) fn expected(size: u64, checksums: Vec<Checksum>) -> ExpectedObject {
+    let mut digests = checksums.iter();
+    let md5 = digests.find(|checksum| checksum.algorithm == DigestAlgorithm::Md5);
+    ExpectedObject {
+        size,
+        etag: md5.and_then(|md5| Some(haul_digest::hex(md5.digest.as_deref()?))),
+        checksums,
     }
 }
 
@@ -105,14 +89,10 @@ pub(super) fn algorithms(context: &UploadContext) -> Vec<DigestAlgorithm> {
     }
 }
 
-/// The checksums of a part that go out with it: S3 takes one algorithm for the parts of an upload.
-pub(super) fn part_checksums(
-    context: &UploadContext,
-    crc: u64,
-    others: Vec<Checksum>,
-) -> Vec<Checksum> {
-    match context.is_without_checksums() || context.state.options.checksum.is_some() {
-        true => others,
-        false => vec![crc64nvme_checksum(crc)],
+/// The checksums that go out with bytes: S3 takes one algorithm, so CRC-64/NVME only where no other was computed.
+pub(super) fn sent_checksums(crc: u64, others: Vec<Checksum>) -> Vec<Checksum> {
+    match others.is_empty() {
+        true => vec![crc64nvme_checksum(crc)],
+        false => others,
     }
 }

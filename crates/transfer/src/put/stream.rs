@@ -7,18 +7,19 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use haul_digest::Crc64Nvme;
+use haul_digest::{Crc64Nvme, DigestSet};
 use haul_net::RequestBody;
-use haul_plan::DigestAlgorithm;
+use haul_plan::Checksum;
 use haul_plan::upload::stream_part_bytes;
-use haul_s3::{MultipartUpload, UploadedPart, checksum_field};
+use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
 use tokio::task::JoinSet;
 
 use super::context::UploadContext;
 use super::error::PutError;
-use super::file_part::{crc64nvme_checksum, crc64nvme_in};
-use super::multipart::abort_failed;
+use super::file_part::finished;
+use super::multipart_requests::{abort_failed, complete, create};
 use super::options::UploadOutcome;
+use super::single_request::{algorithms, expected, sent_checksums};
 
 /// Parts in memory at a time: those that are sent, and one that is read. Later parts are larger, and fewer.
 const MAX_PARTS_IN_MEMORY: usize = 4;
@@ -33,12 +34,7 @@ pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, Put
     if (first.len() as u64) < size {
         return upload_whole(context, first).await;
     }
-    let client = &context.state.client;
-    let created = context.send_with_slot(|| {
-        let algorithm = Some(DigestAlgorithm::Crc64Nvme);
-        client.create_multipart_upload(&context.target, algorithm, context.job.headers.clone())
-    });
-    let upload = Arc::new(created.await?);
+    let upload = Arc::new(create(context).await?);
     match Box::pin(upload_parts(context, &upload, first)).await {
         Ok(outcome) => Ok(outcome),
         Err(error) => {
@@ -58,30 +54,41 @@ fn part_bytes(context: &UploadContext, number: u32) -> u64 {
 }
 
 async fn upload_whole(context: &UploadContext, bytes: Bytes) -> Result<UploadOutcome, PutError> {
-    let crc = crc_of(&bytes);
-    let fields = checksum_field(&crc64nvme_checksum(crc));
-    let mut headers = context.object_headers(fields);
-    headers.extend(context.job.conditions.clone());
-    let client = &context.state.client;
     let stored = context
-        .send_with_slot(|| client.put_object(&context.target, body_of(&bytes), headers.clone()))
+        .with_md5_fallback(|| send_whole(context, &bytes))
         .await?;
     context.sent.add(bytes.len() as u64);
-    if crc64nvme_in(&stored.checksums).is_some_and(|theirs| theirs != crc) {
-        return Err(PutError::Checksum {
-            target: context.target.clone(),
-        });
-    }
-    Ok(UploadOutcome {
+    Ok(outcome(context, stored, bytes.len() as u64, 0))
+}
+
+async fn send_whole(context: &UploadContext, bytes: &Bytes) -> Result<StoredObject, PutError> {
+    let (_, checksums) = checksums_of(context, bytes);
+    let mut headers = context.object_headers(checksums.iter().filter_map(checksum_field));
+    headers.extend(context.job.conditions.clone());
+    let client = &context.state.client;
+    let expected = expected(bytes.len() as u64, checksums);
+    let stored = expected.publish(context, || {
+        client.put_object(&context.target, body_of(bytes), headers.clone())
+    });
+    stored.await
+}
+
+fn outcome(
+    context: &UploadContext,
+    stored: StoredObject,
+    bytes: u64,
+    parts: usize,
+) -> UploadOutcome {
+    UploadOutcome {
         target: context.job.target.clone(),
-        bytes: bytes.len() as u64,
+        bytes,
         resumed: 0,
         elapsed: context.started.elapsed(),
         etag: stored.etag,
         checksums: stored.checksums,
         version_id: stored.version_id,
-        parts: 0,
-    })
+        parts: u32::try_from(parts).unwrap_or(u32::MAX),
+    }
 }
 
 async fn upload_parts(
@@ -96,12 +103,12 @@ async fn upload_parts(
     loop {
         let length = next.len() as u64;
         if length > 0 {
-            let part_crc = crc_of(&next);
+            let (part_crc, checksums) = checksums_of(context, &next);
             crc = Crc64Nvme::combine(crc, part_crc, length);
             (total, in_memory) = (total + length, in_memory + length);
             let (context, upload) = (context.clone(), Arc::clone(upload));
             running.spawn(async move {
-                Box::pin(send_part(&context, &upload, number, next, part_crc)).await
+                Box::pin(send_part(&context, &upload, number, next, checksums)).await
             });
         }
         let is_last = length < part_bytes(context, number);
@@ -126,41 +133,8 @@ async fn upload_parts(
         next = read_part(context, wanted).await?;
     }
     parts.sort_by_key(|part| part.number);
-    complete(context, upload, &parts, (total, crc)).await
-}
-
-/// Publishes the object. `whole` is its length and its CRC-64/NVME.
-async fn complete(
-    context: &UploadContext,
-    upload: &MultipartUpload,
-    parts: &[UploadedPart],
-    whole: (u64, u64),
-) -> Result<UploadOutcome, PutError> {
-    let (total, crc) = whole;
-    let headers = || {
-        let mut headers = context.job.conditions.clone();
-        headers.extend(checksum_field(&crc64nvme_checksum(crc)));
-        headers
-    };
-    let client = &context.state.client;
-    let completed = context
-        .send_with_slot(|| client.complete_multipart_upload(upload, parts, headers()))
-        .await?;
-    if crc64nvme_in(&completed.checksums).is_some_and(|theirs| theirs != crc) {
-        return Err(PutError::Checksum {
-            target: context.target.clone(),
-        });
-    }
-    Ok(UploadOutcome {
-        target: context.job.target.clone(),
-        bytes: total,
-        resumed: 0,
-        elapsed: context.started.elapsed(),
-        etag: completed.etag,
-        checksums: completed.checksums,
-        version_id: completed.version_id,
-        parts: u32::try_from(parts.len()).unwrap_or(u32::MAX),
-    })
+    let stored = complete(context, upload, &parts, (total, crc)).await?;
+    Ok(outcome(context, stored, total, parts.len()))
 }
 
 async fn send_part(
@@ -168,18 +142,14 @@ async fn send_part(
     upload: &MultipartUpload,
     number: u32,
     bytes: Bytes,
-    crc: u64,
+    checksums: Vec<Checksum>,
 ) -> Result<UploadedPart, PutError> {
-    let checksums = [crc64nvme_checksum(crc)];
     let client = &context.state.client;
     let sent = context
         .send_with_slot(|| client.upload_part(upload, number, body_of(&bytes), &checksums))
         .await?;
     context.sent.add(bytes.len() as u64);
-    Ok(UploadedPart {
-        checksums: checksums.into(),
-        ..sent
-    })
+    Ok(UploadedPart { checksums, ..sent })
 }
 
 fn body_of(bytes: &Bytes) -> RequestBody {
@@ -189,10 +159,13 @@ fn body_of(bytes: &Bytes) -> RequestBody {
     }
 }
 
-fn crc_of(bytes: &[u8]) -> u64 {
-    let mut crc = Crc64Nvme::new();
+/// The CRC-64/NVME of bytes, and the checksums that go out with them.
+fn checksums_of(context: &UploadContext, bytes: &[u8]) -> (u64, Vec<Checksum>) {
+    let (mut crc, mut digests) = (Crc64Nvme::new(), DigestSet::new(algorithms(context)));
     crc.update(bytes);
-    crc.finish()
+    digests.update(bytes);
+    let crc = crc.finish();
+    (crc, sent_checksums(crc, finished(digests)))
 }
 
 /// Reads a part, or less at the end, on a thread that may wait for whoever writes.

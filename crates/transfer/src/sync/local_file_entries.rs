@@ -144,12 +144,11 @@ impl LocalFileEntries {
         }
     }
 
+    /// Also what is not found is a problem: a link's target may be on a disk that is not mounted, and a folder that vanishes takes keys along
+    /// that nobody meant to delete.
     fn report(&mut self, path: PathBuf, error: &io::Error) {
-        // What was removed meanwhile is no longer there.
-        if error.kind() != io::ErrorKind::NotFound {
-            let reason = error.to_string();
-            (self.on_problem)(FolderProblem { path, reason });
-        }
+        let reason = error.to_string();
+        (self.on_problem)(FolderProblem { path, reason });
     }
 }
 
@@ -261,7 +260,6 @@ mod tests {
         }
         std::os::unix::fs::symlink("a/file", root.join("link")).unwrap();
         std::os::unix::fs::symlink("a", root.join("folder-link")).unwrap();
-        std::os::unix::fs::symlink("nowhere", root.join("dangling")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), rustix::fs::Mode::RUSR).unwrap();
         assert_eq!(keys(root), ["a/file", "link"]);
     }
@@ -281,6 +279,28 @@ mod tests {
         assert_eq!(entries.unwrap().count(), 1);
         assert!(problems.lock().unwrap()[0].contains("not UTF-8"));
         assert!(LocalFileEntries::open(&root.join("none"), KeyFilter::default(), |_| {}).is_err());
+    }
+
+    /// A sync must not take them for deleted.
+    #[test]
+    fn f28_what_vanishes_while_a_folder_is_read_is_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path();
+        for key in ["a", "b/c"] {
+            assert!(write(root, key));
+        }
+        std::os::unix::fs::symlink("unmounted/file", root.join("link")).unwrap();
+        let problems = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&problems);
+        let entries = LocalFileEntries::open(root, KeyFilter::default(), move |problem| {
+            seen.lock().unwrap().push(problem.path);
+        });
+        // The root's names have been read.
+        std::fs::remove_dir_all(root.join("b")).unwrap();
+        let found = entries.unwrap().map(|entry| entry.unwrap().key);
+        assert_eq!(found.collect::<Vec<_>>(), ["a"]);
+        let missing = ["b/", "link"].map(|name| root.join(name));
+        assert_eq!(*problems.lock().unwrap(), missing);
     }
 
     #[test]

@@ -81,6 +81,15 @@ async fn copies_inside_our_server() {
             &["-r", "s3://bucket/none/", "s3://bucket/x/"],
             "nothing to copy",
         ),
+        (
+            &[address, "s3://bucket/matched/small.txt", "s3://bucket/y/"],
+            "another small.txt of this command was",
+        ),
+        (
+            &["-r", "s3://bucket/from/", "s3://bucket/from/copy/"],
+            "copied again",
+        ),
+        (&["s3://bucket/fr*", "s3://bucket/from2/"], "copied again"),
     ] {
         let refused = cp(args).await;
         assert!(

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use haul_lab::{ObjectStore, StoreFault};
+use rustix::process::Signal;
+use tokio::io::AsyncReadExt as _;
 
 use super::{S3StoreTest, content};
 use crate::cli::harness::{HaulDirectory, HaulOutput};
@@ -251,4 +253,34 @@ pub(super) fn directory(store: &ObjectStore) -> HaulDirectory {
         .with_variable("AWS_ENDPOINT_URL_S3", &store.url())
         .with_variable("AWS_ACCESS_KEY_ID", "key")
         .with_variable("AWS_SECRET_ACCESS_KEY", "s3cret")
+}
+
+/// Deletions, and what is only shown, end with two signals while nobody reads what they print. The first alone has to end them, too; that
+/// is a test of `commands/objects/deletion.rs`.
+#[tokio::test(flavor = "multi_thread")]
+async fn f28_signals_end_deletions_and_dry_runs() {
+    const FILES: usize = 1000;
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("down")).unwrap();
+    store.insert("p/keep", b"x");
+    for number in 0..FILES {
+        store.insert(&format!("q/file-{number}"), b"x");
+        dir.write(&format!("down/file-{number}"), "x");
+    }
+    for args in [
+        &["sync", "s3://bucket/p", "down", "--delete"][..],
+        &["sync", "-n", "down", "s3://bucket/p"],
+        &["cp", "-n", "-r", "s3://bucket/q/", "s3://bucket/r/"],
+    ] {
+        let mut running = dir.start(args);
+        let mut stdout = running.child.stdout.take().unwrap();
+        rustix::pipe::fcntl_setpipe_size(&stdout, 4096).unwrap();
+        stdout.read_u8().await.unwrap();
+        running.signal(Signal::INT);
+        running.signal(Signal::TERM);
+        running.wait().await.assert_code(130);
+    }
+    let left = std::fs::read_dir(dir.path("down")).unwrap().count();
+    assert!(left > FILES / 2, "{left} files are left");
 }

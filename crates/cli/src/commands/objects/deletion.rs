@@ -6,6 +6,7 @@ use haul_s3::{DeleteFailure, MAX_DELETED_KEYS};
 use haul_transfer::bucket::{BucketError, retrying};
 use serde_json::json;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::{StoreSession, report};
 use crate::exit::ExitReason;
@@ -61,8 +62,9 @@ impl Deletion {
     /// Adds a key, and sends a request when there are enough.
     ///
     /// # Errors
-    /// The store refused a request as a whole, or standard output cannot be written; it has been reported.
+    /// The store refused a request as a whole, a signal came, or standard output cannot be written; it has been reported.
     pub(crate) async fn add(&mut self, bucket: &str, key: String) -> Result<(), ExitReason> {
+        self.check_stop().await?;
         if self.output.dry_run {
             self.deleted += 1;
             return write(self.line(bucket, &key, "would delete"));
@@ -89,7 +91,9 @@ impl Deletion {
         let (session, bucket) = (self.session.clone(), self.bucket.clone());
         let keys = std::mem::take(&mut self.keys);
         self.requests.spawn(async move {
-            let result = retrying(&session.retry, &session.stop, || {
+            // Nobody could say what came of a request that is dropped, so it runs to its end; a second signal ends the process.
+            let never = CancellationToken::new();
+            let result = retrying(&session.retry, &never, || {
                 session.client.delete_objects(&bucket, &keys)
             });
             let result = result.await;
@@ -100,6 +104,25 @@ impl Deletion {
             }
         });
         Ok(())
+    }
+
+    /// # Errors
+    /// A signal came; it has been reported.
+    async fn check_stop(&mut self) -> Result<(), ExitReason> {
+        match self.session.stop.is_cancelled() {
+            true => Err(self.abandon(&BucketError::Interrupted).await),
+            false => Ok(()),
+        }
+    }
+
+    /// Deletes nothing more: waits for the requests under way, says what they deleted, and reports why.
+    pub(crate) async fn abandon(&mut self, error: &BucketError) -> ExitReason {
+        while !self.requests.is_empty() {
+            if let Err(exit) = self.take_result().await {
+                return exit;
+            }
+        }
+        report(error, JsonOutputs::default())
     }
 
     async fn take_result(&mut self) -> Result<(), ExitReason> {
@@ -158,6 +181,7 @@ impl Deletion {
     /// # Errors
     /// As for [`Self::add`].
     pub(crate) async fn finish(mut self) -> Result<(u64, u64), ExitReason> {
+        self.check_stop().await?;
         self.send().await?;
         while !self.requests.is_empty() {
             self.take_result().await?;
@@ -168,4 +192,63 @@ impl Deletion {
 
 fn write<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) -> Result<(), ExitReason> {
     output::write_stdout_lines(lines).map_err(|error| output::report_write_error(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use haul_lab::{ObjectStore, StoreRequest};
+    use haul_net::ClientConfig;
+    use haul_plan::RetryOptions;
+    use haul_s3::S3Config;
+
+    use super::*;
+
+    /// A signal while requests are under way: they end, what they deleted is counted, and no other begins.
+    #[tokio::test]
+    async fn f28_deletions_stop_when_they_are_told_to() {
+        let stop = CancellationToken::new();
+        let stop_at_store = stop.clone();
+        let store = ObjectStore::start_with(move |_| {
+            stop_at_store.cancel();
+            None
+        })
+        .await;
+        let config = S3Config {
+            endpoint_url: Some(store.url().parse().unwrap()),
+            no_sign_request: true,
+            ..S3Config::default()
+        };
+        let session = StoreSession {
+            client: Box::pin(config.connect(ClientConfig::default()))
+                .await
+                .unwrap(),
+            retry: RetryOptions::default(),
+            stop: stop.clone(),
+        };
+        let output = DeletionOutput {
+            dry_run: false,
+            json: false,
+            quiet: true,
+        };
+        let mut deletion = Deletion::new(session, output);
+        for number in 0..MAX_DELETED_KEYS {
+            let key = format!("key-{number}");
+            store.insert(&key, b"");
+            deletion.add("bucket", key).await.unwrap();
+        }
+        // The request is under way, and its signal comes before its response.
+        stop.cancelled().await;
+        let refused = deletion.add("bucket", "another".to_owned()).await;
+        assert_eq!(refused.unwrap_err(), ExitReason::Interrupted);
+        assert_eq!(deletion.deleted, MAX_DELETED_KEYS as u64);
+        assert!(store.keys().is_empty());
+        assert_eq!(
+            store.count(|request: &StoreRequest| request.has("delete")),
+            1
+        );
+        assert_eq!(
+            deletion.finish().await.unwrap_err(),
+            ExitReason::Interrupted
+        );
+    }
 }

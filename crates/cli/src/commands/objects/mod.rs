@@ -13,15 +13,13 @@ use std::process::ExitCode;
 use haul_plan::RetryOptions;
 use haul_s3::{S3Client, S3Error, S3ErrorKind};
 use haul_transfer::bucket::BucketError;
-use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::run_loop::new_runtime;
+use super::run_loop::{new_runtime, stop_on_signals};
 use crate::args::{ConnectionArgs, LsArgs, PresignArgs, RmArgs, S3Args};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::settings::{connection_config, retry_options, s3_config};
-use crate::signals::{StopSignals, exit_at_once};
 
 pub(crate) use deletion::{Deletion, DeletionOutput};
 
@@ -90,8 +88,9 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
             outputs.report_failure(ExitReason::Usage, &message::chain_text(&error), None)
         })?;
         let stop = CancellationToken::new();
-        let mut signals = JoinSet::new();
-        signals.spawn(stop_on_signal(stop.clone()));
+        let _signals = stop_on_signals(stop.clone()).map_err(|error| {
+            outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
+        })?;
         let retry = retry_options(connection.retries);
         Box::pin(command(StoreSession {
             client,
@@ -102,17 +101,6 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
     });
     runtime.shutdown_background();
     exit.unwrap_or_else(|exit| exit).into()
-}
-
-/// The first signal stops the command, the second ends the process.
-async fn stop_on_signal(stop: CancellationToken) {
-    let Ok(mut signals) = StopSignals::listen() else {
-        return;
-    };
-    signals.next().await;
-    stop.cancel();
-    signals.next().await;
-    exit_at_once()
 }
 
 /// Reports why a command could not go on.

@@ -30,7 +30,10 @@ pub(super) async fn delete(args: &RmArgs, session: StoreSession) -> Result<ExitR
     for address in &args.addresses {
         let mut keys = NamedKeys::new(args, &session, address);
         while let Some(key) = keys.next().await {
-            let key = key.map_err(|error| report(&error, JsonOutputs::default()))?;
+            let key = match key {
+                Ok(key) => key,
+                Err(error) => return Err(deletion.abandon(&error).await),
+            };
             deletion.add(&address.bucket, key).await?;
         }
     }

@@ -1,6 +1,7 @@
 //! What `haul put` uploads: files, folders and standard input, each with its key and what the object will be.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use walkdir::WalkDir;
 
 use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
 use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
+use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::complete_passwords;
 
@@ -34,6 +36,8 @@ pub(super) struct PutJobs {
     headers: ObjectHeaders,
     conditions: HeaderMap,
     waiting: VecDeque<String>,
+    /// The names of files that arguments have named. A later one of the same name would replace the object.
+    names: HashSet<OsString>,
     list: Option<PathList>,
     folder: Option<FolderWalk>,
     /// What earlier runs have uploaded.
@@ -86,6 +90,7 @@ impl PutJobs {
             headers: object_headers(args, is_object)?,
             conditions: conditions(&args.conditions)?,
             waiting: inputs.iter().cloned().collect(),
+            names: HashSet::new(),
             list: args.input.as_deref().map(PathList::open).transpose()?,
             folder: None,
             previous: None,
@@ -131,11 +136,18 @@ impl PutJobs {
             });
             return None;
         }
-        Some(self.file(
-            path,
-            path.file_name().map_or_else(|| Path::new(input), Path::new),
-            &metadata,
-        ))
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        if !self.names.insert(name.to_owned()) {
+            let text = format!(
+                "{input} is not uploaded: another {} of this command was",
+                name.display()
+            );
+            return Some(Err(BadInput {
+                exit: ExitReason::Usage,
+                ..BadInput::new(text).with_hint("upload it to another prefix")
+            }));
+        }
+        Some(self.file(path, Path::new(name), &metadata))
     }
 
     /// The next file of the folder that is being walked.

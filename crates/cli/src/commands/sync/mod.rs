@@ -6,30 +6,28 @@
 mod comparison;
 mod download;
 mod place;
+mod transfer;
 
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use haul_plan::sync::{SyncComparison, SyncEntry, SyncOptions};
+use haul_plan::sync::{SyncComparison, SyncOptions};
 use haul_s3::S3Address;
-use haul_transfer::put::{SourceObject, UploadInput, UploadJob};
+use haul_transfer::bucket::BucketError;
 use haul_transfer::sync::{DeletionList, delete_file};
 use haul_transfer::{GetOptions, TransferEventSender};
-use http::HeaderMap;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::comparison::{FoundCopy, MergeOutcome, OpenLists, RunningMerge, SyncSides, start_merge};
 use self::download::SyncDownload;
 use self::place::{SyncLists, SyncPlace};
-use super::objects::{Deletion, DeletionOutput};
-use super::run_loop::{RunLoop, new_runtime};
-use super::uploads::{
-    BadInput, FoundUpload, ObjectHeaders, UploadJobSource, UploadRun, UploadSettings, connect,
-    storage_headers,
-};
-use crate::args::{ObjectArgs, ProgressKind, SyncArgs};
+use self::transfer::{SyncTransfer, UploadMaker};
+use super::objects::{Deletion, DeletionOutput, report};
+use super::run_loop::{RunLoop, new_runtime, stop_on_signals};
+use super::uploads::{BadInput, UploadJobSource, UploadRun, UploadSettings, connect};
+use crate::args::{ProgressKind, SyncArgs};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
@@ -60,6 +58,10 @@ fn sync(args: &SyncArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason>
             outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
         })?;
         session.stop = run_loop.stop();
+        // Deletions begin when the loop has ended.
+        let _signals = stop_on_signals(session.stop.clone()).map_err(|error| {
+            outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
+        })?;
         let run = SyncRun {
             args,
             outputs,
@@ -126,97 +128,6 @@ fn sync_options(args: &SyncArgs) -> SyncOptions {
         existing_only: args.existing,
         ignore_existing: args.ignore_existing,
         keep_newer: args.update,
-    }
-}
-
-/// How files are copied.
-enum SyncTransfer {
-    Download,
-    /// From a folder, or inside the store.
-    Upload(UploadMaker),
-}
-
-/// Makes uploads of what was found.
-enum UploadMaker {
-    Files {
-        root: std::path::PathBuf,
-        target: S3Address,
-        headers: ObjectHeaders,
-    },
-    Objects {
-        source: S3Address,
-        target: S3Address,
-        headers: HeaderMap,
-    },
-}
-
-impl SyncTransfer {
-    fn new(args: &SyncArgs, source: &SyncPlace, destination: &SyncPlace) -> Result<Self, BadInput> {
-        let storage = storage_headers(&args.storage)?;
-        Ok(match (source, destination) {
-            (SyncPlace::Folder(root), SyncPlace::Bucket(target)) => {
-                Self::Upload(UploadMaker::Files {
-                    root: root.clone(),
-                    target: target.clone(),
-                    headers: ObjectHeaders::new(&ObjectArgs {
-                        storage: args.storage.clone(),
-                        ..ObjectArgs::default()
-                    })?,
-                })
-            }
-            (SyncPlace::Bucket(source), SyncPlace::Bucket(target)) => {
-                Self::Upload(UploadMaker::Objects {
-                    source: source.clone(),
-                    target: target.clone(),
-                    headers: storage,
-                })
-            }
-            (_, SyncPlace::Folder(_)) if !storage.is_empty() => {
-                let text = "files of a folder have no storage class, ACL or encryption of S3";
-                return Err(BadInput::new(text));
-            }
-            (_, SyncPlace::Folder(_)) => Self::Download,
-        })
-    }
-}
-
-impl UploadMaker {
-    fn make(&self, entry: SyncEntry, id: u64) -> FoundUpload {
-        let (input, target, headers) = match self {
-            Self::Files {
-                root,
-                target,
-                headers,
-            } => {
-                let path = root.join(&entry.key);
-                let metadata = std::fs::metadata(&path).map_err(|error| {
-                    BadInput::new(format!("cannot read {}: {error}", path.display()))
-                })?;
-                let headers = headers.of(&entry.key, Some(&metadata))?;
-                (UploadInput::File(path), target, headers)
-            }
-            Self::Objects {
-                source,
-                target,
-                headers,
-            } => {
-                let object = SourceObject {
-                    address: source.with_key(format!("{}{}", source.key, entry.key)),
-                    size: entry.size,
-                    etag: entry.entity_tag.unwrap_or_default(),
-                };
-                (UploadInput::Object(object), target, headers.clone())
-            }
-        };
-        Ok(UploadJob {
-            id,
-            input,
-            target: target
-                .with_key(format!("{}{}", target.key, entry.key))
-                .into(),
-            headers,
-            conditions: HeaderMap::new(),
-        })
     }
 }
 
@@ -376,6 +287,9 @@ impl SyncRun<'_> {
                 &format!("would copy {source} to {target}"),
             )?;
         }
+        if self.sides.session.stop.is_cancelled() && exit != ExitReason::Interrupted {
+            exit = report(&BucketError::Interrupted, self.outputs);
+        }
         Ok((exit, count))
     }
 
@@ -451,6 +365,9 @@ impl SyncRun<'_> {
     fn delete_files(&self, root: &Path, deletions: DeletionList) -> Result<ExitReason, ExitReason> {
         let mut exit = ExitReason::Done;
         for key in self.keys(deletions)? {
+            if self.sides.session.stop.is_cancelled() {
+                return Err(report(&BucketError::Interrupted, self.outputs));
+            }
             let key = key.map_err(|error| self.list_lost(&error))?;
             let path = root.join(&key).display().to_string();
             let is_dry = self.args.dry_run;

@@ -8,6 +8,7 @@ use haul_plan::sync::SyncEntry;
 use haul_s3::S3Address;
 use haul_transfer::bucket::{BucketError, ObjectLister};
 use haul_transfer::sync::{FolderProblem, LocalFileEntries, ObjectEntries};
+use tokio::runtime::Handle;
 
 use super::super::objects::StoreSession;
 use super::super::uploads::BadInput;
@@ -66,10 +67,11 @@ impl SyncPlace {
     }
 }
 
-/// Reads a folder on a thread of its own, some entries ahead, while the other list is waited for.
+/// Reads a folder on a thread of its own, some entries ahead, while the other list is waited for. A panic there is passed on: the list
+/// must not look complete.
 fn read_ahead(mut entries: SyncEntries) -> SyncEntries {
     let (sender, chunks) = std::sync::mpsc::sync_channel(CHUNKS_AHEAD);
-    tokio::task::spawn_blocking(move || {
+    let reader = tokio::task::spawn_blocking(move || {
         loop {
             let chunk: Vec<_> = entries.by_ref().take(CHUNK).collect();
             if chunk.is_empty() || sender.send(chunk).is_err() {
@@ -77,7 +79,12 @@ fn read_ahead(mut entries: SyncEntries) -> SyncEntries {
             }
         }
     });
-    Box::new(chunks.into_iter().flatten())
+    let runtime = Handle::current();
+    let end = std::iter::once_with(move || match runtime.block_on(reader) {
+        Ok(()) => Vec::new(),
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    });
+    Box::new(chunks.into_iter().chain(end).flatten())
 }
 
 /// Opens lists of both sides.
@@ -153,5 +160,18 @@ impl SyncLists<'_> {
             filter,
             skips_folders,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn f28_a_panic_does_not_end_a_folder_as_if_it_were_complete() {
+        let entries = std::iter::once_with(|| panic!("of the test"));
+        let ahead = read_ahead(Box::new(entries));
+        let counted = tokio::task::spawn_blocking(move || ahead.count());
+        assert!(counted.await.unwrap_err().is_panic());
     }
 }

@@ -1,8 +1,10 @@
 //! What the store or the file does wrong while a file is uploaded.
 
 use haul_lab::{ObjectStore, StoreFault, StoreRequest};
-use haul_transfer::ErrorClass;
-use haul_transfer::put::PutError;
+use haul_plan::DigestAlgorithm;
+use haul_s3::S3Address;
+use haul_transfer::put::{PutError, UploadJob};
+use haul_transfer::{ErrorClass, TransferEvent};
 use http::HeaderValue;
 use http::header::IF_NONE_MATCH;
 
@@ -73,6 +75,52 @@ async fn f8_a_store_that_refuses_checksums_gets_md5_digests() {
         assert_eq!(test.object().unwrap(), bytes);
         let has_digest = |request: &StoreRequest| request.headers.contains_key("content-md5");
         assert!(test.store.count(has_digest) > 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_files_that_are_refused_at_the_same_time_all_get_md5_digests() {
+    let test = PutTest::new(ObjectStore::start().await);
+    test.store.refuse_checksums();
+    test.write(MIB);
+    let (engine, mut events) = test.engine().await;
+    let mut uploads = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let job = UploadJob {
+            target: S3Address::new("bucket", format!("key-{number}")).into(),
+            ..test.job()
+        };
+        let (engine, stop) = (engine.clone(), test.stop.clone());
+        uploads.spawn(async move { Box::pin(engine.put(job, stop)).await.unwrap() });
+    }
+    uploads.join_all().await;
+    assert_eq!(test.store.keys().len(), 20);
+    let warnings = std::iter::from_fn(|| events.try_recv().ok())
+        .filter(|event| matches!(event, TransferEvent::Warning { .. }));
+    assert_eq!(warnings.count(), 1);
+}
+
+/// S3 refuses two checksums of one request.
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_a_checksum_that_the_user_wants_goes_out_alone() {
+    for length in [MIB, 11 * MIB] {
+        let mut test = PutTest::new(ObjectStore::start().await);
+        test.options.checksum = Some(DigestAlgorithm::Sha256);
+        let bytes = test.write(length);
+        test.put().await.unwrap();
+        assert_eq!(test.object().unwrap(), bytes);
+        let fields = |request: &StoreRequest| {
+            let names = request.headers.keys();
+            let is_checksum = |name: &&String| {
+                name.starts_with("x-amz-checksum-") && *name != "x-amz-checksum-algorithm"
+            };
+            names.filter(is_checksum).cloned().collect::<Vec<_>>()
+        };
+        for request in test.store.requests() {
+            if request.method == "PUT" {
+                assert_eq!(fields(&request), ["x-amz-checksum-sha256"]);
+            }
+        }
     }
 }
 
@@ -216,6 +264,25 @@ async fn f12_a_file_that_changes_meanwhile_is_not_published() {
     assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
 }
 
+/// One request, which is done when the change is noticed.
+#[tokio::test(flavor = "multi_thread")]
+async fn f12_a_file_of_one_request_that_changes_meanwhile_is_not_said_to_be_absent() {
+    let test = PutTest::new(ObjectStore::start().await);
+    test.write(MIB);
+    let path = test.path();
+    test.store.set_rule(move |_| {
+        touch(&path);
+        None
+    });
+    let error = test.put().await.unwrap_err();
+    assert!(
+        matches!(error, PutError::ChangedAfterwards { .. }),
+        "{error}"
+    );
+    assert_eq!(error.class(), ErrorClass::Verification);
+    assert!(test.object().is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f23_an_object_that_exists_stays() {
     for length in [MIB, 11 * MIB] {
@@ -258,6 +325,41 @@ async fn f2_a_conditional_upload_whose_response_was_lost_is_looked_up() {
     test.store.set_rule(once(is_put, fault));
     let error = test.put().await.unwrap_err();
     assert!(matches!(error, PutError::Condition { .. }), "{error}");
+}
+
+/// The second Complete finds the object that the first has made.
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_a_conditional_complete_whose_response_was_lost_is_looked_up() {
+    let mut faults = [
+        StoreFault::LostResponse,
+        StoreFault::Error(412, "PreconditionFailed"),
+    ]
+    .into_iter();
+    let rule = move |request: &StoreRequest| match request.is_complete() {
+        true => faults.next(),
+        false => None,
+    };
+    let mut test = PutTest::new(ObjectStore::start_with(rule).await);
+    test.conditions
+        .insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    let bytes = test.write(11 * MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+}
+
+/// Without a CRC-64 the MD5 that went out tells whose object it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn f2_a_lost_response_of_a_store_without_checksums_is_looked_up() {
+    let mut test = PutTest::new(ObjectStore::start().await);
+    test.store.refuse_checksums();
+    let has_digest = |request: &StoreRequest| request.headers.contains_key("content-md5");
+    test.store.set_rule(once(has_digest, StoreFault::CutHead));
+    test.conditions
+        .insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    let bytes = test.write(MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,7 @@ pub(super) struct PutTest {
     directory: TempDir,
     pub(super) options: PutOptions,
     pub(super) stop: CancellationToken,
+    pub(super) headers: HeaderMap,
     pub(super) conditions: HeaderMap,
 }
 
@@ -54,6 +55,7 @@ impl PutTest {
             directory,
             options,
             stop: CancellationToken::new(),
+            headers: HeaderMap::new(),
             conditions: HeaderMap::new(),
         }
     }
@@ -90,14 +92,18 @@ impl PutTest {
     /// Uploads the file.
     pub(super) async fn put(&self) -> Result<UploadOutcome, PutError> {
         let (engine, _events) = self.engine().await;
-        let job = UploadJob {
+        within(LIMIT, Box::pin(engine.put(self.job(), self.stop.clone()))).await
+    }
+
+    /// The upload of the file.
+    pub(super) fn job(&self) -> UploadJob {
+        UploadJob {
             id: 0,
             input: UploadInput::File(self.path()),
             target: target().into(),
-            headers: HeaderMap::new(),
+            headers: self.headers.clone(),
             conditions: self.conditions.clone(),
-        };
-        within(LIMIT, Box::pin(engine.put(job, self.stop.clone()))).await
+        }
     }
 
     pub(super) async fn abort(&self) -> bool {

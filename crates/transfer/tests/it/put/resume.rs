@@ -1,8 +1,10 @@
 //! Uploads that end before their end, and what the next run does.
 
 use haul_lab::{ObjectStore, StoreFault, StoreRequest};
+use haul_plan::DigestAlgorithm;
 use haul_transfer::ConnectionCount;
 use haul_transfer::put::PutError;
+use http::{HeaderName, HeaderValue};
 
 use super::{MIB, PutTest, touch};
 
@@ -78,7 +80,24 @@ async fn f12_a_file_that_changed_between_two_runs_begins_anew() {
     touch(&test.path());
     let outcome = test.put().await.unwrap();
     assert_eq!(test.object().unwrap(), bytes);
-    assert_eq!(outcome.resumed, 0);
+    assert_eq!((outcome.resumed, test.store.pending_uploads()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f12_an_upload_of_another_kind_of_object_begins_anew() {
+    let colour = HeaderName::from_static("x-amz-meta-colour");
+    let (mut test, bytes) = interrupted(4).await;
+    test.headers
+        .insert(&colour, HeaderValue::from_static("red"));
+    let outcome = test.put().await.unwrap();
+    let object = test.store.object(&super::target().key).unwrap();
+    assert_eq!(object.bytes, bytes);
+    assert_eq!(object.headers[colour.as_str()], "red");
+    assert_eq!((outcome.resumed, test.store.pending_uploads()), (0, 0));
+    let (mut test, _) = interrupted(4).await;
+    test.options.checksum = Some(DigestAlgorithm::Sha256);
+    assert_eq!(test.put().await.unwrap().resumed, 0);
+    assert_eq!(test.store.pending_uploads(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,6 +106,28 @@ async fn f13_abort_removes_what_was_sent() {
     assert!(test.abort().await);
     assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
     assert!(!test.abort().await, "there is nothing left");
+}
+
+/// Parts that come back after every abort: the journal stays, and the error names the upload.
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_an_abort_that_leaves_parts_fails() {
+    let (test, _) = interrupted(4).await;
+    let mut is_left = 2;
+    test.store.set_rule(move |request| {
+        let is_abort = request.method == "DELETE" && is_left > 0;
+        is_left -= usize::from(is_abort);
+        is_abort.then_some(StoreFault::Ignored)
+    });
+    assert!(test.abort().await, "the third round is enough");
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+    let (test, _) = interrupted(4).await;
+    test.store
+        .set_rule(|request| (request.method == "DELETE").then_some(StoreFault::Ignored));
+    let (engine, _events) = test.engine().await;
+    let aborted = engine.abort(&test.path(), &super::target()).await;
+    let error = aborted.unwrap_err();
+    assert!(error.to_string().contains("upload-1"), "{error}");
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (1, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
