@@ -34,13 +34,10 @@ impl SyncPlace {
         if !text.starts_with("s3://") {
             return Ok(Self::Folder(text.into()));
         }
-        let mut address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
+        let address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
             BadInput::new(error.to_string()).with_hint("an address is s3://BUCKET/PREFIX/")
         })?;
-        if !address.is_prefix() {
-            address.key.push('/');
-        }
-        Ok(Self::Bucket(address))
+        Ok(Self::Bucket(address.into_folder()))
     }
 
     /// The path or address of a key, for messages.
