@@ -47,7 +47,7 @@ pub(crate) struct PutArgs {
     pub(crate) recursive: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs,
-    /// Show what would be uploaded, and upload nothing.
+    /// Show what would be uploaded, or with --abort removed, and do nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Remove what earlier runs of the same command have sent without finishing it.

@@ -46,11 +46,11 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
     let exit = runtime.block_on(async {
         match jobs {
             None => Box::pin(abort_all(args, outputs)).await,
+            Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
             Some(jobs) if args.dry_run => {
                 let source = UploadJobSource::from_iterator(jobs, None);
                 dry_run(&args.messages, source, "upload", outputs).await
             }
-            Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
             Some(jobs) => Box::pin(run_jobs(args, jobs, outputs)).await,
         }
     });
@@ -141,7 +141,7 @@ async fn abort_jobs(
         let exit = match job {
             Ok(job) => match (&job.input, &job.target) {
                 (UploadInput::File(path), UploadTarget::Object(target)) => {
-                    match engine.abort(path, target).await {
+                    match engine.abort(path, target, args.dry_run).await {
                         Ok(was_there) => {
                             print_aborted(args, &job.input.to_string(), was_there)?;
                             ExitReason::Done
@@ -167,11 +167,12 @@ async fn abort_jobs(
 }
 
 fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), ExitReason> {
-    let text = match was_there {
-        true => format!("removed what was sent of {name}"),
-        false => format!("nothing was sent of {name}"),
+    let text = match (was_there, args.dry_run) {
+        (true, true) => format!("would remove what was sent of {name}"),
+        (true, false) => format!("removed what was sent of {name}"),
+        (false, _) => format!("nothing was sent of {name}"),
     };
-    match args.messages.quiet {
+    match args.messages.quiet && !args.dry_run {
         true => Ok(()),
         false => output::write_stdout_lines([message::sanitize(&text)])
             .map_err(|error| output::report_write_error(&error)),
@@ -205,13 +206,15 @@ async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, E
             address: address.with_key(upload.key),
             upload_id: upload.upload_id,
         };
-        engine.abort_upload(&upload).await.map_err(|error| {
-            outputs.report_failure(
-                ExitReason::Network,
-                &message::chain_text(&error),
-                error_hint(&error),
-            )
-        })?;
+        if !args.dry_run {
+            engine.abort_upload(&upload).await.map_err(|error| {
+                outputs.report_failure(
+                    ExitReason::Network,
+                    &message::chain_text(&error),
+                    error_hint(&error),
+                )
+            })?;
+        }
         print_aborted(args, &upload.address.to_string(), true)?;
     }
     Ok(ExitReason::Done)
