@@ -18,7 +18,7 @@ pub struct SyncEntry {
 /// How two files under the same key are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncComparison {
-    /// They are the same if their sizes are, and the source is not newer.
+    /// They are the same if their sizes are, and the source is not newer. Contents decide where times are too close to tell.
     #[default]
     SizeAndTime,
     /// They are the same if their sizes and their digests are.
@@ -96,9 +96,28 @@ impl SyncOptions {
             SyncComparison::SizeAndTime if is_newer(&source, &destination) != Some(false) => {
                 SyncDecision::Copy(source)
             }
+            SyncComparison::SizeAndTime if is_too_close(&source, &destination) => {
+                SyncDecision::CompareContent {
+                    source,
+                    destination,
+                }
+            }
             SyncComparison::SizeAndTime => SyncDecision::Keep,
         }
     }
+}
+
+/// Whether a source that is not newer may have been changed after the destination was stored all the same.
+///
+/// Lists have whole seconds, so a change in the second of the upload looks like none, and would for ever. The second before counts, too: a
+/// file system's clock is some milliseconds behind that of the store. A file without a tag is none that a list names: a downloaded file
+/// that could not note its tag has the very time of its object, and all such files would be read with each sync.
+fn is_too_close(source: &SyncEntry, destination: &SyncEntry) -> bool {
+    let seconds = |entry: &SyncEntry| entry.modified.map(whole_seconds);
+    destination.entity_tag.is_some()
+        && seconds(source)
+            .zip(seconds(destination))
+            .is_some_and(|(source, destination)| source + 1 >= destination)
 }
 
 /// Whether `one` was changed in a later second than `other`; `None` if one of the times is unknown.

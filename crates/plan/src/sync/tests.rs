@@ -73,7 +73,7 @@ fn the_same_tag_is_the_same_version_and_another_one_says_nothing() {
     for (source, is_copied) in [
         (tagged("t", 1, 11), false),
         (tagged("u", 1, 11), true),
-        (tagged("u", 1, 9), false),
+        (tagged("u", 1, 8), false),
         (tagged("t", 2, 9), true),
     ] {
         let decision = decide(&options, &source, &destination);
@@ -111,6 +111,30 @@ fn fractions_of_a_second_are_no_difference_and_unknown_times_are_one() {
     assert_eq!(
         decide(&options, &unknown, &whole),
         SyncDecision::Copy(unknown.clone())
+    );
+}
+
+#[test]
+fn a_change_in_the_second_of_the_upload_is_found_by_content() {
+    let object = SyncEntry {
+        entity_tag: Some("t".to_owned()),
+        ..entry("a", 1, 10)
+    };
+    let options = SyncOptions::default();
+    for seconds in [9, 10] {
+        let source = entry("a", 1, seconds);
+        let compare = SyncDecision::CompareContent {
+            source: source.clone(),
+            destination: object.clone(),
+        };
+        assert_eq!(decide(&options, &source, &object), compare);
+    }
+    let old = entry("a", 1, 8);
+    assert_eq!(decide(&options, &old, &object), SyncDecision::Keep);
+    // A downloaded file without extended attributes has the time of its object.
+    assert_eq!(
+        decide(&options, &object, &entry("a", 1, 10)),
+        SyncDecision::Keep
     );
 }
 

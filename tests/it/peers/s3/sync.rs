@@ -75,6 +75,28 @@ async fn a_tree_goes_up_across_and_down(test: &S3StoreTest) {
 }
 
 #[tokio::test]
+async fn a_change_in_the_second_of_the_upload_is_uploaded() {
+    let test = S3StoreTest::start_haul(&[]).await;
+    let dir = &test.dir;
+    let args = ["same-second", "s3://bucket/same-second"];
+    std::fs::create_dir(dir.path(args[0])).unwrap();
+    let file = dir.path("same-second/f");
+    std::fs::write(&file, "v1").unwrap();
+    assert_eq!(synced(dir, &args).await, ["f"]);
+    // The time of a list is that of the server's file, without its fraction.
+    let stored = test.home.path().join("store/bucket/same-second/f");
+    let time = std::fs::metadata(&stored).unwrap().modified().unwrap();
+    std::fs::write(&file, "v2").unwrap();
+    let opened = File::options().write(true).open(&file).unwrap();
+    let times = FileTimes::new().set_modified(time);
+    opened.set_times(times).unwrap();
+    assert_eq!(synced(dir, &args).await, ["f"]);
+    assert_eq!(std::fs::read(&stored).unwrap(), b"v2");
+    opened.set_times(times).unwrap();
+    assert!(synced(dir, &args).await.is_empty());
+}
+
+#[tokio::test]
 async fn a_tree_goes_up_across_and_down_with_moto() {
     a_tree_goes_up_across_and_down(&S3StoreTest::start().await).await;
 }
