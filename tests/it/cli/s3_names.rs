@@ -35,3 +35,51 @@ async fn an_address_with_r_is_a_folder_and_no_beginning_of_names() {
     run(&dir, &["rm", "s3://bucket/photos*"], 0).await;
     assert_eq!(store.keys().len(), 0);
 }
+
+#[tokio::test]
+async fn a_profile_that_is_named_counts_more_than_variables_and_exists() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("f", "x");
+    dir.write(
+        "credentials",
+        "[other]\naws_access_key_id = OTHERKEY\naws_secret_access_key = s\n",
+    );
+    dir.write("config", "");
+    let files = |dir: HaulDirectory| {
+        let path = |name| dir.path(name).display().to_string();
+        let (config, credentials) = (path("config"), path("credentials"));
+        dir.with_variable("AWS_CONFIG_FILE", &config)
+            .with_variable("AWS_SHARED_CREDENTIALS_FILE", &credentials)
+    };
+    let dir = files(dir);
+    let presign = ["presign", "s3://bucket/k"];
+    let signed = run(&dir, &presign, 0).await;
+    assert!(
+        signed.stdout.contains("X-Amz-Credential=key%2F"),
+        "{signed:#?}"
+    );
+    let other = [&presign[..], &["--profile", "other"]].concat();
+    let signed = run(&dir, &other, 0).await;
+    assert!(
+        signed.stdout.contains("X-Amz-Credential=OTHERKEY%2F"),
+        "{signed:#?}"
+    );
+    for args in [
+        &["ls", "s3://bucket/"][..],
+        &["get", "s3://bucket/k"],
+        &["put", "f", "s3://bucket/k"],
+        &["presign", "s3://bucket/k"],
+    ] {
+        let refused = run(&dir, &[args, &["--profile", "nope"]].concat(), 2).await;
+        let text = &refused.stderr;
+        let is_named = text.contains("no AWS profile \"nope\"") && text.contains("/credentials");
+        assert!(is_named, "{refused:#?}");
+    }
+    assert_eq!(store.requests().len(), 0);
+    let dir = dir.with_variable("AWS_PROFILE", "nope");
+    run(&dir, &presign, 2).await;
+    // What needs no profile is not refused.
+    let url = format!("{}/bucket/url", store.url());
+    run(&dir, &["put", "f", &url], 0).await;
+}

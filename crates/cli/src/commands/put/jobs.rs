@@ -102,6 +102,11 @@ impl PutJobs {
         }
     }
 
+    /// Whether the files become objects of a store.
+    pub(super) fn is_for_store(&self) -> bool {
+        matches!(self.target, UploadTarget::Object(_))
+    }
+
     /// How many files there are, if that is known before any folder is read.
     pub(super) fn known_count(&self) -> Option<usize> {
         let is_known = !self.is_recursive && self.list.is_none() && self.previous.is_none();

@@ -16,7 +16,7 @@ use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint,
 };
-use crate::args::{ProgressKind, PutArgs};
+use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
@@ -77,7 +77,16 @@ async fn run_jobs(
     jobs: PutJobs,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let session = connect(settings(args), outputs).await?;
+    // A URL needs neither a profile nor credentials.
+    let s3 = S3Args {
+        no_sign_request: args.s3.no_sign_request || !jobs.is_for_store(),
+        ..args.s3.clone()
+    };
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    let session = connect(settings, outputs).await?;
     let (run_loop, events) = RunLoop::start().map_err(|error| {
         outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
     })?;
@@ -85,7 +94,7 @@ async fn run_jobs(
     let (known_count, done_earlier) = (jobs.known_count(), Arc::clone(&jobs.done_earlier));
     let run = UploadRun {
         messages: &args.messages,
-        options: settings(args).put_options(&session),
+        options: settings.put_options(&session),
         session,
         source: UploadJobSource {
             done_earlier,
