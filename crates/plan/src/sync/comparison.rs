@@ -13,6 +13,8 @@ pub struct SyncEntry {
     pub modified: Option<SystemTime>,
     /// The entity tag of an object without its quotes; of a file only if it is known to be the one that it was downloaded with.
     pub entity_tag: Option<String>,
+    /// Whether it is a folder whose files the list leaves out, as behind a link; the key ends with a slash then.
+    pub is_unread_folder: bool,
 }
 
 /// How two files under the same key are compared.
@@ -41,6 +43,8 @@ pub enum SyncDecision {
     Delete(SyncEntry),
     /// This file of the destination would be deleted, but as many as the user allowed have been.
     DeleteRefused(SyncEntry),
+    /// This folder of the source was not read: whatever the destination has below it stays.
+    KeepFolder(SyncEntry),
     /// Nothing.
     Keep,
 }

@@ -17,6 +17,7 @@ fn entry(key: &str, size: u64, seconds: u64) -> SyncEntry {
         size,
         modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
         entity_tag: None,
+        is_unread_folder: false,
     }
 }
 
@@ -221,6 +222,39 @@ fn a_source_whose_list_fails_deletes_nothing_that_it_may_have() {
     assert_eq!(
         merge(&with_deletes(u64::MAX), &[Err("lost")], &extra),
         [Err(SyncMergeError::List("lost"))]
+    );
+}
+
+#[test]
+fn what_lies_below_a_folder_that_was_not_read_is_kept() {
+    let unread = |key| SyncEntry {
+        is_unread_folder: true,
+        ..entry(key, 0, 0)
+    };
+    let link = unread("data/");
+    let source = [
+        Ok(unread("data-2/")),
+        Ok(link.clone()),
+        Ok(entry("e", 1, 1)),
+    ];
+    let keys = [
+        "data", "data-2/x", "data/", "data/x", "data/y/z", "data0", "e",
+    ];
+    let destination = keys.map(|key| Ok(entry(key, 1, 1)));
+    let decisions = merge(&with_deletes(2), &source, &destination);
+    let deleted: Vec<_> = decisions
+        .iter()
+        .filter_map(|decision| match decision {
+            Ok(SyncDecision::Delete(entry)) => Some(entry.key.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deleted, ["data", "data0"]);
+    assert!(decisions.contains(&Ok(SyncDecision::KeepFolder(link.clone()))));
+    // A link of the destination is no file to delete.
+    assert_eq!(
+        merge(&with_deletes(9), &[], &[Ok(link)]),
+        [Ok(SyncDecision::Keep)]
     );
 }
 

@@ -97,6 +97,30 @@ async fn a_change_in_the_second_of_the_upload_is_uploaded() {
 }
 
 #[tokio::test]
+async fn what_lies_behind_a_link_to_a_folder_is_not_deleted() {
+    let test = S3StoreTest::start_haul(&[]).await;
+    let dir = &test.dir;
+    for name in ["links/a", "links/data/x", "links/data/y/z", "links/extra"] {
+        let path = dir.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+    let args = ["links", "s3://bucket/links"];
+    assert_eq!(synced(dir, &args).await.len(), 4);
+    std::fs::rename(dir.path("links/data"), dir.path("disk")).unwrap();
+    std::os::unix::fs::symlink("../disk", dir.path("links/data")).unwrap();
+    std::fs::remove_file(dir.path("links/extra")).unwrap();
+    let output = dir
+        .run(&["sync", args[0], args[1], "--delete", "--max-delete", "1"])
+        .await;
+    output.assert_code(0);
+    let warning = "links/data is a link to a folder, which haul does not follow";
+    assert_eq!(output.stderr.matches(warning).count(), 1, "{output:#?}");
+    let left = test.haul(&["ls", "-r", "s3://bucket/links/"]).await;
+    assert_eq!(left, "links/a\nlinks/data/x\nlinks/data/y/z\n");
+}
+
+#[tokio::test]
 async fn a_tree_goes_up_across_and_down_with_moto() {
     a_tree_goes_up_across_and_down(&S3StoreTest::start().await).await;
 }
