@@ -184,6 +184,15 @@ impl S3Error {
         }
     }
 
+    /// Whether the store has ever sent a response to this client.
+    #[must_use]
+    pub fn has_responded(&self) -> bool {
+        match &self.kind {
+            S3ErrorKind::Network(error) => !error.is_first_contact(),
+            _ => true,
+        }
+    }
+
     /// Whether the object, bucket or upload does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

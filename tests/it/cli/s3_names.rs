@@ -1,6 +1,6 @@
 //! What addresses, folders and profiles on the command lines of S3 name, against a scripted store.
 
-use haul_lab::ObjectStore;
+use haul_lab::{ObjectStore, StoreFault};
 
 use super::harness::{HaulDirectory, HaulOutput};
 use super::s3::directory;
@@ -82,4 +82,25 @@ async fn a_profile_that_is_named_counts_more_than_variables_and_exists() {
     // What needs no profile is not refused.
     let url = format!("{}/bucket/url", store.url());
     run(&dir, &["put", "f", &url], 0).await;
+}
+
+#[tokio::test]
+async fn a_store_that_never_responds_is_given_up_as_soon_as_by_get() {
+    let store = ObjectStore::start_with(|_| Some(StoreFault::Reset)).await;
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("folder")).unwrap();
+    dir.write("folder/f", "x");
+    let url = format!("{}/bucket/k", store.url());
+    for args in [
+        &["get", "s3://bucket/k"][..],
+        &["ls", "s3://bucket/"],
+        &["rm", "s3://bucket/k"],
+        &["put", "folder/f", "s3://bucket/k"],
+        &["put", "folder/f", &url],
+        &["sync", "folder", "s3://bucket/k"],
+    ] {
+        let before = store.requests().len();
+        run(&dir, args, 5).await;
+        assert_eq!(store.requests().len() - before, 4, "{args:?}");
+    }
 }
