@@ -104,3 +104,59 @@ async fn a_store_that_never_responds_is_given_up_as_soon_as_by_get() {
         assert_eq!(store.requests().len() - before, 4, "{args:?}");
     }
 }
+
+#[tokio::test]
+async fn what_names_nothing_is_an_error() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    store.insert("p/a", b"x");
+    std::fs::create_dir(dir.path("folder")).unwrap();
+    dir.write("folder/a", "x");
+    dir.write("folder/b.haul-part", "x");
+    for (args, text) in [
+        (
+            &["get", "-r", "s3://bucket/typo"][..],
+            "there is no object below s3://bucket/typo/",
+        ),
+        (
+            &["get", "s3://bucket/zz*"],
+            "there is no object at s3://bucket/zz*",
+        ),
+        (
+            &["get", "-r", "s3://bucket/p", "--include", "*.jpg"],
+            "there is no object below s3://bucket/p/ that --include and --exclude leave",
+        ),
+        (
+            &["put", "-r", "folder", "s3://bucket/x", "--include", "*.jpg"],
+            "none of the 2 files in folder is left by --include and --exclude",
+        ),
+        (
+            &[
+                "put",
+                "-n",
+                "-r",
+                "folder",
+                "s3://bucket/x",
+                "--include",
+                "*.jpg",
+            ],
+            "none of the 2 files in folder",
+        ),
+    ] {
+        run(&dir, args, 1).await.assert_stderr_has(text);
+    }
+    for (args, text) in [
+        (
+            ["sync", "s3://bucket/s*", "down"],
+            "s3://bucket/s* is a pattern",
+        ),
+        (
+            ["sync", "s3://bucket/p", "file://x"],
+            "does not begin with s3://",
+        ),
+    ] {
+        run(&dir, &args, 2).await.assert_stderr_has(text);
+    }
+    let put = run(&dir, &["put", "-r", "folder", "s3://bucket/x"], 0).await;
+    put.assert_stderr_has("1 of 1 files, 1 partial files of haul left out");
+}

@@ -39,6 +39,10 @@ pub(super) struct PutJobs {
     /// What earlier runs have uploaded.
     previous: Option<PreviousRuns>,
     pub(super) done_earlier: Arc<AtomicU64>,
+    /// Files of folders that the filter leaves out.
+    pub(super) unmatched: Arc<AtomicU64>,
+    /// Partial files of haul in folders, which are left out.
+    pub(super) partial_files: Arc<AtomicU64>,
     next_id: u64,
 }
 
@@ -90,6 +94,8 @@ impl PutJobs {
             folder: None,
             previous: None,
             done_earlier: Arc::default(),
+            unmatched: Arc::default(),
+            partial_files: Arc::default(),
             next_id: 0,
         })
     }
@@ -170,11 +176,12 @@ impl PutJobs {
                 .unwrap_or_else(|_| entry.path())
                 .to_owned();
             // Partial files of haul are no files yet.
-            let accepts = |key: &str| self.filter.accepts(key) && !has_reserved_suffix(key);
-            let is_meant = below.to_str().is_none_or(accepts);
-            if is_meant {
-                return Some(self.file(entry.path(), &below, &metadata));
-            }
+            let left_out = match below.to_str() {
+                Some(key) if !self.filter.accepts(key) => &self.unmatched,
+                Some(key) if has_reserved_suffix(key) => &self.partial_files,
+                _ => return Some(self.file(entry.path(), &below, &metadata)),
+            };
+            left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
 

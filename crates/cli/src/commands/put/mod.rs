@@ -4,6 +4,7 @@ mod jobs;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::retrying;
@@ -48,8 +49,15 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
             None => Box::pin(abort_all(args, outputs)).await,
             Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
             Some(jobs) if args.dry_run => {
-                let source = UploadJobSource::from_iterator(jobs, None);
-                dry_run(&args.messages, source, "upload", outputs).await
+                let (unmatched, mut jobs) = (Arc::clone(&jobs.unmatched), jobs.peekable());
+                let is_empty = jobs.peek().is_none();
+                match unmatched.load(Ordering::Relaxed) {
+                    count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
+                    _ => {
+                        let source = UploadJobSource::from_iterator(jobs, None);
+                        dry_run(&args.messages, source, "upload", outputs).await
+                    }
+                }
             }
             Some(jobs) => Box::pin(run_jobs(args, jobs, outputs)).await,
         }
@@ -92,12 +100,15 @@ async fn run_jobs(
     })?;
     let (jobs, manifest) = open_manifest(args, jobs, outputs)?;
     let (known_count, done_earlier) = (jobs.known_count(), Arc::clone(&jobs.done_earlier));
+    let unmatched = Arc::clone(&jobs.unmatched);
+    let partial_files = Arc::clone(&jobs.partial_files);
     let run = UploadRun {
         messages: &args.messages,
         options: settings.put_options(&session),
         session,
         source: UploadJobSource {
             done_earlier,
+            partial_files,
             ..UploadJobSource::from_iterator(jobs, known_count)
         },
         manifest,
@@ -105,11 +116,28 @@ async fn run_jobs(
         events,
     };
     let (report, mut renderer) = Box::pin(run.run()).await;
-    if report.summary.listed == 0 && args.recursive {
-        renderer.print(&message::warning_text("the folder has no files"));
+    let has_found_nothing = report.summary.listed == 0 && report.summary.done_earlier == 0;
+    if has_found_nothing && args.recursive && !report.is_interrupted {
+        match unmatched.load(Ordering::Relaxed) {
+            0 => renderer.print(&message::warning_text("the folder has no files")),
+            count => return Ok(report_unmatched(args, count, outputs)),
+        }
     }
     let hint = "the same command sends what is missing; with --abort it removes what was sent";
     Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
+}
+
+/// Reports that the filter leaves none of so many files.
+fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitReason {
+    let folders = args
+        .words
+        .split_last()
+        .map_or(&[][..], |(_, inputs)| inputs);
+    let text = format!(
+        "none of the {count} files in {} is left by --include and --exclude",
+        folders.join(", ")
+    );
+    outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
 }
 
 /// Opens the manifest, and leaves out what it lists as done.

@@ -51,6 +51,8 @@ pub(crate) struct UploadReport {
     pub(crate) summary: BatchSummary,
     /// Bytes of the objects that were stored, but for those that an earlier run had sent.
     pub(crate) stored_bytes: u64,
+    /// Partial files of haul that were left out.
+    partial_files: u64,
     pub(crate) elapsed: Duration,
     /// Whether an upload that was interrupted can be continued.
     is_resumable: bool,
@@ -94,6 +96,7 @@ impl UploadRun<'_> {
         let report = UploadReport {
             elapsed,
             is_interrupted: stop.is_cancelled(),
+            partial_files: self.source.partial_files.load(Ordering::Relaxed),
             is_batch: known.is_none(),
             ..uploads.report
         };
@@ -116,11 +119,18 @@ impl UploadReport {
             0 => String::new(),
             count => format!(", {count} done before"),
         };
-        let is_shown = count > 1 || self.is_batch && count > 0 || !done_earlier.is_empty();
+        let partial_files = match self.partial_files {
+            0 => String::new(),
+            count => format!(", {count} partial files of haul left out"),
+        };
+        let is_shown = self.partial_files > 0
+            || count > 1
+            || self.is_batch && count > 0
+            || !done_earlier.is_empty();
         if is_shown && !quiet {
             let (done, bytes) = (self.summary.done, self.stored_bytes);
             renderer.print(&format!(
-                "{done} of {count} files{done_earlier}, {} in {:.2} s, {}",
+                "{done} of {count} files{done_earlier}{partial_files}, {} in {:.2} s, {}",
                 bytes_text(bytes),
                 self.elapsed.as_secs_f64(),
                 rate_text(bytes, self.elapsed)
