@@ -160,3 +160,18 @@ async fn what_names_nothing_is_an_error() {
     let put = run(&dir, &["put", "-r", "folder", "s3://bucket/x"], 0).await;
     put.assert_stderr_has("1 of 1 files, 1 partial files of haul left out");
 }
+
+#[tokio::test]
+async fn a_manifest_that_cannot_be_written_is_the_error_and_no_interruption() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    for number in 0..100 {
+        dir.write(&format!("f{number}"), "x");
+    }
+    // No file may have more than a block, and the rows of a hundred uploads have more.
+    let binary = env!("CARGO_BIN_EXE_haul");
+    let line = format!("ulimit -f 1; exec {binary} put f* s3://bucket/ --manifest m.jsonl");
+    let output = dir.shell(&line).await;
+    output.assert_code(4).assert_stderr_has("m.jsonl");
+    assert!(!output.stderr.contains("interrupted"), "{output:#?}");
+}

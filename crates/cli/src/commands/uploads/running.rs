@@ -54,6 +54,8 @@ pub(crate) struct UploadReport {
     /// Partial files of haul that were left out.
     partial_files: u64,
     pub(crate) elapsed: Duration,
+    /// Why the manifest could not be written, which stopped the run.
+    manifest_failure: Option<ExitReason>,
     /// Whether an upload that was interrupted can be continued.
     is_resumable: bool,
     /// Whether files had no line each.
@@ -82,7 +84,8 @@ impl UploadRun<'_> {
             messages,
             engine: Some(UploadEngine::new(self.session.client, options, self.events)),
             jobs: Some(self.source.jobs),
-            stop: stop.clone(),
+            // A manifest that cannot be written stops the run as well.
+            stop: stop.child_token(),
             tasks: JoinSet::new(),
             running: 0,
             is_batch: known.is_none(),
@@ -140,6 +143,9 @@ impl UploadReport {
             let hint = self.is_resumable.then_some(resume_hint);
             renderer.print(&message::error_text("interrupted", hint));
             return ExitReason::Interrupted;
+        }
+        if let Some(exit) = self.manifest_failure {
+            return exit;
         }
         if let Some(error) = renderer.take_write_error() {
             self.tally.lost_result(output::write_error_exit(&error));
@@ -243,7 +249,7 @@ impl RunningUploads<'_> {
         };
         self.manifest = None;
         self.stop.cancel();
-        self.report.tally.lost_result(ExitReason::LocalIo);
+        self.report.manifest_failure = Some(ExitReason::LocalIo);
         let text = message::sanitize(&message::chain_text(&error));
         renderer.print(&message::error_text(&text, None));
     }
