@@ -175,3 +175,25 @@ async fn a_manifest_that_cannot_be_written_is_the_error_and_no_interruption() {
     output.assert_code(4).assert_stderr_has("m.jsonl");
     assert!(!output.stderr.contains("interrupted"), "{output:#?}");
 }
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_has_content_is_not_stored_as_nothing() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("empty", "");
+    run(&dir, &["put", "empty", "s3://bucket/empty"], 0).await;
+    let virtual_file = run(&dir, &["put", "/proc/version", "s3://bucket/v"], 4).await;
+    virtual_file.assert_stderr_has("its size is 0, and it is not empty");
+    let binary = env!("CARGO_BIN_EXE_haul");
+    for words in ["- s3://bucket/v", "-i - s3://bucket/v/"] {
+        let closed = dir.shell(&format!("exec {binary} put {words} <&-")).await;
+        closed
+            .assert_code(2)
+            .assert_stderr_has("standard input is closed");
+    }
+    let line = format!("cat /proc/version | {binary} put - s3://bucket/v");
+    dir.shell(&line).await.assert_code(0);
+    assert_eq!(store.keys(), ["empty", "v"]);
+    assert!(!store.object("v").unwrap().bytes.is_empty());
+}

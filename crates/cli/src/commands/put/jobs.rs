@@ -23,6 +23,7 @@ use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
 use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
 use crate::message;
 use crate::settings::complete_passwords;
+use crate::sys::stdin_closed;
 
 /// The uploads of a command, found as they are needed: folders may have millions of files.
 pub(super) struct PutJobs {
@@ -80,6 +81,16 @@ impl PutJobs {
         if inputs.contains(&"-".to_owned()) && is_prefix {
             return Err(BadInput::new("standard input has no name")
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
+        }
+        let reads_stdin = |name: &str| name == "-";
+        let list = args.input.as_deref().and_then(Path::to_str);
+        let is_read = inputs
+            .iter()
+            .map(String::as_str)
+            .chain(list)
+            .any(reads_stdin);
+        if is_read && stdin_closed() {
+            return Err(BadInput::new("standard input is closed"));
         }
         let is_object = matches!(target, UploadTarget::Object(_));
         Ok(Self {
