@@ -197,3 +197,42 @@ async fn what_has_content_is_not_stored_as_nothing() {
     assert_eq!(store.keys(), ["empty", "v"]);
     assert!(!store.object("v").unwrap().bytes.is_empty());
 }
+
+#[tokio::test]
+async fn what_no_request_can_say_is_a_usage_error() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("folder")).unwrap();
+    dir.write("f", "x");
+    let put = ["put", "f", "s3://bucket/f"];
+    for (flags, text) in [
+        (
+            &["--metadata", "a=\u{fc}"][..],
+            "--metadata a: the value is not ASCII",
+        ),
+        (
+            &["--addressing-style", "virtual"],
+            "the request cannot be sent",
+        ),
+        (&["--part-size", "6G"], "is no size of a part"),
+    ] {
+        let refused = run(&dir, &[&put[..], flags].concat(), 2).await;
+        refused.assert_stderr_has(text);
+        assert!(
+            !refused.stderr.contains("AWS_ACCESS_KEY_ID"),
+            "{refused:#?}"
+        );
+    }
+    let folder = run(&dir, &["put", "folder", "s3://bucket/"], 2).await;
+    folder.assert_stderr_has("-r uploads everything below it");
+    assert_eq!(store.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn names_go_into_a_pipe_as_they_are() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    store.insert("p/a\tb", b"x");
+    let listed = run(&dir, &["ls", "s3://bucket/p/"], 0).await;
+    assert_eq!(listed.stdout, "a\tb\n");
+}

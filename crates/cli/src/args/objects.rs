@@ -8,7 +8,7 @@ use super::key_filter::KeyFilterArgs;
 use super::network::ConnectionArgs;
 use super::put::{MessageArgs, StorageArgs};
 use super::s3::S3Args;
-use super::values::{DurationArg, SizeArg, connection_count, s3_address};
+use super::values::{DurationArg, SizeArg, connection_count, part_size, s3_address};
 
 /// `haul ls`.
 #[derive(Debug, Args)]
@@ -98,7 +98,7 @@ pub(crate) struct CpArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
     /// Copy larger objects in parts of this size, 5M to 5G [default: those above 5G in parts of 512M].
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = part_size, allow_negative_numbers = true)]
     pub(crate) part_size: Option<SizeArg>,
     #[command(flatten)]
     pub(crate) s3: S3Args,

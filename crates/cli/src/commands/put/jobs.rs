@@ -21,6 +21,7 @@ use walkdir::WalkDir;
 
 use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
 use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
+use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::complete_passwords;
 use crate::sys::stdin_closed;
@@ -144,8 +145,11 @@ impl PutJobs {
         };
         if metadata.is_dir() {
             if !self.is_recursive {
-                let error = BadInput::new(format!("{input} is a folder"));
-                return Some(Err(error.with_hint("-r uploads everything below it")));
+                return Some(Err(BadInput {
+                    exit: ExitReason::Usage,
+                    hint: Some("-r uploads everything below it"),
+                    ..BadInput::new(format!("{input} is a folder"))
+                }));
             }
             self.folder = Some(FolderWalk {
                 root: path.to_owned(),
