@@ -236,3 +236,14 @@ async fn names_go_into_a_pipe_as_they_are() {
     let listed = run(&dir, &["ls", "s3://bucket/p/"], 0).await;
     assert_eq!(listed.stdout, "a\tb\n");
 }
+
+#[tokio::test]
+async fn messages_name_the_endpoint() {
+    let store = ObjectStore::start_with(|_| Some(StoreFault::Error(403, "AccessDenied"))).await;
+    let dir = directory(&store);
+    let at = format!("at {}: AccessDenied", store.url());
+    let buckets = run(&dir, &["ls"], 5).await;
+    buckets.assert_stderr_has(&format!("ListBuckets {at}"));
+    let objects = run(&dir, &["ls", "s3://bucket/x"], 5).await;
+    objects.assert_stderr_has(&format!(" s3://bucket/ {at}"));
+}
