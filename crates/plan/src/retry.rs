@@ -206,15 +206,19 @@ impl RequestRetries {
     }
 
     /// The request failed for a reason that may pass. Returns the wait before it is sent again; `None` if that is not worth it any
-    /// more. `now` counts from the first attempt, `jitter` is random in 0..1.
+    /// more. `now` counts from the first attempt, `jitter` is random in 0..1. `has_responded` says whether the host ever sent a response.
     pub fn on_failure(
         &mut self,
         now: Duration,
         retry_after: Option<Duration>,
+        has_responded: bool,
         jitter: f64,
     ) -> Option<Duration> {
         let limit = RetryLimit {
-            failures: self.options.retries,
+            failures: match has_responded {
+                true => self.options.retries,
+                false => self.options.retries_before_response,
+            },
             refill_bytes: u64::MAX,
         };
         let times = FailureTimes {
@@ -226,6 +230,12 @@ impl RequestRetries {
             return None;
         }
         self.budget.on_failure(limit, &self.options, times, jitter)
+    }
+
+    /// The most retries without progress, as of the last failure.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.budget.limit
     }
 }
 
@@ -362,6 +372,20 @@ mod tests {
             fail(&mut RetryBudget::default(), &options, absurd, 0.5),
             Some(Duration::from_secs(120))
         );
+    }
+
+    #[test]
+    fn a_host_that_never_responded_is_given_up_soon() {
+        let count = |has_responded| {
+            let mut retries = RequestRetries::new(RetryOptions::default());
+            let mut now = Duration::ZERO;
+            let fail = || {
+                now += retries.on_failure(now, None, has_responded, 0.0)?;
+                Some(())
+            };
+            std::iter::from_fn(fail).count()
+        };
+        assert_eq!((count(true), count(false)), (10, 3));
     }
 
     proptest! {

@@ -88,6 +88,16 @@ impl S3Address {
         self.key.is_empty() || self.key.ends_with('/')
     }
 
+    /// The folder that the address names where a command takes folders: `photos` is everything below `photos/`, and not
+    /// `photos.tar`. Keys that only begin with the same text are the pattern `photos*`.
+    #[must_use]
+    pub fn into_folder(mut self) -> Self {
+        if !self.is_prefix() {
+            self.key.push('/');
+        }
+        self
+    }
+
     /// The URL of the address.
     ///
     /// # Errors
@@ -236,6 +246,13 @@ mod tests {
             let parsed = address.to_url().unwrap();
             assert_eq!(parsed.as_str(), url);
             assert_eq!(S3Address::from_url(&parsed), Ok(address));
+        }
+    }
+
+    #[test]
+    fn a_folder_ends_with_a_slash() {
+        for (key, folder) in [("photos", "photos/"), ("photos/", "photos/"), ("", "")] {
+            assert_eq!(S3Address::new("b", key).into_folder().key, folder);
         }
     }
 

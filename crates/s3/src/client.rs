@@ -165,11 +165,11 @@ impl S3Client {
         let mut response = self.send(request).await?;
         let (status, headers) = (response.status, response.headers.clone());
         let body = read_body(&mut response, MAX_RESPONSE).await;
-        let body = body.map_err(|error| request.failed(error))?;
+        let body = body.map_err(|error| self.failed(request, error))?;
         response.recycle();
-        let root = XmlNode::parse(&body).map_err(|error| request.failed(error))?;
+        let root = XmlNode::parse(&body).map_err(|error| self.failed(request, error))?;
         if root.name == "Error" {
-            return Err(request.failed(ServiceError::from_xml(status, &root)));
+            return Err(self.failed(request, ServiceError::from_xml(status, &root)));
         }
         Ok((headers, root))
     }
@@ -195,7 +195,14 @@ impl S3Client {
         };
         // The future of a request is large.
         let response = Box::pin(self.http.fetch(fetch)).await;
-        response.map_err(|error| request.failed(error))
+        response.map_err(|error| self.failed(request, error))
+    }
+
+    fn failed(&self, request: &S3Request<'_>, kind: impl Into<S3ErrorKind>) -> S3Error {
+        S3Error {
+            endpoint: self.signer.endpoint_text(),
+            ..request.failed(kind)
+        }
     }
 
     /// The error of a response. A HEAD says nothing, so the reason is asked for by a GET of one byte (row F18).
@@ -230,7 +237,7 @@ impl S3Client {
             error.request_id = id.and_then(|id| Some(id.to_str().ok()?.to_owned()));
         }
         response.recycle();
-        request.failed(error)
+        self.failed(request, error)
     }
 }
 

@@ -2,9 +2,16 @@
 
 use std::sync::Arc;
 
+use aws_config::ecs::EcsCredentialsProvider;
+use aws_config::imds::credentials::ImdsCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
+use aws_config::web_identity_token::WebIdentityTokenCredentialsProvider;
 use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_types::os_shim_internal::{Env, Fs};
 use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use haul_net::{
     Client, ClientConfig, Login, ProxyRules, Refusal, RequestBody, RequestSigner, SignerError,
@@ -56,6 +63,16 @@ pub enum S3ConfigError {
         redacted_text(.0)
     )]
     Endpoint(String),
+    /// A profile was named, and the files have none of that name.
+    #[error("there is no AWS profile {name:?} in {config} and {credentials}")]
+    Profile {
+        /// Its name.
+        name: String,
+        /// The configuration file that was read.
+        config: String,
+        /// The credentials file that was read.
+        credentials: String,
+    },
 }
 
 impl S3Config {
@@ -84,6 +101,10 @@ impl S3Config {
     }
 
     async fn signer(&self, net: &ClientConfig) -> Result<S3Signer, S3ConfigError> {
+        // Whoever needs no credentials may have any AWS_PROFILE.
+        if self.access_key.is_none() && !self.no_sign_request {
+            self.check_profile().await?;
+        }
         let aws = self.load(net).await?;
         let service = aws.service_config();
         let url = match &self.endpoint_url {
@@ -114,6 +135,27 @@ impl S3Config {
         ))
     }
 
+    /// A profile that is named, by a flag or a variable, must exist: other credentials than its own might be used without a word.
+    async fn check_profile(&self) -> Result<(), S3ConfigError> {
+        let named = self.profile.clone().or_else(|| variable("AWS_PROFILE"));
+        let Some(name) = named else {
+            return Ok(());
+        };
+        let (fs, env, files) = (Fs::real(), Env::real(), Default::default());
+        match aws_config::profile::load(&fs, &env, &files, None).await {
+            Ok(profiles) if profiles.get_profile(&name).is_none() => {
+                let file = |name, default: &str| variable(name).unwrap_or_else(|| default.into());
+                Err(S3ConfigError::Profile {
+                    name,
+                    config: file("AWS_CONFIG_FILE", "~/.aws/config"),
+                    credentials: file("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"),
+                })
+            }
+            // Whoever looks for credentials there says why the files cannot be read.
+            _ => Ok(()),
+        }
+    }
+
     /// AWS's own configuration: variables, files, and the chain of credential providers, which makes no request yet.
     async fn load(&self, net: &ClientConfig) -> Result<aws_config::SdkConfig, TlsConfigError> {
         // Credentials are asked for by their providers alone: the user's header fields and logins are for other origins.
@@ -134,19 +176,36 @@ impl S3Config {
             ..plain.clone()
         };
         let http = CredentialsHttp::new(Client::new(plain)?, Client::new(direct)?);
-        let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
-        if let Some(profile) = &self.profile {
-            loader = loader.profile_name(profile);
-        }
         // Without a region the chain would ask the metadata service, which takes seconds where there is none.
         let region = self.region.clone().or_else(region_of_environment);
         let region = match region {
             Some(region) => Some(region),
             None => region_of_profile(self.profile.as_deref()).await,
         };
-        let region = region.unwrap_or_else(|| DEFAULT_REGION.to_owned());
-        Ok(loader.region(Region::new(region)).load().await)
+        let region = Region::new(region.unwrap_or_else(|| DEFAULT_REGION.to_owned()));
+        let mut loader = aws_config::defaults(BehaviorVersion::latest()).region(region.clone());
+        if let Some(profile) = &self.profile {
+            let config = ProviderConfig::without_region()
+                .with_region(Some(region))
+                .with_http_client(http.clone());
+            loader = loader
+                .profile_name(profile)
+                .credentials_provider(profile_credentials(profile, &config));
+        }
+        Ok(loader.http_client(http).load().await)
     }
+}
+
+/// The credentials of a profile that the user named with a flag: as with AWS's own programs those of variables do not count then.
+fn profile_credentials(profile: &str, config: &ProviderConfig) -> CredentialsProviderChain {
+    let own = ProfileFileCredentialsProvider::builder().profile_name(profile);
+    let web_identity = WebIdentityTokenCredentialsProvider::builder();
+    let container = EcsCredentialsProvider::builder();
+    let instance = ImdsCredentialsProvider::builder();
+    CredentialsProviderChain::first_try("Profile", own.configure(config).build())
+        .or_else("WebIdentityToken", web_identity.configure(config).build())
+        .or_else("EcsContainer", container.configure(config).build())
+        .or_else("Ec2InstanceMetadata", instance.configure(config).build())
 }
 
 /// Becomes an [`S3Signer`] when it is first needed.
@@ -186,9 +245,13 @@ impl RequestSigner for LazySigner {
     }
 }
 
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 /// The region in the environment.
 fn region_of_environment() -> Option<String> {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     variable("AWS_REGION").or_else(|| variable("AWS_DEFAULT_REGION"))
 }
 

@@ -13,12 +13,14 @@ const MAX_MESSAGE: usize = 300;
 
 /// A failed operation.
 #[derive(Debug, thiserror::Error)]
-#[error("{operation} {address}: {kind}")]
+#[error("{operation}{}: {kind}", self.place())]
 pub struct S3Error {
     /// The operation, as AWS names it.
     pub operation: &'static str,
     /// What it was about.
     pub address: Box<S3Address>,
+    /// The endpoint, if it is not AWS.
+    pub endpoint: Option<String>,
     /// What went wrong.
     #[source]
     pub kind: S3ErrorKind,
@@ -148,7 +150,20 @@ impl S3Error {
         Self {
             operation,
             address: Box::new(address.clone()),
+            endpoint: None,
             kind: kind.into(),
+        }
+    }
+
+    /// What it was about, and where.
+    fn place(&self) -> String {
+        let address = match self.address.bucket.is_empty() {
+            true => String::new(),
+            false => format!(" {}", self.address),
+        };
+        match &self.endpoint {
+            Some(endpoint) => format!("{address} at {endpoint}"),
+            None => address,
         }
     }
 
@@ -181,6 +196,15 @@ impl S3Error {
             S3ErrorKind::Network(error) => error.is_transient(),
             S3ErrorKind::Response(_) => true,
             S3ErrorKind::Address(_) => false,
+        }
+    }
+
+    /// Whether the store has ever sent a response to this client.
+    #[must_use]
+    pub fn has_responded(&self) -> bool {
+        match &self.kind {
+            S3ErrorKind::Network(error) => !error.is_first_contact(),
+            _ => true,
         }
     }
 

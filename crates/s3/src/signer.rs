@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use haul_net::{Refusal, RequestBody, RequestSigner, SignerError, SignerFuture};
+use haul_net::{Refusal, RequestBody, RequestSigner, SignerError, SignerFuture, origin_text};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use time::OffsetDateTime;
@@ -90,6 +90,11 @@ impl S3Signer {
 
     pub(crate) fn region(&self) -> &str {
         &self.region
+    }
+
+    /// The user's endpoint, for messages; `None` is AWS.
+    pub(crate) fn endpoint_text(&self) -> Option<String> {
+        self.endpoint.url.as_ref().map(origin_text)
     }
 
     fn state(&self) -> MutexGuard<'_, SignerState> {

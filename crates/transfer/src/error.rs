@@ -416,14 +416,19 @@ impl GetError {
             | Self::Archive { .. }
             | Self::LocalIo { .. } => ErrorClass::LocalIo,
             Self::Transport { source, .. } if source.is_descriptor_limit() => ErrorClass::LocalIo,
-            Self::Transport { source, .. }
-                if matches!(source.kind(), haul_net::Kind::UnusableProxyVariable(_)) =>
-            {
-                ErrorClass::Usage
-            }
+            Self::Transport { source, .. } if is_usage(source) => ErrorClass::Usage,
             Self::Interrupted { .. } => ErrorClass::Interrupted,
             _ => ErrorClass::Network,
         }
+    }
+}
+
+/// Whether the settings are to blame. An s3:// URL that has no request is one: the profile or endpoint cannot be used.
+fn is_usage(error: &haul_net::Error) -> bool {
+    match error.kind() {
+        haul_net::Kind::UnusableProxyVariable(_) => true,
+        haul_net::Kind::InvalidRequest => error.url().scheme() == haul_net::SIGNED_SCHEME,
+        _ => false,
     }
 }
 

@@ -27,6 +27,7 @@ mod password_prompts;
 mod proxies;
 mod proxy_refusals;
 mod s3;
+mod s3_names;
 #[cfg(unix)]
 mod serve;
 mod signals;

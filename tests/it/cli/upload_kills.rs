@@ -110,9 +110,34 @@ impl KilledUploads {
     /// Aborts the upload, and asserts that nothing is left but an upload that the client never learned of.
     async fn is_aborted(&self, key: &str, is_unknown: bool) {
         let was_there = self.is_whole(key);
+        self.dry_run_removes_nothing(key).await;
         self.run(key, &["--abort"]).await;
         assert_eq!(self.is_whole(key), was_there);
         assert_eq!(self.store.pending_uploads(), usize::from(is_unknown));
+    }
+
+    /// Asserts that a dry run names what `--abort` would remove.
+    async fn dry_run_removes_nothing(&self, key: &str) {
+        self.store.set_rule(|_| None);
+        let pending = self.store.pending_uploads();
+        let address = format!("s3://bucket/{key}");
+        let all = self.haul.run(&["put", "--abort", "-n", &address]).await;
+        all.assert_code(0);
+        let would = all.stdout.matches("would remove what was sent of s3://");
+        assert_eq!(would.count(), pending, "{all:#?}");
+        let one = ["put", "large", &address, "--abort", "-n"];
+        let one = self.haul.run(&one).await;
+        one.assert_code(0);
+        let known = match self.journals().is_empty() {
+            true => "nothing was sent of large\n",
+            false => "would remove what was sent of large\n",
+        };
+        assert_eq!(one.stdout, known);
+        assert_eq!(self.store.pending_uploads(), pending);
+    }
+
+    fn journals(&self) -> Vec<String> {
+        file_names(&self.haul.path(".local/state/haul/uploads"))
     }
 
     /// Aborts uploads that the client never learned of, and asserts that there is nothing else.
@@ -120,8 +145,7 @@ impl KilledUploads {
         let prefix = ["put", "--abort", "s3://bucket/k"];
         self.haul.run(&prefix).await.assert_code(0);
         assert_eq!(self.store.pending_uploads(), 0);
-        let state = self.haul.path(".local/state/haul/uploads");
-        assert_eq!(file_names(&state), [""; 0]);
+        assert_eq!(self.journals(), [""; 0]);
     }
 }
 

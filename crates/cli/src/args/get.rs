@@ -27,7 +27,7 @@ pub(crate) struct GetArgs {
     /// URLs to download, all at once. `[1-9]` and `{a,b}` expand to many.
     #[arg(value_name = "URL", required_unless_present = "input")]
     pub(crate) urls: Vec<UrlArg>,
-    /// Download everything below s3:// prefixes, each file to its path in DIR.
+    /// Download everything below s3:// folders, each file to its path in DIR; s3://BUCKET/photos is all of `photos/`.
     ///
     /// Keys that are no paths (`..`, an empty segment) fail with a message and the rest goes on.
     #[arg(short, long)]

@@ -8,7 +8,7 @@ use super::key_filter::KeyFilterArgs;
 use super::network::ConnectionArgs;
 use super::put::{MessageArgs, StorageArgs};
 use super::s3::S3Args;
-use super::values::{DurationArg, SizeArg, connection_count, s3_address};
+use super::values::{DurationArg, SizeArg, connection_count, part_size, s3_address};
 
 /// `haul ls`.
 #[derive(Debug, Args)]
@@ -43,10 +43,10 @@ pub(crate) struct LsArgs {
 /// `haul rm`.
 #[derive(Debug, Args)]
 pub(crate) struct RmArgs {
-    /// Objects; with `*` and `?`, all that match; with -r, all below a prefix.
+    /// Objects; with `*` and `?`, all that match; with -r, all below a folder.
     #[arg(value_name = "s3://BUCKET/KEY", required = true, value_parser = s3_address)]
     pub(crate) addresses: Vec<S3Address>,
-    /// Delete everything whose key begins with the given one.
+    /// Delete everything below folders: s3://BUCKET/photos is all of `photos/`, and 's3://BUCKET/photos*' without -r also `photos.tar`.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// `*`, `?` and `[` stand for themselves.
@@ -75,13 +75,13 @@ pub(crate) struct RmArgs {
 /// `haul cp`.
 #[derive(Debug, Args)]
 pub(crate) struct CpArgs {
-    /// Objects, patterns with `*` and `?`, or with -r prefixes; and last where they go: s3://BUCKET/KEY or s3://BUCKET/PREFIX/.
+    /// Objects, patterns with `*` and `?`, or with -r folders; and last where they go: s3://BUCKET/KEY or s3://BUCKET/PREFIX/.
     ///
-    /// An object goes to the key itself, or below it if it ends with a slash or there are several. With -r the part of a key behind the
-    /// last slash of the prefix stays the same.
+    /// An object goes to the key itself, or below it if it ends with a slash or there are several. With -r the part of a key below the
+    /// folder stays the same.
     #[arg(value_name = "s3://BUCKET/KEY", required = true, num_args = 2.., value_parser = s3_address)]
     pub(crate) addresses: Vec<S3Address>,
-    /// Copy everything whose key begins with the given one.
+    /// Copy everything below folders: s3://BUCKET/photos is all of `photos/`.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// `*`, `?` and `[` stand for themselves.
@@ -98,7 +98,7 @@ pub(crate) struct CpArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
     /// Copy larger objects in parts of this size, 5M to 5G [default: those above 5G in parts of 512M].
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = part_size, allow_negative_numbers = true)]
     pub(crate) part_size: Option<SizeArg>,
     #[command(flatten)]
     pub(crate) s3: S3Args,

@@ -9,7 +9,7 @@ use super::get::ProgressKind;
 use super::key_filter::KeyFilterArgs;
 use super::network::{ConnectionArgs, LoginArgs};
 use super::s3::S3Args;
-use super::values::{SizeArg, connection_count};
+use super::values::{SizeArg, connection_count, part_size};
 
 /// Text below the flags.
 const AFTER: &str = "\
@@ -47,7 +47,7 @@ pub(crate) struct PutArgs {
     pub(crate) recursive: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs,
-    /// Show what would be uploaded, and upload nothing.
+    /// Show what would be uploaded, or with --abort removed, and do nothing.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,
     /// Remove what earlier runs of the same command have sent without finishing it.
@@ -159,7 +159,7 @@ pub(crate) struct UploadSpeedArgs {
     #[arg(short = 'x', long, value_name = "N", value_parser = connection_count, allow_negative_numbers = true)]
     pub(crate) max_connections: Option<u16>,
     /// Size of parts, 5M to 5G [default: automatic, 8M to 64M for files of up to 625G].
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = part_size, allow_negative_numbers = true)]
     pub(crate) part_size: Option<SizeArg>,
     /// Limit the total rate, in bytes a second.
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]

@@ -20,7 +20,7 @@ pub(crate) struct S3Args {
     /// The profile of AWS's files [default: AWS_PROFILE].
     ///
     /// Credentials are found as AWS's own programs find them: variables, ~/.aws/credentials and config (also SSO, assumed roles and
-    /// credential_process), web identities, and the metadata services of ECS and EC2.
+    /// credential_process), web identities, and the metadata services of ECS and EC2. With --profile, variables do not count.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     /// Send requests without a signature, for public buckets.

@@ -7,7 +7,8 @@ use std::io::{self, BufWriter, Stdout, Write as _};
 use std::time::Duration;
 
 use haul_net::ClientConfig;
-use haul_plan::Checksum;
+use haul_plan::{Checksum, KeyFilter};
+use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
 use haul_transfer::bucket::ObjectLister;
 use haul_transfer::manifest::ManifestRow;
@@ -17,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::outputs::BatchOutputs;
 use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
-use crate::args::GetArgs;
+use crate::args::{GetArgs, UrlArg};
 use crate::exit::ExitReason;
 use crate::progress::Renderer;
 use crate::settings::{BatchWorkload, archive_destination, s3_config};
@@ -43,6 +44,7 @@ pub(super) async fn run(
         options,
         mut sources,
     } = workload;
+    let finds_objects = args.batch.input.is_empty() && sources.has_objects();
     let client = match sources.has_objects() {
         true => {
             let store = s3_config(&args.s3).connect(client).await?;
@@ -85,10 +87,13 @@ pub(super) async fn run(
         Some(ExitReason::ReaderGone) => Vec::new(),
         _ => end_lines(args, &task.summary, elapsed, renderer.line_width()),
     };
+    // A list may be empty. An address that names nothing is a mistake, as for `ls`, `rm` and `cp`.
+    let has_found_nothing = finds_objects && is_without_files(&task.summary);
     renderer.batch_ended(elapsed, &task.summary, &lines);
     let exit = match (task.exit_reason(), renderer.take_write_error()) {
         // An error of standard error cannot be reported there.
         (exit, Some(error)) if exit != ExitReason::Interrupted => output::write_error_exit(&error),
+        (ExitReason::Done, _) if has_found_nothing => ExitReason::SomeFailed,
         (exit, _) => exit,
     };
     Ok(RunEnd {
@@ -159,8 +164,14 @@ fn end_lines(
     width: Option<usize>,
 ) -> Vec<String> {
     let mut lines = Vec::new();
+    if is_without_files(summary) && args.batch.input.is_empty() {
+        return vec![message::error_text(
+            &message::sanitize(&nothing_found(args)),
+            None,
+        )];
+    }
     if !args.messages.quiet {
-        if summary.list_complete && summary.listed == 0 && summary.halted.is_none() {
+        if is_without_files(summary) {
             lines.push(message::warning_text(
                 "the lists contain nothing to download",
             ));
@@ -186,6 +197,31 @@ fn end_lines(
     };
     lines.extend(report::failures_text(summary, &hint));
     lines
+}
+
+/// Whether all lists were read, and named nothing.
+fn is_without_files(summary: &BatchSummary) -> bool {
+    summary.list_complete && summary.listed == 0 && summary.halted.is_none()
+}
+
+/// The message for addresses without an object.
+fn nothing_found(args: &GetArgs) -> String {
+    let address = |url: &UrlArg| match url {
+        UrlArg::Url(url) => S3Address::from_url(&url.0).ok(),
+        UrlArg::Glob(_) => None,
+    };
+    let addresses = args.urls.iter().filter_map(address);
+    let names: Vec<String> = addresses
+        .map(|address| match args.recursive {
+            true => format!("below {}", address.into_folder()),
+            false => format!("at {address}"),
+        })
+        .collect();
+    let filtered = match args.filter.filter == KeyFilter::default() {
+        true => "",
+        false => " that --include and --exclude leave",
+    };
+    format!("there is no object {}{filtered}", names.join(" or "))
 }
 
 fn have_all_ended(summary: &BatchSummary) -> bool {

@@ -198,7 +198,7 @@ impl CopyJobs {
         }
         let prefix = match &pattern {
             Some(pattern) => source.with_key(pattern.literal_prefix()),
-            None => source,
+            None => source.into_folder(),
         };
         let (client, retry) = (self.session.client.clone(), self.session.retry.clone());
         let stop = self.session.stop.clone();

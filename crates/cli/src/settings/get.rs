@@ -118,7 +118,10 @@ fn object_source(args: &GetArgs, url: &Url) -> Result<JobSource, SettingError> {
         .map_err(|error| SettingError::new("the address cannot be used").caused_by(error))?;
     if args.recursive {
         let filter = args.filter.filter.clone();
-        return Ok(JobSource::Objects(ObjectSelection::below(address, filter)));
+        return Ok(JobSource::Objects(ObjectSelection::below(
+            address.into_folder(),
+            filter,
+        )));
     }
     if !args.batch.globoff && KeyPattern::is_pattern(&address.key) {
         return Ok(JobSource::Objects(ObjectSelection::matching(&address)));

@@ -11,6 +11,7 @@ mod signed;
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect};
 use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
@@ -48,6 +49,8 @@ struct ClientState {
     authenticator: Authenticator,
     http1_pool: Arc<ConnectionPool>,
     http2_pool: Http2Pool,
+    /// Whether any request has had a response.
+    has_responded: AtomicBool,
 }
 
 /// A response, and the credentials that its request carried: a challenge is judged by them.
@@ -84,6 +87,7 @@ impl Client {
                 authenticator,
                 http1_pool,
                 http2_pool,
+                has_responded: AtomicBool::new(false),
             }),
         })
     }
@@ -107,6 +111,18 @@ impl Client {
     /// # Errors
     /// Every [`Kind`]; see [`Error::is_transient`].
     pub async fn fetch(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
+        let has_responded = &self.state.has_responded;
+        match self.fetch_final(fetch).await {
+            Ok(response) => {
+                has_responded.store(true, Ordering::Relaxed);
+                Ok(response)
+            }
+            Err(error) if has_responded.load(Ordering::Relaxed) => Err(error),
+            Err(error) => Err(error.at_first_contact()),
+        }
+    }
+
+    async fn fetch_final(&self, fetch: FetchRequest<'_>) -> Result<FetchResponse, Error> {
         if fetch.url.scheme() == SIGNED_SCHEME {
             return Box::pin(self.fetch_signed(&fetch)).await;
         }

@@ -23,10 +23,12 @@ impl Client {
         let Some(signer) = &config.signer else {
             return Err(Error::new(Kind::InvalidRequest, fetch.url));
         };
-        let signing_error = |error| signing_error(error, fetch);
+        // The store's address cannot be made of the URL and the settings.
+        let no_request =
+            |error: SignerError| Error::new(Kind::InvalidRequest, fetch.url).with_source(error);
         let mut repeats = 0;
         loop {
-            let url = signer.resolve(fetch.url).await.map_err(signing_error)?;
+            let url = signer.resolve(fetch.url).await.map_err(no_request)?;
             let request = RoutedRequest::new(fetch, &url, config)?.signed_by(signer);
             let mut response = self.fetch_with_auth(&request).await?;
             let is_head = fetch.method == Method::HEAD;

@@ -24,6 +24,7 @@ pub struct Error {
     proxy: Option<Box<ProxyName>>,
     /// Shared, since the failure of one connection may be the failure of all requests that waited for it.
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    is_first_contact: bool,
 }
 
 /// A proxy as messages name it, without its login.
@@ -124,6 +125,7 @@ impl Error {
             url: Box::new(without_credentials(url)),
             proxy: None,
             source: None,
+            is_first_contact: false,
         }
     }
 
@@ -154,6 +156,20 @@ impl Error {
             proxy.next_hop.get_or_insert_with(|| address.to_owned());
         }
         self
+    }
+
+    /// Adds that none of the client's requests has had a response yet.
+    pub(crate) fn at_first_contact(self) -> Self {
+        Self {
+            is_first_contact: true,
+            ..self
+        }
+    }
+
+    /// Whether none of the client's requests had had a response yet: the host may be a wrong one.
+    #[must_use]
+    pub fn is_first_contact(&self) -> bool {
+        self.is_first_contact
     }
 
     /// What went wrong.

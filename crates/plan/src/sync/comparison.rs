@@ -13,12 +13,14 @@ pub struct SyncEntry {
     pub modified: Option<SystemTime>,
     /// The entity tag of an object without its quotes; of a file only if it is known to be the one that it was downloaded with.
     pub entity_tag: Option<String>,
+    /// Whether it is a folder whose files the list leaves out, as behind a link; the key ends with a slash then.
+    pub is_unread_folder: bool,
 }
 
 /// How two files under the same key are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SyncComparison {
-    /// They are the same if their sizes are, and the source is not newer.
+    /// They are the same if their sizes are, and the source is not newer. Contents decide where times are too close to tell.
     #[default]
     SizeAndTime,
     /// They are the same if their sizes and their digests are.
@@ -41,6 +43,8 @@ pub enum SyncDecision {
     Delete(SyncEntry),
     /// This file of the destination would be deleted, but as many as the user allowed have been.
     DeleteRefused(SyncEntry),
+    /// This folder of the source was not read: whatever the destination has below it stays.
+    KeepFolder(SyncEntry),
     /// Nothing.
     Keep,
 }
@@ -96,9 +100,28 @@ impl SyncOptions {
             SyncComparison::SizeAndTime if is_newer(&source, &destination) != Some(false) => {
                 SyncDecision::Copy(source)
             }
+            SyncComparison::SizeAndTime if is_too_close(&source, &destination) => {
+                SyncDecision::CompareContent {
+                    source,
+                    destination,
+                }
+            }
             SyncComparison::SizeAndTime => SyncDecision::Keep,
         }
     }
+}
+
+/// Whether a source that is not newer may have been changed after the destination was stored all the same.
+///
+/// Lists have whole seconds, so a change in the second of the upload looks like none, and would for ever. The second before counts, too: a
+/// file system's clock is some milliseconds behind that of the store. A file without a tag is none that a list names: a downloaded file
+/// that could not note its tag has the very time of its object, and all such files would be read with each sync.
+fn is_too_close(source: &SyncEntry, destination: &SyncEntry) -> bool {
+    let seconds = |entry: &SyncEntry| entry.modified.map(whole_seconds);
+    destination.entity_tag.is_some()
+        && seconds(source)
+            .zip(seconds(destination))
+            .is_some_and(|(source, destination)| source + 1 >= destination)
 }
 
 /// Whether `one` was changed in a later second than `other`; `None` if one of the times is unknown.

@@ -39,6 +39,8 @@ pub struct SyncMerge<S, D> {
     source: OrderedEntries<S>,
     destination: OrderedEntries<D>,
     deletes: u64,
+    /// The last folder of the source that was not read. The keys below it follow its own at once.
+    unread_folder: Option<String>,
     has_ended: bool,
 }
 
@@ -64,6 +66,7 @@ where
             source: OrderedEntries::new(SyncSide::Source, source),
             destination: OrderedEntries::new(SyncSide::Destination, destination),
             deletes: 0,
+            unread_folder: None,
             has_ended: false,
         }
     }
@@ -78,6 +81,10 @@ where
         let source = order.is_le().then(|| self.source.take());
         let destination = order.is_ge().then(|| self.destination.take());
         Ok(match (source.flatten(), destination.flatten()) {
+            (Some(source), _) if source.is_unread_folder => {
+                self.unread_folder = Some(source.key.clone());
+                Some(SyncDecision::KeepFolder(source))
+            }
             (Some(source), Some(destination)) => {
                 Some(self.options.decide_existing(source, destination))
             }
@@ -89,6 +96,10 @@ where
 
     /// What becomes of a file that only the destination has.
     fn decide_extra(&mut self, destination: SyncEntry) -> SyncDecision {
+        let is_unread = |folder: &String| destination.key.starts_with(folder.as_str());
+        if destination.is_unread_folder || self.unread_folder.as_ref().is_some_and(is_unread) {
+            return SyncDecision::Keep;
+        }
         match self.options.max_deletes {
             None => SyncDecision::Keep,
             Some(most) if self.deletes >= most => SyncDecision::DeleteRefused(destination),

@@ -17,6 +17,7 @@ fn entry(key: &str, size: u64, seconds: u64) -> SyncEntry {
         size,
         modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
         entity_tag: None,
+        is_unread_folder: false,
     }
 }
 
@@ -73,7 +74,7 @@ fn the_same_tag_is_the_same_version_and_another_one_says_nothing() {
     for (source, is_copied) in [
         (tagged("t", 1, 11), false),
         (tagged("u", 1, 11), true),
-        (tagged("u", 1, 9), false),
+        (tagged("u", 1, 8), false),
         (tagged("t", 2, 9), true),
     ] {
         let decision = decide(&options, &source, &destination);
@@ -111,6 +112,30 @@ fn fractions_of_a_second_are_no_difference_and_unknown_times_are_one() {
     assert_eq!(
         decide(&options, &unknown, &whole),
         SyncDecision::Copy(unknown.clone())
+    );
+}
+
+#[test]
+fn a_change_in_the_second_of_the_upload_is_found_by_content() {
+    let object = SyncEntry {
+        entity_tag: Some("t".to_owned()),
+        ..entry("a", 1, 10)
+    };
+    let options = SyncOptions::default();
+    for seconds in [9, 10] {
+        let source = entry("a", 1, seconds);
+        let compare = SyncDecision::CompareContent {
+            source: source.clone(),
+            destination: object.clone(),
+        };
+        assert_eq!(decide(&options, &source, &object), compare);
+    }
+    let old = entry("a", 1, 8);
+    assert_eq!(decide(&options, &old, &object), SyncDecision::Keep);
+    // A downloaded file without extended attributes has the time of its object.
+    assert_eq!(
+        decide(&options, &object, &entry("a", 1, 10)),
+        SyncDecision::Keep
     );
 }
 
@@ -197,6 +222,39 @@ fn a_source_whose_list_fails_deletes_nothing_that_it_may_have() {
     assert_eq!(
         merge(&with_deletes(u64::MAX), &[Err("lost")], &extra),
         [Err(SyncMergeError::List("lost"))]
+    );
+}
+
+#[test]
+fn what_lies_below_a_folder_that_was_not_read_is_kept() {
+    let unread = |key| SyncEntry {
+        is_unread_folder: true,
+        ..entry(key, 0, 0)
+    };
+    let link = unread("data/");
+    let source = [
+        Ok(unread("data-2/")),
+        Ok(link.clone()),
+        Ok(entry("e", 1, 1)),
+    ];
+    let keys = [
+        "data", "data-2/x", "data/", "data/x", "data/y/z", "data0", "e",
+    ];
+    let destination = keys.map(|key| Ok(entry(key, 1, 1)));
+    let decisions = merge(&with_deletes(2), &source, &destination);
+    let deleted: Vec<_> = decisions
+        .iter()
+        .filter_map(|decision| match decision {
+            Ok(SyncDecision::Delete(entry)) => Some(entry.key.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(deleted, ["data", "data0"]);
+    assert!(decisions.contains(&Ok(SyncDecision::KeepFolder(link.clone()))));
+    // A link of the destination is no file to delete.
+    assert_eq!(
+        merge(&with_deletes(9), &[], &[Ok(link)]),
+        [Ok(SyncDecision::Keep)]
     );
 }
 

@@ -43,7 +43,8 @@ pub async fn retrying<T, F: Future<Output = Result<T, S3Error>>>(
             return Err(error.into());
         }
         let retry_after = error.service().and_then(|service| service.retry_after);
-        let wait = retries.on_failure(started.elapsed(), retry_after, rand::random());
+        let (now, has_responded) = (started.elapsed(), error.has_responded());
+        let wait = retries.on_failure(now, retry_after, has_responded, rand::random());
         let Some(wait) = wait else {
             return Err(error.into());
         };

@@ -53,6 +53,9 @@ pub(super) trait UploadRequestError: std::fmt::Display + Into<PutError> {
 
     /// How long the peer wants to be left alone.
     fn retry_after(&self) -> Option<Duration>;
+
+    /// Whether the peer ever sent a response.
+    fn has_responded(&self) -> bool;
 }
 
 impl UploadRequestError for S3Error {
@@ -66,6 +69,10 @@ impl UploadRequestError for S3Error {
 
     fn retry_after(&self) -> Option<Duration> {
         self.service()?.retry_after
+    }
+
+    fn has_responded(&self) -> bool {
+        self.has_responded()
     }
 }
 
@@ -197,14 +204,19 @@ impl<U: Sync> UploadContext<U> {
             if !error.is_transient() {
                 return Err(error.into());
             }
-            let wait = retries.on_failure(started.elapsed(), error.retry_after(), rand::random());
+            let wait = retries.on_failure(
+                started.elapsed(),
+                error.retry_after(),
+                error.has_responded(),
+                rand::random(),
+            );
             let Some(wait) = wait else {
                 return Err(error.into());
             };
             self.send(TransferEvent::Retry {
                 job: self.job.id,
                 attempt: 0,
-                limit: self.state.options.retry.retries,
+                limit: retries.limit(),
                 wait,
                 reason: error.to_string(),
             })

@@ -82,12 +82,18 @@ impl UploadEngine {
         multipart_requests::abort(&self.state, upload).await
     }
 
-    /// Removes what earlier runs of this upload have sent, and its journal. Returns whether there was anything.
+    /// Removes what earlier runs of this upload have sent, and its journal; with `is_dry_run` it only looks. Returns whether there
+    /// was anything.
     ///
     /// # Errors
     /// See [`PutError`].
-    pub async fn abort(&self, path: &Path, target: &S3Address) -> Result<bool, PutError> {
-        multipart::abort_earlier(&self.state, path, target).await
+    pub async fn abort(
+        &self,
+        path: &Path,
+        target: &S3Address,
+        is_dry_run: bool,
+    ) -> Result<bool, PutError> {
+        multipart::abort_earlier(&self.state, path, target, is_dry_run).await
     }
 }
 

@@ -122,6 +122,9 @@ impl PutError {
                 S3ErrorKind::Network(error) if *error.kind() == Kind::RequestBody => {
                     ErrorClass::LocalIo
                 }
+                S3ErrorKind::Network(error) if *error.kind() == Kind::InvalidRequest => {
+                    ErrorClass::Usage
+                }
                 _ => ErrorClass::Network,
             },
             Self::LocalIo { .. } | Self::Locked { .. } => ErrorClass::LocalIo,

@@ -182,6 +182,13 @@ impl UploadRequestError for HttpPutError {
             Self::Transport { .. } => None,
         }
     }
+
+    fn has_responded(&self) -> bool {
+        match self {
+            Self::Transport { source, .. } => !source.is_first_contact(),
+            Self::Status { .. } => true,
+        }
+    }
 }
 
 impl From<HttpPutError> for PutError {

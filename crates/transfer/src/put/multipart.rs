@@ -417,6 +417,7 @@ pub(super) async fn abort_earlier(
     state: &UploadState,
     path: &Path,
     target: &S3Address,
+    is_dry_run: bool,
 ) -> Result<bool, PutError> {
     let Some(mut journal) = open_journal(state, path, target)? else {
         return Ok(false);
@@ -424,6 +425,9 @@ pub(super) async fn abort_earlier(
     let earlier = blocking(|| journal.read())
         .map_err(|error| PutError::local("read the journal of", path, error))?;
     if let Some(earlier) = &earlier {
+        if is_dry_run {
+            return Ok(true);
+        }
         let upload = MultipartUpload {
             address: target.clone(),
             upload_id: earlier.record.upload_id.clone(),

@@ -15,8 +15,8 @@ use haul_s3::S3Address;
 use crate::bucket::BucketError;
 use crate::disk::stored_entity_tag;
 
-/// The files below a folder. Links to files are followed, links to folders are not; what is no file is left out, and so are the partial
-/// files of haul.
+/// The files below a folder. Links to files are followed, links to folders are not, and are entries of their own; what is no file is left
+/// out, and so are the partial files of haul.
 pub struct LocalFileEntries {
     root: PathBuf,
     /// The folders that lead to the next file.
@@ -45,9 +45,14 @@ struct FolderLevel {
     names: Vec<FolderName>,
 }
 
-/// A name with a slash if it is that of a folder.
+/// A name in a folder.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FolderName(String);
+struct FolderName {
+    /// With a slash if it is that of a folder.
+    name: String,
+    /// Whether it is a link to a folder.
+    is_folder_link: bool,
+}
 
 impl fmt::Debug for LocalFileEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,9 +125,14 @@ impl LocalFileEntries {
             if has_reserved_suffix(&name) {
                 continue;
             }
-            names.push(match entry.file_type()?.is_dir() {
-                true => FolderName(name + "/"),
-                false => FolderName(name),
+            let kind = entry.file_type()?;
+            let is_folder_link = kind.is_symlink() && entry.path().is_dir();
+            names.push(FolderName {
+                name: match kind.is_dir() || is_folder_link {
+                    true => name + "/",
+                    false => name,
+                },
+                is_folder_link,
             });
         }
         names.sort_unstable_by(|one, other| other.cmp(one));
@@ -141,6 +151,7 @@ impl LocalFileEntries {
             key,
             size: metadata.len(),
             modified: metadata.modified().ok(),
+            is_unread_folder: false,
         }
     }
 
@@ -158,11 +169,20 @@ impl Iterator for LocalFileEntries {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let level = self.levels.last_mut()?;
-            let Some(FolderName(name)) = level.names.pop() else {
+            let Some(next) = level.names.pop() else {
                 self.levels.pop();
                 continue;
             };
-            let key = format!("{}{name}", level.prefix);
+            let key = format!("{}{}", level.prefix, next.name);
+            if next.is_folder_link {
+                return Some(Ok(SyncEntry {
+                    key,
+                    size: 0,
+                    modified: None,
+                    entity_tag: None,
+                    is_unread_folder: true,
+                }));
+            }
             let path = self.root.join(&key);
             if key.ends_with('/') {
                 match self.read_folder(&path) {
@@ -261,7 +281,7 @@ mod tests {
         std::os::unix::fs::symlink("a/file", root.join("link")).unwrap();
         std::os::unix::fs::symlink("a", root.join("folder-link")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), rustix::fs::Mode::RUSR).unwrap();
-        assert_eq!(keys(root), ["a/file", "link"]);
+        assert_eq!(keys(root), ["a/file", "folder-link/", "link"]);
     }
 
     #[test]

@@ -77,6 +77,52 @@ async fn a_tree_goes_up_across_and_down(test: &S3StoreTest) {
 }
 
 #[tokio::test]
+async fn a_change_in_the_second_of_the_upload_is_uploaded() {
+    let test = S3StoreTest::start_haul(&[]).await;
+    let dir = &test.dir;
+    let args = ["same-second", "s3://bucket/same-second"];
+    std::fs::create_dir(dir.path(args[0])).unwrap();
+    let file = dir.path("same-second/f");
+    std::fs::write(&file, "v1").unwrap();
+    assert_eq!(synced(dir, &args).await, ["f"]);
+    // The time of a list is that of the server's file, without its fraction.
+    let stored = test.home.path().join("store/bucket/same-second/f");
+    let time = std::fs::metadata(&stored).unwrap().modified().unwrap();
+    std::fs::write(&file, "v2").unwrap();
+    let opened = File::options().write(true).open(&file).unwrap();
+    let times = FileTimes::new().set_modified(time);
+    opened.set_times(times).unwrap();
+    assert_eq!(synced(dir, &args).await, ["f"]);
+    assert_eq!(std::fs::read(&stored).unwrap(), b"v2");
+    opened.set_times(times).unwrap();
+    assert!(synced(dir, &args).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_lies_behind_a_link_to_a_folder_is_not_deleted() {
+    let test = S3StoreTest::start_haul(&[]).await;
+    let dir = &test.dir;
+    for name in ["links/a", "links/data/x", "links/data/y/z", "links/extra"] {
+        let path = dir.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "x").unwrap();
+    }
+    let args = ["links", "s3://bucket/links"];
+    assert_eq!(synced(dir, &args).await.len(), 4);
+    std::fs::rename(dir.path("links/data"), dir.path("disk")).unwrap();
+    std::os::unix::fs::symlink("../disk", dir.path("links/data")).unwrap();
+    std::fs::remove_file(dir.path("links/extra")).unwrap();
+    let output = dir
+        .run(&["sync", args[0], args[1], "--delete", "--max-delete", "1"])
+        .await;
+    output.assert_code(0);
+    let warning = "links/data is a link to a folder, which haul does not follow";
+    assert_eq!(output.stderr.matches(warning).count(), 1, "{output:#?}");
+    let left = test.haul(&["ls", "-r", "s3://bucket/links/"]).await;
+    assert_eq!(left, "links/a\nlinks/data/x\nlinks/data/y/z\n");
+}
+
+#[tokio::test]
 async fn a_tree_goes_up_across_and_down_with_moto() {
     a_tree_goes_up_across_and_down(&S3StoreTest::start().await).await;
 }

@@ -21,7 +21,7 @@ pub(crate) use network::{
 };
 pub(crate) use quantities::{
     DurationArg, OptionalTimeArg, SizeArg, connection_count, job_count, keepalive,
-    non_negative_number, positive_number, thread_count, warm_connections,
+    non_negative_number, part_size, positive_number, thread_count, warm_connections,
 };
 pub(crate) use urls::{DownloadUrl, HttpUrl, UrlArg, s3_address};
 

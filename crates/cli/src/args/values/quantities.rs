@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use haul_plan::upload::{MAX_PART_BYTES, MIN_PART_BYTES};
+
 use super::{ValueError, quoted};
 
 /// A time, from a millisecond to a year. A number without a unit counts seconds.
@@ -155,6 +157,18 @@ pub(crate) fn non_negative_number<T: FromStr>(text: &str) -> Result<T, ValueErro
     text.trim().parse().map_err(|_| {
         ValueError::new(format!("{} is not a number", quoted(text))).with_hint("write 0 or more")
     })
+}
+
+/// The size of a part, in S3's limits.
+pub(crate) fn part_size(text: &str) -> Result<SizeArg, ValueError> {
+    let size: SizeArg = text.parse()?;
+    match (MIN_PART_BYTES..=MAX_PART_BYTES).contains(&size.0) {
+        true => Ok(size),
+        false => {
+            let error = ValueError::new(format!("{} is no size of a part", quoted(text)));
+            Err(error.with_hint("from 5M to 5G"))
+        }
+    }
 }
 
 /// A number of connections. More than some hundreds make a download slower and annoy the origin.

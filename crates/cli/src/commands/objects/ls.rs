@@ -1,6 +1,6 @@
 //! `haul ls`.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use haul_plan::KeyPattern;
 use haul_s3::{ListedObject, ObjectListRequest, S3Address};
@@ -106,9 +106,9 @@ impl<'a> ListPrinter<'a> {
                 writeln!(self.out, "{object}")?;
             } else if self.is_long() {
                 let created = date(&bucket.created);
-                writeln!(self.out, "{created}  {}", message::sanitize(&bucket.name))?;
+                writeln!(self.out, "{created}  {}", printed_name(&bucket.name))?;
             } else {
-                writeln!(self.out, "{}", message::sanitize(&bucket.name))?;
+                writeln!(self.out, "{}", printed_name(&bucket.name))?;
             }
         }
         Ok(true)
@@ -129,7 +129,7 @@ impl<'a> ListPrinter<'a> {
                 });
                 writeln!(self.out, "{object}")?;
             } else {
-                let (initiated, key) = (date(&upload.initiated), message::sanitize(&upload.key));
+                let (initiated, key) = (date(&upload.initiated), printed_name(&upload.key));
                 let id = message::sanitize(&upload.upload_id);
                 writeln!(self.out, "{initiated}  {key}  {id}")?;
             }
@@ -203,7 +203,7 @@ impl<'a> ListPrinter<'a> {
         if self.args.json {
             return writeln!(self.out, "{}", json!({"prefix": prefix}));
         }
-        let name = message::sanitize(self.shown(prefix));
+        let name = printed_name(self.shown(prefix));
         match self.is_long() {
             true => writeln!(self.out, "{:19}  {:>12}  {name}", "", "folder"),
             false => writeln!(self.out, "{name}"),
@@ -223,7 +223,7 @@ impl<'a> ListPrinter<'a> {
             });
             return writeln!(self.out, "{object}");
         }
-        let name = message::sanitize(self.shown(&object.key));
+        let name = printed_name(self.shown(&object.key));
         if !self.is_long() {
             return writeln!(self.out, "{name}");
         }
@@ -261,6 +261,14 @@ impl<'a> ListPrinter<'a> {
 
     fn finish(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// A name as it is for programs, and without control characters for a terminal.
+fn printed_name(name: &str) -> String {
+    match io::stdout().is_terminal() {
+        true => message::sanitize(name),
+        false => name.to_owned(),
     }
 }
 

@@ -117,8 +117,11 @@ pub(super) fn report(error: &BucketError, outputs: JsonOutputs) -> ExitReason {
 }
 
 pub(super) fn exit_reason(error: &S3Error) -> ExitReason {
-    match error.kind {
+    match &error.kind {
         S3ErrorKind::Address(_) => ExitReason::Usage,
+        S3ErrorKind::Network(error) if *error.kind() == haul_net::Kind::InvalidRequest => {
+            ExitReason::Usage
+        }
         _ => ExitReason::Network,
     }
 }

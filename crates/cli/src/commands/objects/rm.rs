@@ -50,7 +50,8 @@ pub(super) async fn delete(args: &RmArgs, session: StoreSession) -> Result<ExitR
 /// The keys that one argument names.
 struct NamedKeys<'a> {
     args: &'a RmArgs,
-    prefix: &'a str,
+    /// What every key begins with.
+    prefix: String,
     /// `None`: the argument names one key.
     lister: Option<ObjectLister>,
     pattern: Option<KeyPattern>,
@@ -64,7 +65,7 @@ impl<'a> NamedKeys<'a> {
         let pattern = is_pattern.then(|| KeyPattern::parse(&address.key));
         let listed = match &pattern {
             Some(pattern) => Some(address.with_key(pattern.literal_prefix())),
-            None => args.recursive.then(|| address.clone()),
+            None => args.recursive.then(|| address.clone().into_folder()),
         };
         let start = |prefix: S3Address| {
             let (client, retry) = (session.client.clone(), session.retry.clone());
@@ -72,7 +73,9 @@ impl<'a> NamedKeys<'a> {
         };
         Self {
             args,
-            prefix: &address.key,
+            prefix: listed
+                .as_ref()
+                .map_or_else(String::new, |prefix| prefix.key.clone()),
             keys: match listed {
                 Some(_) => VecDeque::new(),
                 None => [address.key.clone()].into(),
@@ -90,7 +93,7 @@ impl<'a> NamedKeys<'a> {
             match self.lister.as_mut()?.next_page().await? {
                 Ok(page) => {
                     let keys = page.into_iter().map(|object| object.key);
-                    let (args, prefix, pattern) = (self.args, self.prefix, &self.pattern);
+                    let (args, prefix, pattern) = (self.args, &self.prefix, &self.pattern);
                     self.keys = keys
                         .filter(|key| match pattern {
                             Some(pattern) => pattern.matches(key),

@@ -25,6 +25,7 @@ use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
 use crate::exit::ExitReason;
 use crate::message;
 use crate::settings::complete_passwords;
+use crate::sys::stdin_closed;
 
 /// The uploads of a command, found as they are needed: folders may have millions of files.
 pub(super) struct PutJobs {
@@ -43,6 +44,10 @@ pub(super) struct PutJobs {
     /// What earlier runs have uploaded.
     previous: Option<PreviousRuns>,
     pub(super) done_earlier: Arc<AtomicU64>,
+    /// Files of folders that the filter leaves out.
+    pub(super) unmatched: Arc<AtomicU64>,
+    /// Partial files of haul in folders, which are left out.
+    pub(super) partial_files: Arc<AtomicU64>,
     next_id: u64,
 }
 
@@ -81,6 +86,16 @@ impl PutJobs {
             return Err(BadInput::new("standard input has no name")
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
         }
+        let reads_stdin = |name: &str| name == "-";
+        let list = args.input.as_deref().and_then(Path::to_str);
+        let is_read = inputs
+            .iter()
+            .map(String::as_str)
+            .chain(list)
+            .any(reads_stdin);
+        if is_read && stdin_closed() {
+            return Err(BadInput::new("standard input is closed"));
+        }
         let is_object = matches!(target, UploadTarget::Object(_));
         Ok(Self {
             is_recursive: args.recursive,
@@ -95,6 +110,8 @@ impl PutJobs {
             folder: None,
             previous: None,
             done_earlier: Arc::default(),
+            unmatched: Arc::default(),
+            partial_files: Arc::default(),
             next_id: 0,
         })
     }
@@ -105,6 +122,11 @@ impl PutJobs {
             previous: Some(previous),
             ..self
         }
+    }
+
+    /// Whether the files become objects of a store.
+    pub(super) fn is_for_store(&self) -> bool {
+        matches!(self.target, UploadTarget::Object(_))
     }
 
     /// How many files there are, if that is known before any folder is read.
@@ -127,8 +149,11 @@ impl PutJobs {
         };
         if metadata.is_dir() {
             if !self.is_recursive {
-                let error = BadInput::new(format!("{input} is a folder"));
-                return Some(Err(error.with_hint("-r uploads everything below it")));
+                return Some(Err(BadInput {
+                    exit: ExitReason::Usage,
+                    hint: Some("-r uploads everything below it"),
+                    ..BadInput::new(format!("{input} is a folder"))
+                }));
             }
             self.folder = Some(FolderWalk {
                 root: path.to_owned(),
@@ -177,11 +202,12 @@ impl PutJobs {
                 .unwrap_or_else(|_| entry.path())
                 .to_owned();
             // Partial files of haul are no files yet.
-            let accepts = |key: &str| self.filter.accepts(key) && !has_reserved_suffix(key);
-            let is_meant = below.to_str().is_none_or(accepts);
-            if is_meant {
-                return Some(self.file(entry.path(), &below, &metadata));
-            }
+            let left_out = match below.to_str() {
+                Some(key) if !self.filter.accepts(key) => &self.unmatched,
+                Some(key) if has_reserved_suffix(key) => &self.partial_files,
+                _ => return Some(self.file(entry.path(), &below, &metadata)),
+            };
+            left_out.fetch_add(1, Ordering::Relaxed);
         }
     }
 

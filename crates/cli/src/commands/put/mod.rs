@@ -4,6 +4,7 @@ mod jobs;
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::retrying;
@@ -16,7 +17,7 @@ use super::run_loop::{RunLoop, new_runtime};
 use super::uploads::{
     BadInput, UploadJobSource, UploadRun, UploadSettings, connect, dry_run, error_hint,
 };
-use crate::args::{ProgressKind, PutArgs};
+use crate::args::{ProgressKind, PutArgs, S3Args};
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
@@ -46,11 +47,18 @@ fn upload(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, ExitReason
     let exit = runtime.block_on(async {
         match jobs {
             None => Box::pin(abort_all(args, outputs)).await,
-            Some(jobs) if args.dry_run => {
-                let source = UploadJobSource::from_iterator(jobs, None);
-                dry_run(&args.messages, source, "upload", outputs).await
-            }
             Some(jobs) if args.abort => Box::pin(abort_jobs(args, jobs, outputs)).await,
+            Some(jobs) if args.dry_run => {
+                let (unmatched, mut jobs) = (Arc::clone(&jobs.unmatched), jobs.peekable());
+                let is_empty = jobs.peek().is_none();
+                match unmatched.load(Ordering::Relaxed) {
+                    count if is_empty && count > 0 => Err(report_unmatched(args, count, outputs)),
+                    _ => {
+                        let source = UploadJobSource::from_iterator(jobs, None);
+                        dry_run(&args.messages, source, "upload", outputs).await
+                    }
+                }
+            }
             Some(jobs) => Box::pin(run_jobs(args, jobs, outputs)).await,
         }
     });
@@ -77,18 +85,30 @@ async fn run_jobs(
     jobs: PutJobs,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let session = connect(settings(args), outputs).await?;
+    // A URL needs neither a profile nor credentials.
+    let s3 = S3Args {
+        no_sign_request: args.s3.no_sign_request || !jobs.is_for_store(),
+        ..args.s3.clone()
+    };
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    let session = connect(settings, outputs).await?;
     let (run_loop, events) = RunLoop::start().map_err(|error| {
         outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
     })?;
     let (jobs, manifest) = open_manifest(args, jobs, outputs)?;
     let (known_count, done_earlier) = (jobs.known_count(), Arc::clone(&jobs.done_earlier));
+    let unmatched = Arc::clone(&jobs.unmatched);
+    let partial_files = Arc::clone(&jobs.partial_files);
     let run = UploadRun {
         messages: &args.messages,
-        options: settings(args).put_options(&session),
+        options: settings.put_options(&session),
         session,
         source: UploadJobSource {
             done_earlier,
+            partial_files,
             ..UploadJobSource::from_iterator(jobs, known_count)
         },
         manifest,
@@ -96,11 +116,28 @@ async fn run_jobs(
         events,
     };
     let (report, mut renderer) = Box::pin(run.run()).await;
-    if report.summary.listed == 0 && args.recursive {
-        renderer.print(&message::warning_text("the folder has no files"));
+    let has_found_nothing = report.summary.listed == 0 && report.summary.done_earlier == 0;
+    if has_found_nothing && args.recursive && !report.is_interrupted {
+        match unmatched.load(Ordering::Relaxed) {
+            0 => renderer.print(&message::warning_text("the folder has no files")),
+            count => return Ok(report_unmatched(args, count, outputs)),
+        }
     }
     let hint = "the same command sends what is missing; with --abort it removes what was sent";
     Ok(report.finish(args.messages.quiet, hint, &mut *renderer))
+}
+
+/// Reports that the filter leaves none of so many files.
+fn report_unmatched(args: &PutArgs, count: u64, outputs: JsonOutputs) -> ExitReason {
+    let folders = args
+        .words
+        .split_last()
+        .map_or(&[][..], |(_, inputs)| inputs);
+    let text = format!(
+        "none of the {count} files in {} is left by --include and --exclude",
+        folders.join(", ")
+    );
+    outputs.report_failure(ExitReason::SomeFailed, &message::sanitize(&text), None)
 }
 
 /// Opens the manifest, and leaves out what it lists as done.
@@ -141,7 +178,7 @@ async fn abort_jobs(
         let exit = match job {
             Ok(job) => match (&job.input, &job.target) {
                 (UploadInput::File(path), UploadTarget::Object(target)) => {
-                    match engine.abort(path, target).await {
+                    match engine.abort(path, target, args.dry_run).await {
                         Ok(was_there) => {
                             print_aborted(args, &job.input.to_string(), was_there)?;
                             ExitReason::Done
@@ -167,11 +204,12 @@ async fn abort_jobs(
 }
 
 fn print_aborted(args: &PutArgs, name: &str, was_there: bool) -> Result<(), ExitReason> {
-    let text = match was_there {
-        true => format!("removed what was sent of {name}"),
-        false => format!("nothing was sent of {name}"),
+    let text = match (was_there, args.dry_run) {
+        (true, true) => format!("would remove what was sent of {name}"),
+        (true, false) => format!("removed what was sent of {name}"),
+        (false, _) => format!("nothing was sent of {name}"),
     };
-    match args.messages.quiet {
+    match args.messages.quiet && !args.dry_run {
         true => Ok(()),
         false => output::write_stdout_lines([message::sanitize(&text)])
             .map_err(|error| output::report_write_error(&error)),
@@ -205,13 +243,15 @@ async fn abort_all(args: &PutArgs, outputs: JsonOutputs) -> Result<ExitReason, E
             address: address.with_key(upload.key),
             upload_id: upload.upload_id,
         };
-        engine.abort_upload(&upload).await.map_err(|error| {
-            outputs.report_failure(
-                ExitReason::Network,
-                &message::chain_text(&error),
-                error_hint(&error),
-            )
-        })?;
+        if !args.dry_run {
+            engine.abort_upload(&upload).await.map_err(|error| {
+                outputs.report_failure(
+                    ExitReason::Network,
+                    &message::chain_text(&error),
+                    error_hint(&error),
+                )
+            })?;
+        }
         print_aborted(args, &upload.address.to_string(), true)?;
     }
     Ok(ExitReason::Done)

@@ -36,8 +36,30 @@ pub(super) struct MergeOutcome {
     pub(super) is_refused: bool,
     /// Whether the source has any file.
     pub(super) has_source_files: bool,
+    /// The first link to a folder in the source, which is not followed.
+    folder_link: Option<String>,
+    /// How many such links there are.
+    folder_links: u64,
     /// Whether both lists were read to their ends.
     pub(super) is_complete: bool,
+}
+
+impl MergeOutcome {
+    /// What was left out although a user may miss it.
+    pub(super) fn warn(&self, source: &SyncPlace) {
+        let Some(link) = &self.folder_link else {
+            return;
+        };
+        let name = source.name_of(link.trim_end_matches('/'));
+        let others = match self.folder_links {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let text = format!(
+            "{name} is a link to a folder{others}, which haul does not follow: nothing below it was copied or deleted"
+        );
+        message::print_line(&message::warning_text(&message::sanitize(&text)));
+    }
 }
 
 /// A step of the merge that others carry out.
@@ -128,6 +150,8 @@ fn merge(
         deletions: DeletionList::new()?,
         is_refused: false,
         has_source_files: false,
+        folder_link: None,
+        folder_links: 0,
         is_complete: false,
     };
     for decision in SyncMerge::new(options, lists.source, lists.destination) {
@@ -141,6 +165,11 @@ fn merge(
             }
             Ok(SyncDecision::DeleteRefused(_)) => {
                 outcome.is_refused = true;
+                continue;
+            }
+            Ok(SyncDecision::KeepFolder(link)) => {
+                outcome.folder_link.get_or_insert(link.key);
+                outcome.folder_links += 1;
                 continue;
             }
             Ok(SyncDecision::Keep) => {

@@ -160,6 +160,7 @@ impl SyncRun<'_> {
             self.outputs
                 .report_failure(ExitReason::LocalIo, &text, None)
         })?;
+        outcome.warn(&self.sides.source);
         let is_whole = exit == ExitReason::Done && outcome.is_complete && problems.count() == 0;
         let deletable = outcome.deletions.len();
         let has_source_files = outcome.has_source_files;

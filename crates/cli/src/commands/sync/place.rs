@@ -30,18 +30,24 @@ pub(super) type SyncEntries = Box<dyn Iterator<Item = Result<SyncEntry, BucketEr
 
 impl SyncPlace {
     /// # Errors
-    /// The text begins as an address and is none.
+    /// The text begins as an address and is none, or is a pattern.
     pub(super) fn parse(text: &str) -> Result<Self, BadInput> {
-        if !text.starts_with("s3://") {
+        // Of other schemes, too: a folder `file:` is not what anybody wants.
+        let is_address = |(scheme, _): (&str, &str)| {
+            !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        };
+        if !text.split_once("://").is_some_and(is_address) {
             return Ok(Self::Folder(text.into()));
         }
-        let mut address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
-            BadInput::new(error.to_string()).with_hint("an address is s3://BUCKET/PREFIX/")
+        let address: S3Address = text.parse().map_err(|error: haul_s3::S3AddressError| {
+            BadInput::new(error.to_string())
+                .with_hint("an address is s3://BUCKET/PREFIX/, and a folder has a path")
         })?;
-        if !address.is_prefix() {
-            address.key.push('/');
+        if address.key.contains('*') {
+            let text = format!("{address} is a pattern, and haul sync takes whole folders");
+            return Err(BadInput::new(text).with_hint("--include chooses files of a folder"));
         }
-        Ok(Self::Bucket(address))
+        Ok(Self::Bucket(address.into_folder()))
     }
 
     /// The path or address of a key, for messages.

@@ -49,6 +49,8 @@ pub(crate) struct UploadJobSource {
     pub(crate) known_count: Option<usize>,
     /// How many were left out since an earlier run has uploaded them.
     pub(crate) done_earlier: Arc<AtomicU64>,
+    /// How many were left out since they are partial files of haul.
+    pub(crate) partial_files: Arc<AtomicU64>,
 }
 
 impl UploadJobSource {
@@ -69,6 +71,7 @@ impl UploadJobSource {
             jobs: receiver,
             known_count,
             done_earlier: Arc::default(),
+            partial_files: Arc::default(),
         }
     }
 }

@@ -34,6 +34,12 @@ impl ObjectHeaders {
             let field: HeaderName = field
                 .parse()
                 .map_err(|_| BadInput::new(format!("{name:?} cannot be the name of metadata")))?;
+            // What is beyond ASCII cannot be signed.
+            if !value.is_ascii() {
+                let text =
+                    format!("--metadata {name}: the value is not ASCII, and S3 takes no other");
+                return Err(BadInput::new(text));
+            }
             common.insert(field, field_value(name, value)?);
         }
         if !args.tag.is_empty() {

@@ -51,7 +51,11 @@ pub(crate) struct UploadReport {
     pub(crate) summary: BatchSummary,
     /// Bytes of the objects that were stored, but for those that an earlier run had sent.
     pub(crate) stored_bytes: u64,
+    /// Partial files of haul that were left out.
+    partial_files: u64,
     pub(crate) elapsed: Duration,
+    /// Why the manifest could not be written, which stopped the run.
+    manifest_failure: Option<ExitReason>,
     /// Whether an upload that was interrupted can be continued.
     is_resumable: bool,
     /// Whether files had no line each.
@@ -80,7 +84,8 @@ impl UploadRun<'_> {
             messages,
             engine: Some(UploadEngine::new(self.session.client, options, self.events)),
             jobs: Some(self.source.jobs),
-            stop: stop.clone(),
+            // A manifest that cannot be written stops the run as well.
+            stop: stop.child_token(),
             tasks: JoinSet::new(),
             running: 0,
             is_batch: known.is_none(),
@@ -94,6 +99,7 @@ impl UploadRun<'_> {
         let report = UploadReport {
             elapsed,
             is_interrupted: stop.is_cancelled(),
+            partial_files: self.source.partial_files.load(Ordering::Relaxed),
             is_batch: known.is_none(),
             ..uploads.report
         };
@@ -116,11 +122,18 @@ impl UploadReport {
             0 => String::new(),
             count => format!(", {count} done before"),
         };
-        let is_shown = count > 1 || self.is_batch && count > 0 || !done_earlier.is_empty();
+        let partial_files = match self.partial_files {
+            0 => String::new(),
+            count => format!(", {count} partial files of haul left out"),
+        };
+        let is_shown = self.partial_files > 0
+            || count > 1
+            || self.is_batch && count > 0
+            || !done_earlier.is_empty();
         if is_shown && !quiet {
             let (done, bytes) = (self.summary.done, self.stored_bytes);
             renderer.print(&format!(
-                "{done} of {count} files{done_earlier}, {} in {:.2} s, {}",
+                "{done} of {count} files{done_earlier}{partial_files}, {} in {:.2} s, {}",
                 bytes_text(bytes),
                 self.elapsed.as_secs_f64(),
                 rate_text(bytes, self.elapsed)
@@ -130,6 +143,9 @@ impl UploadReport {
             let hint = self.is_resumable.then_some(resume_hint);
             renderer.print(&message::error_text("interrupted", hint));
             return ExitReason::Interrupted;
+        }
+        if let Some(exit) = self.manifest_failure {
+            return exit;
         }
         if let Some(error) = renderer.take_write_error() {
             self.tally.lost_result(output::write_error_exit(&error));
@@ -233,7 +249,7 @@ impl RunningUploads<'_> {
         };
         self.manifest = None;
         self.stop.cancel();
-        self.report.tally.lost_result(ExitReason::LocalIo);
+        self.report.manifest_failure = Some(ExitReason::LocalIo);
         let text = message::sanitize(&message::chain_text(&error));
         renderer.print(&message::error_text(&text, None));
     }

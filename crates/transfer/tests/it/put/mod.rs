@@ -108,9 +108,12 @@ impl PutTest {
 
     pub(super) async fn abort(&self) -> bool {
         let (engine, _events) = self.engine().await;
-        within(LIMIT, Box::pin(engine.abort(&self.path(), &target())))
-            .await
-            .unwrap()
+        within(
+            LIMIT,
+            Box::pin(engine.abort(&self.path(), &target(), false)),
+        )
+        .await
+        .unwrap()
     }
 
     /// The bytes of the object.
