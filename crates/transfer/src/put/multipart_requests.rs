@@ -96,7 +96,7 @@ pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Resu
             Err(PutError::Store(error)) if error.is_not_found() => return Ok(()),
             Err(error) => return Err(error),
         }
-        let Some(wait) = rounds.on_failure(started.elapsed(), None, rand::random()) else {
+        let Some(wait) = rounds.on_failure(started.elapsed(), None, true, rand::random()) else {
             return Err(PutError::PartsLeft {
                 target: upload.address.clone(),
                 upload_id: upload.upload_id.clone(),

@@ -124,7 +124,7 @@ async fn f13_an_abort_that_leaves_parts_fails() {
     test.store
         .set_rule(|request| (request.method == "DELETE").then_some(StoreFault::Ignored));
     let (engine, _events) = test.engine().await;
-    let aborted = engine.abort(&test.path(), &super::target()).await;
+    let aborted = engine.abort(&test.path(), &super::target(), false).await;
     let error = aborted.unwrap_err();
     assert!(error.to_string().contains("upload-1"), "{error}");
     assert_eq!((test.store.pending_uploads(), test.state_files()), (1, 1));
