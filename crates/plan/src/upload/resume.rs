@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::part_plan::PartPlan;
+use crate::Checksum;
 
 /// A part as the journal or the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +19,8 @@ pub struct KnownPart {
     pub etag: String,
     /// The CRC-64/NVME, where it is known.
     pub crc64nvme: Option<u64>,
+    /// The checksum that the user wants instead, which S3 asks for again at the end of the upload. Only ours counts.
+    pub wanted: Option<Checksum>,
 }
 
 /// The parts that need not be sent again, by number. The journal's last word on a part counts.
@@ -66,6 +69,7 @@ mod tests {
             size: 8 * MIB,
             etag: format!("tag{number}"),
             crc64nvme: Some(u64::from(number)),
+            wanted: None,
         }
     }
 

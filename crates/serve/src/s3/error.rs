@@ -51,6 +51,7 @@ macro_rules! codes {
 }
 
 codes! {
+    AccessControlListNotSupported BAD_REQUEST "The bucket does not allow ACLs"
     AccessDenied FORBIDDEN "Access Denied"
     AuthorizationHeaderMalformed BAD_REQUEST "The authorization header is malformed."
     AuthorizationQueryParametersError BAD_REQUEST "The authorization query parameters are not valid."

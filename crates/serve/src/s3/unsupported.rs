@@ -5,10 +5,10 @@ use http::HeaderMap;
 
 use super::{S3ErrorCode, S3Failure, S3Operation};
 
-/// Refuses requests for encryption at rest and for locks.
+/// Refuses requests for encryption at rest, for locks, and for rights of others.
 ///
 /// # Errors
-/// `NotImplemented`; `InvalidRequest` for a lock in a bucket without locks, which all are; `InvalidArgument` for a
+/// `NotImplemented`; `AccessControlListNotSupported`, as of buckets without ACLs; `InvalidRequest` for a lock in a bucket without locks, which all are; `InvalidArgument` for a
 /// lock that S3 does not have.
 pub fn check_supported(operation: S3Operation, headers: &HeaderMap) -> Result<(), S3Failure> {
     let is_encryption = |name: &str| {
@@ -38,9 +38,26 @@ pub fn check_supported(operation: S3Operation, headers: &HeaderMap) -> Result<()
     }
     match operation {
         S3Operation::PutObject | S3Operation::CopyObject | S3Operation::CreateMultipartUpload => {
+            check_acl(headers)?;
             check_locks(headers)
         }
+        S3Operation::CreateBucket => check_acl(headers),
         _ => Ok(()),
+    }
+}
+
+/// Refuses to open an object to others, as a bucket does whose ACLs are disabled.
+fn check_acl(headers: &HeaderMap) -> Result<(), S3Failure> {
+    let is_closed = match text(headers, "x-amz-acl") {
+        None => true,
+        Some(acl) => ["private", "bucket-owner-full-control", "bucket-owner-read"].contains(&acl),
+    };
+    let has_grant = headers
+        .keys()
+        .any(|name| name.as_str().starts_with("x-amz-grant-"));
+    match is_closed && !has_grant {
+        true => Ok(()),
+        false => Err(S3ErrorCode::AccessControlListNotSupported.into()),
     }
 }
 
@@ -92,7 +109,9 @@ mod tests {
             let headers: HeaderMap = [field].into_iter().collect();
             check_supported(operation, &headers).map_err(|failure| failure.code)
         };
-        use S3ErrorCode::{InvalidArgument, InvalidRequest, NotImplemented};
+        use S3ErrorCode::{
+            AccessControlListNotSupported, InvalidArgument, InvalidRequest, NotImplemented,
+        };
         use S3Operation::{CopyObject, CreateBucket, GetObject, PutObject, UploadPart};
         let lock = "x-amz-object-lock-mode";
         for (operation, name, value, expected) in [
@@ -119,6 +138,18 @@ mod tests {
                 "x-amz-bucket-object-lock-enabled",
                 "true",
                 NotImplemented,
+            ),
+            (
+                PutObject,
+                "x-amz-acl",
+                "public-read",
+                AccessControlListNotSupported,
+            ),
+            (
+                CreateBucket,
+                "x-amz-grant-read",
+                "id=1",
+                AccessControlListNotSupported,
             ),
             (PutObject, lock, "COMPLIANCE", InvalidRequest),
             (PutObject, lock, "x", InvalidArgument),

@@ -229,8 +229,9 @@ impl KeyWalk {
         let flags = OPEN_FLAGS | OFlags::DIRECTORY;
         let folder = match rustix::fs::openat(&level.folder, name, flags, Mode::empty()) {
             Ok(folder) => folder,
-            // It is gone, is no folder any more, or may not be read.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(None),
+            // It is gone, or is no folder any more. One that may not be read is an error: a list without it would be taken for complete, and
+            // whoever makes a copy of the bucket would delete what it leaves out.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let is_object = is_marked_folder(&folder);

@@ -41,6 +41,8 @@ pub(super) struct FileSnapshot {
     pub(super) size: u64,
     /// The modification time in nanoseconds since 1970.
     pub(super) modified: i128,
+    /// The same of the inode's last change: whoever sets the modification time back changes this.
+    pub(super) changed: i128,
     pub(super) inode: u64,
     pub(super) mode: u32,
 }
@@ -157,12 +159,16 @@ impl FileSnapshot {
         }
         Ok(Self {
             size: metadata.len(),
-            modified: i128::from(metadata.mtime()) * 1_000_000_000
-                + i128::from(metadata.mtime_nsec()),
+            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
             inode: metadata.ino(),
             mode: metadata.mode(),
         })
     }
+}
+
+fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
+    i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
 
 /// The checksums that were computed.

@@ -9,7 +9,8 @@ use std::io::{self, BufRead as _, BufReader, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use haul_digest::crc32c;
+use haul_digest::{crc32c, hex};
+use haul_plan::Checksum;
 use haul_plan::upload::KnownPart;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,9 @@ pub(super) struct UploadRecord {
     pub(super) part_bytes: u64,
     size: u64,
     modified: i128,
+    /// When anything of the file was last changed, which no program can set back as it can the time of modification; 0 in records of old.
+    #[serde(default)]
+    changed: i128,
     inode: u64,
     /// A digest of what the store was told about the object when its upload began; empty in records of old.
     #[serde(default)]
@@ -53,6 +57,9 @@ struct PartRecord {
     size: u64,
     etag: String,
     crc64nvme: u64,
+    /// The checksum that the user wants, as `--checksum` writes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    wanted: Option<String>,
 }
 
 /// An open journal.
@@ -86,6 +93,7 @@ impl UploadRecord {
             part_bytes,
             size: snapshot.size,
             modified: snapshot.modified,
+            changed: snapshot.changed,
             inode: snapshot.inode,
             settings,
         }
@@ -97,6 +105,7 @@ impl UploadRecord {
             && self.settings == settings
             && self.size == snapshot.size
             && self.modified == snapshot.modified
+            && self.changed == snapshot.changed
             && self.inode == snapshot.inode
     }
 }
@@ -143,6 +152,7 @@ impl UploadJournal {
                 size: row.size,
                 etag: row.etag,
                 crc64nvme: Some(row.crc64nvme),
+                wanted: row.wanted.and_then(|text| text.parse().ok()),
             });
         }
         Ok(Some(EarlierUpload { record, parts }))
@@ -197,7 +207,14 @@ fn part_record(part: &KnownPart) -> PartRecord {
         size: part.size,
         etag: part.etag.clone(),
         crc64nvme: part.crc64nvme.unwrap_or_default(),
+        wanted: part.wanted.as_ref().and_then(checksum_text),
     }
+}
+
+/// A checksum as `--checksum` writes it.
+fn checksum_text(checksum: &Checksum) -> Option<String> {
+    let digest = hex(checksum.digest.as_deref()?);
+    Some(format!("{}:{digest}", checksum.algorithm))
 }
 
 fn line(record: &impl Serialize) -> io::Result<Vec<u8>> {
@@ -226,6 +243,7 @@ mod tests {
         FileSnapshot {
             size: 100,
             modified: 5,
+            changed: 6,
             inode: 7,
             mode: 0o644,
         }
@@ -237,6 +255,7 @@ mod tests {
             size: 10,
             etag: format!("e{number}"),
             crc64nvme: Some(u64::from(number)),
+            wanted: (number == 2).then(|| format!("sha1:{}", "0a".repeat(20)).parse().unwrap()),
         }
     }
 
@@ -291,6 +310,10 @@ mod tests {
             },
             FileSnapshot {
                 modified: 6,
+                ..snapshot()
+            },
+            FileSnapshot {
+                changed: 7,
                 ..snapshot()
             },
             FileSnapshot {

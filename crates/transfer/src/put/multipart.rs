@@ -238,6 +238,7 @@ fn known_part(part: &UploadedPart) -> KnownPart {
         size: part.size,
         etag: part.etag.clone(),
         crc64nvme: crc64nvme_in(&part.checksums),
+        wanted: None,
     }
 }
 
@@ -351,6 +352,10 @@ impl PartSender {
                 .checksums(part.range.clone(), &algorithms(context))
         });
         let (crc, others) = computed.map_err(|error| PutError::local("read", path, error))?;
+        let wanted = others
+            .iter()
+            .find(|checksum| Some(checksum.algorithm) == context.state.options.checksum);
+        let wanted = wanted.cloned();
         let checksums = sent_checksums(crc, others);
         let client = &context.state.client;
         let sent = context.send_in_slot(slot, || {
@@ -368,6 +373,7 @@ impl PartSender {
                 size: part.range.end - part.range.start,
                 etag: sent.etag,
                 crc64nvme: Some(crc),
+                wanted,
             }),
         }
     }
@@ -375,13 +381,19 @@ impl PartSender {
 
 /// A part as the list of a Complete names it.
 fn completed_part(context: &UploadContext, part: &KnownPart) -> UploadedPart {
-    let has_crc = !context.is_without_checksums() && context.state.options.checksum.is_none();
-    let crc = part.crc64nvme.filter(|_| has_crc).map(crc64nvme_checksum);
+    let checksum = match (
+        context.is_without_checksums(),
+        context.state.options.checksum,
+    ) {
+        (true, _) => None,
+        (false, None) => part.crc64nvme.map(crc64nvme_checksum),
+        (false, Some(_)) => part.wanted.clone(),
+    };
     UploadedPart {
         number: part.number,
         size: part.size,
         etag: part.etag.clone(),
-        checksums: crc.into_iter().collect(),
+        checksums: checksum.into_iter().collect(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What `haul serve --s3` answers to boto3 in less common cases: lists by pages, copies, checksums, and refusals.
 
-use super::S3StoreTest;
+use super::{S3StoreTest, content};
 
 /// How the scripts begin.
 const START: &str = r#"
@@ -164,4 +164,14 @@ async fn what_s3_refuses_is_refused_and_lists_have_pages() {
 #[tokio::test]
 async fn g7_checksums_of_uploads_in_parts_are_what_the_client_said() {
     run(PARTS).await;
+}
+
+#[tokio::test]
+async fn max_body_holds_for_all_parts_together() {
+    let test = S3StoreTest::start_haul(&["--max-body", "6M"]).await;
+    test.dir.write("large", &content(11 << 20));
+    let put = ["put", "large", "s3://bucket/large", "--part-size", "5M"];
+    let refused = test.dir.run(&put).await;
+    assert_eq!(refused.code, 5, "{refused:#?}");
+    assert!(refused.stderr.contains("EntityTooLarge"), "{refused:#?}");
 }

@@ -44,11 +44,15 @@ impl S3Call {
         };
         let conditions = conditions_of(&self.headers);
         let (store, headers) = (Arc::clone(&self.server().store), self.headers.clone());
+        let max_body = self.server().options.max_body.unwrap_or(u64::MAX);
         let pause = self.connection.timeouts.pause();
         let completed = self.server().disk.write(move || {
             let stored = upload.parts().map_err(CompleteError::Store)?;
             let parts =
                 chosen_parts(&listed, upload.info(), &stored).map_err(CompleteError::Refused)?;
+            if parts.iter().map(|part| part.len).sum::<u64>() > max_body {
+                return Err(CompleteError::Refused(S3ErrorCode::EntityTooLarge.into()));
+            }
             let attributes = completed_attributes(upload.id(), upload.info(), &parts);
             check_object(&headers, upload.info(), &attributes).map_err(CompleteError::Refused)?;
             let check =

@@ -123,9 +123,7 @@ impl S3Call {
         let length = expectations
             .length
             .ok_or(S3ErrorCode::MissingContentLength)?;
-        if length > MAX_UPLOAD {
-            return Err(S3ErrorCode::EntityTooLarge.into());
-        }
+        self.check_part_length(length)?;
         let upload = self.stored_upload().await?;
         let algorithm = upload_algorithm(&upload);
         let announced = expectations
@@ -160,6 +158,15 @@ impl S3Call {
                 .insert(HeaderName::from_static(field), value);
         }
         Ok(response)
+    }
+
+    /// Refuses what is more than a part, or more than the server takes at all.
+    fn check_part_length(&self, length: u64) -> Result<(), S3Failure> {
+        let max_body = self.server().options.max_body.unwrap_or(u64::MAX);
+        match length <= MAX_UPLOAD.min(max_body) {
+            true => Ok(()),
+            false => Err(S3ErrorCode::EntityTooLarge.into()),
+        }
     }
 
     async fn begin_part(
@@ -225,9 +232,7 @@ impl S3Call {
             Some(value) => copied_range(value.to_str().unwrap_or_default(), len)?,
         };
         let length = range.end - range.start;
-        if length > MAX_UPLOAD {
-            return Err(S3ErrorCode::EntityTooLarge.into());
-        }
+        self.check_part_length(length)?;
         let mut writer = self.begin_part(&upload, number, length).await?;
         let algorithm = upload_algorithm(&upload);
         let has_default_checksum = upload.info().has_default_checksum;
