@@ -257,6 +257,11 @@ impl ConnectionControl {
             self.target = self.ceiling.current();
             return self.target;
         }
+        if let ControlPhase::Ramp { below: Some(below) } = &mut self.phase
+            && !self.samples.is_settled()
+        {
+            below.extend(&sample);
+        }
         if let Some(window_end) = self.early_look(&sample) {
             self.next_sample_at = window_end;
             return self.target;
@@ -296,17 +301,25 @@ impl ConnectionControl {
         }
     }
 
-    /// Where a ramp looks into the first window of a number and sees no clear gain yet: the window's end, until which it measures on.
+    /// Where a ramp looks into the first window of a number and does not climb yet: the window's end, until which it measures on.
+    ///
     /// A gain that is clear after this share of the window is not waited for: noise is stronger in so short a time, but would have to
-    /// bring nearly twice as much to be taken for such a gain.
+    /// bring nearly twice as much to be taken for such a gain. The number that a ramp begins with has nothing to show, and is measured on
+    /// while the next connections are being made.
     fn early_look(&self, sample: &ProgressSample) -> Option<Duration> {
-        let ControlPhase::Ramp { below: Some(below) } = &self.phase else {
+        let ControlPhase::Ramp { below } = &self.phase else {
             return None;
         };
         let (begin, rate) = self.samples.first_window_so_far(sample)?;
         let window_end = begin.saturating_add(self.window());
-        let full_gain = below.mean() * (self.target as f64 / below.connections() as f64 - 1.0);
-        let is_clear = rate - below.mean() >= CLEAR_GAIN_SHARE * full_gain;
+        let is_clear = match below {
+            None => rate > 0.0,
+            Some(below) => {
+                let full_gain =
+                    below.mean() * (self.target as f64 / below.connections() as f64 - 1.0);
+                rate - below.mean() >= CLEAR_GAIN_SHARE * full_gain
+            }
+        };
         (sample.now < window_end && !is_clear).then_some(window_end)
     }
 
@@ -315,9 +328,7 @@ impl ConnectionControl {
         if self.samples.is_settled() {
             let is_first = self.samples.windows_seen() == 0;
             match self.phase {
-                ControlPhase::Ramp { below: Some(_) } if is_first => {
-                    self.window().mul_f64(EARLY_LOOK)
-                }
+                ControlPhase::Ramp { .. } if is_first => self.window().mul_f64(EARLY_LOOK),
                 _ => self.window(),
             }
         } else if self.samples.is_lowered() {

@@ -27,6 +27,8 @@ pub(super) struct RateSamples {
     is_settled: bool,
     /// The end of the last window: its time and its bytes.
     window_end: Option<(Duration, u64)>,
+    /// The begin of that window.
+    window_begin: Option<(Duration, u64)>,
     /// Bytes a second, the latest window last.
     rates: Vec<f64>,
     /// Windows measured, including those no longer kept.
@@ -43,6 +45,7 @@ impl RateSamples {
             started_at: None,
             is_settled: false,
             window_end: None,
+            window_begin: None,
             rates: Vec::new(),
             windows_seen: 0,
             first_mean: None,
@@ -84,6 +87,7 @@ impl RateSamples {
         if seconds <= 0.0 {
             return None;
         }
+        self.window_begin = Some((then, bytes));
         self.window_end = Some((sample.now, sample.bytes));
         let rate = sample.bytes.saturating_sub(bytes) as f64 / seconds;
         if self.rates.len() == MAX_WINDOWS {
@@ -92,6 +96,17 @@ impl RateSamples {
         self.rates.push(rate);
         self.windows_seen += 1;
         Some(rate)
+    }
+
+    /// Makes the last window longer, as long as no more connections deliver than in it: the longer, the more exact.
+    pub(super) fn extend(&mut self, sample: &ProgressSample) {
+        let (Some(rate), Some((begin, bytes))) = (self.rates.last_mut(), self.window_begin) else {
+            return;
+        };
+        let seconds = sample.now.saturating_sub(begin).as_secs_f64();
+        if sample.delivering == self.connections && seconds > 0.0 {
+            *rate = sample.bytes.saturating_sub(bytes) as f64 / seconds;
+        }
     }
 
     /// The begin of the first window, and the rate in it until now. `None` before and after it.

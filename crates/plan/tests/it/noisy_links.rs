@@ -96,7 +96,7 @@ fn a_limit_on_each_connection() {
         rate: 8.0 * MIB,
         ..CappedLink::default()
     };
-    let by_scatter = [bounds(1.035, 1.04), bounds(1.04, 1.08), bounds(1.085, 1.48)];
+    let by_scatter = [bounds(1.035, 1.04), bounds(1.04, 1.08), bounds(1.095, 1.48)];
     let on_radio = bounds(1.095, 1.41);
     assert_bounds_in_any_noise(&link, 1024.0, &[16], by_scatter, on_radio);
 }
@@ -111,7 +111,7 @@ fn a_limit_shared_by_all() {
     let by_scatter = [
         bounds(1.015, 1.03),
         bounds(1.035, 1.10),
-        bounds(1.035, 1.10),
+        bounds(1.035, 1.16),
     ];
     let on_radio = bounds(1.05, 1.13);
     assert_bounds_in_any_noise(&link, 240.0, &[1, 2], by_scatter, on_radio);
@@ -130,7 +130,7 @@ fn a_limit_on_each_and_one_on_all() {
         bounds(1.05, 1.125),
         bounds(1.07, 1.125),
     ];
-    let on_radio = bounds(1.08, 1.11);
+    let on_radio = bounds(1.08, 1.13);
     assert_bounds_in_any_noise(&link, 400.0, &[4, 5], by_scatter, on_radio);
 }
 
