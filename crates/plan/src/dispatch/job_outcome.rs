@@ -176,6 +176,7 @@ impl<T> JobDispatcher<T> {
         }
         host.health.on_reached();
         self.pause_host(key, Duration::ZERO);
+        self.delay_early_retries(key, now);
     }
 
     fn on_refused(&mut self, run: FinishedJobRun, retry_after: Option<Duration>, now: Duration) {
@@ -225,6 +226,23 @@ impl<T> JobDispatcher<T> {
         self.paused_hosts.remove(&(before, key));
         if !until.is_zero() {
             self.paused_hosts.insert((until, key));
+        }
+    }
+
+    /// Retries that were queued to be rejected wait again until they are due: their host has responded after all.
+    fn delay_early_retries(&mut self, host: SlabKey, now: Duration) {
+        let mut queued = std::mem::take(&mut self.hosts[host].due_retries);
+        while let Some(job) = queued.pop_front(&mut self.jobs) {
+            let due = self.jobs[job].started_or_due;
+            if due > now {
+                self.jobs[job].stage = JobStage::RetryWaiting;
+                self.waiting_retries.insert((due, job));
+                self.hosts[host]
+                    .waiting_retries
+                    .push_back(&mut self.jobs, job);
+            } else {
+                self.queue_retry(job);
+            }
         }
     }
 

@@ -282,6 +282,50 @@ impl DispatcherModel {
     }
 }
 
+/// The circuit breaker of a host opens while a job waits for its retry, and closes again with the response to another job: the first one
+/// is not rejected any more, but waits on.
+#[test]
+fn a_retry_that_an_open_circuit_made_due_waits_again_once_the_host_responds() {
+    let mut model = DispatcherModel::new(JobDispatcherOptions {
+        per_host: HostRequestLimit::Auto { max: 2 },
+        request_slots: 2,
+        untried_host_slots: 2,
+        window: 3,
+        max_overdue: 0,
+        ..JobDispatcherOptions::default()
+    });
+    let first = |model: &DispatcherModel| {
+        let (job, (ticket, _)) = model.running.first_key_value().expect("a job runs");
+        (*job, *ticket)
+    };
+    for host in [3, 1, 0] {
+        model.step(&DispatcherStep::Add(host));
+    }
+    model.step(&DispatcherStep::Next);
+    let (job, ticket) = first(&model);
+    let done = JobRunReport {
+        bytes: 1000,
+        result: JobRunResult::Done,
+    };
+    model.dispatcher.on_finished(ticket, done, model.now);
+    model.end_run(job, ModelJobState::Ended);
+    model.step(&DispatcherStep::Add(0));
+    let retry_first = |model: &mut DispatcherModel, result, wait| {
+        let (job, ticket) = first(model);
+        let due = model.now + ms(wait);
+        let dispatcher = &mut model.dispatcher;
+        dispatcher.retry_later(ticket, job, ms(wait), result, model.now);
+        model.end_run(job, ModelJobState::RetryAt(due));
+    };
+    model.step(&DispatcherStep::Next);
+    retry_first(&mut model, JobRunResult::Unreachable, 0);
+    model.step(&DispatcherStep::Next);
+    model.step(&DispatcherStep::Next);
+    retry_first(&mut model, JobRunResult::Unreachable, 1);
+    retry_first(&mut model, JobRunResult::Done, 0);
+    model.finish();
+}
+
 proptest! {
     #[test]
     fn any_order_of_events_keeps_the_limits_and_loses_nothing(
