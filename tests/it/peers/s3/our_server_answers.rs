@@ -169,7 +169,7 @@ async fn g7_checksums_of_uploads_in_parts_are_what_the_client_said() {
 #[tokio::test]
 async fn max_body_holds_for_all_parts_together() {
     let test = S3StoreTest::start_haul(&["--max-body", "6M"]).await;
-    test.dir.write("large", &content(11 << 20));
+    test.dir.write("large", content(11 << 20));
     let put = ["put", "large", "s3://bucket/large", "--part-size", "5M"];
     let refused = test.dir.run(&put).await;
     assert_eq!(refused.code, 5, "{refused:#?}");
