@@ -99,19 +99,31 @@ mod tests {
 
     use super::*;
 
+    fn check(
+        operation: S3Operation,
+        name: &'static str,
+        value: &'static str,
+    ) -> Result<(), S3ErrorCode> {
+        let field = (
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+        let headers: HeaderMap = [field].into_iter().collect();
+        check_supported(operation, &headers).map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn what_opens_an_object_to_others_is_refused() {
+        use S3Operation::{CreateBucket, PutObject};
+        let refused = Err(S3ErrorCode::AccessControlListNotSupported);
+        assert_eq!(check(PutObject, "x-amz-acl", "public-read"), refused);
+        assert_eq!(check(CreateBucket, "x-amz-grant-read", "id=1"), refused);
+        assert_eq!(check(PutObject, "x-amz-acl", "private"), Ok(()));
+    }
+
     #[test]
     fn encryption_and_locks_are_refused_and_not_ignored() {
-        let check = |operation, name: &'static str, value: &'static str| {
-            let field = (
-                HeaderName::from_static(name),
-                HeaderValue::from_static(value),
-            );
-            let headers: HeaderMap = [field].into_iter().collect();
-            check_supported(operation, &headers).map_err(|failure| failure.code)
-        };
-        use S3ErrorCode::{
-            AccessControlListNotSupported, InvalidArgument, InvalidRequest, NotImplemented,
-        };
+        use S3ErrorCode::{InvalidArgument, InvalidRequest, NotImplemented};
         use S3Operation::{CopyObject, CreateBucket, GetObject, PutObject, UploadPart};
         let lock = "x-amz-object-lock-mode";
         for (operation, name, value, expected) in [
@@ -139,18 +151,6 @@ mod tests {
                 "true",
                 NotImplemented,
             ),
-            (
-                PutObject,
-                "x-amz-acl",
-                "public-read",
-                AccessControlListNotSupported,
-            ),
-            (
-                CreateBucket,
-                "x-amz-grant-read",
-                "id=1",
-                AccessControlListNotSupported,
-            ),
             (PutObject, lock, "COMPLIANCE", InvalidRequest),
             (PutObject, lock, "x", InvalidArgument),
             (
@@ -163,7 +163,6 @@ mod tests {
             assert_eq!(check(operation, name, value), Err(expected), "{name}");
         }
         assert_eq!(check(GetObject, lock, "COMPLIANCE"), Ok(()));
-        assert_eq!(check(PutObject, "x-amz-acl", "private"), Ok(()));
         let unlocked = check(CreateBucket, "x-amz-bucket-object-lock-enabled", "false");
         assert_eq!(unlocked, Ok(()));
     }
