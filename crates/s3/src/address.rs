@@ -1,10 +1,12 @@
-//! `s3://bucket/key`: what a user types, and the URL that the rest of haul carries.
+//! `s3://bucket/key`: what a user types, and the URL that the rest of haul carries. A file of a `haul serve --s3` at a plain URL is such an
+//! object, too.
 //!
 //! A user's key is plain text: `%20` is three characters, as with every other S3 program. In a URL it is escaped by S3's rules,
 //! so that the URL's path can be signed and sent as it stands.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use url::Url;
@@ -30,6 +32,8 @@ pub struct S3Address {
     pub bucket: String,
     /// The key, or a prefix of keys.
     pub key: String,
+    /// The server of an object at a plain URL; `None` for the store that the client is made for.
+    origin: Option<Arc<Url>>,
 }
 
 /// Why a text or URL is no address.
@@ -61,10 +65,7 @@ impl S3Address {
     /// The service itself, for the list of buckets.
     #[must_use]
     pub fn service() -> Self {
-        Self {
-            bucket: String::new(),
-            key: String::new(),
-        }
+        Self::new("", "")
     }
 
     /// A key in a bucket.
@@ -73,13 +74,54 @@ impl S3Address {
         Self {
             bucket: bucket.into(),
             key: key.into(),
+            origin: None,
         }
+    }
+
+    /// The object at a plain URL: its bucket is the first folder of the path. `haul serve --s3` takes S3's requests there under the logins
+    /// of plain HTTP. `None` for a URL that is no object's.
+    #[must_use]
+    pub fn at_http_url(url: &Url) -> Option<Self> {
+        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() {
+            return None;
+        }
+        let (bucket, key) = url.path().strip_prefix('/')?.split_once('/')?;
+        let slashes = |text: &str| text.matches('/').count();
+        // A slash that is escaped in the URL would not be so in the request.
+        let decoded = |text: &str| {
+            let decoded = percent_decode_str(text).decode_utf8().ok()?;
+            (slashes(&decoded) == slashes(text)).then(|| decoded.into_owned())
+        };
+        let (bucket, key) = (decoded(bucket)?, decoded(key)?);
+        if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
+            return None;
+        }
+        let mut origin = url.clone();
+        origin.set_path("/");
+        origin.set_fragment(None);
+        Some(Self {
+            origin: Some(Arc::new(origin)),
+            ..Self::new(bucket, key)
+        })
+    }
+
+    /// The server of an object at a plain URL, without the login that the URL may have.
+    pub(crate) fn origin_text(&self) -> Option<String> {
+        let mut origin = Url::clone(self.origin.as_deref()?);
+        // An http URL can be without a login.
+        let _ = origin
+            .set_username("")
+            .and_then(|()| origin.set_password(None));
+        Some(origin.into())
     }
 
     /// Another key in the same bucket.
     #[must_use]
     pub fn with_key(&self, key: impl Into<String>) -> Self {
-        Self::new(self.bucket.clone(), key)
+        Self {
+            origin: self.origin.clone(),
+            ..Self::new(self.bucket.clone(), key)
+        }
     }
 
     /// Whether the key is empty or ends with a slash, as prefixes do that are used like folders.
@@ -108,6 +150,12 @@ impl S3Address {
         }
         if has_dot_segment(&self.key) {
             return Err(S3AddressError::DotSegment(self.key.clone()));
+        }
+        if let Some(origin) = &self.origin {
+            let mut url = Url::clone(origin);
+            let bucket = escaped_query(&self.bucket);
+            url.set_path(&format!("/{bucket}/{}", escaped_key(&self.key)));
+            return Ok(url);
         }
         let text = format!("s3://{}/{}", self.bucket, escaped_key(&self.key));
         Url::parse(&text).map_err(|_| S3AddressError::Bucket(self.bucket.clone()))
@@ -155,7 +203,10 @@ impl FromStr for S3Address {
 
 impl fmt::Display for S3Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "s3://{}/{}", self.bucket, self.key)
+        match self.origin_text() {
+            Some(origin) => write!(f, "{origin}{}/{}", self.bucket, self.key),
+            None => write!(f, "s3://{}/{}", self.bucket, self.key),
+        }
     }
 }
 
@@ -246,6 +297,34 @@ mod tests {
             let parsed = address.to_url().unwrap();
             assert_eq!(parsed.as_str(), url);
             assert_eq!(S3Address::from_url(&parsed), Ok(address));
+        }
+    }
+
+    #[test]
+    fn an_object_at_a_plain_url_is_below_a_folder() {
+        let url: Url = "http://u:secret@h:81/b%201/a/%25/%C3%A9#x".parse().unwrap();
+        let address = S3Address::at_http_url(&url).unwrap();
+        assert_eq!((&*address.bucket, &*address.key), ("b 1", "a/%/é"));
+        assert_eq!(address.to_string(), "http://h:81/b 1/a/%/é");
+        assert_eq!(
+            address.to_url().unwrap().as_str(),
+            "http://u:secret@h:81/b%201/a/%25/%C3%A9"
+        );
+        for text in [
+            "http://h/",
+            "http://h/b",
+            "http://h/b/",
+            "http://h//k",
+            "http://h/b/k/",
+            "http://h/b/k?x",
+            "http://h/b/k%2Fl",
+            "s3://b/k",
+        ] {
+            assert_eq!(
+                S3Address::at_http_url(&text.parse().unwrap()),
+                None,
+                "{text}"
+            );
         }
     }
 

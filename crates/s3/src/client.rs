@@ -127,7 +127,11 @@ impl S3Client {
     /// What tells an object from those of other stores: the endpoint and the address, whatever region the bucket turns out to be in.
     #[must_use]
     pub fn object_name(&self, address: &S3Address) -> String {
-        let endpoint = self.signer.endpoint_url().map_or("", Url::as_str);
+        let endpoint = address.origin_text();
+        let endpoint = endpoint
+            .as_deref()
+            .or_else(|| Some(self.signer.endpoint_url()?.as_str()));
+        let endpoint = endpoint.unwrap_or_default();
         format!("{endpoint}\0{}\0{}", address.bucket, address.key)
     }
 
@@ -199,8 +203,12 @@ impl S3Client {
     }
 
     fn failed(&self, request: &S3Request<'_>, kind: impl Into<S3ErrorKind>) -> S3Error {
+        let endpoint = match request.address.origin_text() {
+            Some(_) => None,
+            None => self.signer.endpoint_text(),
+        };
         S3Error {
-            endpoint: self.signer.endpoint_text(),
+            endpoint,
             ..request.failed(kind)
         }
     }

@@ -11,6 +11,9 @@ use crate::xml::{XmlNode, XmlReadError};
 /// The most characters of a message of S3's that an error repeats.
 const MAX_MESSAGE: usize = 300;
 
+/// The operation that begins an upload in parts.
+pub(crate) const CREATE_MULTIPART_UPLOAD: &str = "CreateMultipartUpload";
+
 /// A failed operation.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation}{}: {kind}", self.place())]
@@ -206,6 +209,15 @@ impl S3Error {
             S3ErrorKind::Network(error) => !error.is_first_contact(),
             _ => true,
         }
+    }
+
+    /// Whether the store does not let an upload in parts begin.
+    #[must_use]
+    pub fn is_refused_begin(&self) -> bool {
+        let is_refused = |status: StatusCode| status.is_client_error();
+        self.operation == CREATE_MULTIPART_UPLOAD
+            && self.status().is_some_and(is_refused)
+            && !self.is_transient()
     }
 
     /// Whether the object, bucket or upload does not exist.

@@ -13,7 +13,7 @@ use crate::checksums::{
     checksums_in_headers,
 };
 use crate::client::{S3Client, S3Request};
-use crate::error::{S3Error, S3ErrorKind};
+use crate::error::{CREATE_MULTIPART_UPLOAD, S3Error, S3ErrorKind};
 use crate::objects::{CopySource, StoredObject, unquoted};
 use crate::xml::{XmlNode, escaped_text};
 
@@ -70,7 +70,7 @@ impl S3Client {
         checksum: Option<DigestAlgorithm>,
         headers: HeaderMap,
     ) -> Result<MultipartUpload, S3Error> {
-        let mut request = S3Request::new("CreateMultipartUpload", Method::POST, address)
+        let mut request = S3Request::new(CREATE_MULTIPART_UPLOAD, Method::POST, address)
             .query("uploads", "")
             .headers(headers);
         if let Some(name) = checksum.and_then(checksum_algorithm_name) {

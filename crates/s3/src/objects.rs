@@ -55,7 +55,7 @@ pub struct CopySource<'a> {
 
 impl CopySource<'_> {
     pub(crate) fn add_to<'a>(&self, request: S3Request<'a>) -> S3Request<'a> {
-        let S3Address { bucket, key } = self.address;
+        let S3Address { bucket, key, .. } = self.address;
         let source = format!("/{bucket}/{}", escaped_key(key));
         let request = request.header("x-amz-copy-source", &source);
         match self.if_match {
@@ -95,7 +95,11 @@ impl S3Client {
     /// # Errors
     /// Those of the request and of S3; one of S3 has the reason, although a HEAD has no body.
     pub async fn head_object(&self, address: &S3Address) -> Result<ObjectMetadata, S3Error> {
-        let request = S3Request::new("HeadObject", Method::HEAD, address);
+        let mut request = S3Request::new("HeadObject", Method::HEAD, address);
+        if address.origin_text().is_some() {
+            // It tells the server that the request is S3's, as AWS's own clients do.
+            request = request.query("x-id", "HeadObject");
+        }
         let headers = self.send_for_headers(&request).await?;
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let owned = |name: &str| text(name).map(str::to_owned);

@@ -8,6 +8,7 @@ mod descriptors;
 mod host_names;
 mod kill_relay;
 mod listeners;
+mod s3_http_uploads;
 mod s3_kills;
 mod shutdown;
 mod sign;

@@ -25,8 +25,9 @@ pub(crate) struct PutArgs {
     /// Files, with -r folders, or `-` for standard input; and last where they go: s3://BUCKET/KEY, s3://BUCKET/PREFIX/, or a URL.
     ///
     /// A file goes to the key or the URL itself, or below it if it ends with a slash or there are several files. To http:// and https://
-    /// URLs each file goes by one PUT, as `curl -T` does: haul serve -w takes it, and nginx with its dav module. -H, -u, --bearer and
-    /// --netrc are for these, and the flags about objects, parts and interrupted uploads are not.
+    /// URLs each file goes by one PUT, as `curl -T` does: haul serve -w takes it, and nginx with its dav module; with haul serve --s3 a large
+    /// file goes in parts, which an interrupted upload need not send again. -H, -u, --bearer and --netrc are for these URLs, and the flags
+    /// about objects are not.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) words: Vec<String>,
     /// Upload the files that LIST names, a path a line; `-` is standard input.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use haul_plan::serving::RequestConditions;
+use haul_plan::upload::HTTP_MULTIPART_HEADER;
 use haul_service::request_host;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION};
 use http::{Method, StatusCode, request};
 
 use super::error_response::{
@@ -12,7 +13,8 @@ use super::error_response::{
     unsupported_method_response,
 };
 use super::request_body::IncomingBody;
-use super::service::{ConnectionService, ParsedRequest, ResponseFuture};
+use super::s3::{self, S3Sender};
+use super::service::{ConnectionService, ParsedRequest, RequestKind, ResponseFuture};
 use super::{FileServer, folder, form, get, login, put};
 use crate::access::{AccessRight, CrossSiteWrite, PermissionSource, Permissions, is_cross_site};
 use crate::page::ListQuery;
@@ -29,10 +31,24 @@ impl ConnectionService {
     ) -> ResponseFuture {
         let is_writable = self.server().store.options().writable;
         let method = &request.head.method;
-        if request.is_login {
-            let access = &self.server().options.access;
-            let response = login::respond(access, &request.path, &permissions);
-            return ResponseFuture::Now(response);
+        match request.kind {
+            RequestKind::Plain => {}
+            RequestKind::Login => {
+                let access = &self.server().options.access;
+                let response = login::respond(access, &request.path, &permissions);
+                return ResponseFuture::Now(response);
+            }
+            RequestKind::S3Upload(options) => {
+                let connection = Arc::clone(&self.connection);
+                let sender = S3Sender::HttpUpload(request.path.key);
+                return ResponseFuture::later(s3::respond(
+                    connection,
+                    options,
+                    request.head,
+                    body,
+                    sender,
+                ));
+            }
         }
         match *method {
             Method::GET | Method::HEAD => self.get(request, &permissions),
@@ -244,10 +260,25 @@ impl ConnectionService {
         })
     }
 
+    /// Whether a file can be sent to this path in the parts of S3: it is below a folder, the bucket.
+    fn takes_s3_uploads(&self, path: &RequestPath) -> bool {
+        let options = self.server().options.s3.as_ref();
+        let is_object = !path.is_folder && path.key.segments().nth(1).is_some();
+        is_object
+            && self.server().store.options().writable
+            && options.is_some_and(|s3| s3.is_http_on)
+    }
+
     fn options(&self, request: &ParsedRequest) -> ServeResponse {
         let mut response = empty_response(StatusCode::NO_CONTENT);
         let allow = error_response::allowed_methods(self.server().store.options().writable);
         response.headers_mut().insert(ALLOW, allow);
+        if self.takes_s3_uploads(&request.path) {
+            let field = HeaderName::from_static(HTTP_MULTIPART_HEADER);
+            response
+                .headers_mut()
+                .insert(field, HeaderValue::from_static("s3"));
+        }
         let cors = self.server().options.cors.as_ref();
         if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&request.head.headers)) {
             response.headers_mut().extend(fields);

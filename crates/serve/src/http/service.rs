@@ -23,7 +23,7 @@ use super::error_response::{
 };
 use super::login;
 use super::request_body::IncomingBody;
-use super::s3;
+use super::s3::{self, S3Sender};
 use crate::access::{AccessDecision, AccessRequest, PendingLogin};
 use crate::connection::{ConnectionState, HttpExchange, TrackedBody};
 use crate::s3::{S3Authenticator, S3Options};
@@ -41,8 +41,34 @@ pub(crate) struct ConnectionService {
 pub(super) struct ParsedRequest {
     pub(super) head: request::Parts,
     pub(super) path: RequestPath,
-    /// Whether the page's login button sent the request. Then `path` is the folder of that page.
-    pub(super) is_login: bool,
+    pub(super) kind: RequestKind,
+}
+
+/// What a request is, apart from its method.
+#[derive(Debug)]
+pub(super) enum RequestKind {
+    /// One of plain HTTP.
+    Plain,
+    /// The page's login button sent it. Its path is the folder of that page.
+    Login,
+    /// One of an upload in S3's parts, under the rules of plain HTTP.
+    S3Upload(Arc<S3Options>),
+}
+
+impl ParsedRequest {
+    fn new(head: request::Parts, path: RequestPath, s3_upload: Option<Arc<S3Options>>) -> Self {
+        let login_folder = login::requested_folder(&head, &path);
+        let kind = match (s3_upload, &login_folder) {
+            (Some(options), _) => RequestKind::S3Upload(options),
+            (None, Some(_)) => RequestKind::Login,
+            (None, None) => RequestKind::Plain,
+        };
+        Self {
+            head,
+            kind,
+            path: login_folder.unwrap_or(path),
+        }
+    }
 }
 
 impl hyper::service::Service<Request<Incoming>> for ConnectionService {
@@ -62,7 +88,10 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
         // Every response gets CORS fields: a page that cannot read a refusal cannot tell its user
         // to log in.
         let origin = self.cors_origin(&head);
-        if let Some(options) = self.s3_options(&head) {
+        let s3_upload = self.s3_upload_options(&head);
+        if s3_upload.is_none()
+            && let Some(options) = self.s3_options(&head)
+        {
             return self.respond_to_s3(options, head, body, exchange, origin);
         }
         let path = match self.parse_path(&head, &body) {
@@ -73,12 +102,7 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
                 ));
             }
         };
-        let login_folder = login::requested_folder(&head, &path);
-        let request = ParsedRequest {
-            head,
-            is_login: login_folder.is_some(),
-            path: login_folder.unwrap_or(path),
-        };
+        let request = ParsedRequest::new(head, path, s3_upload);
         let permissions = match self.authorize(&request) {
             AccessDecision::Granted(permissions) => permissions,
             AccessDecision::Refused(refusal) => {
@@ -135,6 +159,14 @@ impl ConnectionService {
         options.filter(serves).map(Arc::clone)
     }
 
+    /// How the server speaks S3, if this request is of an upload in parts to a plain URL.
+    fn s3_upload_options(&self, head: &request::Parts) -> Option<Arc<S3Options>> {
+        let options = self.server().options.s3.as_ref();
+        let is_upload =
+            |s3: &&Arc<S3Options>| s3.is_http_upload(&head.method, &head.headers, &head.uri);
+        options.filter(is_upload).map(Arc::clone)
+    }
+
     /// Responds to a request of S3. A signature covers the Host field, so with one any is accepted.
     fn respond_to_s3(
         &self,
@@ -164,7 +196,8 @@ impl ConnectionService {
         ResponseFutureState::Later(Box::pin(async move {
             let mut user = None;
             let connection = Arc::clone(&service.connection);
-            let response = s3::respond(connection, options, head, body, &mut user).await;
+            let sender = S3Sender::Signature(&mut user);
+            let response = s3::respond(connection, options, head, body, sender).await;
             exchange.set_user(user.as_ref());
             exchange.respond(service.with_cors_headers(response, origin))
         }))
@@ -244,8 +277,13 @@ impl ConnectionService {
     }
 
     fn access_request<'a>(&self, request: &'a ParsedRequest) -> AccessRequest<'a> {
+        let method = match &request.kind {
+            // Each of its requests, the list of its parts among them, needs the right to write.
+            RequestKind::S3Upload(_) if request.head.method != Method::HEAD => &Method::PUT,
+            _ => &request.head.method,
+        };
         AccessRequest {
-            method: &request.head.method,
+            method,
             path: &request.path,
             query: request.head.uri.query(),
             headers: &request.head.headers,

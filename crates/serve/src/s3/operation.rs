@@ -160,6 +160,20 @@ impl S3Operation {
         }
     }
 
+    /// Whether an upload in parts to a plain URL needs it.
+    #[must_use]
+    pub fn is_of_http_upload(self) -> bool {
+        matches!(
+            self,
+            Self::CreateMultipartUpload
+                | Self::UploadPart
+                | Self::CompleteMultipartUpload
+                | Self::AbortMultipartUpload
+                | Self::ListParts
+                | Self::HeadObject
+        )
+    }
+
     fn of_bucket(method: &Method, query: &S3Query) -> Result<Self, S3Failure> {
         let has = |name: &str| query.contains(name);
         let setting = BUCKET_SETTINGS.iter().find(|(name, _)| has(name));

@@ -66,6 +66,24 @@ impl S3Options {
             })
     }
 
+    /// Whether a request is one of an upload in parts to a plain URL, or looks for its object: its rights are those of plain HTTP.
+    #[must_use]
+    pub fn is_http_upload(&self, method: &Method, headers: &HeaderMap, uri: &Uri) -> bool {
+        let Some(query) = uri.query().filter(|_| self.is_http_on) else {
+            return false;
+        };
+        let mut parameters = query.split('&');
+        let is_of_upload = |parameter: &str| match parameter.split('=').next() {
+            Some("uploads") => method == Method::POST,
+            Some("uploadId") => method != Method::OPTIONS,
+            Some("x-id") => method == Method::HEAD,
+            _ => false,
+        };
+        parameters.any(is_of_upload)
+            && !S3Authenticator::is_signed(headers, Some(query))
+            && self.bucket_of_host(headers, uri).is_none()
+    }
+
     /// What a request is about, by its host and its path.
     ///
     /// # Errors
@@ -160,5 +178,27 @@ mod tests {
         assert!(!serves(true, "/b/k") && !serves(true, "/b/k?sort=name"));
         assert!(serves(true, "/b?list-type=2") && serves(true, "/b?x&location"));
         assert!(serves(true, "/b/k?X-Amz-Signature=0"));
+    }
+
+    #[test]
+    fn an_upload_in_parts_without_a_signature_is_plain_http_where_that_is_on() {
+        let is_upload = |is_http_on, method: Method, uri: &'static str| {
+            let uri = Uri::from_static(uri);
+            options(is_http_on).is_http_upload(&method, &HeaderMap::new(), &uri)
+        };
+        assert!(is_upload(true, Method::POST, "/b/k?uploads="));
+        assert!(is_upload(true, Method::PUT, "/b/k?partNumber=1&uploadId=x"));
+        assert!(is_upload(true, Method::HEAD, "/b/k?x-id=HeadObject"));
+        for (method, uri) in [
+            (Method::GET, "/b?uploads="),
+            (Method::GET, "/b/k?x-id=GetObject"),
+            (Method::PUT, "/b/k"),
+            (Method::OPTIONS, "/b/k?uploadId=x"),
+            (Method::POST, "/b/k?uploads&X-Amz-Signature=0"),
+            (Method::POST, "http://b.localhost/k?uploads"),
+        ] {
+            assert!(!is_upload(true, method, uri), "{uri}");
+        }
+        assert!(!is_upload(false, Method::POST, "/b/k?uploads="));
     }
 }

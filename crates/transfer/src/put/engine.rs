@@ -19,9 +19,6 @@ use super::slots::UploadSlots;
 use super::{http_put, multipart, multipart_requests, object_copy, single_request, stream};
 use crate::event::{TransferEvent, TransferEventSender};
 
-/// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
-const SINGLE_REQUEST_BYTES: u64 = 16 << 20;
-
 /// Uploads files. Cloning is cheap; clones share connections and their number.
 #[derive(Debug, Clone)]
 pub struct UploadEngine {
@@ -153,12 +150,7 @@ impl UploadEngine {
         let file = opened.map_err(|error| PutError::local("read", path, error))?;
         let size = file.snapshot.size;
         context.announce(Some(path), Some(size)).await;
-        let is_small = size
-            <= context
-                .state
-                .options
-                .part_bytes
-                .unwrap_or(SINGLE_REQUEST_BYTES);
+        let is_small = size <= context.state.options.single_request_bytes();
         let upload = async {
             match is_small {
                 true => single_request::upload(context, path, Arc::new(file)).await,

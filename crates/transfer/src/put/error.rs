@@ -150,7 +150,7 @@ impl PutError {
                 Some("upload it again when nothing writes to it")
             }
             Self::Locked { .. } => Some("wait for it"),
-            Self::PartsLeft { .. } => Some("haul put --abort s3://BUCKET/KEY tries again"),
+            Self::PartsLeft { .. } => Some("haul put --abort with the same arguments tries again"),
             Self::Status { status, .. } => status_hint(*status),
             _ => None,
         }

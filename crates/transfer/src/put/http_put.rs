@@ -1,5 +1,8 @@
 //! A file or standard input under a URL: one PUT, which a server such as `haul serve`, nginx or Apache stores.
 //!
+//! Where the server is `haul serve --s3`, a large file is sent in parts, as to S3, under the login that the PUT would have. The server says
+//! so in its response to OPTIONS.
+//!
 //! A large body waits for `100 Continue`, so that a server which refuses it need not read it. A file is sent again from its beginning when
 //! the connection breaks; standard input cannot be.
 
@@ -12,6 +15,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
+use haul_plan::upload::HTTP_MULTIPART_HEADER;
 use haul_plan::{first_line_of_text, parse_retry_after};
 use http::header::{ETAG, EXPECT, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -21,6 +25,7 @@ use url::Url;
 use super::context::{UploadContext, UploadRequestError};
 use super::error::PutError;
 use super::file_part::{OpenFile, SentBytes};
+use super::multipart;
 use super::options::{UploadInput, UploadOutcome, UploadTarget};
 use crate::disk::blocking;
 
@@ -54,6 +59,14 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
     let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
     let size = file.snapshot.size;
     context.announce(Some(path), Some(size)).await;
+    if let Some(parts) = in_parts(context, size).await? {
+        let upload = Box::pin(multipart::upload(&parts, path, Arc::clone(&file)));
+        match context.with_progress(Some(size), upload).await {
+            // Where there is no such bucket, or not this right, the PUT has the better answer.
+            Err(PutError::Store(error)) if error.is_refused_begin() => {}
+            other => return other,
+        }
+    }
     let sending = context.send_with_slot(|| {
         context.sent.restart();
         Box::pin(send(context, file.body(0..size, &context.sent)))
@@ -64,6 +77,42 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
         true => Ok(outcome(context, &headers, size)),
         false => Err(PutError::ChangedAfterwards { path: path.into() }),
     }
+}
+
+/// The upload as one in parts, if it is large and the server takes that.
+async fn in_parts(
+    context: &UploadContext<Url>,
+    size: u64,
+) -> Result<Option<UploadContext>, PutError> {
+    let is_large = size > context.state.options.single_request_bytes();
+    let Some(target) = context.job.target.object().filter(|_| is_large) else {
+        return Ok(None);
+    };
+    let asked = context.send_with_slot(|| Box::pin(takes_parts(context)));
+    match asked.await {
+        Ok(true) => {}
+        // A server need not know OPTIONS.
+        Ok(false) | Err(PutError::Status { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    Ok(Some(UploadContext {
+        state: Arc::clone(&context.state),
+        job: Arc::clone(&context.job),
+        target,
+        stop: context.stop.clone(),
+        sent: context.sent.clone(),
+        started: context.started,
+    }))
+}
+
+/// Asks whether the server takes parts.
+async fn takes_parts(context: &UploadContext<Url>) -> Result<bool, HttpPutError> {
+    let request = FetchRequest {
+        method: Method::OPTIONS,
+        ..FetchRequest::get(&context.target)
+    };
+    let headers = fetch(context, request).await?;
+    Ok(headers.contains_key(HTTP_MULTIPART_HEADER))
 }
 
 async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
@@ -108,13 +157,21 @@ async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderM
     if body.length().is_none_or(|length| length > EXPECT_BYTES) {
         headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
     }
-    let url = &context.target;
     let request = FetchRequest {
         method: Method::PUT,
         headers,
         body,
-        ..FetchRequest::get(url)
+        ..FetchRequest::get(&context.target)
     };
+    fetch(context, request).await
+}
+
+/// Sends a request once. Returns the fields of a response that is a success.
+async fn fetch(
+    context: &UploadContext<Url>,
+    request: FetchRequest<'_>,
+) -> Result<HeaderMap, HttpPutError> {
+    let url = &context.target;
     let response = context.state.client.http().fetch(request).await;
     let response = response.map_err(|source| HttpPutError::Transport {
         url: Box::new(url.clone()),

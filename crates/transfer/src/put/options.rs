@@ -11,6 +11,9 @@ use url::Url;
 
 use crate::options::ConnectionCount;
 
+/// Files of up to so many bytes are one request: three requests for two parts would cost more than they gain.
+const SINGLE_REQUEST_BYTES: u64 = 16 << 20;
+
 /// Options of all uploads of an engine.
 #[derive(Debug, Clone)]
 pub struct PutOptions {
@@ -28,6 +31,13 @@ pub struct PutOptions {
     pub checksum: Option<DigestAlgorithm>,
     /// Whether events are about all uploads together: there are too many for an event each.
     pub is_batch: bool,
+}
+
+impl PutOptions {
+    /// Larger files are sent in parts.
+    pub(super) fn single_request_bytes(&self) -> u64 {
+        self.part_bytes.unwrap_or(SINGLE_REQUEST_BYTES)
+    }
 }
 
 impl Default for PutOptions {
@@ -84,6 +94,17 @@ pub enum UploadTarget {
     Object(S3Address),
     /// A URL that takes PUT.
     Url(Url),
+}
+
+impl UploadTarget {
+    /// The object that an upload in parts would make of it.
+    #[must_use]
+    pub fn object(&self) -> Option<S3Address> {
+        match self {
+            Self::Object(address) => Some(address.clone()),
+            Self::Url(url) => S3Address::at_http_url(url),
+        }
+    }
 }
 
 impl fmt::Display for UploadTarget {

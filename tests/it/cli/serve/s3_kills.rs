@@ -157,9 +157,9 @@ impl PartUploads {
     }
 
     /// An upload during which the server is killed.
-    async fn killed_at(&mut self, key: &str, moment: KillMoment, after: AfterKill) {
-        let address = address(key);
-        let args = args(&address);
+    async fn killed_at(&mut self, address: &str, moment: KillMoment, after: AfterKill) {
+        let args = args(address);
+        let key = address.rsplit('/').next().unwrap();
         self.relay.kill_at(moment);
         let mut client = self.haul.start(&args);
         match moment {
@@ -211,7 +211,7 @@ impl PartUploads {
 
     /// Nothing is left, unless the client never learned of the upload.
     async fn check_unfinished(&self, moment: KillMoment) {
-        let is_unknown = matches!(moment, KillMoment::Responded(1, false));
+        let is_unknown = matches!(moment, KillMoment::Responded(1 | 2, false));
         if is_unknown {
             let aborted = self.haul.run(&["put", "--abort", "s3://bucket/"]).await;
             aborted.assert_code(0);
@@ -249,10 +249,37 @@ async fn uploads_in_parts_survive_a_server_killed_at_twenty_moments() {
             1 => AfterKill::ClientGoesOn,
             _ => AfterKill::Abort,
         };
-        uploads.killed_at(&key, moment, after).await;
+        uploads.killed_at(&address(&key), moment, after).await;
     }
     let state = uploads.haul.path(".local/state/haul/uploads");
     assert_eq!(file_names(&state), [""; 0]);
+}
+
+/// The same with a plain URL. Its first request asks whether the server takes parts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn uploads_in_parts_to_a_plain_url_survive_a_killed_server() {
+    let mut uploads = PartUploads::start().await;
+    let last = uploads.responses + 1;
+    let moments = [
+        KillMoment::Sent(100),
+        KillMoment::Responded(1, false),
+        KillMoment::Sent(uploads.total / 2),
+        KillMoment::Responded(2, false),
+        KillMoment::Responded(3, true),
+        KillMoment::Responded(4, false),
+        KillMoment::Responded(last, false),
+        KillMoment::Responded(last, false),
+        KillMoment::Never,
+    ];
+    for (at, moment) in moments.into_iter().enumerate() {
+        let address = format!("http://{}/bucket/k{at}", uploads.relay.address);
+        let after = match at % 3 {
+            0 => AfterKill::SameCommand,
+            1 => AfterKill::ClientGoesOn,
+            _ => AfterKill::Abort,
+        };
+        uploads.killed_at(&address, moment, after).await;
+    }
 }
 
 /// A key whose versions one writer puts, one after the other.

@@ -408,11 +408,7 @@ fn check_flags(args: &PutArgs, target: &UploadTarget) -> Result<(), BadInput> {
         ("--storage-class", storage_class.is_some()),
         ("--acl", acl.is_some()),
         ("--sse", sse.is_some()),
-        ("--part-size", args.speed.part_size.is_some()),
         ("--checksum", args.conditions.checksum.is_some()),
-        ("--abort", args.abort),
-        ("--no-resume", args.resume.no_resume),
-        ("--state-dir", args.resume.state_dir.is_some()),
         ("--no-preserve", args.object.no_preserve),
     ];
     match for_objects.iter().find(|(_, is_given)| *is_given) {

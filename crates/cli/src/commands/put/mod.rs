@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use haul_s3::{MultipartUpload, S3Address};
 use haul_transfer::bucket::retrying;
 use haul_transfer::manifest::Manifest;
-use haul_transfer::put::{PutOptions, UploadEngine, UploadInput, UploadTarget};
+use haul_transfer::put::{PutOptions, UploadEngine, UploadInput};
 
 use self::jobs::PutJobs;
 use super::objects::{StoreSession, report};
@@ -176,9 +176,9 @@ async fn abort_jobs(
     for job in jobs {
         count += 1;
         let exit = match job {
-            Ok(job) => match (&job.input, &job.target) {
-                (UploadInput::File(path), UploadTarget::Object(target)) => {
-                    match engine.abort(path, target, args.dry_run).await {
+            Ok(job) => match (&job.input, job.target.object()) {
+                (UploadInput::File(path), Some(target)) => {
+                    match engine.abort(path, &target, args.dry_run).await {
                         Ok(was_there) => {
                             print_aborted(args, &job.input.to_string(), was_there)?;
                             ExitReason::Done
@@ -194,7 +194,10 @@ async fn abort_jobs(
                     }
                 }
                 // Nothing of it is ever left at the peer.
-                _ => ExitReason::Done,
+                _ => {
+                    print_aborted(args, &job.input.to_string(), false)?;
+                    ExitReason::Done
+                }
             },
             Err(error) => outputs.report_failure(error.exit, &error.text, error.hint),
         };

@@ -230,7 +230,7 @@ impl SyncRun<'_> {
                     messages: &args.messages,
                     options: settings(args).put_options(&session),
                     session,
-                    source: upload_source(copies, maker),
+                    source: upload_source(copies, *maker),
                     manifest: None,
                     run_loop,
                     events,

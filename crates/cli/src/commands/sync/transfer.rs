@@ -15,7 +15,7 @@ use crate::args::{ObjectArgs, SyncArgs};
 pub(super) enum SyncTransfer {
     Download,
     /// From a folder, or inside the store.
-    Upload(UploadMaker),
+    Upload(Box<UploadMaker>),
 }
 
 /// Makes uploads of what was found.
@@ -43,21 +43,21 @@ impl SyncTransfer {
         let storage = storage_headers(&args.storage)?;
         Ok(match (source, destination) {
             (SyncPlace::Folder(root), SyncPlace::Bucket(target)) => {
-                Self::Upload(UploadMaker::Files {
+                Self::Upload(Box::new(UploadMaker::Files {
                     root: root.clone(),
                     target: target.clone(),
                     headers: ObjectHeaders::new(&ObjectArgs {
                         storage: args.storage.clone(),
                         ..ObjectArgs::default()
                     })?,
-                })
+                }))
             }
             (SyncPlace::Bucket(source), SyncPlace::Bucket(target)) => {
-                Self::Upload(UploadMaker::Objects {
+                Self::Upload(Box::new(UploadMaker::Objects {
                     source: source.clone(),
                     target: target.clone(),
                     headers: storage,
-                })
+                }))
             }
             (_, SyncPlace::Folder(_)) if !storage.is_empty() => {
                 let text = "files of a folder have no storage class, ACL or encryption of S3";

@@ -66,16 +66,25 @@ struct AuthorizedRequest {
     call: S3Call,
 }
 
-/// Responds to a request of S3. `user` gets the access key of a request whose signature is right.
+/// What lets the sender of a request in.
+#[derive(Debug)]
+pub(super) enum S3Sender<'a> {
+    /// A signature, or that nobody needs one. It gets the access key if the signature is right.
+    Signature(&'a mut Option<Arc<str>>),
+    /// The rules of plain HTTP, which permit an upload to this key.
+    HttpUpload(ObjectKey),
+}
+
+/// Responds to a request of S3.
 pub(super) async fn respond(
     connection: Arc<ConnectionState>,
     options: Arc<S3Options>,
     head: request::Parts,
     body: IncomingBody,
-    user: &mut Option<Arc<str>>,
+    sender: S3Sender<'_>,
 ) -> ServeResponse {
     let context = ResponseContext::new(&head);
-    let result = match authorize(connection, &options, head, user) {
+    let result = match authorize(connection, &options, head, sender) {
         Ok(request) => Box::pin(carry_out(request, &options, body)).await,
         Err(failure) => Err(failure),
     };
@@ -87,32 +96,34 @@ fn authorize(
     connection: Arc<ConnectionState>,
     options: &S3Options,
     head: request::Parts,
-    user: &mut Option<Arc<str>>,
+    sender: S3Sender<'_>,
 ) -> Result<AuthorizedRequest, S3Failure> {
     let query = S3Query::parse(head.uri.query())?;
     let target = options.target(&head.headers, &head.uri)?;
-    let authentication = options.authenticator.authenticate(&S3AuthRequest {
-        method: &head.method,
-        uri: &head.uri,
-        headers: &head.headers,
-        query: &query,
-        now: SystemTime::now(),
-    })?;
-    let (permissions, payload, is_signed) = match authentication {
-        S3Authentication::Signed(identity) => {
-            *user = Some(identity.access_key.into());
-            (identity.permissions, identity.payload, true)
-        }
-        S3Authentication::Anonymous => {
-            let right = options.anonymous.ok_or(S3ErrorCode::AccessDenied)?;
+    let mut http_key = None;
+    let (permissions, payload, is_signed) = match sender {
+        S3Sender::Signature(user) => authenticate(options, &head, &query, user)?,
+        S3Sender::HttpUpload(key) => {
+            http_key = Some(key);
             let payload = PayloadMode::anonymous(&head.headers)?;
-            (S3Permissions::everywhere(right), payload, false)
+            (
+                S3Permissions::everywhere(AccessRight::Write),
+                payload,
+                false,
+            )
         }
     };
     let headers = query.with_moved_fields(&head.headers);
     let headers = headers.unwrap_or(head.headers);
     let operation = S3Operation::parse(&head.method, &target, &query, &headers)?;
     check_supported(operation, &headers)?;
+    if let Some(key) = http_key {
+        // Only these operations, and only this key, as both dialects read the path.
+        let is_permitted = operation.is_of_http_upload() && is_stored_at(&target, &key);
+        is_permitted
+            .then_some(())
+            .ok_or(S3ErrorCode::AccessDenied)?;
+    }
     if let (Some(right), Some(bucket)) = (operation.needed_right(), &target.bucket) {
         if !permissions.allows(right, bucket) {
             return Err(S3ErrorCode::AccessDenied.into());
@@ -143,6 +154,41 @@ fn authorize(
             is_signed,
         },
     })
+}
+
+/// Finds who has signed a request, what that permits, and how the body is signed.
+fn authenticate(
+    options: &S3Options,
+    head: &request::Parts,
+    query: &S3Query,
+    user: &mut Option<Arc<str>>,
+) -> Result<(S3Permissions, PayloadMode, bool), S3Failure> {
+    let authentication = options.authenticator.authenticate(&S3AuthRequest {
+        method: &head.method,
+        uri: &head.uri,
+        headers: &head.headers,
+        query,
+        now: SystemTime::now(),
+    })?;
+    match authentication {
+        S3Authentication::Signed(identity) => {
+            *user = Some(identity.access_key.into());
+            Ok((identity.permissions, identity.payload, true))
+        }
+        S3Authentication::Anonymous => {
+            let right = options.anonymous.ok_or(S3ErrorCode::AccessDenied)?;
+            let payload = PayloadMode::anonymous(&head.headers)?;
+            Ok((S3Permissions::everywhere(right), payload, false))
+        }
+    }
+}
+
+/// Whether an object is the file of a key.
+fn is_stored_at(target: &S3Target, key: &ObjectKey) -> bool {
+    let (Some(bucket), Some(name)) = (&target.bucket, &target.key) else {
+        return false;
+    };
+    StoredKey::new(bucket, name).is_ok_and(|stored| stored.key == *key)
 }
 
 /// Whether a page of another site makes a browser send the request: it could do so in the name of
