@@ -24,6 +24,8 @@ pub(super) enum KillMoment {
     Sent(u64),
     /// When it has sent so many responses. The client gets the last of them, or does not.
     Responded(u64, bool),
+    /// When the caller wants it. The client does not get the response with this number.
+    Held(u64),
 }
 
 /// What has passed since the server was started.
@@ -34,6 +36,8 @@ struct RelayProgress {
     moment: KillMoment,
     sent: u64,
     responses: u64,
+    /// Nothing passes then, although the system may still take bytes for a process that has not ended yet.
+    is_killed: bool,
 }
 
 /// A relay, and the server behind it.
@@ -79,7 +83,7 @@ impl KillRelay {
 
     /// Kills the server now.
     pub(super) fn kill(&self) {
-        self.server.try_signal(rustix::process::Signal::KILL);
+        self.progress.lock().unwrap().kill();
     }
 
     /// Bytes that the server was sent since it was started or the moment was chosen.
@@ -116,12 +120,14 @@ impl RelayProgress {
             moment,
             sent: 0,
             responses: 0,
+            is_killed: false,
         }
     }
 
     /// How many of these bytes for the server may pass, and whether it is killed then.
     fn send(&mut self, length: usize) -> (usize, bool) {
         let left = match self.moment {
+            _ if self.is_killed => 0,
             KillMoment::Sent(moment) => moment.saturating_sub(self.sent),
             _ => u64::MAX,
         };
@@ -135,12 +141,15 @@ impl RelayProgress {
         let is_response = bytes.starts_with(b"HTTP/1.1 ") && !bytes.starts_with(b"HTTP/1.1 100");
         self.responses += u64::from(is_response);
         match self.moment {
+            _ if self.is_killed => (false, true),
             KillMoment::Responded(count, passes) if self.responses >= count => (passes, true),
+            KillMoment::Held(count) => (self.responses < count, false),
             _ => (true, false),
         }
     }
 
-    fn kill(&self) {
+    fn kill(&mut self) {
+        self.is_killed = true;
         // It may have been killed by another connection.
         let _ = rustix::process::kill_process(self.process, rustix::process::Signal::KILL);
     }

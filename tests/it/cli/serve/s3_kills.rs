@@ -131,7 +131,7 @@ impl PartUploads {
         let last = self.responses;
         let lost = [1, 3, 4, last - 1, last].map(|count| KillMoment::Responded(count, false));
         let relayed = [1, 2, 5, last - 1, last].map(|count| KillMoment::Responded(count, true));
-        let published = [KillMoment::Never; 2];
+        let published = [KillMoment::Held(last); 2];
         at_bytes
             .chain(lost)
             .chain(relayed)
@@ -163,7 +163,7 @@ impl PartUploads {
         self.relay.kill_at(moment);
         let mut client = self.haul.start(&args);
         match moment {
-            KillMoment::Never => self.kill_when_published(key).await,
+            KillMoment::Held(_) => self.kill_when_published(key).await,
             _ => within(LIMIT, self.relay.killed()).await,
         }
         if after != AfterKill::ClientGoesOn {
@@ -269,7 +269,7 @@ async fn uploads_in_parts_to_a_plain_url_survive_a_killed_server() {
         KillMoment::Responded(4, false),
         KillMoment::Responded(last, false),
         KillMoment::Responded(last, false),
-        KillMoment::Never,
+        KillMoment::Held(last),
     ];
     for (at, moment) in moments.into_iter().enumerate() {
         let address = format!("http://{}/bucket/k{at}", uploads.relay.address);
