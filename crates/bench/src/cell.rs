@@ -1,0 +1,184 @@
+//! One combination of the levels of an experiment's factors.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The level that each factor has, as the experiment's file writes it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Cell {
+    /// Levels by the names of their factors.
+    pub levels: BTreeMap<String, String>,
+}
+
+/// A level that its factor does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{factor} has no level {level:?}: {expected}")]
+pub struct LevelError {
+    /// The factor.
+    pub factor: &'static str,
+    /// The level.
+    pub level: String,
+    /// What a level of it looks like.
+    pub expected: &'static str,
+}
+
+impl Cell {
+    /// A cell of these levels.
+    #[must_use]
+    pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let levels = levels.into_iter();
+        Self {
+            levels: levels
+                .map(|(factor, level)| (factor.to_owned(), level.to_owned()))
+                .collect(),
+        }
+    }
+
+    /// The level of a factor.
+    #[must_use]
+    pub fn level(&self, factor: &str) -> Option<&str> {
+        self.levels.get(factor).map(String::as_str)
+    }
+
+    /// The cell with some other levels.
+    #[must_use]
+    pub fn with(&self, others: &Self) -> Self {
+        let mut cell = self.clone();
+        cell.levels.extend(others.levels.clone());
+        cell
+    }
+
+    /// Whether it has all these levels.
+    #[must_use]
+    pub fn matches(&self, levels: &Self) -> bool {
+        let mut wanted = levels.levels.iter();
+        wanted.all(|(factor, level)| self.level(factor) == Some(level))
+    }
+
+    /// A factor's level, parsed; `default` where the experiment does not have the factor.
+    ///
+    /// # Errors
+    /// The level is not one of the factor's.
+    pub fn parse<T>(
+        &self,
+        factor: &'static str,
+        expected: &'static str,
+        default: T,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, LevelError> {
+        let Some(level) = self.level(factor) else {
+            return Ok(default);
+        };
+        parse(level).ok_or_else(|| LevelError {
+            factor,
+            level: level.to_owned(),
+            expected,
+        })
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        for (factor, level) in &self.levels {
+            write!(f, "{separator}{factor} {level}")?;
+            separator = ", ";
+        }
+        Ok(())
+    }
+}
+
+/// A number of files of one size, such as `100 x 1k`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileSet {
+    /// How many.
+    pub count: u32,
+    /// Bytes of each.
+    pub bytes: u64,
+}
+
+impl FileSet {
+    /// Parses `COUNT x SIZE`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (count, bytes) = text.split_once(" x ")?;
+        let (count, bytes) = (count.parse().ok()?, parse_size(bytes)?);
+        (count > 0).then_some(Self { count, bytes })
+    }
+}
+
+/// Parses a size: bytes, or a number with k, M or G, powers of 1024.
+#[must_use]
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix(['k', 'M', 'G']) {
+        Some(number) => (number, &text[number.len()..]),
+        None => (text, ""),
+    };
+    let shift = match unit {
+        "k" => 10,
+        "M" => 20,
+        "G" => 30,
+        _ => 0,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// Parses a time: a whole number with `ms` or `s`.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<Duration> {
+    match text.strip_suffix("ms") {
+        Some(number) => number.parse().ok().map(Duration::from_millis),
+        None => text
+            .strip_suffix('s')?
+            .parse()
+            .ok()
+            .map(Duration::from_secs),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_parsed() {
+        let files = |text| FileSet::parse(text).map(|files| (files.count, files.bytes));
+        assert_eq!(files("100 x 1k"), Some((100, 1024)));
+        assert_eq!(files("20 x 10M"), Some((20, 10 << 20)));
+        assert_eq!(files("1 x 7"), Some((1, 7)));
+        for text in [
+            "",
+            "0 x 1k",
+            "1x1",
+            "1 x 1T",
+            "1 x k",
+            "-1 x 1",
+            "1 x 99999999999G",
+        ] {
+            assert_eq!(files(text), None, "{text}");
+        }
+        assert_eq!(parse_time("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(parse_time("3s"), Some(Duration::from_secs(3)));
+        assert_eq!(parse_time("3"), None);
+    }
+
+    #[test]
+    fn a_cell_matches_a_part_of_its_levels() {
+        let cell = Cell::new([("a", "1"), ("b", "2")]);
+        assert!(cell.matches(&Cell::new([("a", "1")])));
+        assert!(!cell.matches(&Cell::new([("a", "2")])));
+        assert!(!cell.matches(&Cell::new([("c", "1")])));
+        assert_eq!(
+            cell.with(&Cell::new([("b", "3")])),
+            Cell::new([("a", "1"), ("b", "3")])
+        );
+        let parsed = cell.parse("a", "a number", 0, |text| text.parse::<u8>().ok());
+        assert_eq!(parsed, Ok(1));
+        assert_eq!(cell.parse("x", "", 7, |_| None), Ok(7));
+        assert!(cell.parse("a", "a letter", 0, |_| None).is_err());
+    }
+}

@@ -1,0 +1,1 @@
+//! Reports of results: tables for a terminal, `results.json`, `report.md` and `report.html`.
