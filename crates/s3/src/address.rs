@@ -105,6 +105,13 @@ impl S3Address {
         })
     }
 
+    /// The URL of an object at a plain URL; `None` for one of the store that the client is made for.
+    #[must_use]
+    pub fn http_url(&self) -> Option<Url> {
+        self.origin.as_ref()?;
+        self.to_url().ok()
+    }
+
     /// The server of an object at a plain URL, without the login that the URL may have.
     pub(crate) fn origin_text(&self) -> Option<String> {
         let mut origin = Url::clone(self.origin.as_deref()?);

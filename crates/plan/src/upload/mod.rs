@@ -6,5 +6,6 @@ mod resume;
 pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError, stream_part_bytes};
 pub use resume::{KnownPart, kept_parts};
 
-/// A field of a response to OPTIONS: `haul serve --s3` takes S3's multipart requests at this URL, under the login that a PUT needs.
+/// A field of a response to OPTIONS: `haul serve --s3` takes S3's multipart requests at this URL, under the login that a PUT needs. Its value is
+/// the most bytes of a file.
 pub const HTTP_MULTIPART_HEADER: &str = "haul-multipart-uploads";

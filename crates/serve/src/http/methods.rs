@@ -97,6 +97,11 @@ impl ConnectionService {
         permissions: Permissions,
     ) -> ResponseFuture {
         let ParsedRequest { head, path, .. } = request;
+        if is_of_s3_upload(&head) {
+            // A client that began the upload when this server spoke S3 means a part or the upload, and not the file.
+            let text = "this server takes no S3 requests, so there is no such upload";
+            return ResponseFuture::Now(text_response(StatusCode::NOT_FOUND, text));
+        }
         match head.method {
             Method::PUT => self.put(&head, path, body),
             Method::DELETE => self.delete(&head, path),
@@ -275,9 +280,8 @@ impl ConnectionService {
         response.headers_mut().insert(ALLOW, allow);
         if self.takes_s3_uploads(&request.path) {
             let field = HeaderName::from_static(HTTP_MULTIPART_HEADER);
-            response
-                .headers_mut()
-                .insert(field, HeaderValue::from_static("s3"));
+            let max_bytes = self.server().options.max_body.unwrap_or(u64::MAX);
+            response.headers_mut().insert(field, max_bytes.into());
         }
         let cors = self.server().options.cors.as_ref();
         if let Some(fields) = cors.and_then(|cors| cors.preflight_headers(&request.head.headers)) {
@@ -285,6 +289,12 @@ impl ConnectionService {
         }
         response
     }
+}
+
+/// Whether the query is that of an upload in S3's parts.
+fn is_of_s3_upload(head: &request::Parts) -> bool {
+    let mut parameters = head.uri.query().unwrap_or_default().split('&');
+    parameters.any(|parameter| matches!(parameter.split('=').next(), Some("uploads" | "uploadId")))
 }
 
 /// The response to a deletion.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use haul_service::request_host;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, Uri};
 
 use super::{S3Authenticator, S3Failure, decode_path};
@@ -72,14 +73,20 @@ impl S3Options {
         let Some(query) = uri.query().filter(|_| self.is_http_on) else {
             return false;
         };
+        // Who may do everything without a login is a client of S3 that does not sign.
+        let is_anonymous =
+            self.anonymous == Some(AccessRight::Write) && !headers.contains_key(AUTHORIZATION);
         let mut parameters = query.split('&');
         let is_of_upload = |parameter: &str| match parameter.split('=').next() {
-            Some("uploads") => method == Method::POST,
-            Some("uploadId") => method != Method::OPTIONS,
-            Some("x-id") => method == Method::HEAD,
+            Some("uploads") => method == Method::POST && !is_anonymous,
+            Some("uploadId") => method != Method::OPTIONS && !is_anonymous,
+            Some("x-id") => parameter == "x-id=HeadObject" && method == Method::HEAD,
             _ => false,
         };
+        let path = uri.path().trim_start_matches('/');
+        let is_object = path.contains('/') && !path.ends_with('/');
         parameters.any(is_of_upload)
+            && is_object
             && !S3Authenticator::is_signed(headers, Some(query))
             && self.bucket_of_host(headers, uri).is_none()
     }
@@ -192,6 +199,9 @@ mod tests {
         for (method, uri) in [
             (Method::GET, "/b?uploads="),
             (Method::GET, "/b/k?x-id=GetObject"),
+            (Method::HEAD, "/b/k?x-id=1"),
+            (Method::HEAD, "/k?x-id=HeadObject"),
+            (Method::HEAD, "/b/?x-id=HeadObject"),
             (Method::PUT, "/b/k"),
             (Method::OPTIONS, "/b/k?uploadId=x"),
             (Method::POST, "/b/k?uploads&X-Amz-Signature=0"),
@@ -200,5 +210,13 @@ mod tests {
             assert!(!is_upload(true, method, uri), "{uri}");
         }
         assert!(!is_upload(false, Method::POST, "/b/k?uploads="));
+        let open = S3Options {
+            anonymous: Some(AccessRight::Write),
+            ..options(true)
+        };
+        let uri = Uri::from_static("/b/k?uploads");
+        assert!(!open.is_http_upload(&Method::POST, &HeaderMap::new(), &uri));
+        let login = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic eDp5"))]);
+        assert!(open.is_http_upload(&Method::POST, &login, &uri));
     }
 }

@@ -77,8 +77,8 @@ pub enum PutError {
         /// The file.
         path: PathBuf,
     },
-    /// An upload was aborted again and again, and the store still lists parts of it.
-    #[error("the store still has parts of upload {upload_id} of {target}")]
+    /// An upload was aborted again and again, and the store still lists parts of it; or the server does not speak S3 now.
+    #[error("parts of upload {upload_id} are left at {target}")]
     PartsLeft {
         /// The object.
         target: S3Address,

@@ -15,7 +15,6 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
-use haul_plan::upload::HTTP_MULTIPART_HEADER;
 use haul_plan::{first_line_of_text, parse_retry_after};
 use http::header::{ETAG, EXPECT, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -26,6 +25,7 @@ use super::context::{UploadContext, UploadRequestError};
 use super::error::PutError;
 use super::file_part::{OpenFile, SentBytes};
 use super::multipart;
+use super::multipart_requests::multipart_limit;
 use super::options::{UploadInput, UploadOutcome, UploadTarget};
 use crate::disk::blocking;
 
@@ -59,11 +59,16 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
     let file = Arc::new(opened.map_err(|error| PutError::local("read", path, error))?);
     let size = file.snapshot.size;
     context.announce(Some(path), Some(size)).await;
-    if let Some(parts) = in_parts(context, size).await? {
+    if let Some(parts) = in_parts(context, size).await {
         let upload = Box::pin(multipart::upload(&parts, path, Arc::clone(&file)));
         match context.with_progress(Some(size), upload).await {
             // Where there is no such bucket, or not this right, the PUT has the better answer.
             Err(PutError::Store(error)) if error.is_refused_begin() => {}
+            // Parts count while they replace a file, and a PUT need not.
+            Err(PutError::Store(error)) if error.code() == "EntityTooLarge" => {
+                multipart::abort_earlier(&context.state, path, &parts.target, false).await?;
+                context.sent.job.store(0, Ordering::Relaxed);
+            }
             other => return other,
         }
     }
@@ -79,40 +84,24 @@ async fn upload_file(context: &UploadContext<Url>, path: &Path) -> Result<Upload
     }
 }
 
-/// The upload as one in parts, if it is large and the server takes that.
-async fn in_parts(
-    context: &UploadContext<Url>,
-    size: u64,
-) -> Result<Option<UploadContext>, PutError> {
-    let is_large = size > context.state.options.single_request_bytes();
-    let Some(target) = context.job.target.object().filter(|_| is_large) else {
-        return Ok(None);
-    };
-    let asked = context.send_with_slot(|| Box::pin(takes_parts(context)));
-    match asked.await {
-        Ok(true) => {}
-        // A server need not know OPTIONS.
-        Ok(false) | Err(PutError::Status { .. }) => return Ok(None),
-        Err(error) => return Err(error),
+/// The upload as one in parts, if it is large and the server takes that. What a condition compares is not the same for both: it is for the PUT.
+async fn in_parts(context: &UploadContext<Url>, size: u64) -> Option<UploadContext> {
+    if size <= context.state.options.single_request_bytes() || !context.job.conditions.is_empty() {
+        return None;
     }
-    Ok(Some(UploadContext {
+    let target = context.job.target.object()?;
+    let max_bytes = tokio::select! {
+        () = context.stop.cancelled() => return None,
+        max_bytes = multipart_limit(&context.state, &context.target) => max_bytes?,
+    };
+    (size <= max_bytes).then(|| UploadContext {
         state: Arc::clone(&context.state),
         job: Arc::clone(&context.job),
         target,
         stop: context.stop.clone(),
         sent: context.sent.clone(),
         started: context.started,
-    }))
-}
-
-/// Asks whether the server takes parts.
-async fn takes_parts(context: &UploadContext<Url>) -> Result<bool, HttpPutError> {
-    let request = FetchRequest {
-        method: Method::OPTIONS,
-        ..FetchRequest::get(&context.target)
-    };
-    let headers = fetch(context, request).await?;
-    Ok(headers.contains_key(HTTP_MULTIPART_HEADER))
+    })
 }
 
 async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
@@ -163,14 +152,6 @@ async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderM
         body,
         ..FetchRequest::get(&context.target)
     };
-    fetch(context, request).await
-}
-
-/// Sends a request once. Returns the fields of a response that is a success.
-async fn fetch(
-    context: &UploadContext<Url>,
-    request: FetchRequest<'_>,
-) -> Result<HeaderMap, HttpPutError> {
     let url = &context.target;
     let response = context.state.client.http().fetch(request).await;
     let response = response.map_err(|source| HttpPutError::Transport {

@@ -1,16 +1,42 @@
-//! The requests about an upload in parts as a whole, be it of a file or a stream: it begins, is published, or is removed.
+//! The requests about an upload in parts as a whole, be it of a file or a stream: it begins, is published, or is removed; and whether a
+//! server at a plain URL takes them.
 
+use std::time::Duration;
+
+use haul_net::FetchRequest;
+use haul_plan::upload::HTTP_MULTIPART_HEADER;
 use haul_plan::{DigestAlgorithm, RequestRetries};
 use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use url::Url;
 
 use super::context::{UploadContext, UploadState};
 use super::error::PutError;
 use super::expected_object::{ExpectedObject, multipart_etag};
 use super::file_part::crc64nvme_checksum;
 use crate::bucket::retrying;
+
+/// How long a server may take to say whether it takes parts.
+const OPTIONS_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The most bytes of a file that the server takes in parts. `None` if it takes none: a server need not know OPTIONS, or answer it.
+pub(super) async fn multipart_limit(state: &UploadState, url: &Url) -> Option<u64> {
+    let request = FetchRequest {
+        method: Method::OPTIONS,
+        ..FetchRequest::get(url)
+    };
+    let fetching = Box::pin(state.client.http().fetch(request));
+    let response = tokio::time::timeout(OPTIONS_TIMEOUT, fetching)
+        .await
+        .ok()?
+        .ok()?;
+    let limit = response.headers.get(HTTP_MULTIPART_HEADER);
+    let limit = limit.and_then(|limit| limit.to_str().ok()?.parse().ok());
+    response.discard().await;
+    limit
+}
 
 /// Begins an upload.
 pub(super) async fn create(context: &UploadContext) -> Result<MultipartUpload, PutError> {
@@ -75,6 +101,16 @@ pub(super) async fn abort_failed(context: &UploadContext, upload: &MultipartUplo
 
 /// Aborts an upload until the store knows no part of it: a part that was under way may arrive after an abort (row F13).
 pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Result<(), PutError> {
+    let left = || PutError::PartsLeft {
+        target: upload.address.clone(),
+        upload_id: upload.upload_id.clone(),
+    };
+    if let Some(url) = upload.address.http_url()
+        && multipart_limit(state, &url).await.is_none()
+    {
+        // To a server that no longer speaks S3 the request would mean the file.
+        return Err(left());
+    }
     // It ends what was stopped, so it is not stopped itself; a second signal ends the process.
     let never = CancellationToken::new();
     let retry = &state.options.retry;
@@ -97,10 +133,7 @@ pub(super) async fn abort(state: &UploadState, upload: &MultipartUpload) -> Resu
             Err(error) => return Err(error),
         }
         let Some(wait) = rounds.on_failure(started.elapsed(), None, true, rand::random()) else {
-            return Err(PutError::PartsLeft {
-                target: upload.address.clone(),
-                upload_id: upload.upload_id.clone(),
-            });
+            return Err(left());
         };
         tokio::time::sleep(wait).await;
     }

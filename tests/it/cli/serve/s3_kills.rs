@@ -261,8 +261,8 @@ async fn uploads_in_parts_to_a_plain_url_survive_a_killed_server() {
     let mut uploads = PartUploads::start().await;
     let last = uploads.responses + 1;
     let moments = [
-        KillMoment::Sent(100),
-        KillMoment::Responded(1, false),
+        KillMoment::Sent(uploads.total * 3 / 4),
+        KillMoment::Responded(3, false),
         KillMoment::Sent(uploads.total / 2),
         KillMoment::Responded(2, false),
         KillMoment::Responded(3, true),

@@ -79,17 +79,21 @@ fn settings(args: &PutArgs) -> UploadSettings<'_> {
     }
 }
 
+/// A URL needs neither a profile nor credentials.
+fn s3_args(args: &PutArgs, jobs: &PutJobs) -> S3Args {
+    S3Args {
+        no_sign_request: args.s3.no_sign_request || !jobs.is_for_store(),
+        ..args.s3.clone()
+    }
+}
+
 /// Runs all uploads.
 async fn run_jobs(
     args: &PutArgs,
     jobs: PutJobs,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    // A URL needs neither a profile nor credentials.
-    let s3 = S3Args {
-        no_sign_request: args.s3.no_sign_request || !jobs.is_for_store(),
-        ..args.s3.clone()
-    };
+    let s3 = s3_args(args, &jobs);
     let settings = UploadSettings {
         s3: &s3,
         ..settings(args)
@@ -169,7 +173,12 @@ async fn abort_jobs(
     jobs: PutJobs,
     outputs: JsonOutputs,
 ) -> Result<ExitReason, ExitReason> {
-    let session = connect(settings(args), outputs).await?;
+    let s3 = s3_args(args, &jobs);
+    let settings = UploadSettings {
+        s3: &s3,
+        ..settings(args)
+    };
+    let session = connect(settings, outputs).await?;
     let engine = silent_engine(args, &session);
     let mut tally = ExitTally::default();
     let mut count = 0;
