@@ -102,11 +102,12 @@ pub struct FileSet {
 }
 
 impl FileSet {
-    /// Parses `COUNT x SIZE`.
+    /// Parses `COUNT x SIZE`; `COUNT x given` for files of the user's server, whose size is not ours.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (count, bytes) = text.split_once(" x ")?;
-        let (count, bytes) = (count.parse().ok()?, parse_size(bytes)?);
+        let bytes = if bytes == "given" { 0 } else { parse_size(bytes)? };
+        let count = count.parse().ok()?;
         (count > 0).then_some(Self { count, bytes })
     }
 }

@@ -13,11 +13,16 @@
 //! `report`.
 
 pub mod cell;
+pub mod environment;
+pub mod experiment;
 pub mod load;
 pub mod measurement;
 pub mod report;
 pub mod results;
+pub mod runner;
 pub mod servers;
+pub mod statistics;
+pub mod workload;
 
 pub use cell::Cell;
 pub use measurement::Measurement;

@@ -1,0 +1,145 @@
+//! An experiment changed for what the user wants: other levels, or a server of his own, which has some factors no more.
+
+use url::Url;
+
+use super::{Experiment, WorkloadKind};
+use crate::Cell;
+use crate::workload::check_level;
+
+/// Factors that only servers of haul have.
+const EMBEDDED_FACTORS: [&str; 4] = ["link", "route", "accept", "server"];
+
+/// How many requests a file of the user's server gets for a measurement.
+const REQUESTS_PER_FILE: &str = "20 x given";
+
+impl Experiment {
+    /// Sets the levels of a factor by a text: `FACTOR=LEVEL,LEVEL`.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn set_by_text(&mut self, text: &str) -> Result<(), String> {
+        let Some((factor, levels)) = text.split_once('=') else {
+            return Err(format!("{text:?} is not FACTOR=LEVEL,LEVEL"));
+        };
+        let levels: Vec<String> = levels.split(',').map(|level| level.trim().to_owned()).collect();
+        for level in &levels {
+            check_level(self.workload, factor, level)?;
+        }
+        self.set_levels(factor, levels);
+        self.forget_what_is_not_measured();
+        Ok(())
+    }
+
+    /// Replaces the levels of a factor, or adds it.
+    pub(super) fn set_levels(&mut self, name: &str, levels: Vec<String>) {
+        match self.factors.iter_mut().find(|factor| factor.name == name) {
+            Some(factor) => factor.levels = levels,
+            None => self.factors.push(super::Factor {
+                name: name.to_owned(),
+                levels,
+            }),
+        }
+    }
+
+    /// Makes it an experiment on a server of the user's. Files are fetched where they are, each of them on its own with `each_url`; with
+    /// `is_store` files of our own are stored below the URL, and removed.
+    pub fn use_targets(&mut self, targets: &[Url], each_url: bool, is_store: bool) {
+        let Some(first) = targets.first() else {
+            return;
+        };
+        self.factors.retain(|factor| !EMBEDDED_FACTORS.contains(&&*factor.name));
+        let is_s3 = first.scheme() == "s3";
+        if !is_s3 && !is_store {
+            match self.workload {
+                WorkloadKind::Transfer => self.factors.retain(|factor| factor.name != "files"),
+                WorkloadKind::Requests if each_url => {
+                    let urls = (1..=targets.len()).map(|number| number.to_string());
+                    self.set_levels("url", urls.collect());
+                    self.set_levels("files", vec![REQUESTS_PER_FILE.to_owned()]);
+                }
+                WorkloadKind::Requests => {
+                    let count = targets.len().max(100);
+                    self.set_levels("files", vec![format!("{count} x given")]);
+                }
+            }
+        }
+        if self.factor("protocol").is_some() {
+            let protocols: &[&str] = match first.scheme() {
+                "https" => &["https", "https-resumed", "h2"],
+                _ => &["http"],
+            };
+            let protocols = protocols.iter().map(|protocol| (*protocol).to_owned());
+            self.set_levels("protocol", protocols.collect());
+        }
+        self.forget_what_is_not_measured();
+    }
+
+    /// A baseline, a skipped cell, a figure or a guess of levels that are not there any more means nothing.
+    fn forget_what_is_not_measured(&mut self) {
+        let factors = self.factors.clone();
+        let has = |factor: &str, level: &str| {
+            let mut all = factors.iter();
+            all.any(|known| known.name == factor && known.levels.iter().any(|each| each == level))
+        };
+        let is_known = |cell: &Cell| cell.levels.iter().all(|(factor, level)| has(factor, level));
+        let is_varied = |cell: &Cell| {
+            let mut names = cell.levels.keys();
+            names.all(|name| factors.iter().any(|factor| factor.name == *name))
+        };
+        self.baseline.levels.retain(|factor, level| has(factor, level));
+        self.skipped.retain(is_known);
+        for figure in &mut self.figures {
+            // A figure for all files is one for those of the user, too.
+            figure.cell.levels.retain(|factor, _| factors.iter().any(|known| known.name == *factor));
+        }
+        self.figures.retain(|figure| is_known(&figure.cell) && !figure.cell.levels.is_empty());
+        self.guesses.retain(|guess| {
+            is_varied(&guess.cell) && is_known(&guess.cell) && is_known(&guess.other)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::builtin_experiment;
+
+    fn experiment(name: &str) -> Experiment {
+        builtin_experiment(name, false).unwrap().unwrap()
+    }
+
+    fn urls(texts: &[&str]) -> Vec<Url> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn levels_are_set_and_what_is_gone_is_forgotten() {
+        let mut sweep = experiment("sweep");
+        sweep.set_by_text("concurrency=10, 20").unwrap();
+        assert_eq!(sweep.cells().len(), 6);
+        assert!(sweep.baseline.levels.is_empty() && sweep.guesses.is_empty());
+        for text in ["concurrency", "concurrency=x", "colour=red", "=", "files=1"] {
+            assert!(sweep.set_by_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_of_the_users_has_its_own_files_and_protocols() {
+        let mut quirks = experiment("quirks");
+        quirks.use_targets(&urls(&["https://h/a", "https://h/b"]), true, false);
+        let levels = |name: &str| quirks.factor(name).map(|factor| factor.levels.join(" "));
+        assert_eq!(levels("url").as_deref(), Some("1 2"));
+        assert_eq!(levels("protocol").as_deref(), Some("https https-resumed h2"));
+        assert_eq!((levels("link"), quirks.cells().len()), (None, 24));
+        let mut accelerate = experiment("accelerate");
+        accelerate.use_targets(&urls(&["http://h/a"]), false, false);
+        assert_eq!(accelerate.cells().len(), 8);
+        assert!(accelerate.guesses.is_empty() && accelerate.figures.len() == 2);
+        let mut store = experiment("store");
+        store.use_targets(&urls(&["http://h/d/"]), false, true);
+        assert_eq!(store.cells().len(), 3);
+        let mut s3 = experiment("s3");
+        s3.use_targets(&urls(&["s3://b/p/"]), false, false);
+        assert_eq!(s3.cells().len(), 16);
+    }
+}

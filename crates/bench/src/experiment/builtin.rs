@@ -1,0 +1,95 @@
+//! The experiments that haul brings along.
+
+use super::{Experiment, ExperimentError};
+
+/// Names and files, in the order in which `haul bench all` runs them.
+pub const BUILTIN_EXPERIMENTS: [(&str, &str); 7] = [
+    ("accelerate", include_str!("builtin/accelerate.toml")),
+    ("quirks", include_str!("builtin/quirks.toml")),
+    ("sweep", include_str!("builtin/sweep.toml")),
+    ("collapse", include_str!("builtin/collapse.toml")),
+    ("store", include_str!("builtin/store.toml")),
+    ("tunnel", include_str!("builtin/tunnel.toml")),
+    ("s3", include_str!("builtin/s3.toml")),
+];
+
+/// The file of a built-in experiment.
+#[must_use]
+pub fn builtin_text(name: &str) -> Option<&'static str> {
+    let mut all = BUILTIN_EXPERIMENTS.iter();
+    all.find(|(known, _)| *known == name).map(|(_, text)| *text)
+}
+
+/// A built-in experiment; `None` for an unknown name.
+///
+/// # Errors
+/// The file has a mistake, which a test rules out.
+pub fn builtin_experiment(
+    name: &str,
+    is_full: bool,
+) -> Option<Result<Experiment, ExperimentError>> {
+    let text = builtin_text(name)?;
+    Some(Experiment::parse(name, text, is_full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiments(is_full: bool) -> impl Iterator<Item = Experiment> {
+        BUILTIN_EXPERIMENTS.iter().map(move |(name, text)| {
+            let experiment = Experiment::parse(name, text, is_full);
+            experiment.unwrap_or_else(|error| panic!("{name}: {error}"))
+        })
+    }
+
+    #[test]
+    fn built_in_files_are_experiments() {
+        for is_full in [false, true] {
+            for experiment in experiments(is_full) {
+                let cells = experiment.cells();
+                assert!(!cells.is_empty() && !experiment.lesson.is_empty());
+                // Something has to be compared with something.
+                let mut compared = cells.iter().filter_map(|cell| experiment.baseline_of(cell));
+                assert!(
+                    compared.all(|baseline| cells.contains(&baseline)),
+                    "{}",
+                    experiment.name
+                );
+            }
+        }
+    }
+
+    /// Both cells of a guess are measured, and each is one cell.
+    #[test]
+    fn guesses_and_figures_are_about_cells_that_are_measured() {
+        for experiment in experiments(false) {
+            let cells = experiment.cells();
+            let count = |levels| cells.iter().filter(|cell| cell.matches(levels)).count();
+            for guess in &experiment.guesses {
+                assert_eq!(
+                    (count(&guess.cell), count(&guess.other)),
+                    (1, 1),
+                    "{}",
+                    guess.text
+                );
+            }
+        }
+        for experiment in experiments(true) {
+            let full = experiment.cells();
+            for figure in &experiment.figures {
+                let quick = builtin_experiment(&experiment.name, false)
+                    .unwrap()
+                    .unwrap();
+                let is_there =
+                    |cells: &[crate::Cell]| cells.iter().any(|cell| cell.matches(&figure.cell));
+                assert!(
+                    is_there(&full) || is_there(&quick.cells()),
+                    "{}: {}",
+                    experiment.name,
+                    figure.figure
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Experiments: which factors are varied, which cells that makes, and when enough was measured.
+//!
+//! An experiment is a TOML file, read by `file`; `builtin` has the files of haul; `adapt` changes one for
+//! what the user wants. `haul bench show NAME` prints one to start from.
+
+mod adapt;
+mod builtin;
+mod file;
+
+pub use builtin::{BUILTIN_EXPERIMENTS, builtin_experiment, builtin_text};
+pub use file::ExperimentError;
+
+use std::time::Duration;
+
+use crate::Cell;
+use crate::results::{GuessVerdict, RatioInterval, RoundsEnd};
+
+/// The most cells of an experiment.
+const MAX_CELLS: usize = 2000;
+
+/// An experiment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Its name: that of its file, without the folder and `.toml`.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// What measures a cell.
+    pub workload: WorkloadKind,
+    /// The factors with their levels, in the order of the file.
+    pub factors: Vec<Factor>,
+    /// Levels of the cells that others are compared with.
+    pub baseline: Cell,
+    /// Cells with these levels are not measured.
+    pub skipped: Vec<Cell>,
+    /// How often cells are measured.
+    pub rounds: RoundRules,
+    /// Figures of the write-up.
+    pub figures: Vec<WriteUpFigure>,
+    /// Guesses of the write-up.
+    pub guesses: Vec<Guess>,
+    /// What to learn from it.
+    pub lesson: String,
+}
+
+/// What measures a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkloadKind {
+    /// Many requests, by the load generator.
+    Requests,
+    /// Files, by haul's own engine.
+    Transfer,
+}
+
+/// Something that is varied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels.
+    pub levels: Vec<String>,
+}
+
+/// How often cells are measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundRules {
+    /// The fewest rounds. Three are needed for an interval.
+    pub min: u32,
+    /// The most rounds.
+    pub max: u32,
+    /// No further round begins when all intervals of ratios are narrower than this part of their ratio.
+    pub width: f64,
+    /// No further round begins after this time.
+    pub time: Duration,
+}
+
+/// A figure of the write-up.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteUpFigure {
+    /// Levels of the cells that it belongs to.
+    pub cell: Cell,
+    /// The figure, as the write-up says it.
+    pub figure: String,
+}
+
+/// A guess of the write-up: that one cell takes less, more or as much of something as another.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guess {
+    /// The guess, in a sentence.
+    pub text: String,
+    /// What is compared.
+    pub metric: GuessMetric,
+    /// Levels of the cell that is compared.
+    pub cell: Cell,
+    /// Levels of the cell that it is compared with.
+    pub other: Cell,
+    /// What is expected of the ratio.
+    pub expected: GuessExpectation,
+}
+
+/// What two cells are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuessMetric {
+    /// The wall time.
+    Wall,
+    /// The CPU time of the client.
+    ClientCpu,
+    /// The CPU time of the server.
+    ServerCpu,
+}
+
+/// What is expected of a ratio.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuessExpectation {
+    /// Below 1.
+    Less,
+    /// Above 1.
+    More,
+    /// Within a tenth of 1.
+    Same,
+}
+
+/// A ratio within this of 1 is no difference that anybody would notice.
+const SAME: f64 = 0.1;
+
+impl Experiment {
+    /// All cells: each combination of levels, the last factor varying fastest, without the skipped ones.
+    #[must_use]
+    pub fn cells(&self) -> Vec<Cell> {
+        let mut cells = vec![Cell::default()];
+        for factor in &self.factors {
+            let name = factor.name.as_str();
+            cells = cells
+                .iter()
+                .flat_map(|cell| {
+                    let levels = factor.levels.iter();
+                    levels.map(move |level| cell.with(&Cell::new([(name, level.as_str())])))
+                })
+                .collect();
+        }
+        let is_skipped = |cell: &Cell| self.skipped.iter().any(|skipped| cell.matches(skipped));
+        cells.retain(|cell| !is_skipped(cell));
+        cells
+    }
+
+    /// The cell that this one is compared with; `None` for those of the baseline.
+    #[must_use]
+    pub fn baseline_of(&self, cell: &Cell) -> Option<Cell> {
+        let baseline = cell.with(&self.baseline);
+        (baseline != *cell).then_some(baseline)
+    }
+
+    /// The factor of this name.
+    #[must_use]
+    pub fn factor(&self, name: &str) -> Option<&Factor> {
+        self.factors.iter().find(|factor| factor.name == name)
+    }
+
+    /// The figure of the write-up for a cell.
+    #[must_use]
+    pub fn figure(&self, cell: &Cell) -> Option<&str> {
+        let found = self
+            .figures
+            .iter()
+            .find(|figure| cell.matches(&figure.cell));
+        found.map(|figure| figure.figure.as_str())
+    }
+}
+
+impl RoundRules {
+    /// Whether the rounds are at their end, after so many, with the widest interval as a part of its ratio; `None` where there is none yet.
+    #[must_use]
+    pub fn end(self, rounds: u32, elapsed: Duration, widest: Option<f64>) -> Option<RoundsEnd> {
+        if rounds < self.min {
+            return None;
+        }
+        if widest.is_some_and(|widest| widest <= self.width) {
+            return Some(RoundsEnd::Narrow);
+        }
+        if rounds >= self.max {
+            return Some(RoundsEnd::MaxRounds);
+        }
+        // A round that would not end in time does not begin.
+        let next = elapsed + elapsed / rounds.max(1);
+        (next > self.time).then_some(RoundsEnd::TimeSpent)
+    }
+}
+
+impl GuessExpectation {
+    /// What an interval says of it.
+    #[must_use]
+    pub fn verdict(self, found: Option<RatioInterval>) -> GuessVerdict {
+        let Some(found) = found else {
+            return GuessVerdict::Open;
+        };
+        let (low, high) = (found.low, found.high);
+        let (holds, is_refuted) = match self {
+            Self::Less => (high < 1.0, low > 1.0 - SAME),
+            Self::More => (low > 1.0, high < 1.0 + SAME),
+            Self::Same => (
+                low > 1.0 - SAME && high < 1.0 + SAME,
+                low > 1.0 + SAME || high < 1.0 - SAME,
+            ),
+        };
+        match (holds, is_refuted) {
+            (true, _) => GuessVerdict::Holds,
+            (false, true) => GuessVerdict::Refuted,
+            (false, false) => GuessVerdict::Open,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn interval(low: f64, high: f64) -> Option<RatioInterval> {
+        let ratio = f64::midpoint(low, high);
+        Some(RatioInterval { ratio, low, high })
+    }
+
+    #[test]
+    fn cells_are_all_combinations_but_the_skipped_ones() {
+        let text = "title = 't'\nworkload = 'requests'\n[factors]\nclient = ['threads', 'async']\nconnections = ['keep-alive', 'each']\n\
+                    [baseline]\nconnections = 'each'\n[[skip]]\nclient = 'threads'\nconnections = 'each'\n";
+        let experiment = Experiment::parse("x", text, false).unwrap();
+        let cell =
+            |client, connections| Cell::new([("client", client), ("connections", connections)]);
+        assert_eq!(
+            experiment.cells(),
+            [
+                cell("threads", "keep-alive"),
+                cell("async", "keep-alive"),
+                cell("async", "each")
+            ]
+        );
+        let baseline = |client| experiment.baseline_of(&cell(client, "keep-alive"));
+        assert_eq!(baseline("async"), Some(cell("async", "each")));
+        assert_eq!(experiment.baseline_of(&cell("async", "each")), None);
+    }
+
+    #[test]
+    fn rounds_end_when_enough_is_known_or_the_time_is_spent() {
+        let rules = RoundRules {
+            min: 3,
+            max: 10,
+            width: 0.1,
+            time: Duration::from_secs(60),
+        };
+        let end = |rounds, seconds, widest| rules.end(rounds, Duration::from_secs(seconds), widest);
+        assert_eq!(end(2, 600, Some(0.01)), None);
+        assert_eq!(end(3, 30, Some(0.1)), Some(RoundsEnd::Narrow));
+        assert_eq!(end(3, 30, Some(0.2)), None);
+        assert_eq!(end(3, 46, Some(0.2)), Some(RoundsEnd::TimeSpent));
+        assert_eq!(end(10, 5, None), Some(RoundsEnd::MaxRounds));
+    }
+
+    #[test]
+    fn a_guess_holds_is_refuted_or_stays_open() {
+        use GuessExpectation::{Less, More, Same};
+        use GuessVerdict::{Holds, Open, Refuted};
+        for (expected, low, high, verdict) in [
+            (Less, 0.2, 0.9, Holds),
+            (Less, 0.95, 1.05, Refuted),
+            (Less, 1.2, 1.4, Refuted),
+            (Less, 0.5, 1.5, Open),
+            (More, 1.1, 3.0, Holds),
+            (More, 0.3, 0.8, Refuted),
+            (More, 0.8, 1.5, Open),
+            (Same, 0.95, 1.08, Holds),
+            (Same, 1.2, 1.5, Refuted),
+            (Same, 0.8, 1.2, Open),
+        ] {
+            assert_eq!(
+                expected.verdict(interval(low, high)),
+                verdict,
+                "{expected:?} {low} {high}"
+            );
+        }
+        assert_eq!(Less.verdict(None), Open);
+    }
+
+    proptest! {
+        /// However slow a round is, the rounds end, and never before the fewest.
+        #[test]
+        fn rounds_always_end(seconds_of_round in 0.001_f64..1000.0, widest in prop::option::of(0.0_f64..2.0)) {
+            let rules = RoundRules { min: 3, max: 50, width: 0.05, time: Duration::from_secs(40) };
+            let mut rounds = 0;
+            let end = loop {
+                rounds += 1;
+                let elapsed = Duration::from_secs_f64(seconds_of_round * f64::from(rounds));
+                if let Some(end) = rules.end(rounds, elapsed, widest) {
+                    break end;
+                }
+            };
+            prop_assert!((3..=50).contains(&rounds));
+            if end == RoundsEnd::TimeSpent {
+                prop_assert!(rounds == 3 || seconds_of_round * f64::from(rounds) <= 40.0 + 1e-6);
+            }
+        }
+    }
+}
