@@ -12,6 +12,7 @@ mod process;
 mod usage;
 
 pub use lab::{LabServers, LinkRates, LinkSpec};
+pub(crate) use pool::bench_folder;
 pub use pool::{PooledServer, S3_ACCESS_KEY, S3_SECRET_KEY, ServeSpec, ServerPool};
 pub use process::{HaulProcess, ServerError};
 pub use usage::{UsageMeter, UsageReading};
