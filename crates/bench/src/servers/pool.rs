@@ -62,14 +62,6 @@ pub struct PooledServer {
     pub is_tls: bool,
 }
 
-/// A `haul tunnel`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct PooledTunnelSpec {
-    target: SocketAddr,
-    proxy: SocketAddr,
-    is_warm: bool,
-}
-
 /// The servers of an experiment. All end when this is dropped, and the folder is removed.
 #[derive(Debug)]
 pub struct ServerPool {
@@ -77,8 +69,8 @@ pub struct ServerPool {
     folder: TempDir,
     /// File sets that are in the folder.
     files: Vec<FileSet>,
-    serving: Vec<(ServeSpec, HaulProcess)>,
-    tunnels: Vec<(PooledTunnelSpec, HaulProcess)>,
+    /// By their arguments.
+    processes: Vec<(Vec<PathBuf>, HaulProcess)>,
     certificate: Option<CertificateFiles>,
     lab: LabServers,
 }
@@ -93,8 +85,7 @@ impl ServerPool {
             program,
             folder: bench_folder()?,
             files: Vec::new(),
-            serving: Vec::new(),
-            tunnels: Vec::new(),
+            processes: Vec::new(),
             certificate: None,
             lab: LabServers::new()?,
         })
@@ -109,25 +100,12 @@ impl ServerPool {
         spec: &ServeSpec,
         link: LinkSpec,
     ) -> Result<PooledServer, ServerError> {
-        let known = self.serving.iter().position(|(known, _)| known == spec);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let arguments = self.serve_arguments(spec)?;
-                let keys = format!("{S3_ACCESS_KEY}:{S3_SECRET_KEY}");
-                let keys = [("HAUL_S3_KEYS", &*keys)];
-                let variables = if spec.is_s3 { &keys[..] } else { &[] };
-                let server = HaulProcess::start(&self.program, &arguments, variables).await?;
-                self.serving.push((spec.clone(), server));
-                self.serving.len() - 1
-            }
-        };
-        let (_, server) = &mut self.serving[index];
-        server.check()?;
+        let arguments = self.serve_arguments(spec)?;
+        let server = self.process(arguments, spec.is_s3).await?;
         Ok(PooledServer {
-            address: self.lab.link(server.address(), link).await?,
-            pid: server.pid(),
+            address: self.lab.link(server.address, link).await?,
             is_tls: spec.is_tls,
+            ..server
         })
     }
 
@@ -165,32 +143,39 @@ impl ServerPool {
         proxy: SocketAddr,
         is_warm: bool,
     ) -> Result<PooledServer, ServerError> {
-        let spec = PooledTunnelSpec {
-            target,
-            proxy,
-            is_warm,
-        };
-        let known = self.tunnels.iter().position(|(known, _)| *known == spec);
-        let index = match known {
+        let (listen, proxy) = (format!("0:{target}"), format!("http://{proxy}"));
+        // Without a log of each connection, which would be part of the cost.
+        let mut arguments = vec!["tunnel", &listen, "--proxy", &proxy, "--log", "/dev/null"];
+        if is_warm {
+            arguments.extend(["--warm", WARM_CONNECTIONS]);
+        }
+        let arguments = arguments.into_iter().map(PathBuf::from);
+        self.process(arguments.collect(), false).await
+    }
+
+    /// The process with these arguments, which is started if it is not there.
+    async fn process(
+        &mut self,
+        arguments: Vec<PathBuf>,
+        has_s3_key: bool,
+    ) -> Result<PooledServer, ServerError> {
+        let mut processes = self.processes.iter();
+        let index = match processes.position(|(known, _)| *known == arguments) {
             Some(index) => index,
             None => {
-                let (listen, proxy) = (format!("0:{target}"), format!("http://{proxy}"));
-                // Without a log of each connection, which would be part of the cost.
-                let mut arguments =
-                    vec!["tunnel", &listen, "--proxy", &proxy, "--log", "/dev/null"];
-                if is_warm {
-                    arguments.extend(["--warm", WARM_CONNECTIONS]);
-                }
-                let tunnel = HaulProcess::start(&self.program, &arguments, &[]).await?;
-                self.tunnels.push((spec, tunnel));
-                self.tunnels.len() - 1
+                let keys = format!("{S3_ACCESS_KEY}:{S3_SECRET_KEY}");
+                let keys = has_s3_key.then_some(("HAUL_S3_KEYS", &*keys));
+                let process = HaulProcess::start(&self.program, &arguments, keys.as_slice());
+                let process = process.await?;
+                self.processes.push((arguments, process));
+                self.processes.len() - 1
             }
         };
-        let (_, tunnel) = &mut self.tunnels[index];
-        tunnel.check()?;
+        let (_, process) = &mut self.processes[index];
+        process.check()?;
         Ok(PooledServer {
-            address: tunnel.address(),
-            pid: tunnel.pid(),
+            address: process.address(),
+            pid: process.pid(),
             is_tls: false,
         })
     }

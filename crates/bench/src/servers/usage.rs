@@ -89,38 +89,30 @@ impl UsageMeter {
         let own_pid = std::process::id();
         let own_cpu = own_cpu().saturating_sub(self.client_cpu);
         let client = ProcessUsage::read(own_pid).zip(self.client);
-        let servers: Option<Vec<_>> = (!self.servers.is_empty())
-            .then(|| {
-                let pairs = self.servers.iter();
-                let pairs = pairs.map(|(pid, start)| ProcessUsage::read(*pid).zip(start.clone()));
-                pairs.collect()
-            })
-            .flatten();
-        let pairs = || servers.iter().flatten();
+        let servers = self.servers.iter().map(|(pid, start)| {
+            let end = ProcessUsage::read(*pid);
+            end.zip(start.as_ref())
+        });
+        // All of them, or nothing would be known of the sum.
+        let servers: Option<Vec<_>> = servers.collect();
+        let servers = servers.filter(|servers| !servers.is_empty());
         let memory = self.servers.iter().map(|(pid, _)| peak_memory(*pid));
-        UsageReading {
+        let mut reading = UsageReading {
             client_cpu: client.map(|(end, start)| end.client_cpu_since(&start, own_cpu)),
-            server_cpu: servers.as_ref().map(|_| {
-                pairs().fold(CpuTime::default(), |sum, (end, start)| {
-                    let cpu = end.cpu_since(start);
-                    CpuTime {
-                        user_s: sum.user_s + cpu.user_s,
-                        system_s: sum.system_s + cpu.system_s,
-                    }
-                })
-            }),
-            server_threads: servers.as_ref().map(|_| {
-                pairs().fold(ThreadCounts::default(), |sum, (end, start)| {
-                    let counts = end.threads_since(start, wall);
-                    ThreadCounts {
-                        busy: sum.busy + counts.busy,
-                        idle: sum.idle + counts.idle,
-                    }
-                })
-            }),
             client_memory: peak_memory(own_pid),
             server_memory: servers.as_ref().and_then(|_| memory.sum()),
+            ..UsageReading::default()
+        };
+        for (end, start) in servers.iter().flatten() {
+            let (cpu, threads) = (end.cpu_since(start), end.threads_since(start, wall));
+            let sum = reading.server_cpu.get_or_insert_default();
+            sum.user_s += cpu.user_s;
+            sum.system_s += cpu.system_s;
+            let counts = reading.server_threads.get_or_insert_default();
+            counts.busy += threads.busy;
+            counts.idle += threads.idle;
         }
+        reading
     }
 }
 
@@ -250,14 +242,15 @@ impl CpuTicks {
 
     /// The same proportions of another sum. What is less than a tick counts as user time.
     fn scaled_to(self, total: Duration) -> CpuTime {
-        let ticks = self.total().as_secs_f64();
-        let system_s = match ticks > 0.0 {
-            true => total.as_secs_f64() * self.system.as_secs_f64() / ticks,
-            false => 0.0,
+        let share = match self.total().as_secs_f64() {
+            0.0 => 0.0,
+            ticks => self.system.as_secs_f64() / ticks,
         };
+        // As durations, whose difference is never below zero.
+        let system = total.mul_f64(share).min(total);
         CpuTime {
-            user_s: total.as_secs_f64() - system_s,
-            system_s,
+            user_s: (total - system).as_secs_f64(),
+            system_s: system.as_secs_f64(),
         }
     }
 }
@@ -406,6 +399,14 @@ mod tests {
         };
         let cpu = ticks.scaled_to(millis(60));
         assert!((cpu.user_s - 0.045).abs() < 1e-9 && (cpu.system_s - 0.015).abs() < 1e-9);
+        let only_system = CpuTicks {
+            user: Duration::ZERO,
+            ..ticks
+        };
+        for nanos in 0..1000 {
+            let cpu = only_system.scaled_to(Duration::from_nanos(nanos));
+            assert!(cpu.user_s >= 0.0, "{cpu:?}");
+        }
         let without_ticks = CpuTicks::default().scaled_to(millis(3));
         assert_eq!((without_ticks.user_s, without_ticks.system_s), (0.003, 0.0));
     }
