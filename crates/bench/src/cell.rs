@@ -106,7 +106,11 @@ impl FileSet {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (count, bytes) = text.split_once(" x ")?;
-        let bytes = if bytes == "given" { 0 } else { parse_size(bytes)? };
+        let bytes = if bytes == "given" {
+            0
+        } else {
+            parse_size(bytes)?
+        };
         let count = count.parse().ok()?;
         (count > 0).then_some(Self { count, bytes })
     }

@@ -21,6 +21,7 @@ pub mod report;
 pub mod results;
 pub mod runner;
 pub mod servers;
+pub mod session;
 pub mod statistics;
 pub mod workload;
 

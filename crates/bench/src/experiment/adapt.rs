@@ -21,7 +21,10 @@ impl Experiment {
         let Some((factor, levels)) = text.split_once('=') else {
             return Err(format!("{text:?} is not FACTOR=LEVEL,LEVEL"));
         };
-        let levels: Vec<String> = levels.split(',').map(|level| level.trim().to_owned()).collect();
+        let levels: Vec<String> = levels
+            .split(',')
+            .map(|level| level.trim().to_owned())
+            .collect();
         for level in &levels {
             check_level(self.workload, factor, level)?;
         }
@@ -47,7 +50,8 @@ impl Experiment {
         let Some(first) = targets.first() else {
             return;
         };
-        self.factors.retain(|factor| !EMBEDDED_FACTORS.contains(&&*factor.name));
+        self.factors
+            .retain(|factor| !EMBEDDED_FACTORS.contains(&&*factor.name));
         let is_s3 = first.scheme() == "s3";
         if !is_s3 && !is_store {
             match self.workload {
@@ -86,13 +90,19 @@ impl Experiment {
             let mut names = cell.levels.keys();
             names.all(|name| factors.iter().any(|factor| factor.name == *name))
         };
-        self.baseline.levels.retain(|factor, level| has(factor, level));
+        self.baseline
+            .levels
+            .retain(|factor, level| has(factor, level));
         self.skipped.retain(is_known);
         for figure in &mut self.figures {
             // A figure for all files is one for those of the user, too.
-            figure.cell.levels.retain(|factor, _| factors.iter().any(|known| known.name == *factor));
+            figure
+                .cell
+                .levels
+                .retain(|factor, _| factors.iter().any(|known| known.name == *factor));
         }
-        self.figures.retain(|figure| is_known(&figure.cell) && !figure.cell.levels.is_empty());
+        self.figures
+            .retain(|figure| is_known(&figure.cell) && !figure.cell.levels.is_empty());
         self.guesses.retain(|guess| {
             is_varied(&guess.cell) && is_known(&guess.cell) && is_known(&guess.other)
         });
@@ -129,7 +139,10 @@ mod tests {
         quirks.use_targets(&urls(&["https://h/a", "https://h/b"]), true, false);
         let levels = |name: &str| quirks.factor(name).map(|factor| factor.levels.join(" "));
         assert_eq!(levels("url").as_deref(), Some("1 2"));
-        assert_eq!(levels("protocol").as_deref(), Some("https https-resumed h2"));
+        assert_eq!(
+            levels("protocol").as_deref(),
+            Some("https https-resumed h2")
+        );
         assert_eq!((levels("link"), quirks.cells().len()), (None, 24));
         let mut accelerate = experiment("accelerate");
         accelerate.use_targets(&urls(&["http://h/a"]), false, false);

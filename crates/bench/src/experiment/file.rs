@@ -1,7 +1,10 @@
 //! Reads the file of an experiment. Whatever is wrong is told with its line.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use toml::Spanned;
@@ -15,7 +18,7 @@ use crate::Cell;
 use crate::workload::check_level;
 
 /// The longest file that is read.
-pub(crate) const MAX_FILE: u64 = 1 << 20;
+const MAX_FILE: u64 = 1 << 20;
 
 /// What a file is about.
 const KEYS: [&str; 11] = [
@@ -42,6 +45,33 @@ pub struct ExperimentError {
     pub text: String,
 }
 
+/// Why there is no experiment.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentFileError {
+    /// The file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// It is too long to be an experiment, or not UTF-8.
+    #[error("{} is no experiment: it is longer than {MAX_FILE} bytes, or not UTF-8", path.display())]
+    NoText {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Something in it is wrong.
+    #[error("{}, {source}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Where and what.
+        source: ExperimentError,
+    },
+}
+
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// The text of a file, for the lines.
@@ -49,6 +79,30 @@ type Value<'a> = Spanned<DeValue<'a>>;
 struct ExperimentText<'a>(&'a str);
 
 impl Experiment {
+    /// Reads a file. Its name without `.toml` is that of the experiment.
+    ///
+    /// # Errors
+    /// See [`ExperimentFileError`].
+    pub fn read(path: &Path, is_full: bool) -> Result<Self, ExperimentFileError> {
+        let mut bytes = Vec::new();
+        let read =
+            File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+        read.map_err(|source| ExperimentFileError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let text = String::from_utf8(bytes).ok();
+        let text = text.filter(|text| text.len() as u64 <= MAX_FILE);
+        let text = text.ok_or_else(|| ExperimentFileError::NoText {
+            path: path.to_owned(),
+        })?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        Self::parse(&name, &text, is_full).map_err(|source| ExperimentFileError::Invalid {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
     /// Parses a file. With `is_full` its `[full]` levels and `[full_rounds]` replace the others.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ mod builtin;
 mod file;
 
 pub use builtin::{BUILTIN_EXPERIMENTS, builtin_experiment, builtin_text};
-pub use file::ExperimentError;
+pub use file::{ExperimentError, ExperimentFileError};
 
 use std::time::Duration;
 

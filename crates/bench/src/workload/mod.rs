@@ -1,18 +1,68 @@
-//! Workloads: what measures a cell. `requests` sends many requests with the load generator, `transfer` moves files with haul's own engine.
+//! Workloads: what is done in a cell of an experiment, once, and what was measured of it.
+//!
+//! [`requests`] sends many requests with the load generator, [`transfer`] moves files with haul's own engine.
 
-mod requests;
+pub mod requests;
+pub mod transfer;
 
-pub use requests::RequestsCell;
+use std::io;
+use std::path::PathBuf;
 
 use crate::Cell;
+use crate::cell::LevelError;
 use crate::experiment::WorkloadKind;
+use crate::load::LoadError;
+use crate::servers::ServerError;
 
-/// Why a cell could not be measured.
+/// Why a cell cannot be measured. Failures of single requests and files are counted in the measurement, and are no such error.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
-    /// A level is none of its factor's.
+    /// A level that its factor does not have.
     #[error(transparent)]
-    Level(#[from] crate::cell::LevelError),
+    Level(#[from] LevelError),
+    /// A server of ours.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// The load generator.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The settings of connections to the server.
+    #[error(transparent)]
+    Settings(#[from] haul_s3::S3ConfigError),
+    /// A bucket of the user cannot be prepared, or cleaned afterwards.
+    #[error("cannot {action} {place}: {cause}")]
+    Bucket {
+        /// What was tried.
+        action: &'static str,
+        /// The bucket and the prefix of our objects.
+        place: String,
+        /// Why it failed.
+        cause: String,
+    },
+    /// This machine's disk.
+    #[error("cannot {action} {}", path.display())]
+    LocalIo {
+        /// What was tried.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// TLS with our own servers.
+    #[error("cannot make TLS settings")]
+    Tls(#[source] rustls::Error),
+    /// Files of ours, which the requests are about, cannot be stored.
+    #[error("{count} files cannot be stored: {kind}")]
+    Store {
+        /// How many.
+        count: u64,
+        /// Why the first of them.
+        kind: String,
+    },
+    /// It was stopped.
+    #[error("interrupted")]
+    Interrupted,
 }
 
 /// Checks that a workload has a factor, and the factor a level.
@@ -22,7 +72,7 @@ pub enum WorkloadError {
 pub(crate) fn check_level(workload: WorkloadKind, factor: &str, level: &str) -> Result<(), String> {
     let (name, factors) = match workload {
         WorkloadKind::Requests => ("requests", requests::FACTORS),
-        WorkloadKind::Transfer => ("transfer", requests::FACTORS),
+        WorkloadKind::Transfer => ("transfer", transfer::FACTORS),
     };
     if !factors.contains(&factor) {
         let known = factors.join(", ");
@@ -32,8 +82,8 @@ pub(crate) fn check_level(workload: WorkloadKind, factor: &str, level: &str) -> 
     }
     let cell = Cell::new([(factor, level)]);
     let checked = match workload {
-        WorkloadKind::Requests => RequestsCell::parse(&cell).map(drop),
-        WorkloadKind::Transfer => RequestsCell::parse(&cell).map(drop),
+        WorkloadKind::Requests => requests::RequestsCell::parse(&cell).map(drop),
+        WorkloadKind::Transfer => transfer::TransferCell::parse(&cell).map(drop),
     };
     checked.map_err(|error| error.to_string())
 }

@@ -1,19 +1,11 @@
-//! The workload `requests`: the load generator on a server of haul's, or on the one that the user named.
+//! The levels of a cell of the workload `requests`.
 
 use crate::cell::{Cell, FileSet, LevelError};
 use crate::load::{LoadClient, LoadPace};
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct LinkSpec;
-impl LinkSpec {
-    fn parse(_: &str) -> Option<Self> {
-        Some(Self)
-    }
-}
-const LINK_LEVELS: &str = "x";
+use crate::servers::LinkSpec;
 
 /// The factors of this workload.
-pub(super) const FACTORS: &[&str] = &[
+pub(crate) const FACTORS: &[&str] = &[
     "method",
     "files",
     "client",
@@ -59,10 +51,12 @@ pub struct RequestsCell {
 
 /// The method of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "they are HTTP's")]
 pub enum RequestsMethod {
+    /// GET.
     Get,
+    /// PUT.
     Put,
+    /// DELETE.
     Delete,
 }
 
@@ -135,7 +129,12 @@ impl RequestsCell {
                 LoadPace::Closed,
                 pace,
             )?,
-            link: cell.parse("link", LINK_LEVELS, LinkSpec::default(), LinkSpec::parse)?,
+            link: cell.parse(
+                "link",
+                LinkSpec::EXPECTED,
+                LinkSpec::default(),
+                LinkSpec::parse,
+            )?,
             route: cell.parse(
                 "route",
                 "direct, proxy, tunnel or warm-tunnel",

@@ -1,0 +1,422 @@
+//! The servers of an experiment: each is started when a cell first needs it, and runs until the experiment ends.
+//!
+//! All `haul serve` processes serve one temporary folder. It is in memory where that is possible: the question is what ways of
+//! moving bytes cost, and a disk would be the slowest part of most answers.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use haul_lab::{CertificateFiles, ResourceContent};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use tempfile::TempDir;
+
+use super::lab::{LabServers, LinkSpec};
+use super::process::{HaulProcess, ServerError};
+use crate::cell::FileSet;
+
+/// The access key of embedded S3 servers. They are on loopback and have nothing but noise.
+pub const S3_ACCESS_KEY: &str = "bench";
+/// Its secret.
+pub const S3_SECRET_KEY: &str = "bench-secret";
+
+/// The folder of Linux that is in memory.
+const MEMORY_FOLDER: &str = "/dev/shm";
+/// The free space from which on it is used. Containers often have 64 MiB there, less than a large file.
+const MIN_MEMORY_SPACE: u64 = 2 << 30;
+/// The space that file sets leave free.
+const SPARE_SPACE: u64 = 64 << 20;
+
+/// Connections that a warm tunnel keeps open: more than an experiment uses at once, since a replacement takes a round trip.
+const WARM_CONNECTIONS: &str = "16";
+
+/// Any number: the bytes must be reproducible, and not compressible.
+const SEED: u64 = 0x6265_6e63;
+
+/// A `haul serve`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ServeSpec {
+    /// How its threads share connections (`--accept`); `None` is haul's default.
+    pub accept: Option<String>,
+    /// Whether it discards uploads (`--sink null`).
+    pub discards_uploads: bool,
+    /// Whether it takes uploads (`-w`).
+    pub is_writable: bool,
+    /// Whether it speaks TLS, with a certificate of [`ServerPool::authority_pem`].
+    pub is_tls: bool,
+    /// Whether it is an S3 store (`--s3`) with the key [`S3_ACCESS_KEY`].
+    pub is_s3: bool,
+}
+
+/// A server that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PooledServer {
+    /// Where clients connect: the link before it, if there is one.
+    pub address: SocketAddr,
+    /// The number of its process.
+    pub pid: u32,
+    /// Whether it speaks TLS.
+    pub is_tls: bool,
+}
+
+/// The servers of an experiment. All end when this is dropped, and the folder is removed.
+#[derive(Debug)]
+pub struct ServerPool {
+    program: PathBuf,
+    folder: TempDir,
+    /// File sets that are in the folder.
+    files: Vec<FileSet>,
+    /// By their arguments.
+    processes: Vec<(Vec<PathBuf>, HaulProcess)>,
+    certificate: Option<CertificateFiles>,
+    lab: LabServers,
+}
+
+impl ServerPool {
+    /// A pool without servers. `program` is haul.
+    ///
+    /// # Errors
+    /// There is no temporary folder, or there are no threads.
+    pub fn new(program: PathBuf) -> Result<Self, ServerError> {
+        Ok(Self {
+            program,
+            folder: bench_folder()?,
+            files: Vec::new(),
+            processes: Vec::new(),
+            certificate: None,
+            lab: LabServers::new()?,
+        })
+    }
+
+    /// A `haul serve`, behind a link.
+    ///
+    /// # Errors
+    /// It does not start, or has ended meanwhile.
+    pub async fn serve(
+        &mut self,
+        spec: &ServeSpec,
+        link: LinkSpec,
+    ) -> Result<PooledServer, ServerError> {
+        let arguments = self.serve_arguments(spec)?;
+        let server = self.process(arguments, spec.is_s3).await?;
+        Ok(PooledServer {
+            address: self.lab.link(server.address, link).await?,
+            is_tls: spec.is_tls,
+            ..server
+        })
+    }
+
+    fn serve_arguments(&mut self, spec: &ServeSpec) -> Result<Vec<PathBuf>, ServerError> {
+        let mut arguments = vec!["serve".into(), self.folder().to_owned()];
+        let mut add = |words: &[&str]| arguments.extend(words.iter().map(PathBuf::from));
+        add(&["--listen", "127.0.0.1:0"]);
+        if let Some(accept) = &spec.accept {
+            add(&["--accept", accept]);
+        }
+        for (is_set, words) in [
+            (spec.discards_uploads, &["--sink", "null"][..]),
+            (spec.is_writable, &["--writable"]),
+            (spec.is_s3, &["--s3"]),
+        ] {
+            if is_set {
+                add(words);
+            }
+        }
+        if spec.is_tls {
+            let files = self.certificate_files()?;
+            let (certificate, key) = (files.certificate.clone(), files.key.clone());
+            arguments.extend(["--cert".into(), certificate, "--key".into(), key]);
+        }
+        Ok(arguments)
+    }
+
+    /// A `haul tunnel` to a target through an HTTP proxy. A warm one keeps connections open in advance.
+    ///
+    /// # Errors
+    /// It does not start, or has ended meanwhile.
+    pub async fn tunnel(
+        &mut self,
+        target: SocketAddr,
+        proxy: SocketAddr,
+        is_warm: bool,
+    ) -> Result<PooledServer, ServerError> {
+        let (listen, proxy) = (format!("0:{target}"), format!("http://{proxy}"));
+        // Without a log of each connection, which would be part of the cost.
+        let mut arguments = vec!["tunnel", &listen, "--proxy", &proxy, "--log", "/dev/null"];
+        if is_warm {
+            arguments.extend(["--warm", WARM_CONNECTIONS]);
+        }
+        let arguments = arguments.into_iter().map(PathBuf::from);
+        self.process(arguments.collect(), false).await
+    }
+
+    /// The process with these arguments, which is started if it is not there.
+    async fn process(
+        &mut self,
+        arguments: Vec<PathBuf>,
+        has_s3_key: bool,
+    ) -> Result<PooledServer, ServerError> {
+        let mut processes = self.processes.iter();
+        let index = match processes.position(|(known, _)| *known == arguments) {
+            Some(index) => index,
+            None => {
+                let keys = format!("{S3_ACCESS_KEY}:{S3_SECRET_KEY}");
+                let keys = has_s3_key.then_some(("HAUL_S3_KEYS", &*keys));
+                let process = HaulProcess::start(&self.program, &arguments, keys.as_slice());
+                let process = process.await?;
+                self.processes.push((arguments, process));
+                self.processes.len() - 1
+            }
+        };
+        let (_, process) = &mut self.processes[index];
+        process.check()?;
+        Ok(PooledServer {
+            address: process.address(),
+            pid: process.pid(),
+            is_tls: false,
+        })
+    }
+
+    /// The servers in this process.
+    pub fn lab(&mut self) -> &mut LabServers {
+        &mut self.lab
+    }
+
+    /// The folder that all `haul serve` serve.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file set into the folder, unless it is there. File N of it is [`file_path`](Self::file_path).
+    ///
+    /// # Errors
+    /// There is no space, or the system's.
+    pub async fn add_files(&mut self, files: FileSet) -> Result<(), ServerError> {
+        if self.files.contains(&files) {
+            return Ok(());
+        }
+        let path = self.folder().join(set_name(files));
+        let error_path = path.clone();
+        let written = tokio::task::spawn_blocking(move || write_files(&path, files)).await;
+        let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+        written.map_err(|source| ServerError::File {
+            path: error_path,
+            source,
+        })?;
+        self.files.push(files);
+        Ok(())
+    }
+
+    /// The folder of a set below the folder of all: a path of URLs, or a bucket.
+    #[must_use]
+    pub fn folder_name(files: FileSet) -> String {
+        set_name(files)
+    }
+
+    /// The path of a file of a set below the folder, with slashes: the path of its URL, or its bucket and key.
+    #[must_use]
+    pub fn file_path(files: FileSet, number: u32) -> String {
+        format!("{}/{number}", set_name(files))
+    }
+
+    /// What a file of a set holds.
+    #[must_use]
+    pub fn file_content(files: FileSet, number: u32) -> ResourceContent {
+        ResourceContent::random(SEED.wrapping_add(number.into()), files.bytes)
+    }
+
+    /// The certificate that clients of TLS servers must trust, PEM.
+    pub fn authority_pem(&mut self) -> String {
+        self.lab.authority().certificate_pem()
+    }
+
+    /// TLS settings that trust it and nothing else.
+    ///
+    /// # Errors
+    /// None that is expected of a new certificate.
+    pub fn client_tls(&mut self) -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
+        let pem = self.authority_pem();
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes());
+        let certificate = certificate.map_err(|error| rustls::Error::General(error.to_string()))?;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate)?;
+        let provider = Arc::new(haul_net::crypto_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions()?;
+        let builder = builder.with_root_certificates(roots);
+        Ok(Arc::new(builder.with_no_client_auth()))
+    }
+
+    fn certificate_files(&mut self) -> Result<&CertificateFiles, ServerError> {
+        if self.certificate.is_none() {
+            let issued = self.lab.authority().issue(&["localhost", "127.0.0.1"]);
+            let files = issued.write_files().map_err(|source| ServerError::File {
+                path: std::env::temp_dir(),
+                source,
+            })?;
+            self.certificate = Some(files);
+        }
+        match &self.certificate {
+            Some(files) => Ok(files),
+            None => unreachable!("it was set above"),
+        }
+    }
+}
+
+/// A temporary folder, in memory if there is space enough.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn bench_folder() -> Result<TempDir, ServerError> {
+    let memory = Path::new(MEMORY_FOLDER);
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("haul-bench-");
+    if free_space(memory).is_ok_and(|space| space >= MIN_MEMORY_SPACE)
+        && let Ok(folder) = builder.tempdir_in(memory)
+    {
+        return Ok(folder);
+    }
+    let parent = std::env::temp_dir();
+    let folder = builder.tempdir_in(&parent);
+    folder.map_err(|source| ServerError::File {
+        path: parent,
+        source,
+    })
+}
+
+/// The bytes that a program may still write there.
+fn free_space(path: &Path) -> io::Result<u64> {
+    let status = rustix::fs::statvfs(path)?;
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+}
+
+/// The name of a file set, which is one of an S3 bucket, too.
+fn set_name(files: FileSet) -> String {
+    format!("{}x{}", files.count, files.bytes)
+}
+
+fn write_files(folder: &Path, files: FileSet) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    let needed = files.bytes.saturating_mul(files.count.into());
+    if free_space(folder)? < needed.saturating_add(SPARE_SPACE) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    for number in 0..files.count {
+        let content = ServerPool::file_content(files, number);
+        let mut file = File::create(folder.join(number.to_string()))?;
+        for start in (0..files.bytes).step_by(PIECE) {
+            file.write_all(&content.slice(start..start + PIECE as u64))?;
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that are made at once.
+const PIECE: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> ServerPool {
+        ServerPool::new("/nowhere/haul".into()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_file_set_is_written_once_and_right() {
+        let mut pool = pool();
+        let files = FileSet {
+            count: 3,
+            bytes: (1 << 20) + 7,
+        };
+        pool.add_files(files).await.unwrap();
+        for number in 0..3 {
+            let path = pool.folder().join(ServerPool::file_path(files, number));
+            let content = ServerPool::file_content(files, number).to_vec();
+            assert!(std::fs::read(&path).unwrap() == content, "{path:?}");
+        }
+        let first = pool.folder().join("3x1048583/0");
+        std::fs::remove_file(&first).unwrap();
+        pool.add_files(files).await.unwrap();
+        assert!(!first.exists());
+        let empty = FileSet { count: 1, bytes: 0 };
+        pool.add_files(empty).await.unwrap();
+        assert_eq!(std::fs::read(pool.folder().join("1x0/0")).unwrap(), b"");
+    }
+
+    #[tokio::test]
+    async fn a_set_that_is_larger_than_the_space_is_refused_before_it_fills_it() {
+        let mut pool = pool();
+        let files = FileSet {
+            count: u32::MAX,
+            bytes: 1 << 40,
+        };
+        let ServerError::File { path, source } = pool.add_files(files).await.unwrap_err() else {
+            panic!("another error");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
+    }
+
+    #[tokio::test]
+    async fn arguments_say_what_a_server_is() {
+        let mut pool = pool();
+        let spec = ServeSpec {
+            accept: Some("single".into()),
+            discards_uploads: true,
+            is_writable: true,
+            is_tls: true,
+            is_s3: true,
+        };
+        let arguments = pool.serve_arguments(&spec).unwrap();
+        let text: Vec<_> = arguments
+            .iter()
+            .map(|path| path.to_str().unwrap())
+            .collect();
+        let folder = pool.folder().to_str().unwrap().to_owned();
+        let expected = "--listen 127.0.0.1:0 --accept single --sink null --writable --s3 --cert";
+        let expected: Vec<_> = ["serve", &folder]
+            .into_iter()
+            .chain(expected.split(' '))
+            .collect();
+        assert_eq!(text[..expected.len()], expected);
+        assert!(
+            std::fs::read_to_string(text[expected.len()])
+                .unwrap()
+                .contains("CERTIFICATE")
+        );
+        pool.client_tls().unwrap();
+        let plain = pool.serve_arguments(&ServeSpec::default()).unwrap();
+        assert_eq!(plain.len(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_pool_ends_with_all_its_servers_and_its_folder() {
+        let mut pool = pool();
+        let folder = pool.folder().to_owned();
+        let proxy = pool.lab().http_proxy().await.unwrap();
+        let spec = LinkSpec::parse("1ms").unwrap();
+        let link = pool.lab().link(proxy, spec).await.unwrap();
+        assert_ne!(link, proxy);
+        assert_eq!(pool.lab().link(proxy, spec).await.unwrap(), link);
+        assert_eq!(
+            pool.lab().link(proxy, LinkSpec::default()).await.unwrap(),
+            proxy
+        );
+        drop(tokio::net::TcpStream::connect(link).await.unwrap());
+        drop(pool);
+        assert!(!folder.exists());
+        let are_closed = async {
+            while tokio::net::TcpStream::connect(link).await.is_ok()
+                || tokio::net::TcpStream::connect(proxy).await.is_ok()
+            {
+                tokio::task::yield_now().await;
+            }
+        };
+        haul_lab::within(std::time::Duration::from_secs(20), are_closed).await;
+    }
+}

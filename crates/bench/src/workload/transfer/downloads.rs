@@ -1,0 +1,110 @@
+//! Downloads: one file by the engine, as `haul get URL`; several as a batch, as `haul get -i LIST`.
+
+use std::path::Path;
+
+use haul_net::Client;
+use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
+use haul_transfer::batch::{Batch, BatchOptions};
+use haul_transfer::list::ListEntry;
+use haul_transfer::{
+    ConnectionCount, DownloadJob, GetOptions, JobOutput, TransferEngine, TransferEventSender,
+};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use super::TransferCell;
+use crate::Measurement;
+
+/// The options of `haul get`, and the cell's own.
+fn get_options(cell: &TransferCell) -> GetOptions {
+    let defaults = GetOptions::default();
+    GetOptions {
+        connections: cell
+            .connections
+            .map_or(defaults.connections, ConnectionCount::Fixed),
+        segment_size: cell.part_bytes,
+        ..defaults
+    }
+}
+
+/// Downloads one file to `directory/0`. Returns successes, bytes and errors.
+pub(super) async fn download_one(
+    client: Client,
+    cell: TransferCell,
+    url: Url,
+    directory: &Path,
+    events: TransferEventSender,
+    stop: CancellationToken,
+) -> Measurement {
+    let engine = TransferEngine::new(client, get_options(&cell), events);
+    let job = DownloadJob {
+        id: 0,
+        url,
+        output: JobOutput::File(directory.join("0")),
+        checksums: Vec::new(),
+        mirrors: Vec::new(),
+        piece_digests: None,
+        credential_urls: None,
+        expected_size: None,
+        headers: Default::default(),
+    };
+    let mut measurement = Measurement::default();
+    match engine.get(job, stop).await {
+        Ok(outcome) => {
+            measurement.successes = 1;
+            measurement.bytes = outcome.bytes;
+            measurement.connections = u64::try_from(outcome.connections).ok();
+        }
+        Err(error) => measurement.add_errors(error.cause(), 1),
+    }
+    measurement
+}
+
+/// Downloads file N to `directory/N`. Returns successes, bytes and errors.
+pub(super) async fn download_many(
+    client: Client,
+    cell: TransferCell,
+    urls: Vec<Url>,
+    directory: &Path,
+    events: TransferEventSender,
+    stop: CancellationToken,
+) -> Measurement {
+    let dispatch = JobDispatcherOptions::default();
+    let per_host = cell
+        .connections
+        .map_or(dispatch.per_host, HostRequestLimit::Fixed);
+    let batch = Batch {
+        client,
+        get_options: get_options(&cell),
+        options: BatchOptions {
+            directory: directory.to_owned(),
+            dispatch: JobDispatcherOptions {
+                per_host,
+                ..dispatch
+            },
+            ..BatchOptions::default()
+        },
+        manifest: None,
+        archive: None,
+        events,
+    };
+    let entries = (0_u64..).zip(urls).map(|(number, url)| {
+        Ok(ListEntry {
+            path: Some(number.to_string().into()),
+            ..ListEntry::new(number + 1, url)
+        })
+    });
+    let summary = batch.run(Box::new(entries), stop).await;
+    let mut measurement = Measurement {
+        successes: summary.done,
+        bytes: summary.bytes,
+        ..Measurement::default()
+    };
+    for group in summary.failure_groups {
+        measurement.add_errors(group.cause, group.count);
+    }
+    if let Some(halt) = summary.halted {
+        measurement.add_errors(halt.reason, 1);
+    }
+    measurement
+}
