@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         CliCommand::Rm(rm) => commands::objects::rm(&rm),
         CliCommand::Presign(presign) => commands::objects::presign(&presign),
         CliCommand::Sign(sign) => commands::sign::run(&sign),
+        CliCommand::Bench(bench) => commands::bench::run(&bench),
         CliCommand::Demo(demo) => commands::demo::run(&demo),
         CliCommand::Completions(which) => commands::completions::run(which.shell),
     }

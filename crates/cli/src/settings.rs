@@ -29,6 +29,7 @@ pub(crate) use s3::s3_config;
 pub(crate) use secrets::{read_signing_key, world_readable_warning};
 pub(crate) use serve::{ServeSettings, TlsSettings};
 pub(crate) use single_downloads::SingleDownloads;
+pub(crate) use tls::peer_tls_options;
 pub(crate) use tunnel::{
     PlannedTunnel, ProcessSettings, StdioSettings, TunnelSettings, TunnelUpstream,
 };

@@ -178,7 +178,7 @@ impl LabServers {
         if let Some((_, server)) = known.find(|(known, _)| *known == bytes) {
             return Ok(server.address());
         }
-        let server = ShortQueueServer::start(bytes).map_err(ServerError::Lab)?;
+        let server = ShortQueueServer::start(bytes, LAB_THREAD_NAME).map_err(ServerError::Lab)?;
         let address = server.address();
         self.short_queues.push((bytes, server));
         Ok(address)

@@ -10,8 +10,6 @@ use std::time::Duration;
 
 use socket2::{Domain, Socket, Type};
 
-use super::lab::LAB_THREAD_NAME;
-
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4;
 
@@ -33,8 +31,8 @@ pub(super) struct ShortQueueServer {
 }
 
 impl ShortQueueServer {
-    /// A server whose file has so many bytes.
-    pub(super) fn start(bytes: u64) -> io::Result<Self> {
+    /// A server whose file has so many bytes, and whose thread has this name.
+    pub(super) fn start(bytes: u64, thread_name: &str) -> io::Result<Self> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         socket.listen(BACKLOG)?;
@@ -49,7 +47,7 @@ impl ShortQueueServer {
             response.len() + usize::try_from(bytes).unwrap_or(usize::MAX),
             b'x',
         );
-        let thread = std::thread::Builder::new().name(LAB_THREAD_NAME.to_owned());
+        let thread = std::thread::Builder::new().name(thread_name.to_owned());
         let thread = thread.spawn(move || {
             for connection in listener.incoming() {
                 if stopping.load(Ordering::Relaxed) {
@@ -108,7 +106,7 @@ mod tests {
 
     #[test]
     fn each_connection_gets_the_file() {
-        let server = ShortQueueServer::start(7).unwrap();
+        let server = ShortQueueServer::start(7, "queue").unwrap();
         for _ in 0..3 {
             let mut connection = TcpStream::connect(server.address()).unwrap();
             connection

@@ -1,6 +1,7 @@
 //! The command line as it is typed. [`settings`](crate::settings) turns it into options of the library crates.
 
 mod batch;
+mod bench;
 mod get;
 mod given;
 mod key_filter;
@@ -21,6 +22,7 @@ use std::ffi::OsString;
 use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
+pub(crate) use bench::{BenchArgs, BenchCommand, BenchRunArgs};
 pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, LoginArgs};
@@ -104,6 +106,8 @@ pub(crate) enum CliCommand {
     ///
     /// The URL is printed on standard output. Signing needs the key and no connection to the server.
     Sign(SignArgs),
+    /// Measure ways of moving bytes, on this machine or against a server of yours: tables, intervals, charts.
+    Bench(Box<BenchArgs>),
     /// Show the effect of parallel connections, with an origin inside this program.
     ///
     /// The origin listens on loopback and limits the rate of each connection, as many servers do. haul downloads a file over one connection

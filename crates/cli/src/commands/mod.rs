@@ -1,6 +1,7 @@
 //! The commands. They connect the crates and return an exit code; the work is in the crates. What servers share is in [`service`].
 
 mod batch;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod cp;
 pub(crate) mod demo;

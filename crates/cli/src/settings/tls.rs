@@ -9,6 +9,14 @@ use super::SettingError;
 use super::credentials::read_file;
 use crate::args::{GivenOptions, OptionSource, PeerTlsArgs, ProxyTlsArgs};
 
+/// TLS options of these flags and the environment, for a command without layers of settings.
+///
+/// # Errors
+/// A file that cannot be used.
+pub(crate) fn peer_tls_options(args: &PeerTlsArgs) -> Result<TlsOptions, SettingError> {
+    TlsFiles::of_peer(args, &GivenOptions::default()).options()
+}
+
 /// The files about TLS with one peer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TlsFiles<'a> {

@@ -89,6 +89,18 @@ pub enum TlsConfigError {
     Tls(#[from] rustls::Error),
 }
 
+impl TlsOptions {
+    /// Settings of rustls for connections that this crate does not make: those of a load generator, which counts handshakes.
+    ///
+    /// # Errors
+    /// Certificates or keys that cannot be used, or a system without trusted certificates.
+    pub fn client_config(self) -> Result<Arc<ClientConfig>, TlsConfigError> {
+        let tls = TlsClient::new(self)?;
+        let (_, certificate) = tls.config_for(CredentialScope::UserOrigin);
+        tls.build_config(certificate).map(Arc::new)
+    }
+}
+
 /// The peer of a TLS handshake.
 #[derive(Debug, Clone, Copy)]
 pub struct TlsPeer<'a> {

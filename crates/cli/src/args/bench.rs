@@ -1,0 +1,164 @@
+//! Flags of `haul bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::peer::PeerTlsArgs;
+use super::values::{DownloadUrl, DurationArg, HttpUrl};
+
+/// `haul bench`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: BenchCommand,
+}
+
+/// Text below the flags of an experiment.
+const AFTER: &str = "\
+SIZE takes k, M, G, powers of 1024; TIME takes ms, s, m, h, and seconds without a unit.
+Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 local disk, 5 nothing could be measured,
+130 interrupted: what was measured by then is reported.";
+
+/// An experiment, or something about experiments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// One large file over 1 to 32 connections, and over as many as haul chooses.
+    ///
+    /// Without a URL from `haul serve` on this machine, over links with a delay and a rate for each connection. haul sends nothing to a host that
+    /// you do not name.
+    #[command(after_help = AFTER)]
+    Accelerate(BenchUrlArgs),
+    /// Small and large files, one after the other and all at once, over HTTP, HTTPS and HTTP/2.
+    #[command(after_help = AFTER)]
+    Quirks(BenchUrlsArgs),
+    /// 100 files, 5 to 100 at a time, by threads and by an event loop; and a server whose queue is too short.
+    #[command(after_help = AFTER)]
+    Sweep(BenchSweepArgs),
+    /// PUT, GET and DELETE; without a URL with the four ways in which `haul serve` accepts connections.
+    ///
+    /// At a URL of yours files are stored in a folder below it with a random name, and removed.
+    #[command(after_help = AFTER)]
+    Store(BenchUrlArgs),
+    /// Small files directly, through a proxy, and through `haul tunnel` and the proxy.
+    #[command(after_help = AFTER)]
+    Tunnel(BenchTunnelArgs),
+    /// One large object and many small ones, to S3 and from it.
+    ///
+    /// In a bucket of yours objects are stored below the prefix, in a folder with a random name, and removed. Credentials and endpoint are found as by
+    /// `haul put`.
+    #[command(after_help = AFTER)]
+    S3(BenchUrlArgs),
+    /// All experiments, in less than four minutes.
+    #[command(after_help = AFTER)]
+    All(BenchAllArgs),
+    /// An experiment of your own: factors, levels and rounds in a file. `haul bench show` prints examples.
+    #[command(after_help = AFTER)]
+    Run(BenchFileArgs),
+    /// Print the file of a built-in experiment, or without a name what there is.
+    Show {
+        /// The experiment.
+        #[arg(value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// Compare two runs: the results.json of each.
+    Compare {
+        /// The earlier run.
+        #[arg(value_name = "A.json")]
+        before: PathBuf,
+        /// The later run.
+        #[arg(value_name = "B.json")]
+        after: PathBuf,
+    },
+}
+
+/// An experiment with a server.
+#[derive(Debug, Args)]
+pub(crate) struct BenchUrlArgs {
+    /// The server to measure, in place of one on this machine.
+    #[arg(value_name = "URL")]
+    pub(crate) url: Option<DownloadUrl>,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// An experiment with files of a server.
+#[derive(Debug, Args)]
+pub(crate) struct BenchUrlsArgs {
+    /// Files to fetch, in place of some on this machine: small ones and large ones.
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<HttpUrl>,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// `haul bench sweep`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchSweepArgs {
+    /// Fetch the URLs of LIST, one a line, in place of files on this machine.
+    #[arg(short, long, value_name = "LIST")]
+    pub(crate) input: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// `haul bench tunnel`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchTunnelArgs {
+    /// Use this HTTP proxy, in place of one inside haul. It must be able to reach this machine.
+    #[arg(short, long, value_name = "HOST:PORT")]
+    pub(crate) proxy: Option<String>,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// `haul bench all`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchAllArgs {
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// `haul bench run`.
+#[derive(Debug, Args)]
+pub(crate) struct BenchFileArgs {
+    /// The experiment's file.
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) file: PathBuf,
+    /// The server to measure, in place of one on this machine.
+    #[arg(value_name = "URL")]
+    pub(crate) urls: Vec<DownloadUrl>,
+    #[command(flatten)]
+    pub(crate) run: BenchRunArgs,
+}
+
+/// How an experiment is run, and where its results go.
+#[derive(Debug, Args)]
+pub(crate) struct BenchRunArgs {
+    /// Use the sizes of the write-ups: hours rather than minutes.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Begin no further round after TIME, for each experiment.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time: Option<DurationArg>,
+    /// Measure these levels of a factor. Repeatable. `haul bench show NAME` has the factors.
+    #[arg(long, value_name = "FACTOR=LEVEL,LEVEL")]
+    pub(crate) set: Vec<String>,
+    /// Write results.json, report.md and report.html into DIR.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Print the results as JSON in place of tables.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no progress.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Allow more than 100 requests a second at a host that is not this machine.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Measure CPU time and memory of this process, too: your server's. Repeatable.
+    #[arg(long, value_name = "PID")]
+    pub(crate) server_pid: Vec<u32>,
+    #[command(flatten, next_help_heading = "TLS")]
+    pub(crate) tls: PeerTlsArgs,
+}
