@@ -18,6 +18,7 @@ pub mod measurement;
 pub mod report;
 pub mod results;
 pub mod servers;
+pub mod statistics;
 
 pub use cell::Cell;
 pub use measurement::Measurement;
