@@ -124,7 +124,8 @@ impl<'a> ChartPlan<'a> {
         let panels = self.chart_panels();
         let is_crowded = panels.iter().any(|panel| panel.series.len() > limit);
         let crowding = is_crowded.then(|| bystander.or_else(|| self.series.first()));
-        uneven.or(crowding.flatten()).filter(|_| has_rest).copied()
+        let separated = uneven.or_else(|| crowding.flatten());
+        separated.filter(|_| has_rest).copied()
     }
 
     /// How many times the slowest cell of a level the slowest cell of another takes.
@@ -168,12 +169,12 @@ pub(super) fn level_number(level: &str) -> Option<f64> {
         .filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
-fn position_or_push<'v, T>(
-    values: &'v mut Vec<T>,
+fn position_or_push<T>(
+    values: &mut Vec<T>,
     name: String,
     name_of: impl Fn(&T) -> &String,
     make: impl FnOnce(String) -> T,
-) -> &'v mut T {
+) -> &mut T {
     let found = values.iter().position(|value| *name_of(value) == name);
     let index = found.unwrap_or(values.len());
     if found.is_none() {

@@ -50,7 +50,8 @@ fn compare_experiment(page: &mut TextPage, a: &ExperimentResults, b: &Experiment
     page.paragraph(&format!("{}: {}", a.name, a.title), 2, ValueTone::Heading);
     page.paragraph(&fixed_levels(a), 2, ValueTone::Faint);
     if a.target != b.target {
-        let server = |of: &ExperimentResults| of.target.clone().unwrap_or("haul's own".to_owned());
+        let server =
+            |of: &ExperimentResults| of.target.clone().unwrap_or_else(|| "haul's own".to_owned());
         let warning = format!("! The servers differ: {} and {}.", server(a), server(b));
         page.paragraph(&warning, 2, ValueTone::Warning);
     }
@@ -89,18 +90,12 @@ fn comparison_table(
         columns: Vec::new(),
         rows: vec![Vec::new(); pairs.len()],
     };
-    let column = |name: &str, unit, kind, priority| ReportColumn {
-        name: name.to_owned(),
-        unit,
-        kind,
-        priority,
-    };
     for factor in varying_factors(experiment) {
         let levels = pairs
             .iter()
             .map(|(cell, _)| cell.cell.level(factor).unwrap_or("-"));
         let levels = levels.map(|level| TableValue::new(level, ValueTone::Plain));
-        table.add(column(factor, "", ColumnKind::Level, 0), levels.collect());
+        table.add(ReportColumn::new(factor, "", ColumnKind::Level, 0), levels);
     }
     let walls: Vec<_> = pairs
         .iter()
@@ -113,14 +108,14 @@ fn comparison_table(
         Some(median) => TableValue::new(unit.show(median), ValueTone::Plain),
         None => TableValue::new("failed", ValueTone::Warning),
     };
-    let times = |name| column(name, unit.symbol(), ColumnKind::Number, 0);
-    table.add(times("A"), medians.iter().map(|(a, _)| show(*a)).collect());
-    table.add(times("B"), medians.iter().map(|(_, b)| show(*b)).collect());
+    let times = |name| ReportColumn::new(name, unit.symbol(), ColumnKind::Number, 0);
+    table.add(times("A"), medians.iter().map(|(a, _)| show(*a)));
+    table.add(times("B"), medians.iter().map(|(_, b)| show(*b)));
     let ratios = walls.iter().map(|(a, b)| match ratio_interval(b, a, SEED) {
         Some(ratio) => ratio_value(ratio, TableDetail::Terminal),
         None => TableValue::new("-", ValueTone::Faint),
     });
-    table.add(column("B/A", "", ColumnKind::Text, 0), ratios.collect());
+    table.add(ReportColumn::new("B/A", "", ColumnKind::Text, 0), ratios);
     table
 }
 

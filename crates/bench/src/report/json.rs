@@ -149,7 +149,7 @@ fn replace_file(path: &Path, content: &[u8]) -> Result<(), ReportError> {
         let mut file = tempfile::Builder::new()
             .prefix(".haul-bench-")
             .permissions(Permissions::from_mode(0o666))
-            .tempfile_in(directory.unwrap_or(Path::new(".")))?;
+            .tempfile_in(directory.unwrap_or_else(|| Path::new(".")))?;
         file.write_all(content)?;
         // A full disk may be noticed only here.
         file.as_file().sync_all()?;

@@ -3,7 +3,8 @@
 use crate::results::RatioInterval;
 
 /// From this mean size on, a rate is shown in bytes.
-const BYTES_WORTH_A_RATE: u64 = 64 << 10;
+const BYTES_WORTH_A_RATE: f64 = 65_536.0;
+const MEBIBYTE: f64 = 1_048_576.0;
 
 /// The unit of a column of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,20 +72,20 @@ pub(super) fn show_duration(seconds: f64) -> String {
 }
 
 /// Requests a second, or MiB a second where a request carries enough for that to be of interest.
-pub(super) fn show_rate(successes: u64, bytes: u64, seconds: f64) -> Option<String> {
-    if successes == 0 || seconds <= 0.0 {
-        return None;
+pub(super) fn show_rate(successes: f64, bytes: f64, seconds: f64) -> String {
+    if successes <= 0.0 || seconds <= 0.0 {
+        return String::new();
     }
-    Some(if bytes / successes >= BYTES_WORTH_A_RATE {
-        format!("{} MiB/s", three_digits(mebibytes(bytes) / seconds))
+    if bytes / successes >= BYTES_WORTH_A_RATE {
+        format!("{} MiB/s", three_digits(bytes / MEBIBYTE / seconds))
     } else {
-        format!("{}/s", three_digits(successes as f64 / seconds))
-    })
+        format!("{}/s", three_digits(successes / seconds))
+    }
 }
 
 /// Bytes as MiB.
 pub(super) fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+    bytes as f64 / MEBIBYTE
 }
 
 /// The ratio and its interval, all with the digits that suit the ratio.
@@ -149,9 +150,9 @@ mod tests {
 
     #[test]
     fn rates_are_of_bytes_where_files_are_large() {
-        assert_eq!(show_rate(100, 102_400, 0.5).as_deref(), Some("200/s"));
-        assert_eq!(show_rate(2, 20 << 20, 0.5).as_deref(), Some("40.0 MiB/s"));
-        assert_eq!(show_rate(0, 0, 0.5), None);
+        assert_eq!(show_rate(100.0, 102_400.0, 0.5), "200/s");
+        assert_eq!(show_rate(2.0, 20.0 * MEBIBYTE, 0.5), "40.0 MiB/s");
+        assert_eq!(show_rate(0.0, 0.0, 0.5), "");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 use super::chart_plan::ChartPlan;
 use super::quantity::{TimeUnit, mebibytes, show_interval, show_rate, show_ratio, three_digits};
 use super::sentences::{is_baseline, varying_factors};
-use crate::measurement::{CpuTime, Measurement, PhaseTimes};
-use crate::results::{CellResults, ExperimentResults};
+use crate::Measurement;
+use crate::results::{CellResults, ExperimentResults, RatioInterval};
 use crate::statistics::spread;
 
 /// A table before it is laid out.
@@ -38,6 +38,8 @@ pub(super) enum ColumnKind {
 
 /// The last priority without which a row says nothing.
 pub(super) const NEEDED: u8 = 1;
+/// The priority of columns that a terminal has no room for.
+const PAGE_ONLY: u8 = 11;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct TableValue {
@@ -57,12 +59,24 @@ pub(super) enum ValueTone {
     Warning,
 }
 
+impl From<String> for TableValue {
+    fn from(text: String) -> Self {
+        Self::new(text, ValueTone::Plain)
+    }
+}
+
+impl From<&str> for TableValue {
+    fn from(text: &str) -> Self {
+        Self::new(text, ValueTone::Plain)
+    }
+}
+
 /// How much values say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableDetail {
     /// Short values, and bars.
     Terminal,
-    /// Intervals of no difference, and CPU time in its parts.
+    /// Intervals of no difference, and CPU time in its parts; no bars.
     Page,
 }
 
@@ -80,10 +94,89 @@ impl TableValue {
 }
 
 impl ReportColumn {
+    pub(super) fn new(name: &str, unit: &'static str, kind: ColumnKind, priority: u8) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit,
+            kind,
+            priority,
+        }
+    }
+
     /// The name with the unit.
     pub(super) fn head(&self) -> String {
         format!("{} {}", self.name, self.unit).trim().to_owned()
     }
+}
+
+/// A column of medians of what measurements hold.
+struct MeasuredColumn {
+    name: &'static str,
+    priority: u8,
+    value: fn(&Measurement) -> Option<f64>,
+    scale: MeasuredScale,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MeasuredScale {
+    Seconds,
+    Count,
+    Mebibytes,
+}
+
+const fn seconds(
+    name: &'static str,
+    priority: u8,
+    value: fn(&Measurement) -> Option<f64>,
+) -> MeasuredColumn {
+    MeasuredColumn {
+        name,
+        priority,
+        value,
+        scale: MeasuredScale::Seconds,
+    }
+}
+
+const fn count(name: &'static str, value: fn(&Measurement) -> Option<f64>) -> MeasuredColumn {
+    MeasuredColumn {
+        name,
+        priority: 7,
+        value,
+        scale: MeasuredScale::Count,
+    }
+}
+
+const fn memory(name: &'static str, value: fn(&Measurement) -> Option<f64>) -> MeasuredColumn {
+    MeasuredColumn {
+        name,
+        priority: 10,
+        value,
+        scale: MeasuredScale::Mebibytes,
+    }
+}
+
+const MEASURED: [MeasuredColumn; 16] = [
+    seconds("p50", 6, |m| Some(m.latency?.p50_s)),
+    seconds("p99", 6, |m| Some(m.latency?.p99_s)),
+    seconds("client CPU", 8, |m| Some(m.client_cpu?.total_s())),
+    seconds("in kernel", PAGE_ONLY, |m| Some(m.client_cpu?.system_s)),
+    seconds("server CPU", 8, |m| Some(m.server_cpu?.total_s())),
+    seconds("in kernel", PAGE_ONLY, |m| Some(m.server_cpu?.system_s)),
+    count("connections made", |m| Some(m.connections? as f64)),
+    count("busy threads", |m| Some(f64::from(m.server_threads?.busy))),
+    count("idle threads", |m| Some(f64::from(m.server_threads?.idle))),
+    seconds("DNS", 9, |m| measured_phase(m.phases?.dns_s)),
+    seconds("connect", 9, |m| measured_phase(m.phases?.connect_s)),
+    seconds("TLS", 9, |m| measured_phase(m.phases?.tls_s)),
+    seconds("first byte", 9, |m| measured_phase(m.phases?.first_byte_s)),
+    seconds("body", 9, |m| measured_phase(m.phases?.body_s)),
+    memory("client memory", |m| Some(mebibytes(m.client_memory?))),
+    memory("server memory", |m| Some(mebibytes(m.server_memory?))),
+];
+
+/// A phase that no request had is no column.
+fn measured_phase(seconds: f64) -> Option<f64> {
+    (seconds > 0.0).then_some(seconds)
 }
 
 impl ReportTable {
@@ -94,26 +187,27 @@ impl ReportTable {
             rows: vec![Vec::new(); experiment.cells.len()],
         };
         for factor in varying_factors(experiment) {
-            table.add_texts(factor, ColumnKind::Level, 0, experiment, |cell| {
-                TableValue::new(cell.cell.level(factor).unwrap_or("-"), ValueTone::Plain)
-            });
+            let level = |cell: &CellResults| cell.cell.level(factor).unwrap_or("-").into();
+            let column = ReportColumn::new(factor, "", ColumnKind::Level, 0);
+            table.add(column, experiment.cells.iter().map(level));
         }
         table.add_walls(experiment, detail);
-        table.add_ratios(experiment, detail);
-        table.add_outcomes(experiment);
-        table.add_times("p50", 6, experiment, |m| Some(m.latency?.p50_s));
-        table.add_times("p99", 6, experiment, |m| Some(m.latency?.p99_s));
-        table.add_cpu("client CPU", 8, experiment, detail, |m| m.client_cpu);
-        table.add_cpu("server CPU", 8, experiment, detail, |m| m.server_cpu);
-        table.add_counts(experiment);
-        table.add_phases(experiment);
-        table.add_memory("client memory", experiment, |m| m.client_memory);
-        table.add_memory("server memory", experiment, |m| m.server_memory);
+        table.add_outcomes(experiment, detail);
+        for measured in &MEASURED {
+            if detail == TableDetail::Page || measured.priority < PAGE_ONLY {
+                table.add_measured(experiment, measured);
+            }
+        }
         table
     }
 
     /// Adds a column, unless it is empty.
-    pub(super) fn add(&mut self, column: ReportColumn, values: Vec<TableValue>) {
+    pub(super) fn add(
+        &mut self,
+        column: ReportColumn,
+        values: impl IntoIterator<Item = TableValue>,
+    ) {
+        let values: Vec<TableValue> = values.into_iter().collect();
         if values.iter().any(|value| !value.text.is_empty()) {
             self.columns.push(column);
             for (row, value) in self.rows.iter_mut().zip(values) {
@@ -122,219 +216,106 @@ impl ReportTable {
         }
     }
 
-    fn add_texts(
-        &mut self,
-        name: &str,
-        kind: ColumnKind,
-        priority: u8,
-        experiment: &ExperimentResults,
-        value: impl FnMut(&CellResults) -> TableValue,
-    ) {
-        let column = ReportColumn {
-            name: name.to_owned(),
-            unit: "",
-            kind,
-            priority,
-        };
-        self.add(column, experiment.cells.iter().map(value).collect());
-    }
-
     fn add_walls(&mut self, experiment: &ExperimentResults, detail: TableDetail) {
-        let walls = experiment.cells.iter().filter_map(|cell| cell.wall);
-        let unit = TimeUnit::for_times(walls.map(|wall| wall.median));
-        let column = |name: &str, unit, kind, priority| ReportColumn {
-            name: name.to_owned(),
-            unit,
-            kind,
-            priority,
-        };
-        let values = experiment.cells.iter().map(|cell| match cell.wall {
-            Some(wall) => TableValue::new(unit.show(wall.median), ValueTone::Plain),
+        let walls = || experiment.cells.iter().map(|cell| cell.wall);
+        let unit = TimeUnit::for_times(walls().flatten().map(|wall| wall.median));
+        let column = |name, kind, priority| ReportColumn::new(name, unit.symbol(), kind, priority);
+        let medians = walls().map(|wall| match wall {
+            Some(wall) => unit.show(wall.median).into(),
             None => TableValue::new("failed", ValueTone::Warning),
         });
-        let wall = column("wall", unit.symbol(), ColumnKind::Number, 0);
-        self.add(wall, values.collect());
+        self.add(column("wall", ColumnKind::Number, 0), medians);
         if detail == TableDetail::Terminal && experiment.cells.len() > 2 {
-            let bars = column("", "", ColumnKind::Bar, 4);
+            let bars = ReportColumn::new("", "", ColumnKind::Bar, 4);
             self.add(bars, wall_bars(experiment));
         }
-        let values = experiment.cells.iter().map(|cell| match cell.wall {
-            Some(wall) => TableValue::new(
-                format!("{} to {}", unit.show(wall.low), unit.show(wall.high)),
-                ValueTone::Plain,
-            ),
-            None => TableValue::default(),
+        let quartiles = walls().map(|wall| {
+            let wall =
+                wall.map(|wall| format!("{} to {}", unit.show(wall.low), unit.show(wall.high)));
+            wall.unwrap_or_default().into()
         });
-        let quartiles = column("quartiles", unit.symbol(), ColumnKind::Number, 5);
-        self.add(quartiles, values.collect());
+        self.add(column("quartiles", ColumnKind::Number, 5), quartiles);
     }
 
-    fn add_ratios(&mut self, experiment: &ExperimentResults, detail: TableDetail) {
-        if experiment.cells.iter().all(|cell| cell.ratio.is_none()) {
-            return;
-        }
-        self.add_texts(
-            "ratio",
-            ColumnKind::Text,
-            1,
-            experiment,
-            |cell| match cell.ratio {
+    fn add_outcomes(&mut self, experiment: &ExperimentResults, detail: TableDetail) {
+        let cells = || experiment.cells.iter();
+        let column = |name, kind, priority| ReportColumn::new(name, "", kind, priority);
+        if cells().any(|cell| cell.ratio.is_some()) {
+            let ratios = cells().map(|cell| match cell.ratio {
                 Some(ratio) => ratio_value(ratio, detail),
                 None if is_baseline(experiment, cell) => {
                     TableValue::new("baseline", ValueTone::Faint)
                 }
                 None => TableValue::default(),
-            },
-        );
-    }
-
-    fn add_outcomes(&mut self, experiment: &ExperimentResults) {
-        self.add_texts("rate", ColumnKind::Number, 3, experiment, |cell| {
-            let median = median_of(cell, |m| Some(m.wall_s));
-            let total = |count: fn(&Measurement) -> u64| -> u64 {
-                let counted = successful(cell).map(count);
-                counted.fold(0, u64::saturating_add)
-            };
-            let rounds = successful(cell).count().max(1) as u64;
-            let rate = median.and_then(|wall_s| {
-                show_rate(
-                    total(|m| m.successes) / rounds,
-                    total(|m| m.bytes) / rounds,
-                    wall_s,
-                )
             });
-            TableValue::new(rate.unwrap_or_default(), ValueTone::Plain)
-        });
-        self.add_texts("failures", ColumnKind::Number, 2, experiment, |cell| {
+            self.add(column("ratio", ColumnKind::Text, 1), ratios);
+        }
+        let rates = cells().map(|cell| cell_rate(cell).unwrap_or_default().into());
+        self.add(column("rate", ColumnKind::Number, 3), rates);
+        let failures = cells().map(|cell| {
             let failures = cell.measurements.iter().map(Measurement::failures);
             match failures.fold(0, u64::saturating_add) {
                 0 => TableValue::default(),
                 failures => TableValue::new(failures.to_string(), ValueTone::Warning),
             }
         });
-        self.add_texts("write-up", ColumnKind::Text, 2, experiment, |cell| {
-            TableValue::new(cell.write_up.clone().unwrap_or_default(), ValueTone::Plain)
-        });
+        self.add(column("failures", ColumnKind::Number, 2), failures);
+        let figures = cells().map(|cell| cell.write_up.clone().unwrap_or_default().into());
+        self.add(column("write-up", ColumnKind::Text, 2), figures);
     }
 
-    fn add_times(
-        &mut self,
-        name: &str,
-        priority: u8,
-        experiment: &ExperimentResults,
-        seconds: impl Fn(&Measurement) -> Option<f64>,
-    ) {
-        let cells = experiment.cells.iter();
-        let times: Vec<_> = cells.map(|cell| median_of(cell, &seconds)).collect();
-        let unit = TimeUnit::for_times(times.iter().flatten().copied());
-        let column = ReportColumn {
-            name: name.to_owned(),
-            unit: unit.symbol(),
-            kind: ColumnKind::Number,
-            priority,
+    fn add_measured(&mut self, experiment: &ExperimentResults, measured: &MeasuredColumn) {
+        let medians = experiment
+            .cells
+            .iter()
+            .map(|cell| median_of(cell, measured.value));
+        let medians: Vec<_> = medians.collect();
+        let unit = TimeUnit::for_times(medians.iter().flatten().copied());
+        let symbol = match measured.scale {
+            MeasuredScale::Seconds => unit.symbol(),
+            MeasuredScale::Count => "",
+            MeasuredScale::Mebibytes => "MiB",
         };
-        let values = times.into_iter().map(|time| {
-            let text = time.map(|time| unit.show(time));
-            TableValue::new(text.unwrap_or_default(), ValueTone::Plain)
-        });
-        self.add(column, values.collect());
-    }
-
-    fn add_cpu(
-        &mut self,
-        name: &str,
-        priority: u8,
-        experiment: &ExperimentResults,
-        detail: TableDetail,
-        cpu: impl Fn(&Measurement) -> Option<CpuTime>,
-    ) {
-        self.add_times(name, priority, experiment, |m| Some(cpu(m)?.total_s()));
-        if detail == TableDetail::Page {
-            let system = format!("{name}, kernel");
-            self.add_times(&system, priority, experiment, |m| Some(cpu(m)?.system_s));
-        }
-    }
-
-    fn add_counts(&mut self, experiment: &ExperimentResults) {
-        self.add_texts(
-            "connections made",
-            ColumnKind::Number,
-            7,
-            experiment,
-            |cell| {
-                let median = median_of(cell, |m| Some(m.connections? as f64));
-                let shown = median.map(|connections| format!("{connections:.0}"));
-                TableValue::new(shown.unwrap_or_default(), ValueTone::Plain)
-            },
-        );
-        self.add_texts("busy threads", ColumnKind::Number, 7, experiment, |cell| {
-            let busy = median_of(cell, |m| Some(f64::from(m.server_threads?.busy)));
-            let idle = median_of(cell, |m| Some(f64::from(m.server_threads?.idle)));
-            let shown = busy
-                .zip(idle)
-                .map(|(busy, idle)| format!("{busy:.0} of {:.0}", busy + idle));
-            TableValue::new(shown.unwrap_or_default(), ValueTone::Plain)
-        });
-    }
-
-    fn add_phases(&mut self, experiment: &ExperimentResults) {
-        let phases: [(&str, fn(PhaseTimes) -> f64); 5] = [
-            ("DNS", |phases| phases.dns_s),
-            ("connect", |phases| phases.connect_s),
-            ("TLS", |phases| phases.tls_s),
-            ("first byte", |phases| phases.first_byte_s),
-            ("body", |phases| phases.body_s),
-        ];
-        for (name, phase) in phases {
-            self.add_times(name, 9, experiment, |m| {
-                // A phase that no request had is no column.
-                m.phases.map(phase).filter(|seconds| *seconds > 0.0)
-            });
-        }
-    }
-
-    fn add_memory(
-        &mut self,
-        name: &str,
-        experiment: &ExperimentResults,
-        memory: impl Fn(&Measurement) -> Option<u64>,
-    ) {
-        let values = experiment.cells.iter().map(|cell| {
-            let median = median_of(cell, |m| Some(mebibytes(memory(m)?)));
-            let shown = median.map(three_digits);
-            TableValue::new(shown.unwrap_or_default(), ValueTone::Plain)
-        });
-        let column = ReportColumn {
-            name: name.to_owned(),
-            unit: "MiB",
-            kind: ColumnKind::Number,
-            priority: 10,
+        let show = |median| match measured.scale {
+            MeasuredScale::Seconds => unit.show(median),
+            MeasuredScale::Count => format!("{median:.0}"),
+            MeasuredScale::Mebibytes => three_digits(median),
         };
-        self.add(column, values.collect());
+        let values = medians
+            .iter()
+            .map(|median| median.map(show).unwrap_or_default().into());
+        let column =
+            ReportColumn::new(measured.name, symbol, ColumnKind::Number, measured.priority);
+        self.add(column, values);
     }
 }
 
+/// The median rate of the successful measurements.
+fn cell_rate(cell: &CellResults) -> Option<String> {
+    let successes = median_of(cell, |m| Some(m.successes as f64))?;
+    let bytes = median_of(cell, |m| Some(m.bytes as f64))?;
+    Some(show_rate(
+        successes,
+        bytes,
+        median_of(cell, |m| Some(m.wall_s))?,
+    ))
+}
+
 /// A ratio, or that there is none to speak of.
-pub(super) fn ratio_value(ratio: crate::results::RatioInterval, detail: TableDetail) -> TableValue {
+pub(super) fn ratio_value(ratio: RatioInterval, detail: TableDetail) -> TableValue {
     match detail {
-        TableDetail::Terminal if ratio.holds_one() => {
-            TableValue::new("no difference", ValueTone::Plain)
+        TableDetail::Terminal if ratio.holds_one() => "no difference".into(),
+        TableDetail::Page if ratio.holds_one() => {
+            format!("no difference {}", show_interval(ratio)).into()
         }
-        TableDetail::Page if ratio.holds_one() => TableValue::new(
-            format!("no difference {}", show_interval(ratio)),
-            ValueTone::Plain,
-        ),
         _ if ratio.ratio < 1.0 => TableValue::new(show_ratio(ratio), ValueTone::Faster),
         _ => TableValue::new(show_ratio(ratio), ValueTone::Slower),
     }
 }
 
-fn successful(cell: &CellResults) -> impl Iterator<Item = &Measurement> {
-    cell.measurements.iter().filter(|m| m.successes > 0)
-}
-
-fn median_of(cell: &CellResults, value: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let values: Vec<f64> = successful(cell).filter_map(value).collect();
+fn median_of(cell: &CellResults, value: fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    let successful = cell.measurements.iter().filter(|m| m.successes > 0);
+    let values: Vec<f64> = successful.filter_map(value).collect();
     spread(&values).map(|spread| spread.median)
 }
 

@@ -1,10 +1,6 @@
 //! Where levels and times lie on the axes, and which of them are labelled.
 
-use std::ops::Range;
-
-use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
-
-use super::{pixels, shorten, text_width};
+use super::{shorten, text_width};
 use crate::report::chart_plan::{ChartPanel, level_number};
 
 /// The widest label of a level.
@@ -61,67 +57,25 @@ impl AxisLevels {
         }
     }
 
-    pub(super) fn position(&self, level: &str) -> Option<f64> {
+    pub(super) fn place(&self, level: &str) -> Option<f64> {
         let place = self.places.iter().find(|(name, _)| name == level);
-        place.map(|(_, position)| *position)
+        place.map(|(_, place)| *place)
     }
 
-    pub(super) fn name_at(&self, position: f64) -> String {
-        let place = self
-            .places
-            .iter()
-            .find(|(_, place)| (place - position).abs() < 1e-9);
-        place
-            .map(|(name, _)| shorten(name, MAX_LABEL))
-            .unwrap_or_default()
-    }
-
-    /// The places whose labels have room in a plot of this width, from the last one on.
-    pub(super) fn labelled(&self, width: i32) -> Vec<f64> {
+    /// Labels that have room in a plot of this width, from the last one on.
+    pub(super) fn labelled(&self, width: i32) -> Vec<(String, f64)> {
         let mut labelled = Vec::new();
         let mut limit = f64::MAX;
         for (name, place) in self.places.iter().rev() {
-            let half = f64::from(text_width(name).min(MAX_LABEL)) / 2.0 + 6.0;
+            let label = shorten(name, MAX_LABEL);
+            let half = f64::from(text_width(&label)) / 2.0 + 6.0;
             let center = place * f64::from(width);
             if center + half <= limit {
-                labelled.push(*place);
+                labelled.push((label, *place));
                 limit = center - half;
             }
         }
-        labelled.reverse();
         labelled
-    }
-}
-
-/// An axis from 0, with labels at given places.
-#[derive(Debug, Clone)]
-pub(super) struct ChartAxis {
-    end: f64,
-    labelled: Vec<f64>,
-}
-
-impl ChartAxis {
-    pub(super) const fn new(end: f64, labelled: Vec<f64>) -> Self {
-        Self { end, labelled }
-    }
-}
-
-impl Ranged for ChartAxis {
-    type FormatOption = DefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (from, to): (i32, i32)) -> i32 {
-        // Downwards on one of the axes.
-        let length = pixels(value / self.end * f64::from((to - from).abs()));
-        from + length * (to - from).signum()
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
-        self.labelled.clone()
-    }
-
-    fn range(&self) -> Range<f64> {
-        0.0..self.end
     }
 }
 
@@ -175,6 +129,6 @@ mod tests {
         };
         let labelled = levels.labelled(800);
         assert!((10..40).contains(&labelled.len()), "{labelled:?}");
-        assert_eq!(levels.name_at(labelled[labelled.len() - 1]), "100");
+        assert_eq!(labelled[0].0, "100");
     }
 }

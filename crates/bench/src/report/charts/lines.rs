@@ -3,16 +3,39 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::axes::{AxisLevels, ChartAxis, axis_ticks, tick_label};
+use super::axes::{AxisLevels, axis_ticks, tick_label};
 use super::{
-    Canvas, ChartError, FAINT, GRID, INK, PAPER, WIDTH, series_color, shorten, text_style,
+    Canvas, ChartError, FAINT, GRID, INK, PAPER, WIDTH, pixels, series_color, shorten, text_style,
     text_width,
 };
 use crate::report::chart_plan::{ChartPanel, level_number};
 use crate::report::quantity::TimeUnit;
-use crate::results::Spread;
 
 const LEGEND_LINE: i32 = 40;
+const SERIES_SHIFT: i32 = 8;
+
+/// Where the axes lie, in pixels.
+#[derive(Debug)]
+struct Plot {
+    left: i32,
+    bottom: i32,
+    /// The time at the top, in `unit`.
+    highest: f64,
+    unit: TimeUnit,
+}
+
+impl Plot {
+    const TOP: i32 = 56;
+    const RIGHT: i32 = WIDTH - 24;
+
+    fn x(&self, place: f64) -> i32 {
+        self.left + pixels(place * f64::from(Self::RIGHT - self.left))
+    }
+
+    fn y(&self, time: f64) -> i32 {
+        self.bottom - pixels(time / self.highest * f64::from(self.bottom - Self::TOP))
+    }
+}
 
 /// Lines over the levels of a factor. Returns the height.
 pub(super) fn draw_lines(
@@ -20,81 +43,109 @@ pub(super) fn draw_lines(
     panel: &ChartPanel<'_>,
     axis: &str,
 ) -> Result<i32, ChartError> {
-    let axis_levels = AxisLevels::of_panel(panel, axis);
+    let levels = AxisLevels::of_panel(panel, axis);
     let walls = panel
         .series
         .iter()
         .flat_map(|(_, cells)| cells)
         .filter_map(|cell| cell.wall);
-    let highs: Vec<f64> = walls.map(|wall| wall.high).collect();
-    let unit = TimeUnit::for_times([highs.iter().copied().fold(0.0, f64::max)]);
-    let ticks = axis_ticks(
-        highs
-            .iter()
-            .map(|high| unit.scale(*high))
-            .fold(0.0, f64::max),
-    );
+    let highest = walls.map(|wall| wall.high).fold(0.0, f64::max);
+    let unit = TimeUnit::for_times([highest]);
+    let ticks = axis_ticks(unit.scale(highest));
+    let labels = ticks.iter().map(|tick| text_width(&tick_label(*tick)));
+    let plot = Plot {
+        left: labels.max().unwrap_or(0) + 20,
+        bottom: 460,
+        highest: ticks.last().copied().unwrap_or(1.0),
+        unit,
+    };
     let legend = legend_lines(panel);
-    let legend_height = i32::try_from(legend.len()).unwrap_or(0) * LEGEND_LINE;
-    let height = 560 + legend_height;
+    let legend_top = plot.bottom + 96;
+    let height = legend_top + i32::try_from(legend.len()).unwrap_or(0) * LEGEND_LINE;
     let root = SVGBackend::with_string(svg, (WIDTH.unsigned_abs(), height.unsigned_abs()))
         .into_drawing_area();
-    let top = ticks.last().copied().unwrap_or(1.0);
-    let labels = ticks.iter().map(|tick| text_width(&tick_label(*tick)));
-    let label_width = labels.max().unwrap_or(0) + 24;
-    let mut chart = ChartBuilder::on(&root)
-        .margin_top(56)
-        .margin_right(24)
-        .margin_bottom(legend_height + 44)
-        .x_label_area_size(48)
-        .y_label_area_size(label_width)
-        .build_cartesian_2d(
-            ChartAxis::new(1.0, axis_levels.labelled(WIDTH - label_width - 24)),
-            ChartAxis::new(top, ticks),
-        )?;
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .bold_line_style(GRID.stroke_width(2))
-        .light_line_style(TRANSPARENT)
-        .axis_style(FAINT.stroke_width(2))
-        .label_style(text_style(FAINT))
-        .x_label_formatter(&|position| axis_levels.name_at(*position))
-        .y_label_formatter(&|tick| tick_label(*tick))
-        .draw()?;
-    let title = format!("wall time, {}", unit.symbol());
-    root.draw_text(&title, &text_style(INK), (0, 4))?;
-    let below = text_style(INK).pos(Pos::new(HPos::Right, VPos::Top));
-    let axis_name = shorten(axis, WIDTH / 2);
-    root.draw_text(
-        &axis_name,
-        &below,
-        (WIDTH - 24, height - legend_height - 40),
-    )?;
-    for (number, (_, cells)) in panel.series.iter().enumerate() {
-        let color = series_color(number);
-        let mut points: Vec<(f64, Spread, bool)> = cells
-            .iter()
-            .filter_map(|cell| {
-                let level = cell.cell.level(axis).unwrap_or("");
-                let is_numeric = level_number(level).is_some();
-                Some((axis_levels.position(level)?, cell.wall?, is_numeric))
-            })
-            .collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let numeric = points.iter().filter(|(_, _, is_numeric)| *is_numeric);
-        let line = numeric.map(|(x, wall, _)| (*x, unit.scale(wall.median)));
-        chart.draw_series(LineSeries::new(line, color.stroke_width(4)))?;
-        for (x, wall, _) in points {
-            let [low, median, high] = [wall.low, wall.median, wall.high].map(|y| unit.scale(y));
-            let bar = ErrorBar::new_vertical(x, low, median, high, color.stroke_width(3), 14);
-            chart.draw_series([bar])?;
-            draw_marker(&root, chart.backend_coord(&(x, median)), number)?;
-        }
+    draw_axes(&root, &plot, &ticks, &levels, axis)?;
+    for series in 0..panel.series.len() {
+        draw_series(&root, &plot, panel, series, &levels, axis)?;
     }
-    draw_legend(&root, &legend, height - legend_height + 4)?;
+    draw_legend(&root, &legend, legend_top)?;
     root.present()?;
     Ok(height)
+}
+
+fn draw_axes(
+    root: &Canvas<'_>,
+    plot: &Plot,
+    ticks: &[f64],
+    levels: &AxisLevels,
+    axis: &str,
+) -> Result<(), ChartError> {
+    let unit = format!("wall time, {}", plot.unit.symbol());
+    root.draw_text(&unit, &text_style(INK), (0, 4))?;
+    let label = text_style(FAINT).pos(Pos::new(HPos::Right, VPos::Center));
+    for tick in ticks {
+        let y = plot.y(*tick);
+        let color = if *tick > 0.0 { GRID } else { FAINT };
+        root.draw(&PathElement::new(
+            [(plot.left, y), (Plot::RIGHT, y)],
+            color.stroke_width(2),
+        ))?;
+        root.draw_text(&tick_label(*tick), &label, (plot.left - 12, y))?;
+    }
+    let label = text_style(FAINT).pos(Pos::new(HPos::Center, VPos::Top));
+    for (name, place) in levels.labelled(Plot::RIGHT - plot.left) {
+        let (x, y) = (plot.x(place), plot.bottom);
+        root.draw(&PathElement::new(
+            [(x, y), (x, y + 8)],
+            FAINT.stroke_width(2),
+        ))?;
+        root.draw_text(&name, &label, (x, y + 14))?;
+    }
+    let name = text_style(INK).pos(Pos::new(HPos::Right, VPos::Top));
+    root.draw_text(
+        &shorten(axis, WIDTH / 2),
+        &name,
+        (Plot::RIGHT, plot.bottom + 50),
+    )
+}
+
+fn draw_series(
+    root: &Canvas<'_>,
+    plot: &Plot,
+    panel: &ChartPanel<'_>,
+    series: usize,
+    levels: &AxisLevels,
+    axis: &str,
+) -> Result<(), ChartError> {
+    let color = series_color(series);
+    // Series lie a little beside each other, so that equal ones are all seen.
+    let shift = |series: usize| i32::try_from(series).unwrap_or(0) * SERIES_SHIFT;
+    let shift = shift(series) - shift(panel.series.len() - 1) / 2;
+    let points = panel.series[series].1.iter().filter_map(|cell| {
+        let level = cell.cell.level(axis)?;
+        let x = plot.x(levels.place(level)?) + shift;
+        let wall = cell.wall?;
+        let [low, median, high] = [wall.low, wall.median, wall.high];
+        let y = [low, median, high].map(|time| plot.y(plot.unit.scale(time)));
+        Some((x, y, level_number(level).is_some()))
+    });
+    let mut points: Vec<(i32, [i32; 3], bool)> = points.collect();
+    points.sort_unstable();
+    let numeric = points.iter().filter(|(_, _, is_numeric)| *is_numeric);
+    let line: Vec<_> = numeric.map(|(x, [_, y, _], _)| (*x, *y)).collect();
+    root.draw(&PathElement::new(line, color.stroke_width(4)))?;
+    for (x, [low, median, high], _) in points {
+        root.draw(&ErrorBar::new_vertical(
+            x,
+            low,
+            median,
+            high,
+            color.stroke_width(3),
+            20,
+        ))?;
+        draw_marker(root, (x, median), series)?;
+    }
+    Ok(())
 }
 
 /// Entries of a legend, in lines that have room for them.
