@@ -2,13 +2,15 @@
 
 use super::ReportError;
 use super::charts::draw_charts;
-use super::report_table::{ColumnKind, ReportTable, TableDetail, ValueTone};
+use super::report_table::{ColumnKind, ReportColumn, ReportTable, TableDetail, ValueTone};
 use super::sentences::{
-    PARTIAL, baseline_sentence, environment_lines, failure_notes, fixed_levels, guess_evidence,
-    rounds_sentence, run_sentence, verdict_name,
+    PARTIAL, baseline_sentence, environment_lines, escape_html, failure_notes, fixed_levels,
+    guess_evidence, rounds_sentence, run_sentence, verdict_name,
 };
 use crate::results::{BenchResults, ExperimentResults, GuessVerdict};
 
+/// Columns of higher priority are left out on paper.
+const ON_PAPER: u8 = 7;
 const STYLE: &str = include_str!("report.css");
 
 /// The results as a page for screens, phones and paper.
@@ -139,7 +141,8 @@ fn html_table(table: &ReportTable) -> String {
         "" => String::new(),
         names => format!(" class=\"{names}\""),
     };
-    let kind_class = |kind: ColumnKind| match kind {
+    let kind_class = |column: &ReportColumn| match column.kind {
+        ColumnKind::Number if column.priority > ON_PAPER => "number screen",
         ColumnKind::Number => "number",
         _ => "",
     };
@@ -148,7 +151,7 @@ fn html_table(table: &ReportTable) -> String {
         let head = escape_html(&column.head()).replace('-', "\u{2011}");
         format!(
             "<th scope=\"col\"{}>{head}</th>",
-            class(&[kind_class(column.kind)])
+            class(&[kind_class(column)])
         )
     });
     let rows = table.rows.iter().map(|row| {
@@ -161,14 +164,14 @@ fn html_table(table: &ReportTable) -> String {
                 ValueTone::Slower => "slower",
                 ValueTone::Warning => "warning",
             };
-            let width = if value.text.chars().count() > 28 {
+            let width = if value.text.chars().count() > 48 {
                 "wide"
             } else {
                 ""
             };
             format!(
                 "<td{}>{text}</td>",
-                class(&[kind_class(column.kind), tone, width])
+                class(&[kind_class(column), tone, width])
             )
         });
         format!("<tr>{}</tr>\n", cells.collect::<String>())
@@ -178,24 +181,6 @@ fn html_table(table: &ReportTable) -> String {
         heads.collect::<String>(),
         rows.collect::<String>(),
     )
-}
-
-/// Text without meaning to HTML, in elements and in quoted attributes.
-pub(super) fn escape_html(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            '\n' | '\t' => escaped.push(' '),
-            character if character.is_control() => escaped.push('\u{fffd}'),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]
@@ -224,6 +209,7 @@ mod tests {
     #[test]
     fn the_page_is_well_formed_and_loads_nothing() {
         let page = html_report(&fixture::bench_results()).unwrap();
+        // A look at it cannot be tested: `HAUL_BENCH_PAGE=/tmp/report.html cargo test -p haul-bench the_page`.
         if let Some(path) = std::env::var_os("HAUL_BENCH_PAGE") {
             std::fs::write(path, &page).unwrap();
         }

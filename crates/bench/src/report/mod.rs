@@ -8,6 +8,7 @@
 mod chart_plan;
 mod charts;
 mod compare;
+mod error;
 #[cfg(test)]
 mod fixture;
 mod html;
@@ -20,7 +21,8 @@ mod table;
 mod text_layout;
 
 pub use compare::compare_text;
+pub use error::ReportError;
 pub use html::html_report;
-pub use json::{ReportError, read_results, write_reports, write_results};
+pub use json::{read_results, write_reports, write_results};
 pub use markdown::markdown_report;
 pub use table::text_report;

@@ -124,58 +124,61 @@ enum MeasuredScale {
     Mebibytes,
 }
 
-const fn seconds(
-    name: &'static str,
-    priority: u8,
-    value: fn(&Measurement) -> Option<f64>,
-) -> MeasuredColumn {
-    MeasuredColumn {
-        name,
-        priority,
-        value,
-        scale: MeasuredScale::Seconds,
+impl MeasuredColumn {
+    const fn new(
+        name: &'static str,
+        priority: u8,
+        scale: MeasuredScale,
+        value: fn(&Measurement) -> Option<f64>,
+    ) -> Self {
+        Self {
+            name,
+            priority,
+            value,
+            scale,
+        }
     }
 }
 
-const fn count(name: &'static str, value: fn(&Measurement) -> Option<f64>) -> MeasuredColumn {
-    MeasuredColumn {
-        name,
-        priority: 7,
-        value,
-        scale: MeasuredScale::Count,
-    }
-}
-
-const fn memory(name: &'static str, value: fn(&Measurement) -> Option<f64>) -> MeasuredColumn {
-    MeasuredColumn {
-        name,
-        priority: 10,
-        value,
-        scale: MeasuredScale::Mebibytes,
-    }
-}
-
-const MEASURED: [MeasuredColumn; 16] = [
-    seconds("p50", 6, |m| Some(m.latency?.p50_s)),
-    seconds("p99", 6, |m| Some(m.latency?.p99_s)),
-    seconds("client CPU", 8, |m| Some(m.client_cpu?.total_s())),
-    seconds("in kernel", PAGE_ONLY, |m| Some(m.client_cpu?.system_s)),
-    seconds("server CPU", 8, |m| Some(m.server_cpu?.total_s())),
-    seconds("in kernel", PAGE_ONLY, |m| Some(m.server_cpu?.system_s)),
-    count("connections made", |m| Some(m.connections? as f64)),
-    count("busy threads", |m| Some(f64::from(m.server_threads?.busy))),
-    count("idle threads", |m| Some(f64::from(m.server_threads?.idle))),
-    seconds("DNS", 9, |m| measured_phase(m.phases?.dns_s)),
-    seconds("connect", 9, |m| measured_phase(m.phases?.connect_s)),
-    seconds("TLS", 9, |m| measured_phase(m.phases?.tls_s)),
-    seconds("first byte", 9, |m| measured_phase(m.phases?.first_byte_s)),
-    seconds("body", 9, |m| measured_phase(m.phases?.body_s)),
-    memory("client memory", |m| Some(mebibytes(m.client_memory?))),
-    memory("server memory", |m| Some(mebibytes(m.server_memory?))),
-];
+const MEASURED: [MeasuredColumn; 16] = {
+    use MeasuredColumn as Column;
+    use MeasuredScale::{Count, Mebibytes, Seconds};
+    [
+        Column::new("p50", 6, Seconds, |m| Some(m.latency?.p50_s)),
+        Column::new("p99", 6, Seconds, |m| Some(m.latency?.p99_s)),
+        Column::new("client CPU", 8, Seconds, |m| Some(m.client_cpu?.total_s())),
+        Column::new("in kernel", PAGE_ONLY, Seconds, |m| {
+            Some(m.client_cpu?.system_s)
+        }),
+        Column::new("server CPU", 8, Seconds, |m| Some(m.server_cpu?.total_s())),
+        Column::new("in kernel", PAGE_ONLY, Seconds, |m| {
+            Some(m.server_cpu?.system_s)
+        }),
+        Column::new("connections made", 7, Count, |m| {
+            Some(m.connections? as f64)
+        }),
+        Column::new("busy threads", 7, Count, |m| {
+            Some(m.server_threads?.busy.into())
+        }),
+        Column::new("idle threads", 7, Count, |m| {
+            Some(m.server_threads?.idle.into())
+        }),
+        Column::new("DNS", 9, Seconds, |m| phase(m.phases?.dns_s)),
+        Column::new("connect", 9, Seconds, |m| phase(m.phases?.connect_s)),
+        Column::new("TLS", 9, Seconds, |m| phase(m.phases?.tls_s)),
+        Column::new("first byte", 9, Seconds, |m| phase(m.phases?.first_byte_s)),
+        Column::new("body", 9, Seconds, |m| phase(m.phases?.body_s)),
+        Column::new("client memory", 10, Mebibytes, |m| {
+            Some(mebibytes(m.client_memory?))
+        }),
+        Column::new("server memory", 10, Mebibytes, |m| {
+            Some(mebibytes(m.server_memory?))
+        }),
+    ]
+};
 
 /// A phase that no request had is no column.
-fn measured_phase(seconds: f64) -> Option<f64> {
+fn phase(seconds: f64) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 

@@ -1,4 +1,4 @@
-//! What all forms of the report say in the same words.
+//! What all forms of the report say in the same words, and how words of others are made harmless.
 
 use super::quantity::{show_duration, show_ratio, three_digits};
 use crate::Cell;
@@ -31,9 +31,11 @@ pub(super) fn rounds_sentence(experiment: &ExperimentResults) -> String {
 /// What ratios are ratios to; `None` where there are none.
 pub(super) fn baseline_sentence(experiment: &ExperimentResults) -> Option<String> {
     let has_ratio = experiment.cells.iter().any(|cell| cell.ratio.is_some());
-    (has_ratio && !experiment.baseline.levels.is_empty()).then(|| {
-        let baseline = in_order(experiment, &experiment.baseline, |_| true);
-        format!("Ratios are of wall time, to {baseline} with the other levels the same; intervals are bootstrap intervals of 95 %.")
+    let baseline = in_order(experiment, &experiment.baseline, |_| true);
+    (has_ratio && !baseline.is_empty()).then(|| {
+        format!(
+            "Ratios are of wall time, to {baseline} with the other levels the same; intervals are bootstrap intervals of 95 %."
+        )
     })
 }
 
@@ -62,6 +64,24 @@ pub(super) fn printable(text: &str) -> String {
         character => character,
     };
     text.trim().chars().map(replace).collect()
+}
+
+/// Text without meaning to HTML, in elements and in quoted attributes.
+pub(super) fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(' '),
+            character if character.is_control() => escaped.push('\u{fffd}'),
+            character => escaped.push(character),
+        }
+    }
+    escaped
 }
 
 /// The factors that have more than one level here.

@@ -10,7 +10,7 @@ use crate::results::{BenchResults, ExperimentResults, GuessVerdict};
 
 /// The results as text for a terminal of `width` columns, at least 20.
 ///
-/// Columns that have no room are left out, the least important first; where not even the needed ones have room, a cell becomes a few lines.
+/// Columns that have no room are left out, the least important first; where not even the needed ones have room, levels become headings.
 #[must_use]
 pub fn text_report(results: &BenchResults, width: usize, has_color: bool) -> String {
     let mut page = TextPage::new(width, has_color);

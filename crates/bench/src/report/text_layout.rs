@@ -1,4 +1,4 @@
-//! Lays text out for a terminal: paragraphs, and tables that lose columns or become stacked lines where the terminal is narrow.
+//! Lays text out for a terminal: paragraphs, and tables that lose columns where the terminal is narrow.
 
 use super::report_table::{ColumnKind, NEEDED, ReportColumn, ReportTable, TableValue, ValueTone};
 use super::sentences::printable;
@@ -6,9 +6,6 @@ use super::sentences::printable;
 /// No terminal is taken to be narrower.
 const MIN_WIDTH: usize = 20;
 const GAP: usize = 2;
-const STACKED_INDENT: usize = 2;
-/// Columns of lower priority are left out of stacked lines.
-const STACKED_PRIORITY: u8 = 6;
 
 /// Lines of a terminal, as they come to be.
 #[derive(Debug)]
@@ -48,28 +45,22 @@ impl TextPage {
 
     /// A table. Returns the columns that had no room.
     ///
-    /// Where the needed columns have no room, the first levels move into headings above their rows; where that does not help, each row becomes
-    /// stacked lines.
+    /// Where the needed columns have no room, the first levels move into headings above their rows: all of them, if it must be.
     pub(super) fn table(&mut self, table: &ReportTable) -> Vec<String> {
         let columns = &table.columns;
         let widths = (0..columns.len()).map(|column| column_width(table, column));
         let widths: Vec<usize> = widths.collect();
-        let levels = columns
-            .iter()
-            .filter(|column| column.kind == ColumnKind::Level);
-        let fitting = (0..levels.count().max(1)).find_map(|headings| {
+        let is_level = |column: &&ReportColumn| column.kind == ColumnKind::Level;
+        let levels = columns.iter().filter(is_level).count();
+        let fitting = (0..=levels).find_map(|headings| {
             let shown = fitting_columns(table, &widths, headings, self.width)?;
             Some((headings, shown))
         });
-        let Some((headings, shown)) = fitting else {
-            for row in &table.rows {
-                self.draw_stacked(columns, row);
-            }
-            let left_out = columns
-                .iter()
-                .filter(|column| column.priority > STACKED_PRIORITY);
-            return left_out.map(|column| column.name.clone()).collect();
+        let needed = || {
+            let needed = |index: &usize| columns[*index].priority <= NEEDED;
+            (levels, (levels..columns.len()).filter(needed).collect())
         };
+        let (headings, shown) = fitting.unwrap_or_else(needed);
         self.draw_rows(table, &widths, headings, &shown);
         let left_out = columns.iter().enumerate().filter(|(index, column)| {
             *index >= headings && !shown.contains(index) && !column.name.is_empty()
@@ -110,7 +101,7 @@ impl TextPage {
             let levels = &row[..headings];
             if headings > 0 && heading != Some(levels) {
                 let names = level_names(table.columns.iter().zip(levels));
-                self.paragraph(&format!("{names}:"), STACKED_INDENT, ValueTone::Heading);
+                self.paragraph(&format!("{names}:"), GAP, ValueTone::Heading);
                 heading = Some(levels);
             }
             let values: Vec<_> = shown.iter().map(|index| &row[*index]).collect();
@@ -125,6 +116,11 @@ impl TextPage {
         widths: &[usize],
         shown: &[usize],
     ) {
+        let width: usize = shown.iter().map(|index| widths[*index] + GAP).sum();
+        if width > self.width + GAP {
+            let texts: Vec<&str> = values.iter().map(|value| value.text.as_str()).collect();
+            return self.paragraph(&texts.join(" "), GAP, ValueTone::Plain);
+        }
         let mut line = String::new();
         let mut pending = 0;
         for (value, index) in values.iter().zip(shown) {
@@ -142,38 +138,6 @@ impl TextPage {
             }
         }
         self.lines.push(line);
-    }
-
-    fn draw_stacked(&mut self, columns: &[ReportColumn], row: &[TableValue]) {
-        let values = columns.iter().zip(row);
-        let (levels, facts): (Vec<_>, Vec<_>) = values
-            .filter(|(column, value)| column.priority <= STACKED_PRIORITY && !value.text.is_empty())
-            .partition(|(column, _)| column.kind == ColumnKind::Level);
-        self.paragraph(&level_names(levels), STACKED_INDENT, ValueTone::Heading);
-        let mut line = String::new();
-        for (column, value) in facts {
-            let is_number = value.text.starts_with(|first: char| first.is_ascii_digit());
-            let unit = if is_number { column.unit } else { "" };
-            let text = printable(&format!("{} {} {unit}", column.name, value.text));
-            let text = text.trim();
-            let separator = if line.is_empty() { "" } else { ", " };
-            if STACKED_INDENT + text_width(&line) + separator.len() + text_width(text) >= self.width
-            {
-                self.stacked_line(&line);
-                line.clear();
-            } else {
-                line.push_str(separator);
-            }
-            line.push_str(text);
-        }
-        self.stacked_line(&line);
-    }
-
-    fn stacked_line(&mut self, line: &str) {
-        for line in wrap(line, self.width - STACKED_INDENT, 0) {
-            self.lines
-                .push(format!("{}{line}", " ".repeat(STACKED_INDENT)));
-        }
     }
 
     fn paint(&self, text: &str, tone: ValueTone) -> String {

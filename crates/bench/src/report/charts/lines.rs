@@ -12,7 +12,9 @@ use crate::report::chart_plan::{ChartPanel, level_number};
 use crate::report::quantity::TimeUnit;
 
 const LEGEND_LINE: i32 = 40;
-const SERIES_SHIFT: i32 = 8;
+/// How far apart series lie at the same level, and the first from the last.
+const SERIES_SHIFT: f64 = 12.0;
+const MAX_SHIFT: f64 = 36.0;
 
 /// Where the axes lie, in pixels.
 #[derive(Debug)]
@@ -28,8 +30,8 @@ impl Plot {
     const TOP: i32 = 56;
     const RIGHT: i32 = WIDTH - 24;
 
-    fn x(&self, place: f64) -> i32 {
-        self.left + pixels(place * f64::from(Self::RIGHT - self.left))
+    fn x(&self, place: f64, shift: f64) -> i32 {
+        self.left + pixels(place * f64::from(Self::RIGHT - self.left) + shift)
     }
 
     fn y(&self, time: f64) -> i32 {
@@ -94,7 +96,7 @@ fn draw_axes(
     }
     let label = text_style(FAINT).pos(Pos::new(HPos::Center, VPos::Top));
     for (name, place) in levels.labelled(Plot::RIGHT - plot.left) {
-        let (x, y) = (plot.x(place), plot.bottom);
+        let (x, y) = (plot.x(place, 0.0), plot.bottom);
         root.draw(&PathElement::new(
             [(x, y), (x, y + 8)],
             FAINT.stroke_width(2),
@@ -119,11 +121,11 @@ fn draw_series(
 ) -> Result<(), ChartError> {
     let color = series_color(series);
     // Series lie a little beside each other, so that equal ones are all seen.
-    let shift = |series: usize| i32::try_from(series).unwrap_or(0) * SERIES_SHIFT;
-    let shift = shift(series) - shift(panel.series.len() - 1) / 2;
+    let gaps = panel.series.len().saturating_sub(1).max(1) as f64;
+    let shift = (series as f64 / gaps - 0.5) * (gaps * SERIES_SHIFT).min(MAX_SHIFT);
     let points = panel.series[series].1.iter().filter_map(|cell| {
         let level = cell.cell.level(axis)?;
-        let x = plot.x(levels.place(level)?) + shift;
+        let x = plot.x(levels.place(level)?, shift);
         let wall = cell.wall?;
         let [low, median, high] = [wall.low, wall.median, wall.high];
         let y = [low, median, high].map(|time| plot.y(plot.unit.scale(time)));
@@ -195,50 +197,23 @@ fn draw_legend(
 
 /// A sign of a series: four forms, filled and hollow, since colours alone tell nothing to some readers and printers.
 fn draw_marker(root: &Canvas<'_>, (x, y): (i32, i32), series: usize) -> Result<(), ChartError> {
-    let radius = 9;
-    let mut outline = match series % 4 {
-        0 => return draw_circle(root, (x, y), series),
-        1 => vec![
-            (x - radius, y - radius),
-            (x + radius, y - radius),
-            (x + radius, y + radius),
-            (x - radius, y + radius),
-        ],
-        2 => vec![
-            (x, y - radius - 3),
-            (x + radius + 3, y + radius),
-            (x - radius - 3, y + radius),
-        ],
-        _ => vec![
-            (x, y - radius - 4),
-            (x + radius + 4, y),
-            (x, y + radius + 4),
-            (x - radius - 4, y),
-        ],
+    // A polygon's corners, and where the first of them lies, in eighths of a turn from the top.
+    let (corners, eighths) = [(16, 0), (4, 1), (3, 0), (4, 0)][series % 4];
+    let corner = |number: u8| {
+        let turn = f64::from(number) / f64::from(corners) + f64::from(eighths) / 8.0;
+        let (sine, cosine) = (turn * std::f64::consts::TAU).sin_cos();
+        let distance = |share: f64| pixels(12.0 * (1.0 + share)) - 12;
+        (x + distance(sine), y - distance(cosine))
     };
+    let outline: Vec<_> = (0..=corners).map(corner).collect();
     let inside = if series >= 4 {
         PAPER
     } else {
         series_color(series)
     };
     root.draw(&Polygon::new(outline.clone(), inside.filled()))?;
-    outline.push(outline[0]);
     root.draw(&PathElement::new(
         outline,
-        series_color(series).stroke_width(4),
-    ))
-}
-
-fn draw_circle(root: &Canvas<'_>, center: (i32, i32), series: usize) -> Result<(), ChartError> {
-    let inside = if series >= 4 {
-        PAPER
-    } else {
-        series_color(series)
-    };
-    root.draw(&Circle::new(center, 10, inside.filled()))?;
-    root.draw(&Circle::new(
-        center,
-        10,
         series_color(series).stroke_width(4),
     ))
 }

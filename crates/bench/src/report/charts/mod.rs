@@ -15,9 +15,8 @@ use bars::draw_bars;
 use lines::draw_lines;
 
 use super::chart_plan::{ChartPanel, ChartPlan};
-use super::html::escape_html;
 use super::quantity::show_time;
-use super::sentences::printable;
+use super::sentences::{escape_html, printable};
 use crate::results::ExperimentResults;
 
 /// What the library says when it cannot draw.
@@ -182,13 +181,11 @@ mod tests {
         ] {
             assert!(chart.svg.contains(&format!("\n{part}\n")), "{part}");
         }
-        assert_eq!(
-            chart
-                .svg
-                .matches("<polyline fill=\"none\" opacity=\"1\" stroke=\"var(--s0)\"")
-                .count(),
-            2
-        );
+        for series in ["0", "1"] {
+            // Three lines for the quartiles of each of six cells.
+            let line = format!("<line opacity=\"1\" stroke=\"var(--s{series})\"");
+            assert_eq!(chart.svg.matches(&line).count(), 3 * 6);
+        }
         let [small, large] = &charts(1)[..] else {
             panic!("two charts")
         };
