@@ -198,7 +198,7 @@ fn draw_legend(
 /// A sign of a series: four forms, filled and hollow, since colours alone tell nothing to some readers and printers.
 fn draw_marker(root: &Canvas<'_>, (x, y): (i32, i32), series: usize) -> Result<(), ChartError> {
     // A polygon's corners, and where the first of them lies, in eighths of a turn from the top.
-    let (corners, eighths) = [(16, 0), (4, 1), (3, 0), (4, 0)][series % 4];
+    let (corners, eighths) = [(24, 0), (4, 1), (3, 0), (4, 0)][series % 4];
     let corner = |number: u8| {
         let turn = f64::from(number) / f64::from(corners) + f64::from(eighths) / 8.0;
         let (sine, cosine) = (turn * std::f64::consts::TAU).sin_cos();
