@@ -143,7 +143,7 @@ fn draw_series(
             median,
             high,
             color.stroke_width(3),
-            20,
+            12,
         ))?;
         draw_marker(root, (x, median), series)?;
     }
@@ -197,8 +197,23 @@ fn draw_legend(
 
 /// A sign of a series: four forms, filled and hollow, since colours alone tell nothing to some readers and printers.
 fn draw_marker(root: &Canvas<'_>, (x, y): (i32, i32), series: usize) -> Result<(), ChartError> {
+    let inside = if series >= 4 {
+        PAPER
+    } else {
+        series_color(series)
+    }
+    .filled();
+    let stroke = series_color(series).stroke_width(4);
     // A polygon's corners, and where the first of them lies, in eighths of a turn from the top.
-    let (corners, eighths) = [(24, 0), (4, 1), (3, 0), (4, 0)][series % 4];
+    let (corners, eighths) = match series % 4 {
+        0 => {
+            root.draw(&Circle::new((x, y), 10, inside))?;
+            return root.draw(&Circle::new((x, y), 10, stroke));
+        }
+        1 => (4, 1),
+        2 => (3, 0),
+        _ => (4, 0),
+    };
     let corner = |number: u8| {
         let turn = f64::from(number) / f64::from(corners) + f64::from(eighths) / 8.0;
         let (sine, cosine) = (turn * std::f64::consts::TAU).sin_cos();
@@ -206,14 +221,6 @@ fn draw_marker(root: &Canvas<'_>, (x, y): (i32, i32), series: usize) -> Result<(
         (x + distance(sine), y - distance(cosine))
     };
     let outline: Vec<_> = (0..=corners).map(corner).collect();
-    let inside = if series >= 4 {
-        PAPER
-    } else {
-        series_color(series)
-    };
-    root.draw(&Polygon::new(outline.clone(), inside.filled()))?;
-    root.draw(&PathElement::new(
-        outline,
-        series_color(series).stroke_width(4),
-    ))
+    root.draw(&Polygon::new(outline.clone(), inside))?;
+    root.draw(&PathElement::new(outline, stroke))
 }
