@@ -36,8 +36,8 @@ pub struct BenchOptions {
     pub client: ClientConfig,
     /// Where `s3://` is, and its credentials.
     pub store: S3Config,
-    /// TLS of the load generator with them.
-    pub tls: Arc<rustls::ClientConfig>,
+    /// TLS of the load generator with them, if one has TLS.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The most requests a second at them.
     pub max_rate: Option<f64>,
     /// Processes of the user's servers, whose CPU time is measured.
@@ -62,7 +62,7 @@ impl AnyWorkload {
                     haul: options.haul.clone(),
                     targets: options.targets.clone(),
                     is_store: options.is_store,
-                    tls: Arc::clone(&options.tls),
+                    tls: options.tls.clone(),
                     max_rate: options.max_rate,
                     server_pids: options.server_pids.clone(),
                     proxy: options.proxy,

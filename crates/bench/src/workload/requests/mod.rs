@@ -32,8 +32,8 @@ pub struct RequestsOptions {
     pub targets: Vec<Url>,
     /// Whether files of ours are stored below the first target, and removed.
     pub is_store: bool,
-    /// TLS with the user's servers.
-    pub tls: Arc<rustls::ClientConfig>,
+    /// TLS with the user's servers, if one has TLS.
+    pub tls: Option<Arc<rustls::ClientConfig>>,
     /// The most requests a second at the user's servers.
     pub max_rate: Option<f64>,
     /// Processes of the user's servers.
@@ -227,16 +227,19 @@ impl RequestsWorkload {
     }
 
     /// A load on the user's server.
-    fn target_load(&self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
+    fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
         let targets = &self.options.targets;
         let urls = match (self.options.is_store, requests.url) {
             (true, _) => vec![below(&targets[0], &format!("{}/{{}}", self.folder))],
             (false, None) => targets.clone(),
             (false, Some(number)) => targets.get(number - 1).cloned().into_iter().collect(),
         };
-        let (tls, max_rate) = (Arc::clone(&self.options.tls), self.options.max_rate);
+        let tls = match &self.options.tls {
+            Some(tls) => Arc::clone(tls),
+            None => self.pool.client_tls().map_err(WorkloadError::Tls)?,
+        };
         Ok(PreparedLoad {
-            plan: plan(requests, urls, tls, max_rate),
+            plan: plan(requests, urls, tls, self.options.max_rate),
             server_pids: self.options.server_pids.clone(),
         })
     }

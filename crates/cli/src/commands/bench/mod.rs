@@ -5,12 +5,12 @@ mod progress;
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use haul_bench::environment::bench_environment;
 use haul_bench::experiment::{BUILTIN_EXPERIMENTS, builtin_text};
 use haul_bench::report::{compare_text, read_results, text_report, write_reports};
 use haul_bench::results::{BenchResults, RoundsEnd};
+use haul_bench::runner::RunProgress;
 use haul_bench::session::{BenchOptions, run_experiments};
 use haul_net::{ClientConfig, redacted_text};
 use haul_s3::S3Config;
@@ -44,7 +44,10 @@ fn show(name: Option<&str>) -> Result<ExitReason, ExitReason> {
         None => {
             let lines = BUILTIN_EXPERIMENTS.iter().map(|(name, text)| {
                 let title = text.lines().find_map(|line| line.strip_prefix("title = "));
-                format!("{name:12} {}\n", title.unwrap_or_default().trim_matches('"'))
+                format!(
+                    "{name:12} {}\n",
+                    title.unwrap_or_default().trim_matches('"')
+                )
             });
             lines.collect()
         }
@@ -105,18 +108,19 @@ async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, ExitReason> {
         message::print_error(&message::chain_text(&error), None);
         ExitReason::LocalIo
     })?;
-    let words = std::env::args().map(|word| redacted_text(&word).into_owned());
+    let words = std::env::args().map(|word| redacted_text(&word));
     let environment = bench_environment(
         env!("CARGO_PKG_VERSION"),
         words.collect::<Vec<_>>().join(" "),
     );
     let progress = BenchProgress::new(plan.run.quiet);
+    let mut observer = |found: RunProgress<'_>| progress.show(&found);
     let running = run_experiments(
         &plan.experiments,
         &options,
         environment,
         &stop,
-        &mut |found| progress.show(&found),
+        &mut observer,
         |error| message::print_line(&message::warning_text(&message::chain_text(error))),
     );
     let results = running.await.map_err(|error| {
@@ -143,10 +147,10 @@ fn bench_options(plan: &BenchPlan<'_>) -> Result<BenchOptions, ExitReason> {
             ..ClientConfig::default()
         },
         store: S3Config::default(),
+        // The platform's certificates may be missing where nobody needs them.
         tls: match plan.targets.iter().any(|url| url.scheme() == "https") {
-            true => tls.client_config().map_err(|error| failed(&error))?,
-            // Not used. The platform's certificates may be missing where nobody needs them.
-            false => Arc::clone(&plan.unused_tls),
+            true => Some(tls.client_config().map_err(|error| failed(&error))?),
+            false => None,
         },
         max_rate: plan.max_rate,
         server_pids: plan.run.server_pid.clone(),
@@ -186,7 +190,10 @@ fn exit_reason(results: &BenchResults) -> ExitReason {
         return ExitReason::Interrupted;
     }
     let mut experiments = results.experiments.iter();
-    if experiments.clone().all(|found| found.end == RoundsEnd::Failed) {
+    if experiments
+        .clone()
+        .all(|found| found.end == RoundsEnd::Failed)
+    {
         return ExitReason::Network;
     }
     let has_failed = experiments.any(|found| found.cells.iter().any(|cell| cell.failure.is_some()));
@@ -199,7 +206,10 @@ fn exit_reason(results: &BenchResults) -> ExitReason {
 /// The width of standard output, and whether it has colours.
 fn terminal() -> (usize, bool) {
     let terminal = console::Term::stdout();
-    let size = terminal.is_term().then(|| terminal.size_checked()).flatten();
+    let size = terminal
+        .is_term()
+        .then(|| terminal.size_checked())
+        .flatten();
     let width = size.map_or(DEFAULT_WIDTH, |(_, width)| width.into());
     (width, terminal.is_term() && console::colors_enabled())
 }

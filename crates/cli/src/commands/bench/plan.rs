@@ -4,10 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::Arc;
 
 use haul_bench::experiment::{Experiment, builtin_experiment};
-use haul_net::TlsOptions;
 use url::{Host, Url};
 
 use crate::args::{BenchCommand, BenchRunArgs};
@@ -22,7 +20,13 @@ const MAX_LIST: u64 = 1 << 20;
 
 /// All experiments, in their order.
 const ALL: [&str; 7] = [
-    "accelerate", "quirks", "sweep", "collapse", "store", "tunnel", "s3",
+    "accelerate",
+    "quirks",
+    "sweep",
+    "collapse",
+    "store",
+    "tunnel",
+    "s3",
 ];
 
 /// What is to be run.
@@ -34,8 +38,6 @@ pub(super) struct BenchPlan<'a> {
     pub(super) proxy: Option<SocketAddr>,
     pub(super) max_rate: Option<f64>,
     pub(super) run: &'a BenchRunArgs,
-    /// TLS settings for plans without a target that has TLS.
-    pub(super) unused_tls: Arc<rustls::ClientConfig>,
 }
 
 /// Why there is nothing to run.
@@ -90,7 +92,6 @@ impl<'a> BenchPlan<'a> {
             is_store: chosen.is_store,
             proxy: chosen.proxy,
             run: chosen.run,
-            unused_tls: unused_tls()?,
         })
     }
 }
@@ -233,8 +234,9 @@ fn proxy_address(text: &str) -> Result<SocketAddr, BenchProblem> {
     let text = text.strip_prefix("http://").unwrap_or(text);
     let text = text.trim_end_matches('/');
     let addresses = text.to_socket_addrs();
-    let mut addresses = addresses
-        .map_err(|error| BenchProblem::usage(format!("--proxy {text} is not HOST:PORT: {error}")))?;
+    let mut addresses = addresses.map_err(|error| {
+        BenchProblem::usage(format!("--proxy {text} is not HOST:PORT: {error}"))
+    })?;
     let first = addresses.next();
     first.ok_or_else(|| BenchProblem::usage(format!("--proxy {text} has no address")))
 }
@@ -266,15 +268,4 @@ fn read_list(path: &Path) -> Result<Vec<Url>, BenchProblem> {
         }
         false => Ok(urls),
     }
-}
-
-/// Settings that trust nobody.
-fn unused_tls() -> Result<Arc<rustls::ClientConfig>, BenchProblem> {
-    let options = TlsOptions {
-        cacert: Some(Vec::new()),
-        ..TlsOptions::default()
-    };
-    options
-        .client_config()
-        .map_err(|error| BenchProblem::usage(message::chain_text(&error)))
 }

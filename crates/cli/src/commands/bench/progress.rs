@@ -44,7 +44,10 @@ impl BenchProgress {
                 round => format!("round {round}"),
             };
             let (measured, cells) = (found.measured + 1, found.cells);
-            let (elapsed, time) = (found.elapsed.as_secs(), found.experiment.rounds.time.as_secs());
+            let (elapsed, time) = (
+                found.elapsed.as_secs(),
+                found.experiment.rounds.time.as_secs(),
+            );
             bar.set_message(message::sanitize(&format!(
                 "{name}: {round}, {measured} of {cells}, {elapsed} of about {time} s: {}",
                 found.cell

@@ -1,0 +1,66 @@
+//! What can go wrong with a report.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::results::RESULTS_FORMAT;
+
+/// A report that could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A directory or file could not be made: no space, no permission.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is larger than results are.
+    #[error(
+        "{} is larger than 64 MiB, so it is no results.json; name one that `haul bench --report DIR` wrote",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A file holds something else, or a part of results.
+    #[error(
+        "{} is no results.json, or is damaged; name one that `haul bench --report DIR` wrote",
+        path.display()
+    )]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Where, and what is wrong there.
+        source: serde_json::Error,
+    },
+    /// A file of another version.
+    #[error(
+        "{} has the format {found:?}, and this haul reads {RESULTS_FORMAT:?}; measure again, or read it with the haul that wrote it",
+        path.display()
+    )]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+    },
+    /// A chart could not be drawn.
+    #[error("cannot draw the chart of {experiment}: {message}")]
+    Chart {
+        /// The experiment.
+        experiment: String,
+        /// What the library says.
+        message: String,
+    },
+}
