@@ -24,7 +24,7 @@ const MAX_CHUNK_LINE: usize = 4096;
 const JOINED_BODY: usize = 16 * 1024;
 
 /// A connection.
-pub(super) struct Http1Connection {
+pub(super) struct Http1Client {
     pub(super) stream: Box<dyn LoadStream>,
 }
 
@@ -71,7 +71,7 @@ impl Http1Buffers {
     }
 }
 
-impl Http1Connection {
+impl Http1Client {
     /// Sends the request whose head is in the buffer, and reads the response.
     pub(super) async fn exchange(
         &mut self,

@@ -26,21 +26,21 @@ const MAX_HEAD: u32 = 64 * 1024;
 
 /// A connection, as a slot uses it.
 #[derive(Clone)]
-pub(super) struct Http2Connection {
+pub(super) struct Http2Client {
     /// Its number, by which the pool knows it.
     number: u64,
     send: SendRequest<Bytes>,
 }
 
 /// The connections of a worker.
-pub(super) struct Http2Pool {
+pub(super) struct WorkerConnections {
     /// The shared connection to each origin. The lock is held while it is made, so that there is only one.
     shared: Vec<tokio::sync::Mutex<Option<SharedConnection>>>,
     drivers: Mutex<ConnectionDrivers>,
 }
 
 struct SharedConnection {
-    connection: Http2Connection,
+    connection: Http2Client,
     driver: AbortHandle,
 }
 
@@ -54,12 +54,12 @@ struct ConnectionDrivers {
 
 /// A connection from the pool.
 pub(super) struct PooledConnection {
-    pub(super) connection: Http2Connection,
+    pub(super) connection: Http2Client,
     /// The times of making it; `None` if it was there.
     pub(super) made: Option<ConnectTimes>,
 }
 
-impl Http2Pool {
+impl WorkerConnections {
     pub(super) fn new(origins: usize) -> Self {
         Self {
             shared: (0..origins)
@@ -124,14 +124,14 @@ impl Http2Pool {
         // How a connection ends is seen by the requests on it.
         let driver = drivers.tasks.spawn(async move { drop(connection.await) });
         let made = PooledConnection {
-            connection: Http2Connection { number, send },
+            connection: Http2Client { number, send },
             made: Some(times),
         };
         Ok((made, driver))
     }
 }
 
-impl Http2Connection {
+impl Http2Client {
     pub(super) fn number(&self) -> u64 {
         self.number
     }

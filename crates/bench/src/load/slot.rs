@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connect::LoadConnector;
-use super::http1::{Http1Buffers, Http1Connection, RepeatedBody};
-use super::http2::{Http2Connection, Http2Pool};
+use super::http1::{Http1Buffers, Http1Client, RepeatedBody};
+use super::http2::{Http2Client, WorkerConnections};
 use super::outcome::{ConnectTimes, ExchangeFailure, LoadFailure, LoadResponse, RequestTimes};
 use super::schedule::{LoadSchedule, RequestTurn};
 use super::tally::LoadTally;
@@ -47,7 +47,7 @@ struct LoadWorker<'a> {
     start: Instant,
     /// All in one thread: the lock is never waited for.
     tally: Mutex<LoadTally>,
-    http2: Http2Pool,
+    http2: WorkerConnections,
 }
 
 /// A request under way at a time, and the connections that it keeps.
@@ -59,16 +59,16 @@ struct LoadSlot<'a> {
 
 /// Connections by the numbers of their origins.
 #[derive(Default)]
-struct KeptConnections(Vec<(usize, LoadConnection)>);
+struct KeptConnections(Vec<(usize, SlotConnection)>);
 
-enum LoadConnection {
-    Http1(Http1Connection),
-    Http2(Http2Connection),
+enum SlotConnection {
+    Http1(Http1Client),
+    Http2(Http2Client),
 }
 
 /// A connection for a request.
 struct ChosenConnection {
-    connection: LoadConnection,
+    connection: SlotConnection,
     /// The times of making it; `None` if it was there.
     made: Option<ConnectTimes>,
 }
@@ -90,7 +90,7 @@ pub(super) async fn run_slots(
         state: &state,
         start,
         tally: Mutex::new(LoadTally::new()),
-        http2: Http2Pool::new(state.origins.len()),
+        http2: WorkerConnections::new(state.origins.len()),
     };
     let mut running: FuturesUnordered<_> = (0..slots).map(|_| worker.run_slot()).collect();
     let ended = async {
@@ -292,13 +292,13 @@ impl LoadSlot<'_> {
                 worker.http2.connect(&state.connector, address).await?
             };
             ChosenConnection {
-                connection: LoadConnection::Http2(pooled.connection),
+                connection: SlotConnection::Http2(pooled.connection),
                 made: pooled.made,
             }
         } else {
             let (stream, times) = state.connector.connect(address).await?;
             ChosenConnection {
-                connection: LoadConnection::Http1(Http1Connection { stream }),
+                connection: SlotConnection::Http1(Http1Client { stream }),
                 made: Some(times),
             }
         };
@@ -310,20 +310,20 @@ impl LoadSlot<'_> {
 
     async fn exchange(
         &mut self,
-        connection: &mut LoadConnection,
+        connection: &mut SlotConnection,
         target: &LoadTarget,
         number: u64,
     ) -> Result<LoadResponse, ExchangeFailure> {
         let state = self.worker.state;
         let length = state.method.body_bytes();
         match connection {
-            LoadConnection::Http1(connection) => {
+            SlotConnection::Http1(connection) => {
                 target.write_head(number, &mut self.buffers.request);
                 let bytes = &state.body;
                 let body = RepeatedBody { bytes, length };
                 connection.exchange(&mut self.buffers, body).await
             }
-            LoadConnection::Http2(connection) => {
+            SlotConnection::Http2(connection) => {
                 let request = target.http2_request(number, state.method);
                 let request = request.ok_or(LoadFailure::InvalidResponse)?;
                 connection.exchange(request, (&state.body, length)).await
@@ -332,7 +332,7 @@ impl LoadSlot<'_> {
     }
 }
 
-impl LoadConnection {
+impl SlotConnection {
     /// The number of the connection in the pool, if it is of a pool.
     fn number(&self) -> u64 {
         match self {
@@ -343,12 +343,12 @@ impl LoadConnection {
 }
 
 impl KeptConnections {
-    fn take(&mut self, origin: usize) -> Option<LoadConnection> {
+    fn take(&mut self, origin: usize) -> Option<SlotConnection> {
         let index = self.0.iter().position(|(known, _)| *known == origin)?;
         Some(self.0.swap_remove(index).1)
     }
 
-    fn put(&mut self, origin: usize, connection: LoadConnection) {
+    fn put(&mut self, origin: usize, connection: SlotConnection) {
         if self.0.len() >= MAX_KEPT {
             self.0.swap_remove(0);
         }

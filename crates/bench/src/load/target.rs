@@ -1,6 +1,6 @@
 //! What the URLs of a plan mean: where to connect, and the bytes of requests.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -100,15 +100,14 @@ fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
     let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
         return Err(wrong());
     };
-    let is_tls = match url.scheme() {
-        "http" => false,
-        "https" => true,
+    let tls_name = match (url.scheme(), &host) {
+        ("http", _) => None,
+        ("https", Host::Domain(name)) => {
+            Some(ServerName::try_from((*name).to_owned()).map_err(|_| wrong())?)
+        }
+        ("https", Host::Ipv4(address)) => Some(IpAddr::from(*address).into()),
+        ("https", Host::Ipv6(address)) => Some(IpAddr::from(*address).into()),
         _ => return Err(wrong()),
-    };
-    let tls_name = match host {
-        Host::Domain(name) => ServerName::try_from(name.to_owned()).map_err(|_| wrong())?,
-        Host::Ipv4(address) => ServerName::from(std::net::IpAddr::from(address)),
-        Host::Ipv6(address) => ServerName::from(std::net::IpAddr::from(address)),
     };
     let proxy = plan.proxy.filter(|_| is_proxied(plan, url));
     let address = match (plan.connect_to.or(proxy), host) {
@@ -117,10 +116,7 @@ fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
         (None, Host::Ipv4(address)) => OriginAddress::Socket((address, port).into()),
         (None, Host::Ipv6(address)) => OriginAddress::Socket((address, port).into()),
     };
-    Ok(LoadOrigin {
-        address,
-        tls_name: is_tls.then_some(tls_name),
-    })
+    Ok(LoadOrigin { address, tls_name })
 }
 
 impl LoadTarget {
