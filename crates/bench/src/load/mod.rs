@@ -1,10 +1,35 @@
 //! The load generator: one loop, whose pace, end and protocol are values.
+//!
+//! `schedule` says which request is next and when; `slot` has the loop. `target` makes URLs into bytes of requests, `connect` makes connections,
+//! `http1` and `http2` send requests on them, and `tally` counts what came of it. The client runs in threads of its own.
 
+mod connect;
+mod http1;
+mod http2;
+mod outcome;
+mod schedule;
+mod slot;
+mod sys;
+mod tally;
+mod target;
+mod timer;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use rand::RngCore as _;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
+
+use slot::{LoadState, run_slots};
+use tally::LoadTally;
 
 use crate::Measurement;
 
@@ -15,7 +40,7 @@ pub struct LoadPlan {
     pub urls: Vec<Url>,
     /// What is sent.
     pub method: LoadMethod,
-    /// Where connections go in place of the URL's host and port: an address of a relay or a tunnel.
+    /// Where connections go in place of the URL's host and port, or of the proxy: an address of a relay or a tunnel.
     pub connect_to: Option<SocketAddr>,
     /// An HTTP proxy for http URLs, which gets absolute targets.
     pub proxy: Option<SocketAddr>,
@@ -91,7 +116,24 @@ pub enum LoadEnd {
 pub enum LoadError {
     /// A thread or runtime could not be started.
     #[error("cannot start the client")]
-    Start(#[source] std::io::Error),
+    Start(#[source] io::Error),
+    /// A URL is not http or https, or not one that the protocol can send.
+    #[error("cannot send requests for {0}")]
+    Url(String),
+    /// The plan has no URL, or a rate that is none.
+    #[error("{0}")]
+    Plan(&'static str),
+}
+
+/// Bytes of request bodies, which repeat them.
+const BODY_BUFFER: u64 = 1 << 20;
+
+/// A thread of the client.
+struct WorkerThread {
+    /// Lets it start; dropped, it ends.
+    start: oneshot::Sender<Instant>,
+    /// What it came to.
+    tally: oneshot::Receiver<io::Result<LoadTally>>,
 }
 
 /// Puts a load on a server. Returns what was measured when it ended, or when `stop` was cancelled: then of what was done by then.
@@ -99,6 +141,85 @@ pub enum LoadError {
 /// # Errors
 /// Only for what is wrong here: failures of requests are counted.
 pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measurement, LoadError> {
-    let _ = (plan, stop);
-    Ok(Measurement::default())
+    check(&plan)?;
+    let targets = target::load_targets(&plan)?;
+    let mut body = vec![0; usize::try_from(plan.method.body_bytes().min(BODY_BUFFER)).unwrap_or(0)];
+    // Nothing on the way can compress it.
+    rand::rng().fill_bytes(&mut body);
+    let stop = stop.child_token();
+    // Ends the threads if this future is dropped.
+    let _stop_on_drop = stop.clone().drop_guard();
+    let state = Arc::new(LoadState::new(&plan, targets, Bytes::from(body), stop));
+    let threads = worker_slots(&plan).into_iter().enumerate();
+    let threads: Vec<WorkerThread> = threads
+        .map(|(number, slots)| WorkerThread::spawn(number, slots, Arc::clone(&state)))
+        .collect::<io::Result<_>>()
+        .map_err(LoadError::Start)?;
+    let start = Instant::now();
+    let mut ends = Vec::with_capacity(threads.len());
+    for thread in threads {
+        // A thread waits for it; if it panicked, its end says so.
+        let _ = thread.start.send(start);
+        ends.push(thread.tally);
+    }
+    let mut total = LoadTally::new();
+    for end in ends {
+        let panicked = |_| io::Error::other("a thread of the client panicked");
+        let tally = end.await.map_err(panicked).flatten();
+        total.merge(&tally.map_err(LoadError::Start)?);
+    }
+    Ok(total.into_measurement())
+}
+
+fn check(plan: &LoadPlan) -> Result<(), LoadError> {
+    let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
+    if plan.urls.is_empty() {
+        return Err(LoadError::Plan("no URL"));
+    }
+    if matches!(plan.pace, LoadPace::Rate(rate) if !is_rate(rate))
+        || plan.max_rate.is_some_and(|rate| !is_rate(rate))
+    {
+        return Err(LoadError::Plan("a rate must be above zero"));
+    }
+    Ok(())
+}
+
+/// How many slots each thread of the client has.
+fn worker_slots(plan: &LoadPlan) -> Vec<u32> {
+    let slots = plan.concurrency.max(1);
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = match plan.client {
+        LoadClient::Threads => slots,
+        LoadClient::Async => slots.min(u32::try_from(processors).unwrap_or(u32::MAX)),
+    };
+    (0..threads)
+        .map(|thread| slots / threads + u32::from(thread < slots % threads))
+        .collect()
+}
+
+impl WorkerThread {
+    /// Starts a thread with so many slots, which waits for its start.
+    fn spawn(number: usize, slots: u32, state: Arc<LoadState>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (start, started) = oneshot::channel();
+        let (ended, tally) = oneshot::channel();
+        let work = move || {
+            let end = runtime.block_on(async {
+                let start = started.await.ok()?;
+                Some(run_slots(state, start, slots).await)
+            });
+            // A lookup of a name that does not end must not hold the thread.
+            runtime.shutdown_background();
+            if let Some(end) = end {
+                // Nobody waits for it if the caller was dropped.
+                let _ = ended.send(end);
+            }
+        };
+        std::thread::Builder::new()
+            .name(format!("load-{number}"))
+            .spawn(work)?;
+        Ok(Self { start, tally })
+    }
 }

@@ -1,0 +1,372 @@
+//! A client of HTTP/1.1 that does no more than a load needs: a head that is bytes already, a response whose body is counted and dropped.
+//!
+//! Bodies end by Content-Length, by chunks or by the end of the connection (RFC 9112 6). Heads are limited by the buffer, which the slot
+//! lends to each exchange; a response of one read costs two reads of the clock and no allocation.
+
+use std::mem::MaybeUninit;
+use std::time::{Duration, SystemTime};
+
+use haul_plan::parse_retry_after;
+use http::HeaderValue;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::connect::LoadStream;
+use super::outcome::{ExchangeFailure, LoadFailure, LoadResponse};
+
+/// The most bytes of a head, and of a read.
+pub(super) const RESPONSE_BUFFER: usize = 64 * 1024;
+/// The most header fields of a response.
+const MAX_FIELDS: usize = 128;
+/// The most bytes of a chunk's size and its extensions.
+const MAX_CHUNK_LINE: usize = 4096;
+/// A body of this length goes out in one write with its head.
+const JOINED_BODY: usize = 16 * 1024;
+
+/// A connection.
+pub(super) struct Http1Client {
+    pub(super) stream: Box<dyn LoadStream>,
+}
+
+/// The buffers of a slot, used by all its connections.
+pub(super) struct Http1Buffers {
+    /// The head of the request.
+    pub(super) request: Vec<u8>,
+    /// What was read.
+    response: Box<[u8]>,
+}
+
+/// A request's body: the shared bytes, repeated up to the length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RepeatedBody<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) length: u64,
+}
+
+/// What the head of a response says.
+#[derive(Debug, Clone, Copy)]
+struct ResponseHead {
+    /// Its length.
+    bytes: usize,
+    status: u16,
+    framing: BodyEnd,
+    keeps_connection: bool,
+    retry_after: Option<Duration>,
+}
+
+/// What ends a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum BodyEnd {
+    Length(u64),
+    Chunks,
+    Close,
+}
+
+impl Http1Buffers {
+    pub(super) fn new() -> Self {
+        Self {
+            request: Vec::new(),
+            response: vec![0; RESPONSE_BUFFER].into(),
+        }
+    }
+}
+
+impl Http1Client {
+    /// Sends the request whose head is in the buffer, and reads the response.
+    pub(super) async fn exchange(
+        &mut self,
+        buffers: &mut Http1Buffers,
+        body: RepeatedBody<'_>,
+    ) -> Result<LoadResponse, ExchangeFailure> {
+        let sent = self.send(&mut buffers.request, body).await;
+        let mut reader = ResponseReader {
+            stream: &mut *self.stream,
+            buffer: &mut buffers.response,
+            at: 0,
+            filled: 0,
+            reads: 0,
+        };
+        let response = reader.read_response().await;
+        match (sent, response) {
+            (Ok(()), response) => response,
+            // The server had enough of the body, and said why before it closed the connection.
+            (Err(_), Ok(response)) => Ok(LoadResponse {
+                keeps_connection: false,
+                ..response
+            }),
+            (Err(error), Err(failure)) => Err(ExchangeFailure {
+                kind: LoadFailure::from(&error),
+                ..failure
+            }),
+        }
+    }
+
+    async fn send(&mut self, head: &mut Vec<u8>, body: RepeatedBody<'_>) -> std::io::Result<()> {
+        let mut left = body.length;
+        let joined = body.piece(left.min(JOINED_BODY as u64));
+        head.extend_from_slice(joined);
+        left -= joined.len() as u64;
+        self.stream.write_all(head).await?;
+        while left > 0 {
+            let piece = body.piece(left);
+            self.stream.write_all(piece).await?;
+            left -= piece.len() as u64;
+        }
+        self.stream.flush().await
+    }
+}
+
+impl<'a> RepeatedBody<'a> {
+    /// The next bytes, `left` at most.
+    fn piece(&self, left: u64) -> &'a [u8] {
+        let length = usize::try_from(left).unwrap_or(usize::MAX);
+        &self.bytes[..self.bytes.len().min(length)]
+    }
+}
+
+/// Reads one response.
+struct ResponseReader<'a> {
+    stream: &'a mut dyn LoadStream,
+    buffer: &'a mut [u8],
+    /// `at..filled` of the buffer was read and not used.
+    at: usize,
+    filled: usize,
+    /// How often something was read.
+    reads: u64,
+}
+
+impl ResponseReader<'_> {
+    async fn read_response(&mut self) -> Result<LoadResponse, ExchangeFailure> {
+        let first = self.fill().await;
+        let broken = |kind| ExchangeFailure {
+            kind,
+            is_before_response: true,
+        };
+        if first.map_err(|error| broken(LoadFailure::from(&error)))? == 0 {
+            return Err(broken(LoadFailure::Closed));
+        }
+        let first_byte = Instant::now();
+        let head = loop {
+            let head = self.read_head().await?;
+            self.at += head.bytes;
+            if head.status >= 200 {
+                break head;
+            }
+        };
+        let body_bytes = match head.framing {
+            BodyEnd::Length(length) => self.read_length(length).await?,
+            BodyEnd::Chunks => self.read_chunks().await?,
+            BodyEnd::Close => self.read_to_close().await?,
+        };
+        Ok(LoadResponse {
+            status: head.status,
+            body_bytes,
+            first_byte,
+            // A response that came with one read ended when it began.
+            end: if self.reads > 1 {
+                Instant::now()
+            } else {
+                first_byte
+            },
+            retry_after: head.retry_after,
+            // Bytes after the response are no response to anything.
+            keeps_connection: head.keeps_connection && self.at == self.filled,
+        })
+    }
+
+    async fn read_head(&mut self) -> Result<ResponseHead, LoadFailure> {
+        loop {
+            if let Some(head) = parse_head(&self.buffer[self.at..self.filled])? {
+                return Ok(head);
+            }
+            if self.filled - self.at == self.buffer.len() {
+                return Err(LoadFailure::InvalidResponse);
+            }
+            if self
+                .fill()
+                .await
+                .map_err(|error| LoadFailure::from(&error))?
+                == 0
+            {
+                return Err(LoadFailure::Closed);
+            }
+        }
+    }
+
+    /// Reads more of the response behind what is there. 0 is the end of the connection.
+    async fn fill(&mut self) -> std::io::Result<usize> {
+        if self.at == self.filled {
+            (self.at, self.filled) = (0, 0);
+        } else if self.filled == self.buffer.len() {
+            self.buffer.copy_within(self.at..self.filled, 0);
+            (self.at, self.filled) = (0, self.filled - self.at);
+        }
+        let count = self.stream.read(&mut self.buffer[self.filled..]).await?;
+        self.filled += count;
+        self.reads += 1;
+        Ok(count)
+    }
+
+    async fn fill_body(&mut self) -> Result<(), LoadFailure> {
+        match self.fill().await {
+            Ok(0) => Err(LoadFailure::TruncatedBody),
+            Ok(_) => Ok(()),
+            Err(error) => Err(LoadFailure::from(&error)),
+        }
+    }
+
+    /// Uses so many bytes, reading them if they are not there.
+    async fn skip(&mut self, mut count: u64) -> Result<(), LoadFailure> {
+        loop {
+            let there = (self.filled - self.at).min(usize::try_from(count).unwrap_or(usize::MAX));
+            self.at += there;
+            count -= there as u64;
+            if count == 0 {
+                return Ok(());
+            }
+            self.fill_body().await?;
+        }
+    }
+
+    async fn read_length(&mut self, length: u64) -> Result<u64, LoadFailure> {
+        self.skip(length).await.map(|()| length)
+    }
+
+    async fn read_to_close(&mut self) -> Result<u64, LoadFailure> {
+        let mut total = 0;
+        loop {
+            total += (self.filled - self.at) as u64;
+            self.at = self.filled;
+            if self
+                .fill()
+                .await
+                .map_err(|error| LoadFailure::from(&error))?
+                == 0
+            {
+                return Ok(total);
+            }
+        }
+    }
+
+    async fn read_chunks(&mut self) -> Result<u64, LoadFailure> {
+        let mut total: u64 = 0;
+        loop {
+            let length = self.read_chunk_line().await?;
+            if length == 0 {
+                break;
+            }
+            total = total.saturating_add(length);
+            self.skip(length).await?;
+            if self.read_line().await? > 2 {
+                return Err(LoadFailure::InvalidResponse);
+            }
+        }
+        let mut trailer_bytes = 0;
+        loop {
+            let line = self.read_line().await?;
+            trailer_bytes += line;
+            if line <= 2 {
+                return Ok(total);
+            }
+            if trailer_bytes > RESPONSE_BUFFER {
+                return Err(LoadFailure::InvalidResponse);
+            }
+        }
+    }
+
+    async fn read_chunk_line(&mut self) -> Result<u64, LoadFailure> {
+        loop {
+            let there = &self.buffer[self.at..self.filled];
+            match httparse::parse_chunk_size(there) {
+                Ok(httparse::Status::Complete((bytes, length))) => {
+                    self.at += bytes;
+                    return Ok(length);
+                }
+                Ok(httparse::Status::Partial) if there.len() < MAX_CHUNK_LINE => {
+                    self.fill_body().await?;
+                }
+                _ => return Err(LoadFailure::InvalidResponse),
+            }
+        }
+    }
+
+    /// Uses a line, and returns its length.
+    async fn read_line(&mut self) -> Result<usize, LoadFailure> {
+        loop {
+            let there = &self.buffer[self.at..self.filled];
+            if let Some(end) = there.iter().position(|byte| *byte == b'\n') {
+                self.at += end + 1;
+                return Ok(end + 1);
+            }
+            if there.len() >= MAX_CHUNK_LINE {
+                return Err(LoadFailure::InvalidResponse);
+            }
+            self.fill_body().await?;
+        }
+    }
+}
+
+/// Parses a response's head; `None` if it is not complete.
+fn parse_head(bytes: &[u8]) -> Result<Option<ResponseHead>, LoadFailure> {
+    let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut response = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut response, bytes, &mut fields)
+        .map_err(|_| LoadFailure::InvalidResponse)?;
+    let httparse::Status::Complete(length) = parsed else {
+        return Ok(None);
+    };
+    let status = response.code.unwrap_or_default();
+    let mut head = ResponseHead {
+        bytes: length,
+        status,
+        framing: BodyEnd::Close,
+        keeps_connection: response.version == Some(1),
+        retry_after: None,
+    };
+    let mut is_chunked = false;
+    for field in response.headers.iter() {
+        let is = |name: &str| field.name.eq_ignore_ascii_case(name);
+        if is("content-length") {
+            let length = BodyEnd::Length(parse_length(field.value)?);
+            if head.framing != BodyEnd::Close && head.framing != length {
+                return Err(LoadFailure::InvalidResponse);
+            }
+            head.framing = length;
+        } else if is("transfer-encoding") {
+            is_chunked = has_token(field.value, "chunked");
+        } else if is("connection") && has_token(field.value, "close") {
+            head.keeps_connection = false;
+        } else if is("retry-after") && matches!(status, 429 | 503) {
+            head.retry_after = HeaderValue::from_bytes(field.value)
+                .ok()
+                .and_then(|value| parse_retry_after(&value, SystemTime::now()));
+        }
+    }
+    if is_chunked {
+        head.framing = BodyEnd::Chunks;
+    }
+    match status {
+        // Nobody asked for another protocol.
+        0..100 | 101 => return Err(LoadFailure::InvalidResponse),
+        100..200 | 204 | 304 => head.framing = BodyEnd::Length(0),
+        _ => {}
+    }
+    head.keeps_connection &= head.framing != BodyEnd::Close;
+    Ok(Some(head))
+}
+
+fn parse_length(value: &[u8]) -> Result<u64, LoadFailure> {
+    let text = std::str::from_utf8(value).map_err(|_| LoadFailure::InvalidResponse)?;
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(LoadFailure::InvalidResponse);
+    }
+    text.parse().map_err(|_| LoadFailure::InvalidResponse)
+}
+
+/// Whether a comma-separated value has a token.
+fn has_token(value: &[u8], token: &str) -> bool {
+    value
+        .split(|byte| *byte == b',')
+        .any(|part| part.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+}
