@@ -73,7 +73,8 @@ impl WorkerConnections {
     pub(super) async fn connect_shared(
         &self,
         connector: &LoadConnector,
-        (index, origin): (usize, &LoadOrigin),
+        index: usize,
+        origin: &LoadOrigin,
         broken: Option<u64>,
     ) -> Result<PooledConnection, LoadFailure> {
         let mut shared = self.shared[index].lock().await;
@@ -136,13 +137,15 @@ impl Http2Client {
         self.number
     }
 
-    /// Sends a request with a body of so many bytes, which repeats those given, and reads the response.
+    /// Sends a request with a body of this length, which repeats the bytes, and reads the response.
     pub(super) async fn exchange(
         &mut self,
         request: Request<()>,
-        (bytes, mut left): (&Bytes, u64),
+        bytes: &Bytes,
+        length: u64,
     ) -> Result<LoadResponse, ExchangeFailure> {
         let fails = |error: h2::Error| failure(&error);
+        let mut left = length;
         poll_fn(|cx| self.send.poll_ready(cx))
             .await
             .map_err(fails)?;

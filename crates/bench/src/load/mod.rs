@@ -30,6 +30,7 @@ use url::Url;
 
 use slot::{LoadState, run_slots};
 use tally::LoadTally;
+use target::TargetList;
 
 use crate::Measurement;
 
@@ -76,7 +77,7 @@ pub enum LoadMethod {
 /// How a client waits for its sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadClient {
-    /// A thread with a blocking socket for each request under way.
+    /// A thread with a blocking socket for each request under way. With HTTP/2 its socket does not block, as HTTP/2 reads while it writes.
     Threads,
     /// An event loop on each processor.
     Async,
@@ -142,7 +143,7 @@ struct WorkerThread {
 /// Only for what is wrong here: failures of requests are counted.
 pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measurement, LoadError> {
     check(&plan)?;
-    let targets = target::load_targets(&plan)?;
+    let targets = TargetList::new(&plan)?;
     let mut body = vec![0; usize::try_from(plan.method.body_bytes().min(BODY_BUFFER)).unwrap_or(0)];
     // Nothing on the way can compress it.
     rand::rng().fill_bytes(&mut body);

@@ -17,7 +17,7 @@ use super::http2::{Http2Client, WorkerConnections};
 use super::outcome::{ConnectTimes, ExchangeFailure, LoadFailure, LoadResponse, RequestTimes};
 use super::schedule::{LoadSchedule, RequestTurn};
 use super::tally::LoadTally;
-use super::target::{LoadOrigin, LoadTarget};
+use super::target::{LoadTarget, TargetList};
 use super::timer::{PreciseTimer, TimeLimit};
 use super::{LoadMethod, LoadPlan, LoadProtocol};
 
@@ -29,8 +29,7 @@ const MAX_KEPT: usize = 16;
 /// What all workers share.
 pub(super) struct LoadState {
     pub(super) schedule: LoadSchedule,
-    pub(super) origins: Vec<LoadOrigin>,
-    pub(super) targets: Vec<LoadTarget>,
+    pub(super) targets: TargetList,
     pub(super) connector: LoadConnector,
     pub(super) method: LoadMethod,
     pub(super) is_http2: bool,
@@ -90,7 +89,7 @@ pub(super) async fn run_slots(
         state: &state,
         start,
         tally: Mutex::new(LoadTally::new()),
-        http2: WorkerConnections::new(state.origins.len()),
+        http2: WorkerConnections::new(state.targets.origins.len()),
     };
     let mut running: FuturesUnordered<_> = (0..slots).map(|_| worker.run_slot()).collect();
     let ended = async {
@@ -116,13 +115,12 @@ pub(super) async fn run_slots(
 impl LoadState {
     pub(super) fn new(
         plan: &LoadPlan,
-        (origins, targets): (Vec<LoadOrigin>, Vec<LoadTarget>),
+        targets: TargetList,
         body: Bytes,
         stop: CancellationToken,
     ) -> Self {
         Self {
             schedule: LoadSchedule::new(plan.pace, plan.end, plan.max_rate),
-            origins,
             targets,
             connector: LoadConnector::new(plan),
             method: plan.method,
@@ -131,12 +129,6 @@ impl LoadState {
             body,
             stop,
         }
-    }
-
-    fn target(&self, number: u64) -> &LoadTarget {
-        let count = self.targets.len() as u64;
-        let index = usize::try_from(number % count).unwrap_or_default();
-        &self.targets[index]
     }
 }
 
@@ -239,7 +231,7 @@ impl LoadSlot<'_> {
         number: u64,
         begin: Instant,
     ) -> Result<CompleteExchange, LoadFailure> {
-        let target = self.worker.state.target(number);
+        let target = self.worker.state.targets.target(number);
         let mut broken = None;
         loop {
             let mut chosen = self.connection(target.origin, broken).await?;
@@ -280,13 +272,12 @@ impl LoadSlot<'_> {
             });
         }
         let (worker, state) = (self.worker, self.worker.state);
-        let address = &state.origins[origin];
+        let address = &state.targets.origins[origin];
         let chosen = if state.is_http2 {
             let pooled = if state.is_kept_alive {
-                let origin = (origin, address);
-                let connecting = worker
-                    .http2
-                    .connect_shared(&state.connector, origin, broken);
+                let connections = &worker.http2;
+                let connecting =
+                    connections.connect_shared(&state.connector, origin, address, broken);
                 connecting.await?
             } else {
                 worker.http2.connect(&state.connector, address).await?
@@ -326,7 +317,7 @@ impl LoadSlot<'_> {
             SlotConnection::Http2(connection) => {
                 let request = target.http2_request(number, state.method);
                 let request = request.ok_or(LoadFailure::InvalidResponse)?;
-                connection.exchange(request, (&state.body, length)).await
+                connection.exchange(request, &state.body, length).await
             }
         }
     }

@@ -11,6 +11,13 @@ use url::{Host, Position, Url};
 
 use super::{LoadError, LoadMethod, LoadPlan, LoadProtocol};
 
+/// The URLs of a plan, made ready: one at least.
+#[derive(Debug)]
+pub(super) struct TargetList {
+    pub(super) origins: Vec<LoadOrigin>,
+    targets: Vec<LoadTarget>,
+}
+
 /// Where connections go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LoadOrigin {
@@ -72,22 +79,29 @@ impl NumberedText {
     }
 }
 
-/// Makes the URLs of a plan ready.
-pub(super) fn load_targets(
-    plan: &LoadPlan,
-) -> Result<(Vec<LoadOrigin>, Vec<LoadTarget>), LoadError> {
-    let mut origins: Vec<LoadOrigin> = Vec::new();
-    let mut targets = Vec::with_capacity(plan.urls.len());
-    for url in &plan.urls {
-        let origin = load_origin(plan, url)?;
-        let known = origins.iter().position(|known| *known == origin);
-        let number = known.unwrap_or(origins.len());
-        if known.is_none() {
-            origins.push(origin);
+impl TargetList {
+    /// Makes the URLs of a plan ready.
+    pub(super) fn new(plan: &LoadPlan) -> Result<Self, LoadError> {
+        let mut origins: Vec<LoadOrigin> = Vec::new();
+        let mut targets = Vec::with_capacity(plan.urls.len());
+        for url in &plan.urls {
+            let origin = load_origin(plan, url)?;
+            let known = origins.iter().position(|known| *known == origin);
+            let number = known.unwrap_or(origins.len());
+            if known.is_none() {
+                origins.push(origin);
+            }
+            targets.push(LoadTarget::new(plan, url, number)?);
         }
-        targets.push(LoadTarget::new(plan, url, number)?);
+        Ok(Self { origins, targets })
     }
-    Ok((origins, targets))
+
+    /// The target of a request, by its number.
+    pub(super) fn target(&self, number: u64) -> &LoadTarget {
+        let count = self.targets.len() as u64;
+        let index = usize::try_from(number % count).unwrap_or_default();
+        &self.targets[index]
+    }
 }
 
 /// Whether requests for a URL are sent through the plan's proxy.
