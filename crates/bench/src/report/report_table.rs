@@ -4,6 +4,7 @@ use super::chart_plan::ChartPlan;
 use super::quantity::{TimeUnit, mebibytes, show_interval, show_rate, show_ratio, three_digits};
 use super::sentences::{is_baseline, varying_factors};
 use crate::Measurement;
+use crate::measurement::ThreadCounts;
 use crate::results::{CellResults, ExperimentResults, RatioInterval};
 use crate::statistics::spread;
 
@@ -122,6 +123,7 @@ enum MeasuredScale {
     Seconds,
     Count,
     Mebibytes,
+    MebibytesPerSecond,
 }
 
 impl MeasuredColumn {
@@ -140,10 +142,11 @@ impl MeasuredColumn {
     }
 }
 
-const MEASURED: [MeasuredColumn; 16] = {
+const MEASURED: [MeasuredColumn; 17] = {
     use MeasuredColumn as Column;
-    use MeasuredScale::{Count, Mebibytes, Seconds};
+    use MeasuredScale::{Count, Mebibytes, MebibytesPerSecond, Seconds};
     [
+        Column::new("per connection", 3, MebibytesPerSecond, connection_rate),
         Column::new("p50", 6, Seconds, |m| Some(m.latency?.p50_s)),
         Column::new("p99", 6, Seconds, |m| Some(m.latency?.p99_s)),
         Column::new("client CPU", 8, Seconds, |m| Some(m.client_cpu?.total_s())),
@@ -158,10 +161,10 @@ const MEASURED: [MeasuredColumn; 16] = {
             Some(m.connections? as f64)
         }),
         Column::new("busy threads", 7, Count, |m| {
-            Some(m.server_threads?.busy.into())
+            busy_server(m).map(|threads| threads.busy.into())
         }),
         Column::new("idle threads", 7, Count, |m| {
-            Some(m.server_threads?.idle.into())
+            busy_server(m).map(|threads| threads.idle.into())
         }),
         Column::new("DNS", 9, Seconds, |m| phase(m.phases?.dns_s)),
         Column::new("connect", 9, Seconds, |m| phase(m.phases?.connect_s)),
@@ -176,6 +179,22 @@ const MEASURED: [MeasuredColumn; 16] = {
         }),
     ]
 };
+
+/// The mean rate of the connections of a single file.
+fn connection_rate(measurement: &Measurement) -> Option<f64> {
+    let connections = measurement
+        .connections
+        .filter(|_| measurement.successes == 1)?;
+    let rate = mebibytes(measurement.bytes) / measurement.wall_s / connections as f64;
+    Some(rate).filter(|rate| rate.is_finite())
+}
+
+/// The threads of a server that had something to do: with none of them busy, nobody asks which.
+fn busy_server(measurement: &Measurement) -> Option<ThreadCounts> {
+    measurement
+        .server_threads
+        .filter(|threads| threads.busy > 0)
+}
 
 /// A phase that no request had is no column.
 fn phase(seconds: f64) -> Option<f64> {
@@ -223,9 +242,10 @@ impl ReportTable {
         let walls = || experiment.cells.iter().map(|cell| cell.wall);
         let unit = TimeUnit::for_times(walls().flatten().map(|wall| wall.median));
         let column = |name, kind, priority| ReportColumn::new(name, unit.symbol(), kind, priority);
-        let medians = walls().map(|wall| match wall {
+        let medians = experiment.cells.iter().map(|cell| match cell.wall {
             Some(wall) => unit.show(wall.median).into(),
-            None => TableValue::new("failed", ValueTone::Warning),
+            None if cell.failure.is_some() => TableValue::new("failed", ValueTone::Warning),
+            None => TableValue::new("not measured", ValueTone::Faint),
         });
         self.add(column("wall", ColumnKind::Number, 0), medians);
         if detail == TableDetail::Terminal && experiment.cells.len() > 2 {
@@ -254,7 +274,7 @@ impl ReportTable {
             self.add(column("ratio", ColumnKind::Text, 1), ratios);
         }
         let rates = cells().map(|cell| cell_rate(cell).unwrap_or_default().into());
-        self.add(column("rate", ColumnKind::Number, 3), rates);
+        self.add(column("rate", ColumnKind::Number, 2), rates);
         let failures = cells().map(|cell| {
             let failures = cell.measurements.iter().map(Measurement::failures);
             match failures.fold(0, u64::saturating_add) {
@@ -264,7 +284,7 @@ impl ReportTable {
         });
         self.add(column("failures", ColumnKind::Number, 2), failures);
         let figures = cells().map(|cell| cell.write_up.clone().unwrap_or_default().into());
-        self.add(column("write-up", ColumnKind::Text, 2), figures);
+        self.add(column("write-up", ColumnKind::Text, 4), figures);
     }
 
     fn add_measured(&mut self, experiment: &ExperimentResults, measured: &MeasuredColumn) {
@@ -278,11 +298,12 @@ impl ReportTable {
             MeasuredScale::Seconds => unit.symbol(),
             MeasuredScale::Count => "",
             MeasuredScale::Mebibytes => "MiB",
+            MeasuredScale::MebibytesPerSecond => "MiB/s",
         };
         let show = |median| match measured.scale {
             MeasuredScale::Seconds => unit.show(median),
             MeasuredScale::Count => format!("{median:.0}"),
-            MeasuredScale::Mebibytes => three_digits(median),
+            MeasuredScale::Mebibytes | MeasuredScale::MebibytesPerSecond => three_digits(median),
         };
         let values = medians
             .iter()

@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::{Domain, Socket, Type};
 
 /// Connections that wait to be accepted.
-const BACKLOG: i32 = 4;
+const BACKLOG: i32 = 16;
 
 /// How long a connection keeps the server busy.
 const BUSY: Duration = Duration::from_millis(1);
