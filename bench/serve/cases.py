@@ -17,7 +17,6 @@ from lib.programs import ServerProgram
 from serve.clients import ServeClients, idle_connection
 from serve.servers import Dufs, HaulServe, StoreNginx
 
-ACCEPT_MODES = ["work-stealing", "reuseport", "round-robin", "single"]
 # Memory that haul may use for 10,000 idle connections, in MiB.
 IDLE_LIMIT = 100
 
@@ -40,7 +39,7 @@ class ServeBench(Bench):
 
     name = "serve"
     title = "haul serve"
-    keys = ["get-large", "get-large-tls", "get-small", "put", "put-durable", "delete", "list", "accept", "idle"]
+    keys = ["get-large", "get-large-tls", "get-small", "put", "put-durable", "delete", "list", "load", "idle"]
     quick_help = "a twentieth of everything, to see that it works"
     descriptors = 12_000
     tables = report.Tables(
@@ -219,20 +218,17 @@ class ServeBench(Bench):
         yield Case(f"listing of {count:,} entries, HTML", programs, limits)
         shutil.rmtree(self.served / "many")
 
-    def accept(self, stack):
-        """The write-up's own measurement: haul's ways to accept connections, with 10,000 requests over all rounds."""
-        total = self.fewer(10_000)
-        requests = max(total // self.args.runs, 32)
-        hauls = {}
-        for mode in ACCEPT_MODES:
-            flags = ("--writable", "--durability", "none", "--sink", "null", "--accept", mode)
-            hauls |= self.hauls(stack, *flags, suffix=f" {mode}")
-
-        def load(port):
-            return self.clients.load("put", port, "/put/k{}", requests, 32, 40 * MB)
-
-        title = f"{requests * self.args.runs:,} PUTs of 40 MB, 32 connections, --sink null"
-        yield Case(title, self.programs(hauls, None, [], load), [])
+    def load(self, stack):
+        """The load generator of `haul bench` beside wrk, both on nginx."""
+        self.make_file("load", KB)
+        nginx, requests = self.nginx(stack), self.fewer(400_000)
+        port = nginx.ports["nginx"]
+        hauls = self.haul_programs(lambda name, binary: (name, binary), "")
+        programs = [
+            ServerProgram(name=name, server=nginx, load=functools.partial(self.clients.haul_bench, binary, port, "/load", requests))
+            for name, binary in hauls]
+        programs.append(ServerProgram(name="wrk", server=nginx, load=lambda: self.clients.wrk_file(port, "/load")))
+        yield Case("clients: GET of 1 KB from nginx, 32 connections", programs, [Limit(["wrk"], {RATE: 0.8})])
 
     def idle(self, stack):
         self.make_file("one", KB)

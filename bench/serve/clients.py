@@ -1,8 +1,9 @@
-"""The clients of `scripts/bench serve`: wrk for small GETs, `lab`'s load for bodies of any size, curl for TLS and listings."""
+"""The clients of `scripts/bench serve`: wrk for small GETs, `lab`'s load for bodies of any size, curl for TLS and listings, `haul bench`."""
 
 import json
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import time
@@ -35,6 +36,28 @@ class ServeClients(LoadClients):
         if errors["refused"] or errors["broken"] * 1e6 > BROKEN_PER_MILLION * errors["requests"]:
             raise SystemExit(f"of {errors['requests']} requests {errors['refused']} were refused and {errors['broken']} broke")
         return Run.from_json(line)
+
+    def wrk_file(self, port, path):
+        """GETs of one file over 32 kept connections for some seconds, by a thread for each core."""
+        command = ["wrk", "-t", os.cpu_count(), "-c", 32, "-d", f"{self.wrk_seconds}s", f"http://127.0.0.1:{port}{path}"]
+        output = self.run("wrk, one file", command)
+        if "Non-2xx" in output or "Socket errors" in output:
+            raise SystemExit(f"requests of wrk failed: {output}")
+        requests, seconds, unit = re.search(r"(\d+) requests in ([\d.]+)(m?s)", output).groups()
+        return Run(float(seconds) / (1000 if unit == "ms" else 1), int(requests), 0)
+
+    def haul_bench(self, binary, port, path, requests):
+        """The same by the load generator of `haul bench`. A first round warms up and does not count."""
+        experiment = self.certificate.with_name("load.toml")
+        experiment.write_text(
+            "title = 'load'\nworkload = 'requests'\n[factors]\nconcurrency = '32'\n[rounds]\nmin = 1\nmax = 1\n")
+        command = [
+            binary, "bench", "run", experiment, f"http://127.0.0.1:{port}{path}", "--set", f"files={requests} x given", "-q", "--json"]
+        results = json.loads(self.run("haul bench", command))
+        [measurement] = results["experiments"][0]["cells"][0]["measurements"]
+        if measurement.get("errors") or measurement["successes"] != requests:
+            raise SystemExit(f"requests of haul bench failed: {measurement}")
+        return Run(measurement["wall_s"], requests, measurement["bytes"])
 
     def load(self, method, port, target, requests, connections, size=0):
         command = [self.load_program, method, f"127.0.0.1:{port}", target, "--connections", connections, "--requests", requests]

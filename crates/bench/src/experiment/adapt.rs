@@ -4,6 +4,7 @@ use url::Url;
 
 use super::{Experiment, WorkloadKind};
 use crate::Cell;
+use crate::cell::FileSet;
 use crate::workload::check_level;
 
 /// Factors that only servers of haul have.
@@ -75,6 +76,20 @@ impl Experiment {
             let protocols = protocols.iter().map(|protocol| (*protocol).to_owned());
             self.set_levels("protocol", protocols.collect());
         }
+        self.forget_what_is_not_measured();
+    }
+
+    /// Leaves out many files at once, where haul's own engine would fetch them as fast as it can.
+    pub fn leave_out_many_files(&mut self) {
+        let files = self
+            .factor("files")
+            .filter(|_| self.workload == WorkloadKind::Transfer);
+        let Some(files) = files else {
+            return;
+        };
+        let is_one = |level: &&String| FileSet::parse(level).is_some_and(|files| files.count == 1);
+        let single: Vec<String> = files.levels.iter().filter(is_one).cloned().collect();
+        self.set_levels("files", single);
         self.forget_what_is_not_measured();
     }
 
@@ -154,5 +169,10 @@ mod tests {
         let mut s3 = experiment("s3");
         s3.use_targets(&urls(&["s3://b/p/"]), false, false);
         assert_eq!(s3.cells().len(), 16);
+        s3.leave_out_many_files();
+        assert_eq!(s3.cells().len(), 8);
+        let cells = quirks.cells();
+        quirks.leave_out_many_files();
+        assert_eq!(quirks.cells(), cells);
     }
 }

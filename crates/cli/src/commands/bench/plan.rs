@@ -85,8 +85,23 @@ impl<'a> BenchPlan<'a> {
                 experiment.rounds.time = time.0;
             }
         }
+        let max_rate = max_rate(&chosen.targets, chosen.run.yes);
+        if max_rate.is_some() {
+            // The engine has no limit of requests. One large file has few.
+            chosen
+                .experiments
+                .iter_mut()
+                .for_each(Experiment::leave_out_many_files);
+            chosen
+                .experiments
+                .retain(|experiment| !experiment.cells().is_empty());
+        }
+        if chosen.experiments.is_empty() {
+            let text = "without --yes there is nothing to measure: many small files are more than 100 requests a second";
+            return Err(BenchProblem::usage(text));
+        }
         Ok(Self {
-            max_rate: max_rate(&chosen.targets, chosen.run.yes),
+            max_rate,
             experiments: chosen.experiments,
             targets: chosen.targets,
             is_store: chosen.is_store,
@@ -220,7 +235,14 @@ fn max_rate(targets: &[Url], is_allowed: bool) -> Option<f64> {
     Some(POLITE_RATE)
 }
 
+/// Whether a URL is of this machine; one of S3, whether its endpoint is.
 fn is_this_machine(url: &Url) -> bool {
+    if url.scheme() == "s3" {
+        let variables = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"];
+        let endpoint = variables.iter().find_map(|name| std::env::var(name).ok());
+        let endpoint = endpoint.and_then(|text| text.parse::<Url>().ok());
+        return endpoint.is_some_and(|url| url.scheme() != "s3" && is_this_machine(&url));
+    }
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),
         Some(Host::Ipv6(address)) => address.is_loopback(),
