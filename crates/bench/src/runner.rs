@@ -21,6 +21,11 @@ use crate::{Cell, Measurement};
 
 /// After so many times the time of an experiment a running round is given up.
 const PATIENCE: u32 = 3;
+/// But not before: the fewest rounds of a small experiment take longer than the shortest times that a user may name.
+const MIN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest that a measurement which was stopped may take to remove what it has stored on a server.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
 
 /// The future of a measurement.
 pub type MeasureFuture<'a> =
@@ -141,7 +146,7 @@ impl ExperimentRun<'_> {
         let mut order: Vec<usize> = (0..self.cells.len()).collect();
         order.retain(|at| self.cells[*at].failure.is_none());
         order.shuffle(&mut self.random);
-        let deadline = self.started + self.experiment.rounds.time * PATIENCE;
+        let deadline = self.started + (self.experiment.rounds.time * PATIENCE).max(MIN_PATIENCE);
         for (measured, at) in order.iter().enumerate() {
             let state = &mut self.cells[*at];
             observer(RunProgress {
@@ -153,16 +158,25 @@ impl ExperimentRun<'_> {
                 elapsed: self.started.elapsed(),
             });
             let running = stop.child_token();
-            let result = tokio::select! {
+            let mut measuring = workload.measure(&state.cell, &running);
+            let ended = tokio::select! {
                 biased;
-                () = stop.cancelled() => return Err(RoundFailure::Interrupted),
-                result = workload.measure(&state.cell, &running) => result,
-                () = tokio::time::sleep_until(deadline) => return Err(RoundFailure::TimeSpent),
+                () = stop.cancelled() => Err(RoundFailure::Interrupted),
+                result = &mut measuring => Ok(result),
+                () = tokio::time::sleep_until(deadline) => Err(RoundFailure::TimeSpent),
             };
-            if stop.is_cancelled() {
-                return Err(RoundFailure::Interrupted);
+            match ended {
+                Ok(_) if stop.is_cancelled() => return Err(RoundFailure::Interrupted),
+                Ok(result) => {
+                    drop(measuring);
+                    state.add(result, round > 0);
+                }
+                Err(failure) => {
+                    running.cancel();
+                    let _ = tokio::time::timeout(STOP_LIMIT, measuring).await;
+                    return Err(failure);
+                }
             }
-            state.add(result, round > 0);
         }
         Ok(())
     }
@@ -472,6 +486,6 @@ mod tests {
         )
         .await;
         assert_eq!(results.end, RoundsEnd::TimeSpent);
-        assert_eq!(started.elapsed(), Duration::from_secs(300));
+        assert_eq!(started.elapsed(), Duration::from_secs(300) + STOP_LIMIT);
     }
 }

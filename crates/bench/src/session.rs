@@ -74,6 +74,7 @@ impl AnyWorkload {
                     target: options.targets.first().cloned(),
                     client: options.client.clone(),
                     store: options.store.clone(),
+                    server_pids: options.server_pids.clone(),
                 })?))
             }
         })

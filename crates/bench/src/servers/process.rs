@@ -76,7 +76,7 @@ impl std::fmt::Display for DisplayOutput<'_> {
     }
 }
 
-/// A haul that listens. When dropped, it is killed.
+/// A haul that listens. When dropped, it is killed; on Linux also when the thread ends that started it, which a killed process does.
 #[derive(Debug)]
 pub struct HaulProcess {
     child: Child,
@@ -108,6 +108,8 @@ impl HaulProcess {
             command.env_remove(name);
         }
         command.env("NO_COLOR", "1").envs(variables.iter().copied());
+        #[cfg(target_os = "linux")]
+        super::sys::end_with_this_thread(&mut command);
         let run_error = |source| ServerError::Run {
             program: program.to_owned(),
             source,

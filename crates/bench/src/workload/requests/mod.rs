@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use haul_net::redacted_url;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -51,6 +52,8 @@ pub struct RequestsWorkload {
     folder: String,
     /// File sets that are in it.
     stored: Vec<FileSet>,
+    /// File sets of which some files may be in it.
+    leftover: Vec<FileSet>,
 }
 
 /// A load, and the processes that serve it.
@@ -71,6 +74,7 @@ impl RequestsWorkload {
             options,
             folder: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
+            leftover: Vec::new(),
         })
     }
 
@@ -88,6 +92,10 @@ impl RequestsWorkload {
             true => self.embedded_load(&requests).await?,
             false => self.target_load(&requests)?,
         };
+        if self.options.is_store && !self.leftover.contains(&requests.files) {
+            // First, so that they are removed also if this future is dropped.
+            self.leftover.push(requests.files);
+        }
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
         let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
@@ -107,12 +115,13 @@ impl RequestsWorkload {
         }
     }
 
-    /// Removes what GETs needed on the user's server. To be called at the end, also after an interruption.
+    /// Removes what is still on the user's server. To be called at the end, also after an interruption.
     ///
     /// # Errors
-    /// See [`WorkloadError`].
+    /// Files stay there; see [`WorkloadError`].
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
-        for files in std::mem::take(&mut self.stored) {
+        self.stored.clear();
+        for files in std::mem::take(&mut self.leftover) {
             let requests = RequestsCell {
                 files,
                 concurrency: Some(CLEANING_CONCURRENCY),
@@ -120,7 +129,17 @@ impl RequestsWorkload {
             };
             let load = self.target_load(&requests)?;
             let plan = with_method(&load.plan, LoadMethod::Delete);
-            run_load(plan, CancellationToken::new()).await?;
+            let removed = run_load(plan, CancellationToken::new()).await?;
+            // Most of them are gone already.
+            let mut errors = removed.errors.into_keys();
+            if let Some(cause) = errors.find(|kind| !matches!(&**kind, "status 404" | "status 410"))
+            {
+                return Err(WorkloadError::Bucket {
+                    action: "remove all files below",
+                    place: redacted_url(&below(&self.options.targets[0], &self.folder)).to_string(),
+                    cause,
+                });
+            }
         }
         Ok(())
     }

@@ -47,6 +47,8 @@ pub struct TransferOptions {
     pub client: ClientConfig,
     /// Where `s3://` is, and its credentials. They are found as `haul put` finds them, and are for `target` alone.
     pub store: S3Config,
+    /// Processes of the user's server.
+    pub server_pids: Vec<u32>,
 }
 
 /// Measures cells of the workload `transfer`.
@@ -341,6 +343,7 @@ mod tests {
             target: Some(target.parse().unwrap()),
             client: ClientConfig::default(),
             store,
+            server_pids: Vec::new(),
         })
         .unwrap()
     }

@@ -134,7 +134,7 @@ impl TransferWorkload {
                 client,
                 urls,
                 files,
-                pids: Vec::new(),
+                pids: self.options.server_pids.clone(),
             });
         }
         self.pool.add_files(cell.files).await?;
@@ -162,7 +162,8 @@ impl TransferWorkload {
             (Some(bucket), _) => {
                 let objects = numbers.map(|number| bucket.object(UPLOADS, cell.files, number));
                 let targets = objects.map(UploadTarget::from).collect();
-                (self.connect_to_target(cell).await?, Vec::new(), targets)
+                let client = self.connect_to_target(cell).await?;
+                (client, self.options.server_pids.clone(), targets)
             }
             (None, Some(_)) => {
                 return Err(WorkloadError::Level(LevelError {

@@ -86,7 +86,9 @@ fn run_plan(command: &BenchCommand) -> Result<ExitReason, ExitReason> {
     let run = plan.run;
     if let Some(directory) = &run.report {
         // Before the minutes that would be lost.
-        std::fs::create_dir_all(directory).map_err(|error| {
+        let is_writable = std::fs::create_dir_all(directory)
+            .and_then(|()| tempfile::tempfile_in(directory).map(drop));
+        is_writable.map_err(|error| {
             let text = format!("cannot write into {}: {error}", directory.display());
             message::print_error(&text, None);
             ExitReason::LocalIo
