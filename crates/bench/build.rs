@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    let head = Path::new("../../.git/HEAD");
+    // Each commit and each change of the branch adds a line.
+    let head = Path::new("../../.git/logs/HEAD");
     println!("cargo:rerun-if-changed=build.rs");
     if head.exists() {
         println!("cargo:rerun-if-changed={}", head.display());

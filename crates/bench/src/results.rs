@@ -93,12 +93,23 @@ pub struct CellResults {
     pub measurements: Vec<Measurement>,
     /// The median of the wall times and their quartiles, in seconds; `None` without a success.
     pub wall: Option<Spread>,
-    /// The ratio of its wall time to that of its baseline; `None` for the baseline itself.
+    /// The ratio of its wall time, for each success, to that of its baseline; `None` for the baseline itself.
     pub ratio: Option<RatioInterval>,
     /// What the write-up measured, as it says it.
     pub write_up: Option<String>,
     /// Why it could not be measured.
     pub failure: Option<String>,
+}
+
+impl CellResults {
+    /// The wall time of each measurement with a success, divided by the successes: failures make nothing faster.
+    #[must_use]
+    pub fn times_of_success(&self) -> Vec<f64> {
+        let with_success = self.measurements.iter().filter(|found| found.successes > 0);
+        with_success
+            .map(|found| found.wall_s / found.successes as f64)
+            .collect()
+    }
 }
 
 /// A median and the quartiles around it.

@@ -224,7 +224,17 @@ impl ExperimentRun<'_> {
         }
     }
 
-    fn into_results(self, end: RoundsEnd, target: Option<String>) -> ExperimentResults {
+    fn into_results(mut self, end: RoundsEnd, target: Option<String>) -> ExperimentResults {
+        if end == RoundsEnd::TimeSpent {
+            let unmeasured = self
+                .cells
+                .iter_mut()
+                .filter(|state| state.measurements.is_empty());
+            for state in unmeasured {
+                let text = "the time was spent before it was measured";
+                state.failure.get_or_insert_with(|| text.to_owned());
+            }
+        }
         let guesses = self.experiment.guesses.iter();
         let guesses = guesses.map(|guess| self.guess(guess)).collect();
         let cells = self.cells.iter().map(|state| CellResults {

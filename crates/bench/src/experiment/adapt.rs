@@ -14,6 +14,22 @@ const EMBEDDED_FACTORS: [&str; 4] = ["link", "route", "accept", "server"];
 const REQUESTS_PER_FILE: &str = "20 x given";
 
 impl Experiment {
+    /// Whether its requests store or delete files.
+    #[must_use]
+    pub fn changes_files(&self) -> bool {
+        let method = self
+            .factor("method")
+            .filter(|_| self.workload == WorkloadKind::Requests);
+        method.is_some_and(|method| method.levels.iter().any(|level| level != "get"))
+    }
+
+    /// Whether a text as of [`set_by_text`](Self::set_by_text) is about a factor that only servers of haul have.
+    #[must_use]
+    pub fn sets_embedded_factor(text: &str) -> bool {
+        let factor = text.split('=').next().unwrap_or_default();
+        EMBEDDED_FACTORS.contains(&factor)
+    }
+
     /// Sets the levels of a factor by a text: `FACTOR=LEVEL,LEVEL`.
     ///
     /// # Errors
@@ -109,15 +125,7 @@ impl Experiment {
             .levels
             .retain(|factor, level| has(factor, level));
         self.skipped.retain(is_known);
-        for figure in &mut self.figures {
-            // A figure for all files is one for those of the user, too.
-            figure
-                .cell
-                .levels
-                .retain(|factor, _| factors.iter().any(|known| known.name == *factor));
-        }
-        self.figures
-            .retain(|figure| is_known(&figure.cell) && !figure.cell.levels.is_empty());
+        self.figures.retain(|figure| is_known(&figure.cell));
         self.guesses.retain(|guess| {
             is_varied(&guess.cell) && is_known(&guess.cell) && is_known(&guess.other)
         });

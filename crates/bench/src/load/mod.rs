@@ -137,7 +137,7 @@ struct WorkerThread {
     tally: oneshot::Receiver<io::Result<LoadTally>>,
 }
 
-/// Puts a load on a server. Returns what was measured when it ended, or when `stop` was cancelled: then of what was done by then.
+/// Puts a load on a server. Returns what was measured when it ended, and when a pause that the server asked for (Retry-After) is over, or when `stop` was cancelled: then of what was done by then.
 ///
 /// # Errors
 /// Only for what is wrong here: failures of requests are counted.
@@ -168,6 +168,14 @@ pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measure
         let panicked = |_| io::Error::other("a thread of the client panicked");
         let tally = end.await.map_err(panicked).flatten();
         total.merge(&tally.map_err(LoadError::Start)?);
+    }
+    // The next load would know nothing of it.
+    let pause = state.schedule.pause_left(start.elapsed());
+    if !pause.is_zero() {
+        tokio::select! {
+            () = state.stop.cancelled() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
     }
     Ok(total.into_measurement())
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::{LoadEnd, LoadPace};
 
-/// The longest pause that a server's Retry-After causes.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The longest pause that a server's Retry-After causes. An experiment's time ends sooner.
+const MAX_PAUSE: Duration = Duration::from_secs(3600);
 
 /// The schedule of a load.
 #[derive(Debug)]
@@ -119,7 +119,13 @@ impl LoadSchedule {
         self.paused_until_ns.load(Ordering::Relaxed) > nanoseconds(now)
     }
 
-    /// Lets no request start for this long, or for a minute if that is shorter.
+    /// How long a server wants no more requests.
+    pub(super) fn pause_left(&self, now: Duration) -> Duration {
+        let until = self.paused_until_ns.load(Ordering::Relaxed);
+        Duration::from_nanos(until.saturating_sub(nanoseconds(now)))
+    }
+
+    /// Lets no request start for this long, or for an hour if that is shorter.
     pub(super) fn pause(&self, now: Duration, pause: Duration) {
         let until = nanoseconds(now.saturating_add(pause.min(MAX_PAUSE)));
         self.paused_until_ns.fetch_max(until, Ordering::Relaxed);
@@ -175,13 +181,15 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_is_a_minute_at_most_and_is_not_shortened() {
+    fn a_pause_is_an_hour_at_most_and_is_not_shortened() {
         let schedule = LoadSchedule::new(LoadPace::Closed, LoadEnd::Requests(1), None);
         schedule.pause(SECOND, Duration::MAX);
         schedule.pause(SECOND, SECOND);
         assert_eq!(schedule.reserve_start(SECOND), SECOND * 61);
-        assert!(schedule.is_paused(SECOND * 60));
-        assert!(!schedule.is_paused(SECOND * 61));
+        assert!(schedule.is_paused(SECOND * 3600));
+        assert!(!schedule.is_paused(SECOND * 3601));
+        assert_eq!(schedule.pause_left(SECOND * 3591), SECOND * 10);
+        assert!(schedule.pause_left(SECOND * 3602).is_zero());
     }
 
     proptest! {

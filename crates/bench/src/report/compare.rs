@@ -111,9 +111,11 @@ fn comparison_table(
     let times = |name| ReportColumn::new(name, unit.symbol(), ColumnKind::Number, 0);
     table.add(times("A"), medians.iter().map(|(a, _)| show(*a)));
     table.add(times("B"), medians.iter().map(|(_, b)| show(*b)));
-    let ratios = walls.iter().map(|(a, b)| match ratio_interval(b, a, SEED) {
-        Some(ratio) => ratio_value(ratio, TableDetail::Terminal),
-        None => TableValue::new("-", ValueTone::Faint),
+    let ratios = pairs.iter().map(|(a, b)| {
+        match ratio_interval(&b.times_of_success(), &a.times_of_success(), SEED) {
+            Some(ratio) => ratio_value(ratio, TableDetail::Terminal),
+            None => TableValue::new("-", ValueTone::Faint),
+        }
     });
     table.add(ReportColumn::new("B/A", "", ColumnKind::Text, 0), ratios);
     table

@@ -60,6 +60,9 @@ pub enum WorkloadError {
         /// Why the first of them.
         kind: String,
     },
+    /// A PUT or DELETE of files that are the user's.
+    #[error("PUT and DELETE are for files that haul has stored itself")]
+    NotStored,
     /// It was stopped.
     #[error("interrupted")]
     Interrupted,

@@ -53,7 +53,7 @@ pub struct RequestsWorkload {
     /// File sets that are in it.
     stored: Vec<FileSet>,
     /// File sets of which some files may be in it.
-    leftover: Vec<FileSet>,
+    leftover: Vec<(RequestsMethod, FileSet)>,
 }
 
 /// A load, and the processes that serve it.
@@ -92,9 +92,10 @@ impl RequestsWorkload {
             true => self.embedded_load(&requests).await?,
             false => self.target_load(&requests)?,
         };
-        if self.options.is_store && !self.leftover.contains(&requests.files) {
+        let stored = (requests.method, requests.files);
+        if self.options.is_store && !self.leftover.contains(&stored) {
             // First, so that they are removed also if this future is dropped.
-            self.leftover.push(requests.files);
+            self.leftover.push(stored);
         }
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
@@ -121,8 +122,10 @@ impl RequestsWorkload {
     /// Files stay there; see [`WorkloadError`].
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
         self.stored.clear();
-        for files in std::mem::take(&mut self.leftover) {
+        let mut folders = Vec::new();
+        for (method, files) in std::mem::take(&mut self.leftover) {
             let requests = RequestsCell {
+                method,
                 files,
                 concurrency: Some(CLEANING_CONCURRENCY),
                 ..RequestsCell::parse(&Cell::default())?
@@ -140,6 +143,21 @@ impl RequestsWorkload {
                     cause,
                 });
             }
+            folders.push(self.stored_folder(&requests));
+        }
+        if !folders.is_empty() {
+            folders.push(self.folder.clone());
+        }
+        for folder in folders {
+            let load = self.target_load(&RequestsCell::parse(&Cell::default())?)?;
+            let url = below(&self.options.targets[0], &format!("{folder}/"));
+            let plan = LoadPlan {
+                urls: vec![url],
+                end: LoadEnd::Requests(1),
+                ..with_method(&load.plan, LoadMethod::Delete)
+            };
+            // Servers without folders have nothing to remove.
+            run_load(plan, CancellationToken::new()).await?;
         }
         Ok(())
     }
@@ -235,7 +253,7 @@ impl RequestsWorkload {
         };
         let path = match requests.method {
             RequestsMethod::Get => ServerPool::folder_name(requests.files),
-            _ => self.folder.clone(),
+            _ => self.stored_folder(requests),
         };
         url.set_path(&format!("/{path}/{{}}"));
         let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
@@ -245,11 +263,29 @@ impl RequestsWorkload {
         })
     }
 
+    /// The folder of our files that these requests are about. Each method has one of its own: what one removes another may need.
+    fn stored_folder(&self, requests: &RequestsCell) -> String {
+        let method = match requests.method {
+            RequestsMethod::Get => "get",
+            RequestsMethod::Put => "put",
+            RequestsMethod::Delete => "delete",
+        };
+        let set = ServerPool::folder_name(requests.files);
+        format!("{}/{method}-{set}", self.folder)
+    }
+
     /// A load on the user's server.
     fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
         let targets = &self.options.targets;
         let urls = match (self.options.is_store, requests.url) {
-            (true, _) => vec![below(&targets[0], &format!("{}/{{}}", self.folder))],
+            (true, _) => {
+                let folder = self.stored_folder(requests);
+                vec![below(&targets[0], &format!("{folder}/{{}}"))]
+            }
+            // They are the user's own files.
+            (false, _) if requests.method != RequestsMethod::Get => {
+                return Err(WorkloadError::NotStored);
+            }
             (false, None) => targets.clone(),
             (false, Some(number)) => targets.get(number - 1).cloned().into_iter().collect(),
         };

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use haul_bench::environment::bench_environment;
 use haul_bench::experiment::{BUILTIN_EXPERIMENTS, builtin_text};
 use haul_bench::report::{compare_text, read_results, text_report, write_reports};
-use haul_bench::results::{BenchResults, RoundsEnd};
+use haul_bench::results::BenchResults;
 use haul_bench::runner::RunProgress;
 use haul_bench::session::{BenchOptions, run_experiments};
 use haul_net::{ClientConfig, redacted_text};
+use haul_plan::RedirectOptions;
 use haul_s3::S3Config;
 use tokio_util::sync::CancellationToken;
 
@@ -146,6 +147,11 @@ fn bench_options(plan: &BenchPlan<'_>) -> Result<BenchOptions, ExitReason> {
         is_store: plan.is_store,
         client: ClientConfig {
             tls: tls.clone(),
+            // Another host was not named.
+            redirects: RedirectOptions {
+                max_redirects: 0,
+                ..RedirectOptions::default()
+            },
             ..ClientConfig::default()
         },
         store: S3Config::default(),
@@ -191,14 +197,11 @@ fn exit_reason(results: &BenchResults) -> ExitReason {
     if results.is_partial {
         return ExitReason::Interrupted;
     }
-    let mut experiments = results.experiments.iter();
-    if experiments
-        .clone()
-        .all(|found| found.end == RoundsEnd::Failed)
-    {
+    let cells = || results.experiments.iter().flat_map(|found| &found.cells);
+    if cells().all(|cell| cell.wall.is_none()) {
         return ExitReason::Network;
     }
-    let has_failed = experiments.any(|found| found.cells.iter().any(|cell| cell.failure.is_some()));
+    let has_failed = cells().any(|cell| cell.wall.is_none());
     match has_failed {
         true => ExitReason::SomeFailed,
         false => ExitReason::Done,

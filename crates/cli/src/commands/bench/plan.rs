@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write a
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use haul_bench::experiment::{Experiment, builtin_experiment};
+use haul_bench::experiment::{Experiment, WorkloadKind, builtin_experiment};
 use url::{Host, Url};
 
 use crate::args::{BenchCommand, BenchRunArgs};
@@ -74,6 +74,7 @@ impl<'a> BenchPlan<'a> {
     /// The command asks for something that is not there.
     pub(super) fn new(command: &'a BenchCommand) -> Result<Self, BenchProblem> {
         let mut chosen = ChosenExperiments::new(command)?;
+        chosen.check_targets()?;
         for experiment in &mut chosen.experiments {
             experiment.use_targets(&chosen.targets, chosen.each_url, chosen.is_store);
         }
@@ -195,6 +196,32 @@ impl<'a> ChosenExperiments<'a> {
             proxy: None,
             run,
         })
+    }
+
+    /// Finds what the user's servers cannot be asked, and whether files are stored there.
+    fn check_targets(&mut self) -> Result<(), BenchProblem> {
+        if self.targets.is_empty() {
+            return Ok(());
+        }
+        let mut experiments = self.experiments.iter();
+        if self.targets.len() > 1
+            && experiments.any(|experiment| experiment.workload == WorkloadKind::Transfer)
+        {
+            return Err(BenchProblem::usage(
+                "an experiment of the workload transfer has one URL",
+            ));
+        }
+        for text in &self.run.set {
+            if Experiment::sets_embedded_factor(text) {
+                let problem = format!("--set {text} is for servers of haul, and not for yours");
+                return Err(BenchProblem::usage(problem));
+            }
+        }
+        let stores = |text: &String| text.starts_with("method=") && text != "method=get";
+        // Never with files of the user's: in a folder of ours.
+        self.is_store |= self.experiments.iter().any(Experiment::changes_files)
+            || self.run.set.iter().any(stores);
+        Ok(())
     }
 
     /// Sets levels where an experiment has the factor.
