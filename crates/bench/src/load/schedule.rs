@@ -185,7 +185,7 @@ mod tests {
         let schedule = LoadSchedule::new(LoadPace::Closed, LoadEnd::Requests(1), None);
         schedule.pause(SECOND, Duration::MAX);
         schedule.pause(SECOND, SECOND);
-        assert_eq!(schedule.reserve_start(SECOND), SECOND * 61);
+        assert_eq!(schedule.reserve_start(SECOND), SECOND * 3601);
         assert!(schedule.is_paused(SECOND * 3600));
         assert!(!schedule.is_paused(SECOND * 3601));
         assert_eq!(schedule.pause_left(SECOND * 3591), SECOND * 10);
