@@ -1,6 +1,7 @@
 //! The workload `requests`: the load generator on a server of haul's, or on the one that the user named.
 //!
-//! A request for a file of ours is `/SET/N`, where N is its number. What is stored goes into a folder with a random name, and is removed.
+//! A request for a file of ours is `/SET/N`, where N is its number. What is stored has a name that begins with a random one, and is removed. No folder
+//! is made for it: HTTP could not remove that.
 
 mod cell;
 
@@ -48,12 +49,12 @@ pub struct RequestsOptions {
 pub struct RequestsWorkload {
     options: RequestsOptions,
     pool: ServerPool,
-    /// The folder of our files on the user's server.
-    folder: String,
-    /// File sets that are in it.
+    /// What the names of our files on the user's server begin with.
+    prefix: String,
+    /// File sets that are there to be fetched.
     stored: Vec<FileSet>,
-    /// File sets of which some files may be in it.
-    leftover: Vec<FileSet>,
+    /// File sets of which some files may be there, with the method that they are for.
+    leftover: Vec<(RequestsMethod, FileSet)>,
 }
 
 /// A load, and the processes that serve it.
@@ -72,7 +73,7 @@ impl RequestsWorkload {
         Ok(Self {
             pool,
             options,
-            folder: format!("haul-bench-{:08x}", rand::random::<u32>()),
+            prefix: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
             leftover: Vec::new(),
         })
@@ -92,9 +93,10 @@ impl RequestsWorkload {
             true => self.embedded_load(&requests).await?,
             false => self.target_load(&requests)?,
         };
-        if self.options.is_store && !self.leftover.contains(&requests.files) {
+        let files = (requests.method, requests.files);
+        if self.options.is_store && !self.leftover.contains(&files) {
             // First, so that they are removed also if this future is dropped.
-            self.leftover.push(requests.files);
+            self.leftover.push(files);
         }
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
@@ -121,8 +123,10 @@ impl RequestsWorkload {
     /// Files stay there; see [`WorkloadError`].
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
         self.stored.clear();
-        for files in std::mem::take(&mut self.leftover) {
+        let mut cause = None;
+        for (method, files) in std::mem::take(&mut self.leftover) {
             let requests = RequestsCell {
+                method,
                 files,
                 concurrency: Some(CLEANING_CONCURRENCY),
                 ..RequestsCell::parse(&Cell::default())?
@@ -131,17 +135,17 @@ impl RequestsWorkload {
             let plan = with_method(&load.plan, LoadMethod::Delete);
             let removed = run_load(plan, CancellationToken::new()).await?;
             // Most of them are gone already.
-            let mut errors = removed.errors.into_keys();
-            if let Some(cause) = errors.find(|kind| !matches!(&**kind, "status 404" | "status 410"))
-            {
-                return Err(WorkloadError::Bucket {
-                    action: "remove all files below",
-                    place: redacted_url(&below(&self.options.targets[0], &self.folder)).to_string(),
-                    cause,
-                });
-            }
+            let is_gone = |kind: &String| matches!(&**kind, "status 404" | "status 410");
+            cause = cause.or_else(|| removed.errors.into_keys().find(|kind| !is_gone(kind)));
         }
-        Ok(())
+        match (cause, self.options.targets.first()) {
+            (Some(cause), Some(target)) => Err(WorkloadError::Bucket {
+                action: "remove all files that begin with",
+                place: redacted_url(&below(target, &self.prefix)).to_string(),
+                cause,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Stores the files that are deleted, or fetched from the user's store.
@@ -235,7 +239,7 @@ impl RequestsWorkload {
         };
         let path = match requests.method {
             RequestsMethod::Get => ServerPool::folder_name(requests.files),
-            _ => self.folder.clone(),
+            _ => self.prefix.clone(),
         };
         url.set_path(&format!("/{path}/{{}}"));
         let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
@@ -245,11 +249,22 @@ impl RequestsWorkload {
         })
     }
 
+    /// The name of files on the user's server. Those of another method or size are others: each is removed on its own.
+    fn stored_name(&self, requests: &RequestsCell) -> String {
+        let method = match requests.method {
+            RequestsMethod::Get => "get",
+            RequestsMethod::Put => "put",
+            RequestsMethod::Delete => "delete",
+        };
+        let set = ServerPool::folder_name(requests.files);
+        format!("{}-{method}-{set}-{{}}", self.prefix)
+    }
+
     /// A load on the user's server.
     fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
         let targets = &self.options.targets;
         let urls = match (self.options.is_store, requests.url) {
-            (true, _) => vec![below(&targets[0], &format!("{}/{{}}", self.folder))],
+            (true, _) => vec![below(&targets[0], &self.stored_name(requests))],
             (false, None) => targets.clone(),
             (false, Some(number)) => targets.get(number - 1).cloned().into_iter().collect(),
         };
