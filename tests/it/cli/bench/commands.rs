@@ -1,9 +1,10 @@
 //! Experiments from files, printed files, comparisons, and JSON.
 
 use haul_bench::results::BenchResults;
+use haul_lab::within;
 
 use super::{bench_success, set};
-use crate::cli::harness::HaulDirectory;
+use crate::cli::harness::{HaulDirectory, LIMIT};
 
 const FILE: &str = r#"title = "Two rates"
 workload = "requests"
@@ -104,5 +105,22 @@ async fn other_files_are_not_compared() {
         let output = haul.run(&["bench", "compare", name, name]).await;
         output.assert_code(4).assert_stderr_has(message);
         assert_eq!(output.stdout, "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_of_40_columns_is_enough() {
+    let haul = HaulDirectory::new();
+    let line = format!(
+        "stty rows 24 cols 40; {} bench tunnel --time 1s --set 'files=5 x 1k' --set route=direct,proxy; echo code $?",
+        env!("CARGO_BIN_EXE_haul")
+    );
+    let output = within(LIMIT, haul.terminal_command(&line).output()).await;
+    let shown = String::from_utf8(output.unwrap().stdout).unwrap();
+    assert!(shown.contains("code 0"), "{shown}");
+    let shown = console::strip_ansi_codes(&shown).into_owned();
+    // A line of progress is written over with what comes after a carriage return.
+    for line in shown.split(['\n', '\r']) {
+        assert!(line.chars().count() <= 40, "{line:?} of {shown}");
     }
 }

@@ -1,6 +1,7 @@
 //! Each experiment on haul's own servers.
 
 use haul_bench::statistics::median;
+use haul_lab::HttpProxy;
 
 use super::{bench_success, set};
 use crate::cli::harness::HaulDirectory;
@@ -189,6 +190,22 @@ async fn tunnel_takes_each_route_and_counts_the_tunnel_to_the_server() {
         memory.iter().filter_map(|found| found.server_memory).min()
     };
     assert!(least("tunnel").unwrap() > least("direct").unwrap() + (4 << 20));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_of_the_users_is_used() {
+    let haul = HaulDirectory::new();
+    let proxy = HttpProxy::builder().start().await;
+    let address = proxy.address().to_string();
+    let flags = set(&["files=5 x 1k", "route=proxy,tunnel", "connections=each"]);
+    let args = [&["tunnel", "--proxy", &address], &*flags].concat();
+    let run = bench_success(&haul, &args).await;
+    assert_eq!(run.experiment("tunnel").cells.len(), 2);
+    let requests = proxy.requests();
+    for method in ["GET", "CONNECT"] {
+        let is_there = requests.iter().any(|request| request.method == method);
+        assert!(is_there, "{method}: {requests:#?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

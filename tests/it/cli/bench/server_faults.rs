@@ -2,10 +2,11 @@
 
 use std::net::TcpListener;
 
+use haul_bench::results::RoundsEnd;
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 
 use super::{BenchRun, bench, set};
-use crate::cli::harness::HaulDirectory;
+use crate::cli::harness::{HaulDirectory, file_names};
 
 /// `haul bench quirks` of one URL, a few requests at a time.
 async fn quirks(haul: &HaulDirectory, url: &str) -> BenchRun {
@@ -82,6 +83,43 @@ async fn connections_that_break_are_errors_and_the_rest_is_measured() {
     let run = quirks(&haul, &origin.url("/x")).await;
     run.output.assert_code(5);
     assert_eq!(run.errors()["truncated body"], 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_says_nothing_is_given_up() {
+    let haul = HaulDirectory::new();
+    let resource = OriginResource::new(ResourceContent::random(1, 100_000))
+        .rule(RequestMatcher::always(), faults::stall_after(1000));
+    let origin = Origin::builder().resource("/x", resource).start().await;
+    let run = quirks(&haul, &origin.url("/x")).await;
+    // Long before its requests are.
+    assert!(run.results.elapsed_s < 25.0, "{:#?}", run.output);
+    run.output.assert_code(5);
+    let found = run.experiment("quirks");
+    assert_eq!((found.end, found.rounds), (RoundsEnd::TimeSpent, 0));
+    assert!(found.cells[0].wall.is_none() && found.cells[0].measurements.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn secrets_of_a_url_are_in_no_report() {
+    let haul = HaulDirectory::new();
+    let resource = OriginResource::new(ResourceContent::random(1, 1000));
+    let origin = Origin::builder().resource("/x", resource).start().await;
+    let url = format!(
+        "http://me:s3cret@{}/x?X-Amz-Signature=s1gned",
+        origin.address()
+    );
+    let run = quirks(&haul, &url).await;
+    for name in file_names(&haul.path("out")) {
+        let report = std::fs::read_to_string(haul.path("out").join(&name)).unwrap();
+        let texts = [&report, &run.output.stdout, &run.output.stderr];
+        for text in texts {
+            assert!(
+                !text.contains("s3cret") && !text.contains("s1gned"),
+                "{name}: {text}"
+            );
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,9 +1,12 @@
 //! A run that is interrupted or killed: what was measured is reported, and nothing is left behind.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use haul_bench::results::RoundsEnd;
-use haul_lab::{ObjectStore, within};
+use haul_lab::{
+    ObjectStore, Origin, OriginResource, RequestMatcher, ResourceContent, faults, within,
+};
 use rustix::process::Signal;
 
 use super::read_run;
@@ -72,6 +75,28 @@ impl BenchServer {
             }
         };
         within(LIMIT, ended).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interruption_does_not_wait_for_a_server_that_says_nothing() {
+    let resource = OriginResource::new(ResourceContent::random(1, 100_000))
+        .rule(RequestMatcher::always(), faults::stall_after(1000));
+    let origin = Origin::builder().resource("/x", resource).start().await;
+    let haul = HaulDirectory::new();
+    for command in ["quirks", "accelerate"] {
+        let before = origin.requests().len();
+        let running = haul.start(&["bench", command, &origin.url("/x"), "--time", "60s"]);
+        let is_asked = async {
+            while origin.requests().len() == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        within(LIMIT, is_asked).await;
+        running.signal(Signal::INT);
+        // Sooner than a measurement is given up that does not stop.
+        let output = within(Duration::from_secs(8), running.wait()).await;
+        output.assert_code(130);
     }
 }
 

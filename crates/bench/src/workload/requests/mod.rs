@@ -25,6 +25,9 @@ pub use cell::{RequestsCell, RequestsMethod, RequestsProtocol, RequestsRoute, Re
 /// Requests at a time when files of ours are removed.
 const CLEANING_CONCURRENCY: u32 = 8;
 
+/// The longest that the removal of a file set at the end may take.
+const CLEANING_LIMIT: Duration = Duration::from_secs(60);
+
 /// Settings of a [`RequestsWorkload`].
 #[derive(Debug, Clone)]
 pub struct RequestsOptions {
@@ -103,13 +106,18 @@ impl RequestsWorkload {
         let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
         let wall = Duration::from_secs_f64(measurement.wall_s);
         meter.finish(wall).add_to(&mut measurement);
+        let mut is_clean = requests.method == RequestsMethod::Delete
+            && measurement.successes == u64::from(requests.files.count);
         if requests.method == RequestsMethod::Put && self.options.is_store {
             // Not measured, and done also after a stop: nothing of ours stays there.
-            run_load(
-                with_method(&load.plan, LoadMethod::Delete),
-                CancellationToken::new(),
-            )
-            .await?;
+            let plan = with_method(&load.plan, LoadMethod::Delete);
+            is_clean = run_load(plan, CancellationToken::new())
+                .await?
+                .errors
+                .is_empty();
+        }
+        if is_clean {
+            self.leftover.retain(|leftover| *leftover != files);
         }
         match stop.is_cancelled() {
             true => Err(WorkloadError::Interrupted),
@@ -133,10 +141,14 @@ impl RequestsWorkload {
             };
             let load = self.target_load(&requests)?;
             let plan = with_method(&load.plan, LoadMethod::Delete);
-            let removed = run_load(plan, CancellationToken::new()).await?;
-            // Most of them are gone already.
-            let is_gone = |kind: &String| matches!(&**kind, "status 404" | "status 410");
-            cause = cause.or_else(|| removed.errors.into_keys().find(|kind| !is_gone(kind)));
+            let removing = run_load(plan, CancellationToken::new());
+            let mut errors = match tokio::time::timeout(CLEANING_LIMIT, removing).await {
+                Ok(removed) => removed?.errors.into_keys().collect(),
+                Err(_) => vec!["timeout".to_owned()],
+            };
+            // Some of them may be gone already.
+            errors.retain(|kind| !matches!(&**kind, "status 404" | "status 410"));
+            cause = cause.or_else(|| errors.pop());
         }
         match (cause, self.options.targets.first()) {
             (Some(cause), Some(target)) => Err(WorkloadError::Bucket {

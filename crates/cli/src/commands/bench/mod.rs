@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use haul_bench::environment::bench_environment;
 use haul_bench::experiment::{BUILTIN_EXPERIMENTS, builtin_text};
 use haul_bench::report::{compare_text, read_results, text_report, write_reports};
-use haul_bench::results::{BenchResults, RoundsEnd};
+use haul_bench::results::BenchResults;
 use haul_bench::runner::RunProgress;
 use haul_bench::session::{BenchOptions, run_experiments};
 use haul_net::{ClientConfig, redacted_text};
@@ -191,15 +191,13 @@ fn exit_reason(results: &BenchResults) -> ExitReason {
     if results.is_partial {
         return ExitReason::Interrupted;
     }
-    let mut experiments = results.experiments.iter();
-    if experiments
-        .clone()
-        .all(|found| found.end == RoundsEnd::Failed)
-    {
+    let experiments = results.experiments.iter();
+    let mut cells = experiments.flat_map(|found| &found.cells);
+    // Without a failure a cell may be one that the time did not suffice for.
+    if cells.clone().all(|cell| cell.wall.is_none()) {
         return ExitReason::Network;
     }
-    let has_failed = experiments.any(|found| found.cells.iter().any(|cell| cell.failure.is_some()));
-    match has_failed {
+    match cells.any(|cell| cell.wall.is_none() || cell.failure.is_some()) {
         true => ExitReason::SomeFailed,
         false => ExitReason::Done,
     }
