@@ -273,7 +273,7 @@ impl CellState {
                 });
                 self.failure = Some(match count {
                     0 => kind.to_owned(),
-                    count => format!("nothing but failures: {kind}, {count} times"),
+                    count => format!("nothing but failures: {count} x {kind}"),
                 });
                 self.measurements.push(measurement);
             }
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(workload.calls["4"], 1);
         assert_eq!(
             results.cells[2].failure.as_deref(),
-            Some("nothing but failures: status 503, 10 times")
+            Some("nothing but failures: 10 x status 503")
         );
         assert_eq!(
             (results.cells[2].wall, results.end),

@@ -15,6 +15,8 @@ async fn help_texts() {
         ("tunnel-long", &["tunnel", "--help"]),
         ("tunnel-status", &["tunnel", "status", "--help"]),
         ("sign", &["sign", "--help"]),
+        ("bench", &["bench", "--help"]),
+        ("bench-quirks", &["bench", "quirks", "--help"]),
         ("demo", &["demo", "--help"]),
         ("completions", &["completions", "--help"]),
     ] {

@@ -8,6 +8,8 @@
 mod batch;
 mod batch_manifests;
 mod batch_results;
+#[cfg(target_os = "linux")]
+mod bench;
 mod credentials;
 mod demo;
 mod errors;

@@ -65,6 +65,11 @@ impl SoakServer {
         }
     }
 
+    /// The number of its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}/{path}", self.address)
     }

@@ -129,8 +129,10 @@ pub(super) fn failure_notes(experiment: &ExperimentResults) -> Vec<String> {
         for (kind, count) in cell.measurements.iter().flat_map(|m| &m.errors) {
             *kinds.entry(kind).or_default() += count;
         }
+        let failure = cell.failure.as_deref().unwrap_or_default();
         let counted = kinds
             .iter()
+            .filter(|(kind, _)| !failure.contains(**kind))
             .map(|(kind, count)| format!("{count} x {kind}"));
         let parts: Vec<_> = cell.failure.iter().cloned().chain(counted).collect();
         let name = cell_name(experiment, &cell.cell);

@@ -17,8 +17,8 @@ pub(crate) struct BenchArgs {
 /// Text below the flags of an experiment.
 const AFTER: &str = "\
 SIZE takes k, M, G, powers of 1024; TIME takes ms, s, m, h, and seconds without a unit.
-Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 local disk, 5 nothing could be measured,
-130 interrupted: what was measured by then is reported.";
+Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 local disk,
+5 nothing could be measured, 130 interrupted: what was measured by then is reported.";
 
 /// An experiment, or something about experiments.
 #[derive(Debug, Subcommand)]
@@ -37,7 +37,7 @@ pub(crate) enum BenchCommand {
     Sweep(BenchSweepArgs),
     /// PUT, GET and DELETE; without a URL with the four ways in which `haul serve` accepts connections.
     ///
-    /// At a URL of yours files are stored in a folder below it with a random name, and removed.
+    /// At a URL of yours files with random names are stored below it, and removed.
     #[command(after_help = AFTER)]
     Store(BenchUrlArgs),
     /// Small files directly, through a proxy, and through `haul tunnel` and the proxy.

@@ -1,6 +1,7 @@
 //! The workload `requests`: the load generator on a server of haul's, or on the one that the user named.
 //!
-//! A request for a file of ours is `/SET/N`, where N is its number. What is stored goes into a folder with a random name, and is removed.
+//! A request for a file of ours is `/SET/N`, where N is its number. What is stored has a name that begins with a random one, and is removed. No folder
+//! is made for it: HTTP could not remove that.
 
 mod cell;
 
@@ -23,6 +24,9 @@ pub use cell::{RequestsCell, RequestsMethod, RequestsProtocol, RequestsRoute, Re
 
 /// Requests at a time when files of ours are removed.
 const CLEANING_CONCURRENCY: u32 = 8;
+
+/// The longest that the removal of a file set at the end may take.
+const CLEANING_LIMIT: Duration = Duration::from_secs(60);
 
 /// Settings of a [`RequestsWorkload`].
 #[derive(Debug, Clone)]
@@ -48,11 +52,11 @@ pub struct RequestsOptions {
 pub struct RequestsWorkload {
     options: RequestsOptions,
     pool: ServerPool,
-    /// The folder of our files on the user's server.
-    folder: String,
-    /// File sets that are in it.
+    /// What the names of our files on the user's server begin with.
+    prefix: String,
+    /// File sets that are there to be fetched.
     stored: Vec<FileSet>,
-    /// File sets of which some files may be in it.
+    /// File sets of which some files may be there, with the method that they are for.
     leftover: Vec<(RequestsMethod, FileSet)>,
 }
 
@@ -72,7 +76,7 @@ impl RequestsWorkload {
         Ok(Self {
             pool,
             options,
-            folder: format!("haul-bench-{:08x}", rand::random::<u32>()),
+            prefix: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
             leftover: Vec::new(),
         })
@@ -92,23 +96,28 @@ impl RequestsWorkload {
             true => self.embedded_load(&requests).await?,
             false => self.target_load(&requests)?,
         };
-        let stored = (requests.method, requests.files);
-        if self.options.is_store && !self.leftover.contains(&stored) {
+        let files = (requests.method, requests.files);
+        if self.options.is_store && !self.leftover.contains(&files) {
             // First, so that they are removed also if this future is dropped.
-            self.leftover.push(stored);
+            self.leftover.push(files);
         }
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
         let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
         let wall = Duration::from_secs_f64(measurement.wall_s);
         meter.finish(wall).add_to(&mut measurement);
+        let mut is_clean = requests.method == RequestsMethod::Delete
+            && measurement.successes == u64::from(requests.files.count);
         if requests.method == RequestsMethod::Put && self.options.is_store {
             // Not measured, and done also after a stop: nothing of ours stays there.
-            run_load(
-                with_method(&load.plan, LoadMethod::Delete),
-                CancellationToken::new(),
-            )
-            .await?;
+            let plan = with_method(&load.plan, LoadMethod::Delete);
+            is_clean = run_load(plan, CancellationToken::new())
+                .await?
+                .errors
+                .is_empty();
+        }
+        if is_clean {
+            self.leftover.retain(|leftover| *leftover != files);
         }
         match stop.is_cancelled() {
             true => Err(WorkloadError::Interrupted),
@@ -122,7 +131,7 @@ impl RequestsWorkload {
     /// Files stay there; see [`WorkloadError`].
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
         self.stored.clear();
-        let mut folders = Vec::new();
+        let mut cause = None;
         for (method, files) in std::mem::take(&mut self.leftover) {
             let requests = RequestsCell {
                 method,
@@ -132,34 +141,23 @@ impl RequestsWorkload {
             };
             let load = self.target_load(&requests)?;
             let plan = with_method(&load.plan, LoadMethod::Delete);
-            let removed = run_load(plan, CancellationToken::new()).await?;
-            // Most of them are gone already.
-            let mut errors = removed.errors.into_keys();
-            if let Some(cause) = errors.find(|kind| !matches!(&**kind, "status 404" | "status 410"))
-            {
-                return Err(WorkloadError::Bucket {
-                    action: "remove all files below",
-                    place: redacted_url(&below(&self.options.targets[0], &self.folder)).to_string(),
-                    cause,
-                });
-            }
-            folders.push(self.stored_folder(&requests));
-        }
-        if !folders.is_empty() {
-            folders.push(self.folder.clone());
-        }
-        for folder in folders {
-            let load = self.target_load(&RequestsCell::parse(&Cell::default())?)?;
-            let url = below(&self.options.targets[0], &format!("{folder}/"));
-            let plan = LoadPlan {
-                urls: vec![url],
-                end: LoadEnd::Requests(1),
-                ..with_method(&load.plan, LoadMethod::Delete)
+            let removing = run_load(plan, CancellationToken::new());
+            let mut errors = match tokio::time::timeout(CLEANING_LIMIT, removing).await {
+                Ok(removed) => removed?.errors.into_keys().collect(),
+                Err(_) => vec!["timeout".to_owned()],
             };
-            // Servers without folders have nothing to remove.
-            run_load(plan, CancellationToken::new()).await?;
+            // Some of them may be gone already.
+            errors.retain(|kind| !matches!(&**kind, "status 404" | "status 410"));
+            cause = cause.or_else(|| errors.pop());
         }
-        Ok(())
+        match (cause, self.options.targets.first()) {
+            (Some(cause), Some(target)) => Err(WorkloadError::Bucket {
+                action: "remove all files that begin with",
+                place: redacted_url(&below(target, &self.prefix)).to_string(),
+                cause,
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Stores the files that are deleted, or fetched from the user's store.
@@ -253,7 +251,7 @@ impl RequestsWorkload {
         };
         let path = match requests.method {
             RequestsMethod::Get => ServerPool::folder_name(requests.files),
-            _ => self.stored_folder(requests),
+            _ => self.prefix.clone(),
         };
         url.set_path(&format!("/{path}/{{}}"));
         let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
@@ -263,25 +261,22 @@ impl RequestsWorkload {
         })
     }
 
-    /// The folder of our files that these requests are about. Each method has one of its own: what one removes another may need.
-    fn stored_folder(&self, requests: &RequestsCell) -> String {
+    /// The name of files on the user's server. Those of another method or size are others: each is removed on its own.
+    fn stored_name(&self, requests: &RequestsCell) -> String {
         let method = match requests.method {
             RequestsMethod::Get => "get",
             RequestsMethod::Put => "put",
             RequestsMethod::Delete => "delete",
         };
         let set = ServerPool::folder_name(requests.files);
-        format!("{}/{method}-{set}", self.folder)
+        format!("{}-{method}-{set}-{{}}", self.prefix)
     }
 
     /// A load on the user's server.
     fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
         let targets = &self.options.targets;
         let urls = match (self.options.is_store, requests.url) {
-            (true, _) => {
-                let folder = self.stored_folder(requests);
-                vec![below(&targets[0], &format!("{folder}/{{}}"))]
-            }
+            (true, _) => vec![below(&targets[0], &self.stored_name(requests))],
             // They are the user's own files.
             (false, _) if requests.method != RequestsMethod::Get => {
                 return Err(WorkloadError::NotStored);

@@ -1,5 +1,6 @@
 //! Downloads: one file by the engine, as `haul get URL`; several as a batch, as `haul get -i LIST`.
 
+use std::error::Error as _;
 use std::path::Path;
 
 use haul_net::Client;
@@ -7,7 +8,8 @@ use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 use haul_transfer::batch::{Batch, BatchOptions};
 use haul_transfer::list::ListEntry;
 use haul_transfer::{
-    ConnectionCount, DownloadJob, GetOptions, JobOutput, TransferEngine, TransferEventSender,
+    ConnectionCount, DownloadJob, GetError, GetOptions, JobOutput, TransferEngine,
+    TransferEventSender,
 };
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -55,9 +57,23 @@ pub(super) async fn download_one(
             measurement.bytes = outcome.bytes;
             measurement.connections = u64::try_from(outcome.connections).ok();
         }
-        Err(error) => measurement.add_errors(error.cause(), 1),
+        Err(error) => measurement.add_errors(failure_kind(&error), 1),
     }
     measurement
+}
+
+/// The cause of a failure, and the system's error where there is one: `cannot connect: connection refused`.
+fn failure_kind(error: &GetError) -> String {
+    let mut cause = error.source();
+    let mut system = None;
+    while let (Some(found), None) = (cause, system) {
+        system = found.downcast_ref::<std::io::Error>();
+        cause = found.source();
+    }
+    match system.map(std::io::Error::kind) {
+        None | Some(std::io::ErrorKind::Other) => error.cause(),
+        Some(kind) => format!("{}: {kind}", error.cause()),
+    }
 }
 
 /// Downloads file N to `directory/N`. Returns successes, bytes and errors.

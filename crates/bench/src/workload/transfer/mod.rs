@@ -60,6 +60,8 @@ pub struct TransferWorkload {
     bucket: Option<BucketFolder>,
     /// Cells whose bytes have been compared.
     compared: HashSet<Cell>,
+    /// The files of a measurement that has begun, and has not ended as it should.
+    interrupted: Option<FileSet>,
 }
 
 /// Where the files of a measurement have come to, and what they must be.
@@ -82,6 +84,7 @@ impl TransferWorkload {
             bucket: BucketFolder::below(options.target.as_ref()),
             options,
             compared: HashSet::new(),
+            interrupted: None,
         })
     }
 
@@ -97,6 +100,7 @@ impl TransferWorkload {
     ) -> Result<Measurement, WorkloadError> {
         let transfer = TransferCell::parse(cell)?;
         let compares_bytes = !self.compared.contains(cell);
+        self.interrupted = Some(transfer.files);
         let measured = match transfer.direction {
             TransferDirection::Get => self.measure_get(transfer, compares_bytes, stop).await,
             TransferDirection::Put => self.measure_put(transfer, compares_bytes, stop).await,
@@ -105,6 +109,7 @@ impl TransferWorkload {
             return Err(WorkloadError::Interrupted);
         }
         let measurement = measured?;
+        self.interrupted = None;
         if measurement.successes > 0 {
             self.compared.insert(cell.clone());
         }
@@ -119,11 +124,17 @@ impl TransferWorkload {
         let Some(bucket) = &mut self.bucket else {
             return Ok(());
         };
-        if bucket.stored.is_empty() {
+        if bucket.stored.is_empty() && self.interrupted.is_none() {
             return Ok(());
         }
         let client = self.options.store.connect(self.options.client.clone());
-        bucket.delete_stored(&client.await?).await
+        let client = client.await?;
+        bucket.delete_stored(&client).await?;
+        if let Some(files) = self.interrupted.take() {
+            bucket.abort_uploads(&client).await?;
+            bucket.delete_uploads(&client, files).await?;
+        }
+        Ok(())
     }
 
     async fn measure_get(

@@ -1,7 +1,7 @@
 //! The server of a transfer: one of ours, or the user's, with the URLs of the files.
 
 use haul_net::{ClientConfig, Login, Secret};
-use haul_s3::{MAX_DELETED_KEYS, S3Address, S3Client, S3Config};
+use haul_s3::{MAX_DELETED_KEYS, MultipartUpload, S3Address, S3Client, S3Config, S3Error};
 use haul_transfer::put::UploadTarget;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -83,6 +83,21 @@ impl BucketFolder {
             self.delete(client, STORED, files).await?;
             self.complete.retain(|complete| *complete != files);
             self.stored.pop();
+        }
+        Ok(())
+    }
+
+    /// Aborts uploads that were begun, and whose number the engine does not know: it was stopped before the response.
+    pub(super) async fn abort_uploads(&self, client: &S3Client) -> Result<(), WorkloadError> {
+        let failed = |error: S3Error| self.error("abort uploads to", error.kind);
+        let pending = client.list_multipart_uploads(&self.prefix).await;
+        for upload in pending.map_err(failed)? {
+            let upload = MultipartUpload {
+                address: self.prefix.with_key(upload.key),
+                upload_id: upload.upload_id,
+            };
+            let aborted = client.abort_multipart_upload(&upload).await;
+            aborted.map_err(failed)?;
         }
         Ok(())
     }

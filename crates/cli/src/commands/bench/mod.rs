@@ -197,12 +197,13 @@ fn exit_reason(results: &BenchResults) -> ExitReason {
     if results.is_partial {
         return ExitReason::Interrupted;
     }
-    let cells = || results.experiments.iter().flat_map(|found| &found.cells);
-    if cells().all(|cell| cell.wall.is_none()) {
+    let experiments = results.experiments.iter();
+    let mut cells = experiments.flat_map(|found| &found.cells);
+    // Without a failure a cell may be one that the time did not suffice for.
+    if cells.clone().all(|cell| cell.wall.is_none()) {
         return ExitReason::Network;
     }
-    let has_failed = cells().any(|cell| cell.wall.is_none());
-    match has_failed {
+    match cells.any(|cell| cell.wall.is_none() || cell.failure.is_some()) {
         true => ExitReason::SomeFailed,
         false => ExitReason::Done,
     }

@@ -224,11 +224,17 @@ impl<'a> ChosenExperiments<'a> {
         Ok(())
     }
 
-    /// Sets levels where an experiment has the factor.
+    /// Sets levels where an experiment has the factor. Where none has it, those get it that can.
     fn set_levels(&mut self, text: &str) -> Result<(), BenchProblem> {
         let mut last = None;
         let mut is_set = false;
-        for experiment in &mut self.experiments {
+        let name = text.split('=').next().unwrap_or_default();
+        let mut all = self.experiments.iter();
+        let is_known = all.any(|experiment| experiment.factor(name).is_some());
+        let experiments = self.experiments.iter_mut();
+        for experiment in
+            experiments.filter(|experiment| !is_known || experiment.factor(name).is_some())
+        {
             match experiment.set_by_text(text) {
                 Ok(()) => is_set = true,
                 Err(problem) => last = Some(problem),
