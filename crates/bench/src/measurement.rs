@@ -19,6 +19,9 @@ pub struct Measurement {
     /// Connections that were made, or that a transfer used at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u64>,
+    /// Those of them whose TLS resumed a session; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<u64>,
     /// Latencies of the successful requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyQuantiles>,

@@ -56,6 +56,9 @@ pub struct ExperimentResults {
     pub baseline: Cell,
     /// The server that the user named; `None` for haul's own.
     pub target: Option<String>,
+    /// The most requests a second that haul sent to it; `None` for as many as it took.
+    #[serde(default)]
+    pub max_rate: Option<f64>,
     /// Rounds that all cells were measured in.
     pub rounds: u32,
     /// Why there were no more rounds.

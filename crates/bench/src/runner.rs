@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::experiment::{Experiment, Guess, GuessMetric};
 use crate::results::{CellResults, ExperimentResults, GuessResults, RatioInterval, RoundsEnd};
-use crate::statistics::{ratio_interval, spread};
+use crate::statistics::{median, ratio_interval, spread};
 use crate::workload::WorkloadError;
 use crate::{Cell, Measurement};
 
@@ -26,6 +26,9 @@ const MIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest that a measurement which was stopped may take to remove what it has stored on a server.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// A cell whose rate is above this part of haul's own limit has measured the limit.
+const CAP_PART: f64 = 0.8;
 
 /// The future of a measurement.
 pub type MeasureFuture<'a> =
@@ -54,6 +57,15 @@ pub struct RunProgress<'a> {
     pub elapsed: Duration,
 }
 
+/// A server that the user named.
+#[derive(Debug, Clone)]
+pub struct BenchTarget {
+    /// Its URL, without what opens it.
+    pub name: String,
+    /// The most requests a second that it gets.
+    pub max_rate: Option<f64>,
+}
+
 /// What is told of the progress.
 pub type ProgressObserver<'a> = dyn FnMut(RunProgress<'_>) + Send + 'a;
 
@@ -74,6 +86,7 @@ struct ExperimentRun<'a> {
     rounds: u32,
     random: StdRng,
     seed: u64,
+    target: Option<BenchTarget>,
 }
 
 /// Why a round was not finished.
@@ -86,7 +99,7 @@ enum RoundFailure {
 pub async fn run_experiment(
     experiment: &Experiment,
     workload: &mut dyn Workload,
-    target: Option<String>,
+    target: Option<BenchTarget>,
     seed: u64,
     stop: &CancellationToken,
     observer: &mut ProgressObserver<'_>,
@@ -103,9 +116,10 @@ pub async fn run_experiment(
         rounds: 0,
         random: StdRng::seed_from_u64(seed),
         seed,
+        target,
     };
     let end = run.run_rounds(workload, stop, observer).await;
-    run.into_results(end, target)
+    run.into_results(end)
 }
 
 impl ExperimentRun<'_> {
@@ -203,14 +217,27 @@ impl ExperimentRun<'_> {
     /// The ratio of a cell to its baseline.
     fn ratio(&self, state: &CellState) -> Option<RatioInterval> {
         let baseline = self.state(&self.experiment.baseline_of(&state.cell)?)?;
+        if self.is_at_cap(state) || self.is_at_cap(baseline) {
+            return None;
+        }
         let values = |state: &CellState| state.values(GuessMetric::Wall);
         ratio_interval(&values(state), &values(baseline), self.seed)
+    }
+
+    /// Whether it is haul's own limit of requests that the cell has measured.
+    fn is_at_cap(&self, state: &CellState) -> bool {
+        let max_rate = self.target.as_ref().and_then(|target| target.max_rate);
+        let time = median(&state.values(GuessMetric::Wall));
+        let rate = time.map(|time| 1.0 / time);
+        rate.zip(max_rate)
+            .is_some_and(|(rate, cap)| rate > CAP_PART * cap)
     }
 
     fn guess(&self, guess: &Guess) -> GuessResults {
         let values = |levels: &Cell| {
             let mut states = self.cells.iter();
             let found = states.find(|state| state.cell.matches(levels));
+            let found = found.filter(|state| !self.is_at_cap(state));
             found.map(|state| state.values(guess.metric))
         };
         let ratio = values(&guess.cell)
@@ -224,7 +251,7 @@ impl ExperimentRun<'_> {
         }
     }
 
-    fn into_results(mut self, end: RoundsEnd, target: Option<String>) -> ExperimentResults {
+    fn into_results(mut self, end: RoundsEnd) -> ExperimentResults {
         if end == RoundsEnd::TimeSpent {
             let unmeasured = self
                 .cells
@@ -251,7 +278,8 @@ impl ExperimentRun<'_> {
             title: self.experiment.title.clone(),
             factors: factors.map(|factor| factor.name.clone()).collect(),
             baseline: self.experiment.baseline.clone(),
-            target,
+            max_rate: self.target.as_ref().and_then(|target| target.max_rate),
+            target: self.target.as_ref().map(|target| target.name.clone()),
             rounds: self.rounds,
             end,
             cells: cells.collect(),
@@ -419,9 +447,9 @@ mod tests {
     async fn cells_are_measured_in_interleaved_rounds_until_intervals_are_narrow() {
         let mut workload = ScriptedWorkload::new();
         let results = run(&mut workload, &CancellationToken::new()).await;
-        assert_eq!((results.end, results.rounds), (RoundsEnd::Narrow, 3));
+        assert_eq!((results.end, results.rounds), (RoundsEnd::Narrow, 4));
         // The first round warms up.
-        assert!(workload.calls.values().all(|calls| *calls == 4));
+        assert!(workload.calls.values().all(|calls| *calls == 5));
         for round in workload.order.chunks(3) {
             let mut round = round.to_vec();
             round.sort();
@@ -437,6 +465,31 @@ mod tests {
             results.guesses[0].compared,
             "time: concurrency 2 against concurrency 1"
         );
+    }
+
+    /// The cells take 0.8, 0.4 and 0.2 s for a request: 1.25, 2.5 and 5 a second.
+    #[tokio::test(start_paused = true)]
+    async fn what_haul_itself_has_limited_is_not_compared() {
+        let experiment = Experiment::parse("x", TEXT, false).unwrap();
+        let target = BenchTarget {
+            name: "http://h/".to_owned(),
+            max_rate: Some(3.0),
+        };
+        let stop = CancellationToken::new();
+        let mut workload = ScriptedWorkload::new();
+        let mut observer = |_: RunProgress<'_>| {};
+        let running = run_experiment(
+            &experiment,
+            &mut workload,
+            Some(target),
+            5,
+            &stop,
+            &mut observer,
+        );
+        let results = running.await;
+        assert_eq!(results.max_rate, Some(3.0));
+        assert!(results.cells.iter().all(|cell| cell.ratio.is_none()));
+        assert_eq!(results.guesses[0].verdict, GuessVerdict::Open);
     }
 
     #[tokio::test(start_paused = true)]

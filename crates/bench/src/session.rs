@@ -18,7 +18,7 @@ use crate::experiment::{Experiment, WorkloadKind};
 use crate::results::{
     BenchEnvironment, BenchResults, ExperimentResults, RESULTS_FORMAT, RoundsEnd,
 };
-use crate::runner::{MeasureFuture, ProgressObserver, Workload, run_experiment};
+use crate::runner::{BenchTarget, MeasureFuture, ProgressObserver, Workload, run_experiment};
 use crate::workload::WorkloadError;
 use crate::workload::requests::{RequestsOptions, RequestsWorkload};
 use crate::workload::transfer::{TransferOptions, TransferWorkload};
@@ -118,7 +118,10 @@ pub async fn run_experiments(
         environment,
         experiments: Vec::new(),
     };
-    let target = target_text(&options.targets);
+    let target = target_text(&options.targets).map(|name| BenchTarget {
+        name,
+        max_rate: options.max_rate,
+    });
     for experiment in experiments {
         if stop.is_cancelled() {
             break;

@@ -14,6 +14,14 @@ const EMBEDDED_FACTORS: [&str; 4] = ["link", "route", "accept", "server"];
 const REQUESTS_PER_FILE: &str = "20 x given";
 
 impl Experiment {
+    /// The highest fixed arrival rate among its levels, in requests a second.
+    #[must_use]
+    pub fn max_fixed_rate(&self) -> Option<f64> {
+        let levels = self.factor("rate")?.levels.iter();
+        let rates = levels.filter_map(|level| level.strip_suffix("/s")?.parse::<f64>().ok());
+        rates.reduce(f64::max)
+    }
+
     /// Whether its requests store or delete files.
     #[must_use]
     pub fn changes_files(&self) -> bool {
@@ -23,11 +31,33 @@ impl Experiment {
         method.is_some_and(|method| method.levels.iter().any(|level| level != "get"))
     }
 
-    /// Whether a text as of [`set_by_text`](Self::set_by_text) is about a factor that only servers of haul have.
-    #[must_use]
-    pub fn sets_embedded_factor(text: &str) -> bool {
-        let factor = text.split('=').next().unwrap_or_default();
-        EMBEDDED_FACTORS.contains(&factor)
+    /// Checks a text as of [`set_by_text`](Self::set_by_text) where files are fetched from these servers, and not stored there.
+    ///
+    /// # Errors
+    /// The servers do not have the factor or the level.
+    pub fn check_for_targets(text: &str, targets: &[Url]) -> Result<(), String> {
+        let (factor, levels) = text.split_once('=').unwrap_or((text, ""));
+        if EMBEDDED_FACTORS.contains(&factor) {
+            return Err(format!(
+                "{factor} is for servers of haul, and not for yours"
+            ));
+        }
+        let is_http = targets.iter().any(|url| url.scheme() == "http");
+        let mut levels = levels.split(',').map(str::trim);
+        let wrong = levels.find(|level| match factor {
+            "files" => !level.ends_with(" x given"),
+            "protocol" => is_http && *level != "http",
+            "url" => level
+                .parse()
+                .is_ok_and(|number: usize| number > targets.len()),
+            _ => false,
+        });
+        match (wrong, factor) {
+            (None, _) => Ok(()),
+            (Some(_), "files") => Err("files of your server are COUNT x given".to_owned()),
+            (Some(level), "protocol") => Err(format!("{level} needs a URL with https")),
+            (Some(level), _) => Err(format!("there is no URL {level}")),
+        }
     }
 
     /// Sets the levels of a factor by a text: `FACTOR=LEVEL,LEVEL`.
@@ -73,14 +103,18 @@ impl Experiment {
         if !is_s3 && !is_store {
             match self.workload {
                 WorkloadKind::Transfer => self.factors.retain(|factor| factor.name != "files"),
-                WorkloadKind::Requests if each_url => {
-                    let urls = (1..=targets.len()).map(|number| number.to_string());
-                    self.set_levels("url", urls.collect());
-                    self.set_levels("files", vec![REQUESTS_PER_FILE.to_owned()]);
-                }
                 WorkloadKind::Requests => {
-                    let count = targets.len().max(100);
-                    self.set_levels("files", vec![format!("{count} x given")]);
+                    let mut count = format!("{} x given", targets.len().max(100));
+                    if each_url {
+                        let urls = (1..=targets.len()).map(|number| number.to_string());
+                        self.set_levels("url", urls.collect());
+                        REQUESTS_PER_FILE.clone_into(&mut count);
+                    }
+                    let files = self.factor("files");
+                    let is_given = |level: &String| level.ends_with(" x given");
+                    if !files.is_some_and(|files| files.levels.iter().all(is_given)) {
+                        self.set_levels("files", vec![count]);
+                    }
                 }
             }
         }
@@ -166,7 +200,7 @@ mod tests {
             levels("protocol").as_deref(),
             Some("https https-resumed h2")
         );
-        assert_eq!((levels("link"), quirks.cells().len()), (None, 24));
+        assert_eq!((levels("link"), quirks.cells().len()), (None, 20));
         let mut accelerate = experiment("accelerate");
         accelerate.use_targets(&urls(&["http://h/a"]), false, false);
         assert_eq!(accelerate.cells().len(), 8);

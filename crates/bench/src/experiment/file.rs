@@ -340,7 +340,7 @@ impl<'a> ExperimentText<'a> {
 
     fn rounds(self, table: &DeTable<'a>, key: &str) -> Result<RoundRules, ExperimentError> {
         let defaults = RoundRules {
-            min: 3,
+            min: 4,
             max: 30,
             width: 0.1,
             time: Duration::from_secs(30),
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(quick.guesses[0].expected, GuessExpectation::Same);
         let full = Experiment::parse("x", &text, true).unwrap();
         assert_eq!((full.cells().len(), full.rounds.width), (4, 0.2));
-        assert_eq!(full.rounds.min, 3);
+        assert_eq!(full.rounds.min, 4);
     }
 
     #[test]

@@ -64,7 +64,7 @@ pub struct Factor {
 /// How often cells are measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundRules {
-    /// The fewest rounds. Three are needed for an interval.
+    /// The fewest rounds. Four are needed for an interval.
     pub min: u32,
     /// The most rounds.
     pub max: u32,
@@ -120,8 +120,11 @@ pub enum GuessExpectation {
     Same,
 }
 
-/// A ratio within this of 1 is no difference that anybody would notice.
+/// A ratio within this of 1 is the same.
 const SAME: f64 = 0.1;
+
+/// A ratio within this of 1 is no gain and no loss that anybody would notice.
+const NOTICED: f64 = 0.05;
 
 impl Experiment {
     /// All cells: each combination of levels, the last factor varying fastest, without the skipped ones.
@@ -195,8 +198,14 @@ impl GuessExpectation {
         };
         let (low, high) = (found.low, found.high);
         let (holds, is_refuted) = match self {
-            Self::Less => (high < 1.0, low > 1.0 - SAME),
-            Self::More => (low > 1.0, high < 1.0 + SAME),
+            Self::Less => (
+                high < 1.0 && found.ratio < 1.0 - NOTICED,
+                low > 1.0 - NOTICED,
+            ),
+            Self::More => (
+                low > 1.0 && found.ratio > 1.0 + NOTICED,
+                high < 1.0 + NOTICED,
+            ),
             Self::Same => (
                 low > 1.0 - SAME && high < 1.0 + SAME,
                 low > 1.0 + SAME || high < 1.0 - SAME,
@@ -263,7 +272,10 @@ mod tests {
         use GuessVerdict::{Holds, Open, Refuted};
         for (expected, low, high, verdict) in [
             (Less, 0.2, 0.9, Holds),
-            (Less, 0.95, 1.05, Refuted),
+            (Less, 0.96, 1.05, Refuted),
+            (Less, 0.93, 1.05, Open),
+            (Less, 0.95, 0.99, Open),
+            (Less, 0.90, 0.98, Holds),
             (Less, 1.2, 1.4, Refuted),
             (Less, 0.5, 1.5, Open),
             (More, 1.1, 3.0, Holds),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use socket2::{Domain, Socket, Type};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -23,8 +24,6 @@ use super::{LoadClient, LoadPlan, LoadProtocol};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a socket blocks its thread before time limits and the end are looked at.
 const BLOCKED_TIME: Duration = Duration::from_millis(50);
-/// TLS sessions that are remembered.
-const SESSIONS: usize = 256;
 
 /// A stream to a server.
 pub(super) trait LoadStream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -44,10 +43,9 @@ impl LoadConnector {
         let is_http2 = plan.protocol == LoadProtocol::Http2;
         let mut tls = rustls::ClientConfig::clone(&plan.tls);
         tls.alpn_protocols = vec![if is_http2 { "h2" } else { "http/1.1" }.into()];
-        tls.resumption = match plan.protocol {
-            LoadProtocol::Http1Resumed => Resumption::in_memory_sessions(SESSIONS),
-            LoadProtocol::Http1 | LoadProtocol::Http2 => Resumption::disabled(),
-        };
+        if plan.protocol != LoadProtocol::Http1Resumed {
+            tls.resumption = Resumption::disabled();
+        }
         Self {
             tls: TlsConnector::from(Arc::new(tls)),
             // HTTP/2 reads while it writes, so that a read must not block.
@@ -89,6 +87,7 @@ impl LoadConnector {
         let stream = self.tls.connect(name.clone(), stream).await;
         let stream = stream.map_err(|error| LoadFailure::from(&error))?;
         times.tls = begin.elapsed();
+        times.is_resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
         if self.is_http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             return Err(LoadFailure::NoHttp2);
         }

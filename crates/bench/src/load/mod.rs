@@ -8,6 +8,7 @@ mod http1;
 mod http2;
 mod outcome;
 mod schedule;
+mod sessions;
 mod slot;
 mod sys;
 mod tally;
@@ -16,6 +17,8 @@ mod timer;
 
 #[cfg(test)]
 mod tests;
+
+pub use sessions::with_session_memory;
 
 use std::io;
 use std::net::SocketAddr;
@@ -37,8 +40,10 @@ use crate::Measurement;
 /// A load: which requests, by which client, at which pace.
 #[derive(Debug, Clone)]
 pub struct LoadPlan {
-    /// The URLs, in turn: request number N is of URL N modulo their number. A `{}` in a path becomes the number of the request.
+    /// The URLs, in turn: request number N is of URL N modulo their number.
     pub urls: Vec<Url>,
+    /// Whether a `{}` in a URL becomes the number of the request.
+    pub is_numbered: bool,
     /// What is sent.
     pub method: LoadMethod,
     /// Where connections go in place of the URL's host and port, or of the proxy: an address of a relay or a tunnel.
@@ -88,7 +93,7 @@ pub enum LoadClient {
 pub enum LoadProtocol {
     /// HTTP/1.1, above TLS for https URLs. No TLS session is resumed.
     Http1,
-    /// The same, and TLS sessions are resumed.
+    /// The same, and TLS sessions are resumed that the plan's settings remember: see [`with_session_memory`].
     Http1Resumed,
     /// HTTP/2: all requests on one connection, or a connection each.
     Http2,

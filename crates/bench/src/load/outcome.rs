@@ -111,6 +111,8 @@ pub(super) struct ConnectTimes {
     pub(super) dns: Duration,
     pub(super) connect: Duration,
     pub(super) tls: Duration,
+    /// Whether TLS resumed a session.
+    pub(super) is_resumed: bool,
 }
 
 /// What a successful request took.

@@ -52,7 +52,11 @@ impl LoadSchedule {
             requests,
             end,
             rate,
-            gap_ns: max_rate.map_or(0, |rate| nanoseconds(seconds_or_max(1.0 / rate))),
+            // At a fixed rate the moments at which requests are due keep the cap, and one that is late makes up for it.
+            gap_ns: match (pace, max_rate) {
+                (LoadPace::Closed, Some(rate)) => nanoseconds(seconds_or_max(1.0 / rate)),
+                _ => 0,
+            },
             next_start_ns: AtomicU64::new(0),
             paused_until_ns: AtomicU64::new(0),
         }

@@ -293,8 +293,8 @@ impl LoadSlot<'_> {
                 made: Some(times),
             }
         };
-        if chosen.made.is_some() {
-            worker.tally(LoadTally::add_connection);
+        if let Some(times) = chosen.made {
+            worker.tally(|tally| tally.add_connection(times.is_resumed));
         }
         Ok(chosen)
     }

@@ -15,6 +15,8 @@ pub(super) struct LoadTally {
     successes: u64,
     bytes: u64,
     connections: u64,
+    /// Those of them whose TLS resumed a session.
+    resumed: u64,
     errors: BTreeMap<LoadFailure, u64>,
     /// Latencies in nanoseconds, to three digits. It grows with the longest.
     latencies: Histogram<u32>,
@@ -30,6 +32,7 @@ impl LoadTally {
             successes: 0,
             bytes: 0,
             connections: 0,
+            resumed: 0,
             errors: BTreeMap::new(),
             latencies: Histogram::new(3).expect("three digits are in its range"),
             phases: [Duration::ZERO; 5],
@@ -37,8 +40,9 @@ impl LoadTally {
         }
     }
 
-    pub(super) fn add_connection(&mut self) {
+    pub(super) fn add_connection(&mut self, is_resumed: bool) {
         self.connections += 1;
+        self.resumed += u64::from(is_resumed);
     }
 
     pub(super) fn add_success(&mut self, end: Duration, bytes: u64, times: &RequestTimes) {
@@ -71,6 +75,7 @@ impl LoadTally {
         self.successes += other.successes;
         self.bytes += other.bytes;
         self.connections += other.connections;
+        self.resumed += other.resumed;
         self.last_end = self.last_end.max(other.last_end);
         for (kind, count) in &other.errors {
             *self.errors.entry(*kind).or_default() += count;
@@ -90,6 +95,7 @@ impl LoadTally {
             successes: self.successes,
             bytes: self.bytes,
             connections: Some(self.connections),
+            resumed: Some(self.resumed).filter(|resumed| *resumed > 0),
             ..Measurement::default()
         };
         for (kind, count) in &self.errors {
@@ -151,7 +157,7 @@ mod tests {
         one.add_success(Duration::from_secs(1), 5, &times(10));
         other.add_success(Duration::from_secs(2), 7, &times(30));
         other.add_failure(Duration::from_secs(3), LoadFailure::Status(503));
-        other.add_connection();
+        other.add_connection(true);
         one.merge(&other);
         let measurement = one.into_measurement();
         assert_eq!((measurement.successes, measurement.bytes), (2, 12));

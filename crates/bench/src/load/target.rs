@@ -55,8 +55,11 @@ pub(super) struct LoadTarget {
 struct NumberedText(Vec<String>);
 
 impl NumberedText {
-    /// A text whose places for the number are `{}`, which `Url` escapes in paths.
-    fn new(text: &str) -> Self {
+    /// A text whose places for the number are `{}`, which `Url` escapes in paths; or, without `is_numbered`, one that stays as it is.
+    fn new(text: &str, is_numbered: bool) -> Self {
+        if !is_numbered {
+            return Self(vec![text.to_owned()]);
+        }
         let text = text.replace("%7B%7D", "{}");
         Self(text.split("{}").map(str::to_owned).collect())
     }
@@ -155,7 +158,10 @@ impl LoadTarget {
         if let LoadMethod::Put(bytes) = plan.method {
             fields.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
         }
-        let mut head = NumberedText::new(&format!("{} {target}", plan.method.name()));
+        let mut head = NumberedText::new(
+            &format!("{} {target}", plan.method.name()),
+            plan.is_numbered,
+        );
         head.push_str(&format!(" HTTP/1.1\r\nHost: {host}\r\n"));
         for (name, value) in &fields {
             let value = value.to_str().unwrap_or_default();
@@ -166,7 +172,7 @@ impl LoadTarget {
         } else {
             "Connection: close\r\n\r\n"
         });
-        let url_text = NumberedText::new(&absolute);
+        let url_text = NumberedText::new(&absolute, plan.is_numbered);
         let has_number = url_text.0.len() > 1;
         let uri = absolute.parse().ok().filter(|_| !has_number);
         if uri.is_none() && !has_number {

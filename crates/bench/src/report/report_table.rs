@@ -142,7 +142,7 @@ impl MeasuredColumn {
     }
 }
 
-const MEASURED: [MeasuredColumn; 17] = {
+const MEASURED: [MeasuredColumn; 18] = {
     use MeasuredColumn as Column;
     use MeasuredScale::{Count, Mebibytes, MebibytesPerSecond, Seconds};
     [
@@ -160,6 +160,7 @@ const MEASURED: [MeasuredColumn; 17] = {
         Column::new("connections made", 7, Count, |m| {
             Some(m.connections? as f64)
         }),
+        Column::new("resumed", 7, Count, |m| Some(m.resumed? as f64)),
         Column::new("busy threads", 7, Count, |m| {
             busy_server(m).map(|threads| threads.busy.into())
         }),

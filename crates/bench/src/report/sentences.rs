@@ -17,7 +17,12 @@ pub(super) fn rounds_sentence(experiment: &ExperimentResults) -> String {
         1 => "1 round".to_owned(),
         rounds => format!("{rounds} rounds"),
     };
-    match experiment.end {
+    let cap = experiment.max_rate.map(|cap| {
+        format!(
+            " haul sent at most {cap:.0} requests a second, and does not compare cells that were as fast as that: --yes allows more."
+        )
+    });
+    let end = match experiment.end {
         RoundsEnd::Narrow => format!("{rounds}: every interval is narrow enough."),
         RoundsEnd::TimeSpent => {
             format!("{rounds}: the time was spent before every interval was narrow enough.")
@@ -25,7 +30,8 @@ pub(super) fn rounds_sentence(experiment: &ExperimentResults) -> String {
         RoundsEnd::MaxRounds => format!("{rounds}: no more were wanted."),
         RoundsEnd::Interrupted => format!("{rounds}: then the run was stopped."),
         RoundsEnd::Failed => format!("{rounds}: a cell could not be measured."),
-    }
+    };
+    end + &cap.unwrap_or_default()
 }
 
 /// What ratios are ratios to; `None` where there are none.

@@ -23,6 +23,9 @@ pub const S3_ACCESS_KEY: &str = "bench";
 /// Its secret.
 pub const S3_SECRET_KEY: &str = "bench-secret";
 
+/// What the names of temporary folders begin with.
+const FOLDER_PREFIX: &str = "haul-bench-";
+
 /// The folder of Linux that is in memory.
 const MEMORY_FOLDER: &str = "/dev/shm";
 /// The free space from which on it is used. Containers often have 64 MiB there, less than a large file.
@@ -83,7 +86,7 @@ impl ServerPool {
     pub fn new(program: PathBuf) -> Result<Self, ServerError> {
         Ok(Self {
             program,
-            folder: bench_folder()?,
+            folder: bench_folder(true)?,
             files: Vec::new(),
             processes: Vec::new(),
             certificate: None,
@@ -267,25 +270,48 @@ impl ServerPool {
     }
 }
 
-/// A temporary folder, in memory if there is space enough.
+/// A temporary folder; in memory if that is wished and there is space enough.
 ///
 /// # Errors
 /// It cannot be made.
-pub(crate) fn bench_folder() -> Result<TempDir, ServerError> {
+pub(crate) fn bench_folder(in_memory: bool) -> Result<TempDir, ServerError> {
     let memory = Path::new(MEMORY_FOLDER);
+    let parent = std::env::temp_dir();
+    for folder in [memory, &parent] {
+        remove_left_folders(folder);
+    }
+    let prefix = format!("{FOLDER_PREFIX}{}-", std::process::id());
     let mut builder = tempfile::Builder::new();
-    builder.prefix("haul-bench-");
-    if free_space(memory).is_ok_and(|space| space >= MIN_MEMORY_SPACE)
+    builder.prefix(&prefix);
+    if in_memory
+        && free_space(memory).is_ok_and(|space| space >= MIN_MEMORY_SPACE)
         && let Ok(folder) = builder.tempdir_in(memory)
     {
         return Ok(folder);
     }
-    let parent = std::env::temp_dir();
     let folder = builder.tempdir_in(&parent);
     folder.map_err(|source| ServerError::File {
         path: parent,
         source,
     })
+}
+
+/// Removes the folders of processes that were killed. Their names have the numbers of the processes.
+fn remove_left_folders(parent: &Path) {
+    if !Path::new("/proc/self").exists() {
+        return;
+    }
+    for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let rest = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(FOLDER_PREFIX));
+        let pid = rest.and_then(|rest| rest.split_once('-')?.0.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Another haul may be doing the same.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 /// The bytes that a program may still write there.
@@ -346,6 +372,25 @@ mod tests {
         let empty = FileSet { count: 1, bytes: 0 };
         pool.add_files(empty).await.unwrap();
         assert_eq!(std::fs::read(pool.folder().join("1x0/0")).unwrap(), b"");
+    }
+
+    #[test]
+    fn folders_of_killed_processes_are_removed_and_others_are_not() {
+        let parent = tempfile::tempdir().unwrap();
+        // Linux has no process of this number.
+        let names = [
+            "haul-bench-4294967295-a",
+            "haul-bench-1-b",
+            "haul-bench-x",
+            "other",
+        ];
+        for name in names {
+            std::fs::create_dir(parent.path().join(name)).unwrap();
+        }
+        remove_left_folders(parent.path());
+        let is_there = |name| parent.path().join(name).exists();
+        let expected = [!cfg!(target_os = "linux"), true, true, true];
+        assert_eq!(names.map(is_there), expected);
     }
 
     #[tokio::test]

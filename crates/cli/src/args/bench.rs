@@ -138,7 +138,7 @@ pub(crate) struct BenchRunArgs {
     /// Use the sizes of the write-ups: hours rather than minutes.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Begin no further round after TIME, for each experiment.
+    /// Begin no further round after TIME, for each experiment; but four rounds are the fewest.
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<DurationArg>,
     /// Measure these levels of a factor. Repeatable. `haul bench show NAME` has the factors.

@@ -19,6 +19,7 @@ const BOTH_CLIENTS: [LoadClient; 2] = [LoadClient::Threads, LoadClient::Async];
 /// 100 GETs, 4 at a time.
 fn plan(url: &str) -> LoadPlan {
     LoadPlan {
+        is_numbered: true,
         urls: vec![url.parse().unwrap()],
         method: LoadMethod::Get,
         connect_to: None,

@@ -11,12 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::redacted_url;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::WorkloadError;
 use crate::cell::FileSet;
-use crate::load::{LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load};
+use crate::load::{
+    LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load, with_session_memory,
+};
 use crate::servers::{ServeSpec, ServerPool, UsageMeter};
 use crate::{Cell, Measurement};
 pub(crate) use cell::FACTORS;
@@ -52,6 +55,8 @@ pub struct RequestsOptions {
 pub struct RequestsWorkload {
     options: RequestsOptions,
     pool: ServerPool,
+    /// The TLS settings of all loads, which remember sessions.
+    tls: Option<Arc<rustls::ClientConfig>>,
     /// What the names of our files on the user's server begin with.
     prefix: String,
     /// File sets that are there to be fetched.
@@ -75,6 +80,7 @@ impl RequestsWorkload {
         let pool = ServerPool::new(options.haul.clone())?;
         Ok(Self {
             pool,
+            tls: options.tls.as_deref().map(with_session_memory),
             options,
             prefix: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
@@ -103,6 +109,7 @@ impl RequestsWorkload {
         }
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
+        let started = Instant::now();
         let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
         let wall = Duration::from_secs_f64(measurement.wall_s);
         meter.finish(wall).add_to(&mut measurement);
@@ -118,6 +125,15 @@ impl RequestsWorkload {
         }
         if is_clean {
             self.leftover.retain(|leftover| *leftover != files);
+        }
+        if let Some(cap) = load.plan.max_rate {
+            // Each load begins at once, so that many short ones would be more than the cap.
+            let requests = (measurement.successes + measurement.failures()) as f64;
+            let until = started + Duration::from_secs_f64(requests / cap);
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = tokio::time::sleep_until(until) => {}
+            }
         }
         match stop.is_cancelled() {
             true => Err(WorkloadError::Interrupted),
@@ -254,9 +270,14 @@ impl RequestsWorkload {
             _ => self.prefix.clone(),
         };
         url.set_path(&format!("/{path}/{{}}"));
-        let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
+        // A proxy of the user's is asked no more than a server of his.
+        let max_rate = self
+            .options
+            .max_rate
+            .filter(|_| self.options.proxy.is_some());
+        let tls = self.client_tls()?;
         Ok(PreparedLoad {
-            plan: plan(requests, vec![url], tls, None),
+            plan: plan(requests, vec![url], tls, max_rate),
             server_pids,
         })
     }
@@ -272,6 +293,17 @@ impl RequestsWorkload {
         format!("{}-{method}-{set}-{{}}", self.prefix)
     }
 
+    fn client_tls(&mut self) -> Result<Arc<rustls::ClientConfig>, WorkloadError> {
+        if self.tls.is_none() {
+            let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
+            self.tls = Some(with_session_memory(&tls));
+        }
+        match &self.tls {
+            Some(tls) => Ok(Arc::clone(tls)),
+            None => unreachable!("it was set above"),
+        }
+    }
+
     /// A load on the user's server.
     fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
         let targets = &self.options.targets;
@@ -284,12 +316,13 @@ impl RequestsWorkload {
             (false, None) => targets.clone(),
             (false, Some(number)) => targets.get(number - 1).cloned().into_iter().collect(),
         };
-        let tls = match &self.options.tls {
-            Some(tls) => Arc::clone(tls),
-            None => self.pool.client_tls().map_err(WorkloadError::Tls)?,
-        };
+        let tls = self.client_tls()?;
         Ok(PreparedLoad {
-            plan: plan(requests, urls, tls, self.options.max_rate),
+            plan: LoadPlan {
+                // The user's own URLs are fetched as they are.
+                is_numbered: self.options.is_store,
+                ..plan(requests, urls, tls, self.options.max_rate)
+            },
             server_pids: self.options.server_pids.clone(),
         })
     }
@@ -303,6 +336,7 @@ fn plan(
     max_rate: Option<f64>,
 ) -> LoadPlan {
     LoadPlan {
+        is_numbered: true,
         urls,
         method: match requests.method {
             RequestsMethod::Get => LoadMethod::Get,

@@ -144,7 +144,8 @@ impl TransferWorkload {
         stop: &CancellationToken,
     ) -> Result<Measurement, WorkloadError> {
         let peer = self.source(&cell, stop).await?;
-        let directory = bench_folder()?;
+        // A file of the user's may be larger than the memory.
+        let directory = bench_folder(self.options.target.is_none())?;
         let path = directory.path();
         let (events, receiver) = mpsc::channel(EVENT_QUEUE);
         let (client, stop, urls) = (peer.client.http().clone(), stop.clone(), peer.urls.clone());

@@ -86,7 +86,11 @@ impl<'a> BenchPlan<'a> {
                 experiment.rounds.time = time.0;
             }
         }
-        let max_rate = max_rate(&chosen.targets, chosen.run.yes);
+        let max_rate = max_rate(&chosen, chosen.run.yes);
+        if max_rate.is_some_and(|cap| chosen.exceeds(cap)) {
+            let text = "a rate of more than 100 requests a second needs --yes";
+            return Err(BenchProblem::usage(text));
+        }
         if max_rate.is_some() {
             // The engine has no limit of requests. One large file has few.
             chosen
@@ -198,6 +202,12 @@ impl<'a> ChosenExperiments<'a> {
         })
     }
 
+    /// Whether a fixed arrival rate is above the cap.
+    fn exceeds(&self, cap: f64) -> bool {
+        let mut experiments = self.experiments.iter();
+        experiments.any(|experiment| experiment.max_fixed_rate().is_some_and(|rate| rate > cap))
+    }
+
     /// Finds what the user's servers cannot be asked, and whether files are stored there.
     fn check_targets(&mut self) -> Result<(), BenchProblem> {
         if self.targets.is_empty() {
@@ -211,16 +221,30 @@ impl<'a> ChosenExperiments<'a> {
                 "an experiment of the workload transfer has one URL",
             ));
         }
-        for text in &self.run.set {
-            if Experiment::sets_embedded_factor(text) {
-                let problem = format!("--set {text} is for servers of haul, and not for yours");
-                return Err(BenchProblem::usage(problem));
-            }
-        }
         let stores = |text: &String| text.starts_with("method=") && text != "method=get";
-        // Never with files of the user's: in a folder of ours.
+        // Never with files of the user's.
         self.is_store |= self.experiments.iter().any(Experiment::changes_files)
             || self.run.set.iter().any(stores);
+        let is_s3 = self.targets.iter().any(|url| url.scheme() == "s3");
+        let needs_s3 = self.experiments.iter().any(|experiment| {
+            let store = experiment.factor("store");
+            store.is_some_and(|store| store.levels.iter().any(|level| level == "s3"))
+        });
+        if is_s3 != needs_s3 {
+            let text = "an experiment with the store s3 needs an s3:// URL, and others http:// or https://";
+            return Err(BenchProblem::usage(text));
+        }
+        if is_s3 && self.targets.iter().any(|url| !url.path().ends_with('/')) {
+            return Err(BenchProblem::usage(
+                "the prefix must end with a slash: s3://BUCKET/PREFIX/",
+            ));
+        }
+        for text in &self.run.set {
+            if !self.is_store && !is_s3 {
+                Experiment::check_for_targets(text, &self.targets)
+                    .map_err(|problem| BenchProblem::usage(format!("--set {text}: {problem}")))?;
+            }
+        }
         Ok(())
     }
 
@@ -248,12 +272,14 @@ impl<'a> ChosenExperiments<'a> {
 }
 
 /// The most requests a second for these hosts. Asks the user if there is one, unless he has said so.
-fn max_rate(targets: &[Url], is_allowed: bool) -> Option<f64> {
-    let remote = targets.iter().find(|url| !is_this_machine(url))?;
+fn max_rate(chosen: &ChosenExperiments<'_>, is_allowed: bool) -> Option<f64> {
+    let remote = chosen.targets.iter().find(|url| !is_this_machine(url));
+    let remote = remote.map(|url| url.host_str().unwrap_or_default().to_owned());
+    let proxy = chosen.proxy.filter(|proxy| !proxy.ip().is_loopback());
+    let host = remote.or_else(|| proxy.map(|proxy| proxy.ip().to_string()))?;
     if is_allowed {
         return None;
     }
-    let host = remote.host_str().unwrap_or_default();
     if io::stdin().is_terminal() && io::stderr().is_terminal() {
         let question = format!("haul: send more than 100 requests a second to {host}? [y/N] ");
         let mut answer = String::new();
@@ -288,6 +314,10 @@ fn is_this_machine(url: &Url) -> bool {
 fn proxy_address(text: &str) -> Result<SocketAddr, BenchProblem> {
     let text = text.strip_prefix("http://").unwrap_or(text);
     let text = text.trim_end_matches('/');
+    if text.contains('@') {
+        // It is not repeated: it has a password.
+        return Err(BenchProblem::usage("--proxy is HOST:PORT, without a login"));
+    }
     let addresses = text.to_socket_addrs();
     let mut addresses = addresses.map_err(|error| {
         BenchProblem::usage(format!("--proxy {text} is not HOST:PORT: {error}"))
@@ -309,6 +339,10 @@ fn read_list(path: &Path) -> Result<Vec<Url>, BenchProblem> {
         let text = line.trim();
         if text.is_empty() || text.starts_with('#') {
             continue;
+        }
+        if text.contains(char::is_whitespace) {
+            let text = format!("{}:{}: more than a URL", path.display(), number + 1);
+            return Err(BenchProblem::usage(text));
         }
         let url: Result<crate::args::HttpUrl, _> = text.parse();
         let url = url.map_err(|error| {
