@@ -58,6 +58,8 @@ pub struct RequestsWorkload {
     stored: Vec<FileSet>,
     /// File sets of which some files may be there, with the method that they are for.
     leftover: Vec<(RequestsMethod, FileSet)>,
+    /// Whether a measurement has begun, and has not ended as it should.
+    is_interrupted: bool,
 }
 
 /// A load, and the processes that serve it.
@@ -79,6 +81,7 @@ impl RequestsWorkload {
             prefix: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
             leftover: Vec::new(),
+            is_interrupted: false,
         })
     }
 
@@ -101,6 +104,7 @@ impl RequestsWorkload {
             // First, so that they are removed also if this future is dropped.
             self.leftover.push(files);
         }
+        self.is_interrupted = true;
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
         let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
@@ -119,7 +123,8 @@ impl RequestsWorkload {
         if is_clean {
             self.leftover.retain(|leftover| *leftover != files);
         }
-        match stop.is_cancelled() {
+        self.is_interrupted = stop.is_cancelled();
+        match self.is_interrupted {
             true => Err(WorkloadError::Interrupted),
             false => Ok(measurement),
         }
@@ -132,7 +137,12 @@ impl RequestsWorkload {
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
         self.stored.clear();
         let mut cause = None;
-        for (method, files) in std::mem::take(&mut self.leftover) {
+        let mut leftover = std::mem::take(&mut self.leftover);
+        if self.is_interrupted {
+            // The server may still have been storing a file whose request was given up.
+            leftover.extend(leftover.clone());
+        }
+        for (method, files) in leftover {
             let requests = RequestsCell {
                 method,
                 files,
