@@ -360,9 +360,10 @@ impl<'a> ExperimentText<'a> {
         let seconds = self
             .number(table, "seconds")?
             .map(|seconds| seconds.min(1e6));
+        let max = max.unwrap_or(defaults.max);
         Ok(RoundRules {
-            min: min.unwrap_or(defaults.min),
-            max: max.unwrap_or(defaults.max),
+            min: min.unwrap_or(defaults.min).min(max),
+            max,
             width: self.number(table, "width")?.unwrap_or(defaults.width),
             time: seconds.map_or(defaults.time, Duration::from_secs_f64),
         })

@@ -18,7 +18,7 @@ concurrency = "4"
 rate = "closed"
 
 [rounds]
-max = 3
+max = 4
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,7 +27,7 @@ async fn a_file_has_factors_and_a_rate_is_kept() {
     haul.write("mine.toml", FILE);
     let run = bench_success(&haul, &["run", "mine.toml"]).await;
     let found = run.experiment("mine");
-    assert_eq!((&*found.title, found.rounds), ("Two rates", 3));
+    assert_eq!((&*found.title, found.rounds), ("Two rates", 4));
     // The last of 40 requests is due after 195 ms.
     for measured in run.measurements("mine", &[("rate", "200/s")]) {
         assert!((0.19..2.0).contains(&measured.wall_s), "{measured:#?}");

@@ -74,7 +74,7 @@ async fn https_needs_a_certificate_that_is_trusted() {
     let flags = set(&["files=3 x given", "concurrency=1"]);
     let args = [&["quirks", &url, "--cacert", &ca], &*flags].concat();
     let run = bench_success(&haul, &args).await;
-    assert_eq!(run.experiment("quirks").cells.len(), 6);
+    assert_eq!(run.experiment("quirks").cells.len(), 5);
     for measured in run.measurements("quirks", &[("connections", "each")]) {
         assert!(measured.phases.unwrap().tls_s > 0.0, "{measured:#?}");
     }

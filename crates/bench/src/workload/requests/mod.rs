@@ -63,6 +63,8 @@ pub struct RequestsWorkload {
     stored: Vec<FileSet>,
     /// File sets of which some files may be there, with the method that they are for.
     leftover: Vec<(RequestsMethod, FileSet)>,
+    /// Whether a measurement has begun, and has not ended as it should.
+    is_interrupted: bool,
 }
 
 /// A load, and the processes that serve it.
@@ -85,6 +87,7 @@ impl RequestsWorkload {
             prefix: format!("haul-bench-{:08x}", rand::random::<u32>()),
             stored: Vec::new(),
             leftover: Vec::new(),
+            is_interrupted: false,
         })
     }
 
@@ -107,6 +110,7 @@ impl RequestsWorkload {
             // First, so that they are removed also if this future is dropped.
             self.leftover.push(files);
         }
+        self.is_interrupted = true;
         self.store_files(&requests, &load.plan, stop).await?;
         let meter = UsageMeter::start(&load.server_pids);
         let started = Instant::now();
@@ -135,7 +139,8 @@ impl RequestsWorkload {
                 () = tokio::time::sleep_until(until) => {}
             }
         }
-        match stop.is_cancelled() {
+        self.is_interrupted = stop.is_cancelled();
+        match self.is_interrupted {
             true => Err(WorkloadError::Interrupted),
             false => Ok(measurement),
         }
@@ -148,7 +153,12 @@ impl RequestsWorkload {
     pub async fn finish(&mut self) -> Result<(), WorkloadError> {
         self.stored.clear();
         let mut cause = None;
-        for (method, files) in std::mem::take(&mut self.leftover) {
+        let mut leftover = std::mem::take(&mut self.leftover);
+        if self.is_interrupted {
+            // The server may still have been storing a file whose request was given up.
+            leftover.extend(leftover.clone());
+        }
+        for (method, files) in leftover {
             let requests = RequestsCell {
                 method,
                 files,
