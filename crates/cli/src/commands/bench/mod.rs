@@ -111,7 +111,9 @@ async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, ExitReason> {
         message::print_error(&message::chain_text(&error), None);
         ExitReason::LocalIo
     })?;
-    let words = std::env::args().map(|word| redacted_text(&word));
+    // Where the program is says nothing about the run.
+    let words = std::env::args().skip(1).map(|word| redacted_text(&word));
+    let words = std::iter::once("haul".to_owned()).chain(words);
     let environment = bench_environment(
         env!("CARGO_PKG_VERSION"),
         words.collect::<Vec<_>>().join(" "),
