@@ -1,6 +1,6 @@
 //! `haul bench`: experiments that measure ways of moving bytes, on this machine or against a server that the user names.
 //!
-//! An [`Experiment`] is a file of factors and their levels; the built-in ones are such files, too. Each combination of levels is a [`Cell`].
+//! An [`Experiment`](experiment::Experiment) is a file of factors and their levels; the built-in ones are such files, too. Each combination of levels is a [`Cell`].
 //! A workload measures a cell and returns a [`Measurement`]: `requests` sends many requests with the load generator of [`load`], `transfer`
 //! moves files with haul's own engine. The runner measures the cells in interleaved rounds until the intervals of their ratios are
 //! narrow, the time is spent or the user stops it. [`results`] is what came of it, and what `results.json` holds; [`report`] makes tables, pages

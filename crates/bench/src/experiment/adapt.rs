@@ -72,8 +72,11 @@ impl Experiment {
             .split(',')
             .map(|level| level.trim().to_owned())
             .collect();
-        for level in &levels {
+        for (at, level) in levels.iter().enumerate() {
             check_level(self.workload, factor, level)?;
+            if levels[..at].contains(level) {
+                return Err(format!("{level:?} is there twice"));
+            }
         }
         self.set_levels(factor, levels);
         self.forget_what_is_not_measured();
@@ -185,7 +188,14 @@ mod tests {
         sweep.set_by_text("concurrency=10, 20").unwrap();
         assert_eq!(sweep.cells().len(), 6);
         assert!(sweep.baseline.levels.is_empty() && sweep.guesses.is_empty());
-        for text in ["concurrency", "concurrency=x", "colour=red", "=", "files=1"] {
+        for text in [
+            "concurrency",
+            "concurrency=x",
+            "colour=red",
+            "=",
+            "files=1",
+            "concurrency=5,5",
+        ] {
             assert!(sweep.set_by_text(text).is_err(), "{text}");
         }
     }

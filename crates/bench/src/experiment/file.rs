@@ -126,6 +126,8 @@ impl Experiment {
         };
         let mut factors = source.factors(table, "factors", workload)?;
         let full = source.factors(table, "full", workload)?;
+        // A table may be about levels that only one of both has.
+        let known: Vec<Factor> = factors.iter().chain(&full).cloned().collect();
         for factor in full.into_iter().filter(|_| is_full) {
             match factors.iter_mut().find(|known| known.name == factor.name) {
                 Some(known) => *known = factor,
@@ -137,11 +139,11 @@ impl Experiment {
             name: name.to_owned(),
             title: source.required(table, "title")?.1.to_owned(),
             workload,
-            baseline: source.cell(table, "baseline", &factors)?,
-            skipped: source.cells(table, "skip", &factors)?,
+            baseline: source.cell(table, "baseline", &known)?,
+            skipped: source.cells(table, "skip", &known)?,
             rounds: source.rounds(table, rounds)?,
-            figures: source.figures(table, &factors)?,
-            guesses: source.guesses(table, &factors)?,
+            figures: source.figures(table, &known)?,
+            guesses: source.guesses(table, &known)?,
             lesson: text("lesson")?.unwrap_or_default().trim().to_owned(),
             factors,
         };
@@ -207,7 +209,11 @@ impl<'a> ExperimentText<'a> {
     ) -> Result<(Range<usize>, &'t str), ExperimentError> {
         match self.text(table, key)? {
             Some(text) => Ok((self.span_of(table, key), text)),
-            None => Err(self.error(0..0, format!("{key} is missing"))),
+            None => {
+                let first = table.keys().map(|key| key.span().start).min();
+                let first = first.unwrap_or_default();
+                Err(self.error(first..first, format!("{key} is missing")))
+            }
         }
     }
 
@@ -310,11 +316,17 @@ impl<'a> ExperimentText<'a> {
     ) -> Result<Vec<Cell>, ExperimentError> {
         let tables = self.tables(table, key)?.into_iter();
         tables
-            .map(|table| self.levels(table, factors, &[]))
+            .map(|levels| match levels.is_empty() {
+                true => {
+                    let text = format!("[[{key}]] names no level");
+                    Err(self.error(self.span_of(table, key), text))
+                }
+                false => self.levels(levels, factors, &[]),
+            })
             .collect()
     }
 
-    /// A table of levels. That a level itself is not among those of its factor is no mistake: `--full` has others.
+    /// A table of levels. `factors` has those of `[full]`, too.
     fn levels(
         self,
         table: &DeTable<'_>,
@@ -327,13 +339,19 @@ impl<'a> ExperimentText<'a> {
             if others.contains(&factor) {
                 continue;
             }
-            if !factors.iter().any(|known| known.name == factor) {
+            let mut known = factors
+                .iter()
+                .filter(|known| known.name == factor)
+                .peekable();
+            if known.peek().is_none() {
                 return Err(self.error(name.span(), format!("there is no factor {factor:?}")));
             }
-            levels.insert(
-                factor.to_owned(),
-                self.text_of("a level", value)?.to_owned(),
-            );
+            let level = self.text_of("a level", value)?;
+            if !known.any(|known| known.levels.iter().any(|known| known == level)) {
+                let text = format!("the factor {factor} has no level {level:?} here");
+                return Err(self.error(value.span(), text));
+            }
+            levels.insert(factor.to_owned(), level.to_owned());
         }
         Ok(Cell { levels })
     }
@@ -468,6 +486,13 @@ mod tests {
             ("[factors]\nfiles = 7\n", 4, "text in quotes"),
             ("[factors]\nprotocol = ['h2', 'h2']\n", 4, "twice"),
             ("[baseline]\nprotocol = 'h2'\n", 4, "no factor \"protocol\""),
+            (
+                "[factors]\nprotocol = 'h2'\n[baseline]\nprotocol = 'http'\n",
+                6,
+                "\"http\" here",
+            ),
+            ("[[skip]]\n", 3, "no level"),
+            ("[[guess]]\ntext = 'g'\n", 4, "expected is missing"),
             ("[rounds]\nmin = 0\n", 4, "above 0"),
             ("[rounds]\nmost = 1\n", 4, "unknown key \"most\""),
             ("skip = 'x'\n", 3, "[[skip]]"),

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::WorkloadError;
-use crate::cell::FileSet;
+use crate::cell::{FileSet, LevelError};
 use crate::load::{
     LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load, with_session_memory,
 };
@@ -225,6 +225,16 @@ impl RequestsWorkload {
     ) -> Result<PreparedLoad, WorkloadError> {
         let is_tls = requests.protocol != RequestsProtocol::Http;
         if requests.server == RequestsServer::ShortQueue {
+            let is_plain = requests.route == RequestsRoute::Direct
+                && requests.method == RequestsMethod::Get
+                && !is_tls;
+            if !is_plain {
+                return Err(WorkloadError::Level(LevelError {
+                    factor: "server",
+                    level: "short-queue".to_owned(),
+                    expected: "it only answers plain GETs, directly",
+                }));
+            }
             let address = self.pool.lab().short_queue(requests.files.bytes)?;
             let address = self.pool.lab().link(address, requests.link).await?;
             return self.load_on(requests, address, Vec::new());
