@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write a
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use haul_bench::experiment::{Experiment, WorkloadKind, builtin_experiment};
+use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, WorkloadKind, builtin_experiment};
 use url::{Host, Url};
 
 use crate::args::{BenchCommand, BenchRunArgs};
@@ -17,17 +17,6 @@ const POLITE_RATE: f64 = 100.0;
 
 /// The longest list of URLs: more would be a batch, and not an experiment.
 const MAX_LIST: u64 = 1 << 20;
-
-/// All experiments, in their order.
-const ALL: [&str; 7] = [
-    "accelerate",
-    "quirks",
-    "sweep",
-    "collapse",
-    "store",
-    "tunnel",
-    "s3",
-];
 
 /// What is to be run.
 pub(super) struct BenchPlan<'a> {
@@ -153,7 +142,11 @@ impl<'a> ChosenExperiments<'a> {
                 Ok(Self { proxy, ..chosen })
             }
             BenchCommand::S3(args) => Self::builtin(&["s3"], url(&args.url), &args.run),
-            BenchCommand::All(args) => Self::builtin(&ALL, Vec::new(), &args.run),
+            BenchCommand::All(args) => Self::builtin(
+                &BUILTIN_EXPERIMENTS.map(|(name, _)| name),
+                Vec::new(),
+                &args.run,
+            ),
             BenchCommand::Run(args) => {
                 let experiment = Experiment::read(&args.file, args.run.full);
                 let experiment = experiment.map_err(|error| BenchProblem {

@@ -1,7 +1,7 @@
 //! A line of progress on standard error: the experiment, the round and the cell. Without a terminal a line for each experiment.
 
-use std::cell::RefCell;
 use std::io::IsTerminal as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use haul_bench::runner::RunProgress;
@@ -15,7 +15,7 @@ pub(super) struct BenchProgress {
     bar: Option<ProgressBar>,
     is_quiet: bool,
     /// The experiment that was named last.
-    named: std::sync::Mutex<RefCell<String>>,
+    named: Mutex<String>,
 }
 
 impl BenchProgress {
@@ -32,7 +32,7 @@ impl BenchProgress {
         Self {
             bar,
             is_quiet,
-            named: std::sync::Mutex::default(),
+            named: Mutex::default(),
         }
     }
 
@@ -54,11 +54,11 @@ impl BenchProgress {
             )));
             return;
         }
-        let Ok(named) = self.named.lock() else {
+        let Ok(mut named) = self.named.lock() else {
             return;
         };
-        if !self.is_quiet && *named.borrow() != *name {
-            named.replace(name.clone());
+        if !self.is_quiet && *named != *name {
+            named.clone_from(name);
             let title = &found.experiment.title;
             message::print_line(&message::sanitize(&format!("haul: {name}: {title}")));
         }
