@@ -147,7 +147,7 @@ impl Experiment {
     }
 
     /// A baseline, a skipped cell, a figure or a guess of levels that are not there any more means nothing.
-    fn forget_what_is_not_measured(&mut self) {
+    pub(super) fn forget_what_is_not_measured(&mut self) {
         let factors = self.factors.clone();
         let has = |factor: &str, level: &str| {
             let mut all = factors.iter();

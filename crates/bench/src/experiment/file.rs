@@ -135,7 +135,7 @@ impl Experiment {
             }
         }
         let rounds = if is_full { "full_rounds" } else { "rounds" };
-        let experiment = Self {
+        let mut experiment = Self {
             name: name.to_owned(),
             title: source.required(table, "title")?.1.to_owned(),
             workload,
@@ -156,6 +156,7 @@ impl Experiment {
             let text = format!("{cells} combinations of levels; the most are {MAX_CELLS}");
             return Err(source.error(source.span_of(table, "factors"), text));
         }
+        experiment.forget_what_is_not_measured();
         Ok(experiment)
     }
 }

@@ -135,7 +135,7 @@ pub(crate) struct BenchFileArgs {
 /// How an experiment is run, and where its results go.
 #[derive(Debug, Args)]
 pub(crate) struct BenchRunArgs {
-    /// Use the sizes of the write-ups: hours rather than minutes.
+    /// Use the sizes of the write-ups: most of an hour rather than minutes.
     #[arg(long)]
     pub(crate) full: bool,
     /// Begin no further round after TIME, for each experiment; but four rounds are the fewest.
