@@ -1,10 +1,32 @@
-//! The causes of failed jobs in a few words, without a URL: a summary of a hundred thousand jobs counts them by cause.
+//! The causes of failed jobs in a few words, without a URL: a summary of a hundred thousand jobs counts them by cause. Whether another try makes
+//! sense follows from them.
 
 use haul_net::{Kind, TlsProblem};
 
 use crate::error::GetError;
 
 impl GetError {
+    /// Whether the same download may succeed later without anything that the user does: a host that was down, an overloaded
+    /// origin.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Transport { source, .. } => source.is_transient(),
+            Self::Status { status, .. } => {
+                status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
+            }
+            Self::AllSourcesFailed { last, .. } => last.is_transient(),
+            Self::HostUnreachable { .. }
+            | Self::HostRefuses { .. }
+            | Self::UnusableResponse { .. }
+            | Self::ResourceChanged { .. }
+            | Self::BrokenStream { .. }
+            | Self::Locked { .. }
+            | Self::Interrupted { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The cause in a few words, the same for every job with this cause.
     #[must_use]
     pub fn cause(&self) -> String {

@@ -7,7 +7,7 @@ use haul_plan::{Checksum, DigestAlgorithm, PieceDigests};
 use http::HeaderMap;
 use url::Url;
 
-use super::bad_line::{BadLineProblem, LineError};
+use super::bad_line::{BadLine, BadLineProblem, LineError};
 use super::fields;
 
 /// More mirrors of one file are a mistake.
@@ -111,6 +111,34 @@ impl ListEntry {
         Ok(entry)
     }
 
+    /// The entry of values that a program has, with the names of a table's columns: `path`, `size`, `checksum`, `sha256` and so
+    /// on. Other names and empty values are ignored. `list_name` is for the message about what is wrong.
+    ///
+    /// # Errors
+    /// A value that cannot be used.
+    pub fn from_fields<'a>(
+        list_name: &str,
+        line: u64,
+        urls: impl Iterator<Item = &'a str>,
+        values: impl Iterator<Item = (&'a str, &'a str)>,
+        headers: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, BadLine> {
+        let known = values.filter_map(|(name, value)| Some((ListField::parse(name)?, value)));
+        let entry = Self::from_record(line, urls, known).and_then(|mut entry| {
+            for (name, value) in headers {
+                let added = fields::add_header(&mut entry.headers, name, value);
+                added.map_err(|problem| LineError::new(line, name, problem))?;
+            }
+            Ok(entry)
+        });
+        entry.map_err(|error| BadLine {
+            list_name: list_name.into(),
+            line: error.line,
+            excerpt: error.excerpt,
+            problem: error.problem,
+        })
+    }
+
     /// Sets a field.
     fn set(&mut self, name: ListField, text: &str) -> Result<(), BadLineProblem> {
         match name {
@@ -178,6 +206,23 @@ impl fmt::Debug for ListEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_programs_values_have_the_names_of_columns() {
+        let entry = |values: &[(&'static str, &'static str)], headers: &[(&'static str, &'static str)]| {
+            let urls = ["http://a/f", "http://b/f"].into_iter();
+            let (values, headers) = (values.to_vec(), headers.to_vec());
+            ListEntry::from_fields("rows", 7, urls, values.into_iter(), headers.into_iter())
+        };
+        let values = [("path", "x/y"), ("size", "3"), ("MD5", ""), ("label", "cat")];
+        let found = entry(&values, &[("X-A", "b")]).unwrap();
+        assert_eq!((found.line, found.size, found.mirrors.len()), (7, Some(3), 1));
+        assert_eq!(found.path, Some("x/y".into()));
+        assert_eq!(found.headers["x-a"], "b");
+        let bad = entry(&[("path", "../x")], &[]).unwrap_err();
+        assert_eq!(bad.to_string(), "line 7 of rows: \"../x\"");
+        assert!(entry(&[], &[("Host", "h")]).is_err());
+    }
 
     #[test]
     fn mirrors_of_other_schemes_are_left_out() {

@@ -1,0 +1,48 @@
+"""haul for Python: downloads, uploads and batches of millions of files, by the engine of the command `haul`.
+
+    import haul
+
+    haul.get("https://example.com/big.iso", checksum="sha256:...")
+
+    client = haul.Client(rate_per_host=20)
+    with client.batch(urls, dir="images", manifest="images.jsonl") as batch:
+        for row in batch:
+            print(row.url, row.path or row.error)
+
+Every transfer runs on threads of its own, without the interpreter's lock. Errors are `haul.Error` with the words and hints of the command.
+"""
+
+from __future__ import annotations
+
+from ._batch import Batch, Snapshot
+from ._client import Client, RemoteFile, aget, aput, get, put
+from ._errors import (
+    Error,
+    Interrupted,
+    LocalIOError,
+    NetworkError,
+    UsageError,
+    VerificationError,
+)
+from ._haul import File, Row, Upload, version as __version__
+
+__all__ = [
+    "Batch",
+    "Client",
+    "Error",
+    "File",
+    "Interrupted",
+    "LocalIOError",
+    "NetworkError",
+    "RemoteFile",
+    "Row",
+    "Snapshot",
+    "Upload",
+    "UsageError",
+    "VerificationError",
+    "__version__",
+    "aget",
+    "aput",
+    "get",
+    "put",
+]

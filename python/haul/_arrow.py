@@ -1,0 +1,117 @@
+"""Arrow tables in and out: rows of a batch from columns, and columns from its results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ._errors import Error, UsageError
+from ._waiting import INTERVAL
+
+if TYPE_CHECKING:
+    from ._client import Client
+
+#: Columns of a table that say something about its files.
+_FIELDS = ("url", "path", "size", "checksum", "sha256", "sha512", "sha1", "md5", "blake3", "crc32c", "mirrors", "headers")
+
+#: Columns for what came of a row.
+RESULT_SCHEMA = pa.schema(
+    [
+        ("state", pa.string()),
+        ("path", pa.string()),
+        ("status", pa.uint16()),
+        ("bytes", pa.int64()),
+        ("checksum", pa.string()),
+        ("attempts", pa.uint32()),
+        ("ms", pa.int64()),
+        ("error_class", pa.string()),
+        ("error", pa.string()),
+        ("shard", pa.string()),
+        ("offset", pa.int64()),
+    ]
+)
+
+
+def rows_of_stream(stream: Any) -> Iterator[Any]:
+    """The rows of an Arrow table, batch or stream, one record batch at a time."""
+    reader = pa.RecordBatchReader.from_stream(stream)
+    if "url" not in reader.schema.names:
+        raise UsageError("rows: the table has no column url")
+    for batch in reader:
+        yield from rows_of_batch(batch, "url")
+
+
+def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
+    """The rows of a record batch whose column `url` has URLs."""
+    fields = [name for name in batch.schema.names if name in _FIELDS and name != url]
+    urls = batch.column(url).to_pylist()
+    if not fields:
+        return urls
+    columns = [batch.column(name).to_pylist() for name in fields]
+    return [dict(zip(fields, values, strict=True), url=value) for value, *values in zip(urls, *columns, strict=True)]
+
+
+def fetch_arrow(
+    client: Client,
+    record_batch: pa.RecordBatch,
+    *,
+    url: str,
+    into: str | None,
+    path: Any,
+    on_error: str,
+    arguments: dict[str, Any],
+) -> pa.RecordBatch:
+    """See `Client.fetch_arrow`."""
+    if into not in ("bytes", "dir", "tar", None):
+        raise UsageError(f"into: {into!r} is none of bytes, dir, tar and None")
+    if on_error not in ("null", "raise"):
+        raise UsageError(f'on_error: {on_error!r} is neither "null" nor "raise"')
+    if (into in ("dir", "tar")) != (path is not None):
+        raise UsageError('path: it goes with into="dir" and into="tar"')
+    if url not in record_batch.schema.names:
+        raise UsageError(f"url: there is no column {url!r}")
+    place = {into: path} if into in ("dir", "tar") else {}
+    batch = client.batch(rows_of_batch(record_batch, url), **place, **arguments)  # type: ignore[arg-type]
+    with batch:
+        while not batch._run.collect(INTERVAL):
+            pass
+        batch._is_ended = True
+        columns = batch._run.columns(record_batch.num_rows)
+    result = add_columns(record_batch, columns, with_bodies=into == "bytes")
+    if on_error == "raise":
+        _raise_first(record_batch.column(url), columns)
+    return result
+
+
+def add_columns(record_batch: pa.RecordBatch, columns: dict[str, Any], with_bodies: bool) -> pa.RecordBatch:
+    """A record batch with the results' columns in place of its own of the same names."""
+    names = set(RESULT_SCHEMA.names) | {"body"}
+    kept = [name for name in record_batch.schema.names if name not in names]
+    arrays = [record_batch.column(name) for name in kept]
+    fields = [record_batch.schema.field(name) for name in kept]
+    for field in RESULT_SCHEMA:
+        arrays.append(pa.array(columns[field.name], type=field.type))
+        fields.append(field)
+    if with_bodies:
+        buffers = [pa.py_buffer(columns[name]) for name in ("body_validity", "body_offsets", "body_data")]
+        arrays.append(pa.LargeBinaryArray.from_buffers(pa.large_binary(), record_batch.num_rows, buffers))
+        fields.append(pa.field("body", pa.large_binary()))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _raise_first(urls: Any, columns: dict[str, Any]) -> None:
+    """Raises the first error of the rows."""
+    from ._errors import _from_parts
+
+    for index, text in enumerate(columns["error"]):
+        if text is not None:
+            error: Error = _from_parts(
+                columns["error_class"][index], text, columns["error_class"][index], columns["status"][index],
+                urls[index].as_py(), None, False,
+            )
+            raise error
+
+
+__all__ = ["RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]

@@ -1,0 +1,474 @@
+"""`haul.Client`, and the functions that use one for all."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from . import _arguments, _haul, _runtime
+from ._arguments import Auth, Headers, Path, Size
+from ._batch import Batch, input_rows
+from ._errors import UsageError
+from ._waiting import INTERVAL, Progress, wait, wait_async
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_S3_SETTINGS = ("endpoint_url", "region", "profile", "access_key", "secret_key", "no_sign_request", "request_payer")
+
+
+class Client:
+    """Connections, DNS answers and limits that transfers share. Any thread may use it; a copy in another process has the settings only.
+
+    `connections_per_host`: exactly so many, instead of as many as pay. `rate_per_host`: requests a second that a batch begins at each
+    host. `limit`: bytes a second of everything together, such as "20M". `proxy`: a URL, or "" for none; by default the environment decides.
+    `retries`: of a request without progress. `timeout`: seconds without an answer or a byte. `verify`: False accepts every certificate, a
+    path names the only authorities. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
+    request_payer; what it does not say comes from AWS's variables and files.
+    """
+
+    def __init__(
+        self,
+        connections_per_host: int | None = None,
+        rate_per_host: float | None = None,
+        limit: Size = None,
+        proxy: str | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+        s3: Mapping[str, Any] | None = None,
+        *,
+        verify: bool | Path = True,
+        headers: Headers = None,
+    ) -> None:
+        unknown = [name for name in s3 or () if name not in _S3_SETTINGS]
+        if unknown:
+            raise UsageError(f"s3: unknown setting {unknown[0]!r}", hint=", ".join(_S3_SETTINGS))
+        if rate_per_host is not None and not rate_per_host > 0:
+            raise UsageError("rate_per_host: must be a number of requests a second above 0")
+        if connections_per_host is not None and not 0 < connections_per_host <= 1024:
+            raise UsageError("connections_per_host: must be a number from 1 to 1024")
+        self._settings: dict[str, Any] = {
+            "connections_per_host": connections_per_host,
+            "rate_per_host": rate_per_host,
+            "limit": _arguments.size("limit", limit),
+            "proxy": proxy,
+            "retries": retries,
+            "timeout": timeout,
+            "verify": verify if isinstance(verify, bool) else _arguments.path(verify),
+            "headers": _arguments.headers(headers),
+            "s3": None if s3 is None else {name: s3.get(name, _s3_default(name)) for name in _S3_SETTINGS},
+        }
+        self._start()
+
+    def _start(self) -> None:
+        _runtime.start()
+        self._engine = _haul.Engine(self._settings)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self._settings
+
+    def __setstate__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        self._start()
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes a second of all transfers together; None for no limit. It can be changed while they run."""
+        limit: int | None = self._settings["limit"]
+        return limit
+
+    @limit.setter
+    def limit(self, value: Size) -> None:
+        limit = _arguments.size("limit", value)
+        self._engine.set_limit(limit)
+        self._settings["limit"] = limit
+
+    def _get(self, url: str, path: Path | None, **arguments: Any) -> _haul.Operation:
+        if path is not None and arguments["dir"] is not None:
+            raise UsageError("path and dir: give one of them")
+        return self._engine.get(
+            _download(url, arguments["checksum"], arguments["mirrors"], arguments["headers"], arguments["auth"]),
+            {
+                "path": _arguments.path(path),
+                "directory": _arguments.path(arguments["dir"]),
+                "connections": arguments["connections"],
+                "overwrite": arguments["overwrite"],
+            },
+        )
+
+    def get(
+        self,
+        url: str,
+        path: Path | None = None,
+        *,
+        dir: Path | None = None,
+        checksum: str | Iterable[str] | None = None,
+        mirrors: Sequence[str] = (),
+        connections: int | None = None,
+        headers: Headers = None,
+        auth: Auth = None,
+        overwrite: bool = False,
+        progress: Progress = None,
+    ) -> _haul.File:
+        """Downloads one file, over as many connections as pay, and gives it its name when it is whole and verified.
+
+        Without a path it is named by the server or the URL, in `dir` or the current directory. The same call continues an interrupted
+        download. `checksum`: "sha256:HEX" and the like to verify, "sha256" to compute. `auth`: (user, password), or a token.
+        `progress`: True for tqdm's bar, or a function of the bytes that are there and the length.
+        """
+        return wait(
+            self._get(
+                url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
+                overwrite=overwrite,
+            ),
+            progress,
+        )  # type: ignore[no-any-return]
+
+    async def aget(
+        self,
+        url: str,
+        path: Path | None = None,
+        *,
+        dir: Path | None = None,
+        checksum: str | Iterable[str] | None = None,
+        mirrors: Sequence[str] = (),
+        connections: int | None = None,
+        headers: Headers = None,
+        auth: Auth = None,
+        overwrite: bool = False,
+        progress: Progress = None,
+    ) -> _haul.File:
+        """`get` for asyncio."""
+        return await wait_async(
+            self._get(
+                url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
+                overwrite=overwrite,
+            ),
+            progress,
+        )  # type: ignore[no-any-return]
+
+    def _put(
+        self, path: Path, url: str, headers: Headers, content_type: str | None, auth: Auth, connections: int | None, part_size: Size
+    ) -> _haul.Operation:
+        pairs = _arguments.headers(headers)
+        if content_type is not None:
+            pairs.append(("Content-Type", content_type))
+        return self._engine.put(
+            {
+                "path": _arguments.path(path),
+                "url": url,
+                "headers": pairs,
+                "auth": auth,
+                "connections": connections,
+                "part_size": _arguments.size("part_size", part_size),
+            }
+        )
+
+    def put(
+        self,
+        path: Path,
+        url: str,
+        *,
+        headers: Headers = None,
+        content_type: str | None = None,
+        auth: Auth = None,
+        connections: int | None = None,
+        part_size: Size = None,
+        progress: Progress = None,
+    ) -> _haul.Upload:
+        """Uploads a file to s3:// or by PUT to http(s)://, in parts where the server takes them. The same call continues an interrupted upload.
+
+        A URL that ends in a slash takes the file's name.
+        """
+        operation = self._put(path, url, headers, content_type, auth, connections, part_size)
+        return wait(operation, progress)  # type: ignore[no-any-return]
+
+    async def aput(
+        self,
+        path: Path,
+        url: str,
+        *,
+        headers: Headers = None,
+        content_type: str | None = None,
+        auth: Auth = None,
+        connections: int | None = None,
+        part_size: Size = None,
+        progress: Progress = None,
+    ) -> _haul.Upload:
+        """`put` for asyncio."""
+        operation = self._put(path, url, headers, content_type, auth, connections, part_size)
+        return await wait_async(operation, progress)  # type: ignore[no-any-return]
+
+    def bytes(
+        self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
+    ) -> bytes:
+        """The body of a URL."""
+        return wait(self._engine.bytes(_download(url, checksum, (), headers, auth)))  # type: ignore[no-any-return]
+
+    async def abytes(
+        self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
+    ) -> bytes:
+        """`bytes` for asyncio."""
+        operation = self._engine.bytes(_download(url, checksum, (), headers, auth))
+        return await wait_async(operation)  # type: ignore[no-any-return]
+
+    def stream(
+        self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
+    ) -> Iterator[memoryview]:
+        """The body of a URL in pieces, as they come. A wrong checksum is an exception behind the last of them."""
+        chunks = self._engine.stream(_download(url, checksum, (), headers, auth))
+        try:
+            while (chunk := chunks.next_chunk(INTERVAL)) is not None:
+                if chunk:
+                    yield memoryview(chunk)
+        finally:
+            chunks.cancel()
+
+    def open(self, url: str, *, headers: Headers = None, auth: Auth = None) -> RemoteFile:
+        """A file object that reads a URL by range requests, and never mixes two versions of it."""
+        return RemoteFile(self._engine.open(_download(url, None, (), headers, auth)), url)
+
+    def batch(
+        self,
+        rows: Any,
+        *,
+        dir: Path | None = None,
+        tar: Path | None = None,
+        shard_size: Size = None,
+        manifest: Path | None = None,
+        checksum: str | Iterable[str] | None = None,
+        expect_type: str | Iterable[str] | None = None,
+        max_size: Size = None,
+        robots_tag: Literal["respect", "ignore"] = "respect",
+        overwrite: bool = False,
+        map: Callable[[bytes], Any] | None = None,
+        map_threads: int | None = None,
+    ) -> Batch:
+        """Fetches many files: one result for each row, whatever happens to it, in the order in which they end.
+
+        `rows`: an iterable of URLs or of dicts with a url and perhaps path, size, checksum, sha256, mirrors, headers; an Arrow table or stream
+        with such columns; or the path of a list as `haul get -i` takes. Rows are pulled as there is room for them. Files go into `dir`
+        or into the archive `tar` (shards of `shard_size`); with neither, each row has its body. `manifest` records every result on the disk,
+        and the next call with it fetches what is missing. `map` is called with each body in threads, and its result is `row.value`.
+        """
+        if robots_tag not in ("respect", "ignore"):
+            raise UsageError(f'robots_tag: {robots_tag!r} is neither "respect" nor "ignore"')
+        if dir is not None and tar is not None:
+            raise UsageError("dir and tar: give one of them")
+        if shard_size is not None and tar is None:
+            raise UsageError("shard_size: it is for tar")
+        keeps_bodies = dir is None and tar is None
+        if map is not None and not keeps_bodies:
+            raise UsageError("map: it takes bodies, which go into a file with dir or tar")
+        if manifest is not None and keeps_bodies:
+            raise UsageError("manifest: it records files, and without dir or tar there are none")
+        source, list_path = input_rows(rows)
+        run = self._engine.batch(
+            source,
+            {
+                "list": list_path,
+                "directory": _arguments.path(dir),
+                "tar": _arguments.path(tar),
+                "shard_size": _arguments.size("shard_size", shard_size),
+                "manifest": _arguments.path(manifest),
+                "checksum": _arguments.texts(checksum),
+                "expect_type": _arguments.texts(expect_type),
+                "max_size": _arguments.size("max_size", max_size),
+                "respect_robots_tag": robots_tag == "respect",
+                "overwrite": overwrite,
+                "keep_bodies": keeps_bodies,
+            },
+        )
+        return Batch(run, self, map, map_threads)
+
+    def fetch_arrow(
+        self,
+        record_batch: pa.RecordBatch,
+        *,
+        url: str = "url",
+        into: Literal["bytes", "dir", "tar"] | None = "bytes",
+        path: Path | None = None,
+        on_error: Literal["null", "raise"] = "null",
+        **arguments: Any,
+    ) -> pa.RecordBatch:
+        """The record batch with columns for what came of the URLs in its column `url`.
+
+        `into`: "bytes" adds a column `body`; "dir" and "tar" write files to `path`; None fetches and drops the bytes. `on_error`: an
+        empty body and the error in the row, or an exception for the first of them. Further arguments are those of `batch`.
+        """
+        from ._arrow import fetch_arrow
+
+        return fetch_arrow(self, record_batch, url=url, into=into, path=path, on_error=on_error, arguments=arguments)
+
+
+class RemoteFile(io.BufferedIOBase):
+    """A file at a URL, read by range requests. Reading on costs no request of its own; a seek costs one where the bytes are not there."""
+
+    def __init__(self, reader: _haul.RemoteReader, url: str) -> None:
+        self._reader = reader
+        self._position = 0
+        self.name = url
+        self.size = reader.size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
+        if base is None:
+            raise ValueError(f"unknown whence {whence}")
+        if base + offset < 0:
+            raise ValueError("a position before the file")
+        self._position = base + offset
+        return self._position
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = self.peek(-1 if size is None else size)
+        self._position += len(data)
+        return data
+
+    def read1(self, size: int = -1) -> bytes:
+        return self.read(1 << 16 if size < 0 else size)
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def peek(self, size: int = 1 << 16) -> bytes:
+        """The next bytes, without moving on."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        left = max(0, self.size - self._position)
+        length = left if size < 0 else min(size, left)
+        return self._reader.read_at(self._position, length) if length else b""
+
+    def close(self) -> None:
+        if not self.closed:
+            self._reader.close()
+        super().close()
+
+
+def _download(
+    url: str, checksum: str | Iterable[str] | None, mirrors: Sequence[str], headers: Headers, auth: Auth
+) -> dict[str, Any]:
+    return {
+        "url": url,
+        "mirrors": list(mirrors),
+        "checksum": _arguments.texts(checksum),
+        "headers": _arguments.headers(headers),
+        "auth": auth,
+    }
+
+
+def _s3_default(name: str) -> bool | None:
+    return False if name in ("no_sign_request", "request_payer") else None
+
+
+_default: Client | None = None
+_default_process = 0
+_default_lock = threading.Lock()
+
+
+def default_client() -> Client:
+    """The client of the functions below, made when the first of them is called. A child process has its own."""
+    global _default, _default_process
+    with _default_lock:
+        if _default is None or _default_process != os.getpid():
+            _default, _default_process = Client(), os.getpid()
+        return _default
+
+
+def _client(limit: Size) -> Client:
+    """A limit is one of a client's own."""
+    return default_client() if limit is None else Client(limit=limit)
+
+
+def get(
+    url: str,
+    path: Path | None = None,
+    *,
+    dir: Path | None = None,
+    checksum: str | Iterable[str] | None = None,
+    mirrors: Sequence[str] = (),
+    connections: int | None = None,
+    limit: Size = None,
+    headers: Headers = None,
+    auth: Auth = None,
+    overwrite: bool = False,
+    progress: Progress = None,
+) -> _haul.File:
+    """Downloads one file: see `Client.get`. `limit`: bytes a second, such as "20M"."""
+    return _client(limit).get(
+        url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
+        overwrite=overwrite, progress=progress,
+    )
+
+
+async def aget(
+    url: str,
+    path: Path | None = None,
+    *,
+    dir: Path | None = None,
+    checksum: str | Iterable[str] | None = None,
+    mirrors: Sequence[str] = (),
+    connections: int | None = None,
+    limit: Size = None,
+    headers: Headers = None,
+    auth: Auth = None,
+    overwrite: bool = False,
+    progress: Progress = None,
+) -> _haul.File:
+    """`get` for asyncio."""
+    return await _client(limit).aget(
+        url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
+        overwrite=overwrite, progress=progress,
+    )
+
+
+def put(
+    path: Path,
+    url: str,
+    *,
+    headers: Headers = None,
+    content_type: str | None = None,
+    auth: Auth = None,
+    connections: int | None = None,
+    part_size: Size = None,
+    limit: Size = None,
+    progress: Progress = None,
+) -> _haul.Upload:
+    """Uploads a file: see `Client.put`."""
+    return _client(limit).put(
+        path, url, headers=headers, content_type=content_type, auth=auth, connections=connections, part_size=part_size,
+        progress=progress,
+    )
+
+
+async def aput(
+    path: Path,
+    url: str,
+    *,
+    headers: Headers = None,
+    content_type: str | None = None,
+    auth: Auth = None,
+    connections: int | None = None,
+    part_size: Size = None,
+    limit: Size = None,
+    progress: Progress = None,
+) -> _haul.Upload:
+    """`put` for asyncio."""
+    return await _client(limit).aput(
+        path, url, headers=headers, content_type=content_type, auth=auth, connections=connections, part_size=part_size,
+        progress=progress,
+    )

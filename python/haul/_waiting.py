@@ -1,0 +1,86 @@
+"""Waits for operations of the extension module: without the interpreter's lock, with progress, and so that Ctrl-C keeps what can be continued."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+from . import _haul
+
+Progress: TypeAlias = "bool | Callable[[int, int | None], object] | None"
+
+#: Seconds between two reports of progress, and between two chances for a signal.
+INTERVAL = 0.1
+
+#: Seconds that a cancelled task waits for its transfer to keep what it has.
+CANCEL_TIME = 5.0
+
+
+@contextlib.contextmanager
+def _reporter(progress: Progress) -> Iterator[Callable[[int, int | None], object] | None]:
+    """A function that shows progress: the caller's own, or tqdm's bar where it is installed."""
+    if not progress:
+        yield None
+        return
+    if progress is not True:
+        yield progress
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        yield None
+        return
+    with tqdm(unit="B", unit_scale=True, unit_divisor=1024) as bar:
+
+        def show(done: int, length: int | None) -> None:
+            bar.total = length
+            bar.update(done - bar.n)
+
+        yield show
+
+
+def wait(operation: _haul.Operation, progress: Progress = None) -> Any:
+    """The result of an operation. An exception here, Ctrl-C among them, stops it first."""
+    try:
+        with _reporter(progress) as report:
+            while not operation.wait(INTERVAL):
+                if report is not None:
+                    report(*operation.progress())
+            if report is not None:
+                report(*operation.progress())
+    except BaseException:
+        operation.cancel()
+        while not operation.wait(INTERVAL):
+            pass
+        raise
+    return operation.result()
+
+
+async def wait_async(operation: _haul.Operation, progress: Progress = None) -> Any:
+    """The same for asyncio. A cancelled task stops its operation."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    def on_end() -> None:
+        # A loop that was closed meanwhile wants to know nothing.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(ended.set)
+
+    operation.on_end(on_end)
+    try:
+        with _reporter(progress) as report:
+            while report is not None and not ended.is_set():
+                report(*operation.progress())
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), INTERVAL)
+            await ended.wait()
+            if report is not None:
+                report(*operation.progress())
+    except BaseException:
+        operation.cancel()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), CANCEL_TIME)
+        raise
+    return operation.result()

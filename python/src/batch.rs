@@ -1,0 +1,584 @@
+//! A batch: rows go in as they are pulled, results come out as they are there.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
+use haul_plan::{Checksum, ContentExpectation, MediaRange};
+use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
+use haul_transfer::batch::{
+    Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
+    CommitGroupOptions, ListEntries, MemoryOutput,
+};
+use haul_transfer::disk::StorageWrapping;
+use haul_transfer::list::DownloadList;
+use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow, PreviousRuns};
+use haul_transfer::{ConnectionCount, ErrorClass, GetOptions, RobotsTagPolicy, TransferEvent};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use tempfile::TempDir;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::columns::ResultColumns;
+use crate::engine::{Engine, EngineState};
+use crate::errors::{HaulError, bug, chain_text, class_name};
+use crate::rows::{IteratorFailure, PythonRows};
+use crate::settings::parse_all;
+
+/// Results that may wait for Python.
+const RESULT_QUEUE: usize = 1024;
+
+/// Results with bodies that may wait for Python, and those of a group.
+const BODY_QUEUE: usize = 64;
+
+/// Bytes of a group of bodies.
+const BODY_GROUP_BYTES: u64 = 8 << 20;
+
+/// The suffix of the directory for large files on their way into an archive, as the command has it.
+const STAGING_SUFFIX: &str = ".haul-staging";
+
+/// The arguments of a batch.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct BatchArguments {
+    list: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    tar: Option<PathBuf>,
+    shard_size: Option<u64>,
+    manifest: Option<PathBuf>,
+    checksum: Vec<String>,
+    expect_type: Vec<String>,
+    max_size: Option<u64>,
+    respect_robots_tag: bool,
+    overwrite: bool,
+    keep_bodies: bool,
+}
+
+/// Bodies whose rows have not come yet, by the number of their row.
+type WaitingBodies = Arc<Mutex<HashMap<u64, Vec<Bytes>>>>;
+
+/// The directory for large files.
+enum StagingPlace {
+    Beside(PathBuf),
+    Temporary(TempDir),
+    None,
+}
+
+impl Drop for StagingPlace {
+    fn drop(&mut self) {
+        if let Self::Beside(path) = self {
+            // One with files stays, for the next run.
+            let _ = std::fs::remove_dir(path);
+        }
+    }
+}
+
+/// A running batch.
+#[pyclass(frozen, module = "haul._haul")]
+pub(crate) struct BatchRun {
+    engine: Arc<EngineState>,
+    results: Mutex<BatchResults>,
+    bodies: WaitingBodies,
+    snapshot: Mutex<BatchSnapshot>,
+    /// Why the rows ended.
+    failure: IteratorFailure,
+    stop: CancellationToken,
+}
+
+/// What comes out of a batch.
+struct BatchResults {
+    events: mpsc::Receiver<TransferEvent>,
+    task: Option<JoinHandle<BatchSummary>>,
+    summary: Option<BatchSummary>,
+    columns: ResultColumns,
+}
+
+/// The result of a row.
+#[pyclass(frozen, get_all, name = "Row", module = "haul")]
+pub(crate) struct ResultRow {
+    index: Option<u64>,
+    url: String,
+    path: Option<String>,
+    state: &'static str,
+    status: Option<u16>,
+    bytes: u64,
+    checksum: Option<String>,
+    etag: Option<String>,
+    attempts: u32,
+    ms: u64,
+    error_class: Option<&'static str>,
+    error: Option<String>,
+    shard: Option<String>,
+    offset: Option<u64>,
+    body: Option<Py<PyBytes>>,
+    value: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl ResultRow {
+    /// The row with what a function made of its body, or why it failed.
+    fn _mapped(&self, value: Option<Py<PyAny>>, error: Option<String>) -> Self {
+        let is_failed = error.is_some();
+        Self {
+            index: self.index,
+            url: self.url.clone(),
+            path: self.path.clone(),
+            state: if is_failed { "failed" } else { self.state },
+            status: self.status,
+            bytes: self.bytes,
+            checksum: self.checksum.clone(),
+            etag: self.etag.clone(),
+            attempts: self.attempts,
+            ms: self.ms,
+            error_class: if is_failed { Some("map") } else { self.error_class },
+            error: error.or_else(|| self.error.clone()),
+            shard: self.shard.clone(),
+            offset: self.offset,
+            body: None,
+            value,
+        }
+    }
+
+    /// Whether the file is there, from now or from an earlier run.
+    #[getter]
+    fn ok(&self) -> bool {
+        self.error_class.is_none() && self.state != "failed"
+    }
+
+    /// All fields but the body.
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("index", self.index)?;
+        dict.set_item("url", &self.url)?;
+        dict.set_item("path", &self.path)?;
+        dict.set_item("state", self.state)?;
+        dict.set_item("status", self.status)?;
+        dict.set_item("bytes", self.bytes)?;
+        dict.set_item("checksum", &self.checksum)?;
+        dict.set_item("etag", &self.etag)?;
+        dict.set_item("attempts", self.attempts)?;
+        dict.set_item("ms", self.ms)?;
+        dict.set_item("error_class", self.error_class)?;
+        dict.set_item("error", &self.error)?;
+        dict.set_item("shard", &self.shard)?;
+        dict.set_item("offset", self.offset)?;
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        let error = self.error.as_deref();
+        let error = error.map_or_else(String::new, |error| format!(", error={error:?}"));
+        format!("haul.Row(url={:?}, state={:?}, bytes={}{error})", self.url, self.state, self.bytes)
+    }
+}
+
+impl ResultRow {
+    fn new(py: Python<'_>, row: ManifestRow, body: Option<Vec<Bytes>>) -> PyResult<Self> {
+        let body = body.map(|pieces| joined(py, &pieces)).transpose()?;
+        let shard = row.shard;
+        Ok(Self {
+            index: row.line.map(|line| line.saturating_sub(1)),
+            url: row.url,
+            path: row.path,
+            state: state_name(row.state),
+            status: row.status,
+            bytes: row.bytes,
+            checksum: row.checksums.first().map(|(algorithm, hex)| format!("{algorithm}:{hex}")),
+            etag: row.etag,
+            attempts: row.attempts,
+            ms: row.timings.total,
+            error_class: row.error.as_ref().map(|error| class_name(error.class)),
+            error: row.error.map(|error| error.text),
+            offset: shard.as_ref().map(|location| location.offset),
+            shard: shard.map(|location| location.shard),
+            body,
+            value: None,
+        })
+    }
+}
+
+/// Pieces as one object.
+pub(crate) fn joined(py: Python<'_>, pieces: &[Bytes]) -> PyResult<Py<PyBytes>> {
+    let length = pieces.iter().map(Bytes::len).sum();
+    let bytes = PyBytes::new_with(py, length, |mut buffer| {
+        for piece in pieces {
+            let (part, rest) = buffer.split_at_mut(piece.len());
+            part.copy_from_slice(piece);
+            buffer = rest;
+        }
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
+}
+
+pub(crate) fn state_name(state: JobRowState) -> &'static str {
+    match state {
+        JobRowState::Done => "done",
+        JobRowState::Failed => "failed",
+        JobRowState::Skipped => "skipped",
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Starts a batch of rows.
+    fn batch(
+        &self,
+        rows: Option<&Bound<'_, PyAny>>,
+        arguments: BatchArguments,
+    ) -> PyResult<BatchRun> {
+        let engine = Arc::clone(&self.state);
+        let runtime = self.state.runtime()?;
+        let stop = engine.stop_token();
+        let failure = IteratorFailure::default();
+        let entries: ListEntries = match (rows, &arguments.list) {
+            (Some(rows), _) => {
+                Box::new(PythonRows::new(rows, Arc::clone(&failure), stop.clone())?)
+            }
+            (None, Some(path)) => Box::new(open_list(path)?),
+            (None, None) => return Err(bug("a batch without rows")),
+        };
+        let bodies = WaitingBodies::default();
+        let (manifest, output, staging) = arguments.open_outputs(&bodies)?;
+        let queue = match arguments.keep_bodies {
+            true => BODY_QUEUE,
+            false => RESULT_QUEUE,
+        };
+        let (sender, events) = mpsc::channel(queue);
+        let batch = Batch {
+            client: engine.http.clone(),
+            get_options: arguments.get_options(&engine)?,
+            options: arguments.batch_options(&engine)?,
+            manifest,
+            output,
+            events: sender,
+            host_memory: Some(engine.host_memory.clone()),
+        };
+        let (running, stopping) = (engine.begin_job(), stop.clone());
+        let task = runtime.spawn(async move {
+            let summary = batch.run(entries, stopping).await;
+            drop((staging, running));
+            summary
+        });
+        Ok(BatchRun {
+            engine,
+            results: Mutex::new(BatchResults {
+                events,
+                task: Some(task),
+                summary: None,
+                columns: ResultColumns::default(),
+            }),
+            bodies,
+            snapshot: Mutex::default(),
+            failure,
+            stop,
+        })
+    }
+}
+
+impl BatchArguments {
+    fn get_options(&self, engine: &EngineState) -> Result<GetOptions, HaulError> {
+        let options = engine.get_options(None, self.overwrite);
+        Ok(GetOptions {
+            expected_content: ContentExpectation {
+                media_types: parse_all::<MediaRange>("expect_type", &self.expect_type)?,
+                min_length: None,
+                max_length: self.max_size,
+                exact_length: None,
+            },
+            robots_tag: match self.respect_robots_tag {
+                true => RobotsTagPolicy::Respect,
+                false => RobotsTagPolicy::Ignore,
+            },
+            ..options
+        })
+    }
+
+    fn batch_options(&self, engine: &EngineState) -> Result<BatchOptions, HaulError> {
+        let checksums = parse_all::<Checksum>("checksum", &self.checksum)?;
+        if checksums.iter().any(|checksum| checksum.digest.is_some()) {
+            let error = HaulError::usage("checksum: it has a digest, but there are several files");
+            return Err(error.with_hint("a row can have its own, under the key sha256 or checksum"));
+        }
+        let defaults = JobDispatcherOptions::default();
+        let files = open_file_limit();
+        let group = CommitGroupOptions::default();
+        Ok(BatchOptions {
+            directory: self.directory.clone().unwrap_or_default(),
+            dispatch: JobDispatcherOptions {
+                per_host: match engine.settings.connections_per_host {
+                    Some(count) => HostRequestLimit::Fixed(count.into()),
+                    None => defaults.per_host,
+                },
+                rate_per_host: engine.rate_per_host,
+                request_slots: defaults.request_slots.min((files / 4).max(1)),
+                ..defaults
+            },
+            checksums,
+            report_every_row: true,
+            commit_group: match self.keep_bodies {
+                true => CommitGroupOptions {
+                    max_files: BODY_QUEUE,
+                    max_bytes: BODY_GROUP_BYTES,
+                    ..group
+                },
+                false => CommitGroupOptions {
+                    max_files: (files / 8).clamp(4, group.max_files),
+                    ..group
+                },
+            },
+            ..BatchOptions::default()
+        })
+    }
+
+    /// Opens what is written, before anything is requested.
+    #[expect(clippy::type_complexity, reason = "the parts of a batch, made together")]
+    fn open_outputs(
+        &self,
+        bodies: &WaitingBodies,
+    ) -> Result<(Option<(Manifest, PreviousRuns)>, BatchOutput, StagingPlace), HaulError> {
+        let manifest = self.manifest.as_deref().map(Manifest::open).transpose();
+        let manifest = manifest.map_err(|error| local_error("manifest", &error))?;
+        if let Some((manifest, previous)) = &manifest {
+            let fits = manifest.check_destination(previous, self.tar.is_some());
+            fits.map_err(|error| local_error("manifest", &error))?;
+        }
+        if self.keep_bodies {
+            let staging = temporary_directory()?;
+            let output = BatchOutput::Memory(MemoryOutput {
+                staging_directory: staging.path().to_owned(),
+                bodies: body_receiver(Arc::clone(bodies)),
+            });
+            return Ok((manifest, output, StagingPlace::Temporary(staging)));
+        }
+        let Some(tar) = &self.tar else {
+            let directory = self.directory.as_deref().unwrap_or(Path::new(""));
+            create_directory(directory)?;
+            return Ok((manifest, BatchOutput::Files, StagingPlace::None));
+        };
+        create_directory(tar.parent().unwrap_or(Path::new("")))?;
+        let options = ArchiveOptions {
+            destination: ArchiveDestination::File(tar.clone()),
+            shard_size: self.shard_size,
+            wrapping: StorageWrapping::default(),
+        };
+        let previous = manifest.as_ref().map(|(_, previous)| previous);
+        let durable = previous.into_iter().flat_map(PreviousRuns::shard_ends);
+        let writer = ShardWriter::open(options, durable).map_err(|error| local_error("tar", &error))?;
+        let mut staging = tar.as_os_str().to_owned();
+        staging.push(STAGING_SUFFIX);
+        let staging = PathBuf::from(staging);
+        create_directory(&staging)?;
+        let archive = BatchArchive {
+            writer,
+            staging_directory: staging.clone(),
+        };
+        Ok((manifest, BatchOutput::Archive(archive), StagingPlace::Beside(staging)))
+    }
+}
+
+/// Keeps bodies until their rows come.
+fn body_receiver(bodies: WaitingBodies) -> Box<dyn FnMut(u64, Vec<Bytes>) + Send> {
+    Box::new(move |line, pieces| {
+        let mut bodies = bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        bodies.insert(line, pieces);
+    })
+}
+
+fn open_list(path: &Path) -> Result<DownloadList, HaulError> {
+    let name = path.display().to_string();
+    let file = File::open(path)
+        .map_err(|error| HaulError::local(&format!("rows: cannot read {name}"), &error))?;
+    Ok(DownloadList::open(Box::new(file), None, &name))
+}
+
+fn local_error(argument: &str, error: &(dyn std::error::Error + 'static)) -> HaulError {
+    HaulError {
+        class: ErrorClass::LocalIo,
+        ..HaulError::argument(argument, error)
+    }
+}
+
+fn temporary_directory() -> Result<TempDir, HaulError> {
+    tempfile::tempdir()
+        .map_err(|error| HaulError::local("cannot create a directory for large files", &error))
+}
+
+fn create_directory(directory: &Path) -> Result<(), HaulError> {
+    if directory.as_os_str().is_empty() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(directory).map_err(|error| {
+        HaulError::local(&format!("cannot create {}", directory.display()), &error)
+    })
+}
+
+/// Files that may be open.
+fn open_file_limit() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    let limit = getrlimit(Resource::Nofile).current;
+    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+#[pymethods]
+impl BatchRun {
+    /// Results that have come, after waiting for the first for so many seconds at most. `None` when there will be no more.
+    fn next_rows(
+        &self,
+        py: Python<'_>,
+        max_rows: usize,
+        seconds: f64,
+    ) -> PyResult<Option<Vec<ResultRow>>> {
+        let found = py.detach(|| self.receive(max_rows, seconds))?;
+        match found {
+            Some(rows) => {
+                let rows = rows.into_iter();
+                let rows = rows.map(|(row, body)| ResultRow::new(py, row, body));
+                rows.collect::<PyResult<_>>().map(Some)
+            }
+            None => self.raise_failure().map(|()| None),
+        }
+    }
+
+    /// Collects results for so many seconds at most. Whether all are there.
+    fn collect(&self, py: Python<'_>, seconds: f64) -> PyResult<bool> {
+        let found = py.detach(|| self.receive(usize::MAX, seconds))?;
+        let Some(rows) = found else {
+            return self.raise_failure().map(|()| true);
+        };
+        py.detach(|| {
+            let columns = &mut self.lock().columns;
+            rows.into_iter().for_each(|(row, body)| columns.add(row, body));
+        });
+        Ok(false)
+    }
+
+    /// The collected results of so many rows, as columns.
+    fn columns<'py>(&self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyDict>> {
+        let columns = std::mem::take(&mut self.lock().columns);
+        columns.into_dict(py, count)
+    }
+
+    /// Stops it: complete files are put in place, partial files are kept.
+    fn cancel(&self) {
+        self.stop.cancel();
+    }
+
+    /// The numbers so far.
+    fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let summary = self.lock().summary.clone();
+        let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = match summary {
+            Some(_) => 0,
+            None => snapshot.running,
+        };
+        let summary = summary.as_ref().unwrap_or(&snapshot.summary);
+        let dict = PyDict::new(py);
+        dict.set_item("listed", summary.listed)?;
+        dict.set_item("done", summary.done + summary.done_earlier)?;
+        dict.set_item("skipped", summary.skipped)?;
+        dict.set_item("failed", summary.failed)?;
+        dict.set_item("retries", summary.retries)?;
+        dict.set_item("bytes", summary.bytes)?;
+        dict.set_item("running", running)?;
+        let causes = summary.failure_groups.iter();
+        let causes = causes.map(|group| (&group.cause, group.count));
+        dict.set_item("causes", causes.collect::<Vec<_>>())?;
+        Ok(dict)
+    }
+}
+
+/// A row and its body.
+type RowAndBody = (ManifestRow, Option<Vec<Bytes>>);
+
+impl BatchRun {
+    fn lock(&self) -> MutexGuard<'_, BatchResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Receives rows; `None` when the batch has ended. Blocks.
+    fn receive(&self, max_rows: usize, seconds: f64) -> PyResult<Option<Vec<RowAndBody>>> {
+        let runtime = self.engine.runtime()?;
+        let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let mut results = self.lock();
+        let mut rows = Vec::new();
+        let mut next = match runtime.block_on(timeout(wait, results.events.recv())) {
+            Ok(Some(event)) => Some(event),
+            Ok(None) => {
+                results.end(runtime)?;
+                return Ok(None);
+            }
+            Err(_) => None,
+        };
+        while let Some(event) = next {
+            if let Some(row) = self.on_event(event) {
+                let line = row.line.unwrap_or_default();
+                let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+                rows.push((row, bodies.remove(&line)));
+            }
+            next = match rows.len() < max_rows {
+                // That it has ended is found the next time.
+                true => results.events.try_recv().ok(),
+                false => None,
+            };
+        }
+        Ok(Some(rows))
+    }
+
+    fn on_event(&self, event: TransferEvent) -> Option<ManifestRow> {
+        match event {
+            TransferEvent::BatchRow(row) => return Some(*row),
+            TransferEvent::BatchProgress(found) => {
+                *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = *found;
+            }
+            TransferEvent::Warning { text, .. } => crate::log::log(crate::log::WARNING, text),
+            _ => {}
+        }
+        None
+    }
+
+    /// Raises why the batch ended before its rows did.
+    fn raise_failure(&self) -> PyResult<()> {
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let halted = self.lock().summary.as_ref().and_then(|summary| summary.halted.clone());
+        match halted {
+            None => Ok(()),
+            Some(halt) => Err(HaulError {
+                class: match halt.kind {
+                    BatchHaltKind::LocalIo | BatchHaltKind::ReaderGone => ErrorClass::LocalIo,
+                    _ => ErrorClass::Usage,
+                },
+                ..HaulError::usage(format!("the batch stopped early: {}", halt.reason))
+            }
+            .into()),
+        }
+    }
+}
+
+impl BatchResults {
+    /// Takes the summary of a batch that has ended.
+    fn end(&mut self, runtime: &Handle) -> PyResult<()> {
+        if let Some(task) = self.task.take() {
+            let summary = runtime.block_on(task);
+            self.summary = Some(summary.map_err(|error| bug(&chain_text(&error)))?);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BatchRun {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}

@@ -1,0 +1,260 @@
+//! `get` and `put`: one file, by the engines of the command.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use haul_plan::Checksum;
+use haul_s3::S3Address;
+use haul_transfer::put::{PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome, UploadTarget};
+use haul_transfer::{DownloadJob, DownloadOutcome, JobOutput};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use pyo3::prelude::*;
+use url::Url;
+
+use crate::engine::{Engine, upload_state_directory};
+use crate::errors::HaulError;
+use crate::operation::{Operation, ResultMaker};
+use crate::settings::{AuthArgument, argument, parse_all, parse_headers, parse_url};
+
+/// The arguments of a download.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct DownloadArguments {
+    url: String,
+    mirrors: Vec<String>,
+    checksum: Vec<String>,
+    headers: Vec<(String, String)>,
+    auth: Option<AuthArgument>,
+}
+
+impl DownloadArguments {
+    /// A job with this output.
+    ///
+    /// # Errors
+    /// An argument that cannot be used.
+    pub(crate) fn job(&self, id: u64, output: JobOutput) -> Result<DownloadJob, HaulError> {
+        let mut headers = parse_headers(&self.headers)?;
+        let mut url = parse_url(&self.url)?;
+        if let Some(auth) = &self.auth {
+            auth.apply(&mut url, &mut headers)?;
+        }
+        let mirrors = self.mirrors.iter().map(|mirror| parse_url(mirror));
+        Ok(DownloadJob {
+            id,
+            url,
+            output,
+            checksums: parse_all::<Checksum>("checksum", &self.checksum)?,
+            mirrors: mirrors.collect::<Result<_, _>>()?,
+            credential_urls: None,
+            piece_digests: None,
+            expected_size: None,
+            headers,
+        })
+    }
+}
+
+/// The arguments of `get` beside those of every download.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct GetArguments {
+    path: Option<PathBuf>,
+    directory: Option<PathBuf>,
+    connections: Option<u16>,
+    overwrite: bool,
+}
+
+/// The arguments of `put`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct PutArguments {
+    path: PathBuf,
+    url: String,
+    headers: Vec<(String, String)>,
+    auth: Option<AuthArgument>,
+    connections: Option<u16>,
+    part_size: Option<u64>,
+}
+
+/// A file that was downloaded.
+#[pyclass(frozen, get_all, name = "File", module = "haul")]
+pub(crate) struct DownloadedFile {
+    path: PathBuf,
+    url: String,
+    bytes: u64,
+    fetched: u64,
+    resumed: u64,
+    seconds: f64,
+    connections: usize,
+    retries: u32,
+    etag: Option<String>,
+    checksums: Vec<(&'static str, String)>,
+}
+
+#[pymethods]
+impl DownloadedFile {
+    fn __repr__(&self) -> String {
+        format!("haul.File(path={:?}, bytes={})", self.path, self.bytes)
+    }
+
+    fn __fspath__(&self) -> PathBuf {
+        self.path.clone()
+    }
+}
+
+/// A file that was uploaded.
+#[pyclass(frozen, get_all, name = "Upload", module = "haul")]
+pub(crate) struct UploadedFile {
+    url: String,
+    bytes: u64,
+    resumed: u64,
+    seconds: f64,
+    etag: String,
+    version_id: Option<String>,
+    parts: u32,
+}
+
+#[pymethods]
+impl UploadedFile {
+    fn __repr__(&self) -> String {
+        format!("haul.Upload(url={:?}, bytes={})", self.url, self.bytes)
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Starts a download into a file.
+    fn get(&self, download: DownloadArguments, arguments: GetArguments) -> PyResult<Operation> {
+        let state = &self.state;
+        let runtime = state.runtime()?;
+        let running = state.begin_job();
+        let output = match (arguments.path, arguments.directory) {
+            (Some(path), Some(directory)) => JobOutput::File(directory.join(path)),
+            (Some(path), None) => JobOutput::File(path),
+            (None, directory) => JobOutput::Directory(directory.unwrap_or_default()),
+        };
+        let job = download.job(running.id, output)?;
+        let engine = state.transfer_engine(arguments.connections, arguments.overwrite);
+        let stop = state.stop_token();
+        let progress = Arc::clone(&running.progress);
+        Ok(Operation::start(runtime, progress, stop.clone(), async move {
+            let url = job.url.clone();
+            create_directories(&job.output)?;
+            let result = engine.get(job, stop).await;
+            drop(running);
+            let outcome = result.map_err(|error| HaulError::of_download(&error, &url))?;
+            Ok(file_maker(outcome))
+        }))
+    }
+
+    /// Starts an upload.
+    fn put(&self, arguments: PutArguments) -> PyResult<Operation> {
+        let state = Arc::clone(&self.state);
+        let runtime = self.state.runtime()?;
+        let running = state.begin_job();
+        let mut headers = parse_headers(&arguments.headers)?;
+        let target = upload_target(&arguments, &mut headers)?;
+        let job = UploadJob {
+            id: running.id,
+            input: UploadInput::File(arguments.path),
+            target,
+            headers,
+            conditions: HeaderMap::new(),
+        };
+        let options = PutOptions {
+            connections: state.settings.connections(arguments.connections),
+            part_bytes: arguments.part_size,
+            state_directory: upload_state_directory(),
+            retry: state.retry.clone(),
+            ..PutOptions::default()
+        };
+        let stop = state.stop_token();
+        let progress = Arc::clone(&running.progress);
+        Ok(Operation::start(runtime, progress, stop.clone(), async move {
+            let is_store = matches!(job.target, UploadTarget::Object(_));
+            let store = state.store(is_store).await?;
+            let engine = UploadEngine::new(store, options, state.events.clone());
+            let target = job.target.to_string();
+            let result = engine.put(job, stop).await;
+            drop(running);
+            let outcome = result.map_err(|error| HaulError::of_upload(&error, target))?;
+            Ok(upload_maker(outcome))
+        }))
+    }
+}
+
+/// The directory of the file, as the command creates it.
+fn create_directories(output: &JobOutput) -> Result<(), HaulError> {
+    let directory = match output {
+        JobOutput::File(path) => path.parent(),
+        JobOutput::Directory(directory) => Some(directory.as_path()),
+        _ => None,
+    };
+    match directory.filter(|directory| !directory.as_os_str().is_empty()) {
+        None => Ok(()),
+        Some(directory) => std::fs::create_dir_all(directory).map_err(|error| {
+            HaulError::local(&format!("cannot create {}", directory.display()), &error)
+        }),
+    }
+}
+
+fn upload_target(
+    arguments: &PutArguments,
+    headers: &mut HeaderMap,
+) -> Result<UploadTarget, HaulError> {
+    let is_store = arguments.url.starts_with("s3://");
+    if is_store && !headers.contains_key(CONTENT_TYPE) {
+        let unknown = http::HeaderValue::from_static("application/octet-stream");
+        headers.insert(CONTENT_TYPE, unknown);
+    }
+    if is_store {
+        let mut address = argument("url", arguments.url.parse::<S3Address>())?;
+        if address.is_prefix() {
+            let name = arguments.path.file_name().and_then(|name| name.to_str());
+            let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the object"))?;
+            address = address.with_key(format!("{}{name}", address.key));
+        }
+        return Ok(UploadTarget::Object(address));
+    }
+    let mut url: Url = parse_url(&arguments.url)?;
+    if let Some(auth) = &arguments.auth {
+        auth.apply(&mut url, headers)?;
+    }
+    Ok(UploadTarget::Url(url))
+}
+
+fn file_maker(outcome: DownloadOutcome) -> ResultMaker {
+    Box::new(move |py| {
+        let checksums = outcome.checksums.into_iter();
+        let file = DownloadedFile {
+            path: outcome.path.unwrap_or_default(),
+            url: haul_net::redacted_url(&outcome.final_url),
+            bytes: outcome.bytes,
+            fetched: outcome.fetched,
+            resumed: outcome.resumed,
+            seconds: outcome.elapsed.as_secs_f64(),
+            connections: outcome.connections,
+            retries: outcome.retries,
+            etag: outcome.etag,
+            checksums: checksums
+                .map(|(algorithm, hex)| (algorithm.name(), hex))
+                .collect(),
+        };
+        Ok(Py::new(py, file)?.into_any())
+    })
+}
+
+fn upload_maker(outcome: UploadOutcome) -> ResultMaker {
+    Box::new(move |py| {
+        let upload = UploadedFile {
+            url: outcome.target.to_string(),
+            bytes: outcome.bytes,
+            resumed: outcome.resumed,
+            seconds: outcome.elapsed.as_secs_f64(),
+            etag: outcome.etag,
+            version_id: outcome.version_id,
+            parts: outcome.parts,
+        };
+        Ok(Py::new(py, upload)?.into_any())
+    })
+}

@@ -1,0 +1,298 @@
+//! What is behind a `haul.Client`: a runtime of its own, one pool of connections, and the engines that use it.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use haul_net::ClientConfig;
+use haul_plan::RetryOptions;
+use haul_s3::{S3Client, S3Config};
+use haul_transfer::{
+    ConnectionCount, ExistingFilePolicy, GetOptions, TransferEngine, TransferEvent,
+    TransferEventSender,
+};
+use pyo3::prelude::*;
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::{OnceCell, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use crate::errors::{HaulError, chain_text};
+use crate::log::{self, log};
+use crate::operation::TransferProgress;
+use crate::settings::ClientSettings;
+
+/// Events that may wait for the task that sums them up.
+const EVENT_QUEUE: usize = 1024;
+
+/// The longest that the end of the interpreter waits for running transfers to keep what they have.
+const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
+
+/// All engines of the process, for its end.
+static ENGINES: Mutex<Vec<Weak<EngineState>>> = Mutex::new(Vec::new());
+
+/// The engine of a client.
+#[pyclass(frozen, module = "haul._haul")]
+pub(crate) struct Engine {
+    pub(crate) state: Arc<EngineState>,
+}
+
+/// The state that calls share with their client.
+pub(crate) struct EngineState {
+    /// The process that made it. Threads and connections do not survive a fork.
+    process: u32,
+    /// Until it is dropped.
+    runtime: Option<Runtime>,
+    pub(crate) http: haul_net::Client,
+    config: ClientConfig,
+    s3: S3Config,
+    /// For uploads to stores, and to other servers.
+    stores: [OnceCell<S3Client>; 2],
+    pub(crate) settings: ClientSettings,
+    pub(crate) retry: RetryOptions,
+    /// One for each set of options: those of a call are those of an engine.
+    engines: Mutex<HashMap<(ConnectionCountKey, bool), TransferEngine>>,
+    pub(crate) events: TransferEventSender,
+    progress: Arc<ProgressTable>,
+    next_job: AtomicU64,
+    running: AtomicU64,
+    /// Stops everything.
+    stop: CancellationToken,
+}
+
+/// A number of connections, as a key.
+type ConnectionCountKey = (bool, usize);
+
+/// The progress of running transfers, by the numbers of their jobs.
+#[derive(Default)]
+struct ProgressTable(Mutex<HashMap<u64, Arc<TransferProgress>>>);
+
+impl ProgressTable {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<TransferProgress>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, event: TransferEvent) {
+        match event {
+            TransferEvent::Progress {
+                job, done, length, ..
+            } => {
+                if let Some(progress) = self.lock().get(&job) {
+                    progress.set(done, length);
+                }
+            }
+            TransferEvent::Retry {
+                attempt,
+                limit,
+                wait,
+                reason,
+                ..
+            } => log(
+                log::INFO,
+                format!("retry {attempt} of {limit} in {:.1} s: {reason}", wait.as_secs_f64()),
+            ),
+            TransferEvent::Warning { text, .. } => log(log::WARNING, text),
+            _ => {}
+        }
+    }
+}
+
+/// A transfer that is under way. Dropped, it is over.
+pub(crate) struct RunningJob {
+    state: Arc<EngineState>,
+    pub(crate) id: u64,
+    pub(crate) progress: Arc<TransferProgress>,
+}
+
+impl Drop for RunningJob {
+    fn drop(&mut self) {
+        self.state.progress.lock().remove(&self.id);
+        self.state.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[pymethods]
+impl Engine {
+    #[new]
+    fn new(py: Python<'_>, settings: ClientSettings) -> PyResult<Self> {
+        let state = py.detach(|| EngineState::new(settings))?;
+        let state = Arc::new(state);
+        let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+        engines.retain(|engine| engine.strong_count() > 0);
+        engines.push(Arc::downgrade(&state));
+        Ok(Self { state })
+    }
+
+    /// Sets the bytes a second of all transfers together; `None` for no limit.
+    fn set_limit(&self, limit: Option<u64>) {
+        self.state.http.set_rate_limit(limit);
+    }
+}
+
+impl EngineState {
+    fn new(settings: ClientSettings) -> Result<Self, HaulError> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(
+                std::thread::available_parallelism()
+                    .map_or(2, NonZero::get)
+                    .clamp(2, 4),
+            )
+            .thread_name("haul")
+            .enable_all()
+            .build()
+            .map_err(|error| HaulError::local("cannot start", &error))?;
+        let config = settings.client_config()?;
+        let s3 = settings.s3_config()?;
+        // Connections have tasks of their own, which belong to the runtime.
+        let guard = runtime.enter();
+        let http = haul_net::Client::new(ClientConfig {
+            signer: Some(s3.clone().lazy_signer(config.clone())),
+            ..config.clone()
+        });
+        drop(guard);
+        let http = http.map_err(|error| HaulError::usage(chain_text(&error)))?;
+        let (events, mut received) = mpsc::channel(EVENT_QUEUE);
+        let progress = Arc::new(ProgressTable::default());
+        let table = Arc::clone(&progress);
+        runtime.spawn(async move {
+            while let Some(event) = received.recv().await {
+                table.apply(event);
+            }
+        });
+        Ok(Self {
+            process: std::process::id(),
+            runtime: Some(runtime),
+            http,
+            config,
+            s3,
+            stores: Default::default(),
+            retry: settings.retry_options(),
+            settings,
+            engines: Mutex::default(),
+            events,
+            progress,
+            next_job: AtomicU64::new(0),
+            running: AtomicU64::new(0),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// The runtime, in the process that it belongs to.
+    ///
+    /// # Errors
+    /// In a child process.
+    pub(crate) fn runtime(&self) -> Result<&Handle, HaulError> {
+        if let Some(runtime) = &self.runtime
+            && std::process::id() == self.process
+        {
+            return Ok(runtime.handle());
+        }
+        let text = "this client was made before the process forked, and its connections are the parent's";
+        let hint = "make a haul.Client in the child, or start processes with \"spawn\" or \"forkserver\"";
+        Err(HaulError::usage(text).with_hint(hint))
+    }
+
+    /// A token that stops one call, and is cancelled with all others when the interpreter ends.
+    pub(crate) fn stop_token(&self) -> CancellationToken {
+        self.stop.child_token()
+    }
+
+    /// Begins a transfer.
+    pub(crate) fn begin_job(self: &Arc<Self>) -> RunningJob {
+        let id = self.next_job.fetch_add(1, Ordering::Relaxed);
+        let progress = Arc::new(TransferProgress::default());
+        self.progress.lock().insert(id, Arc::clone(&progress));
+        self.running.fetch_add(1, Ordering::Relaxed);
+        RunningJob {
+            state: Arc::clone(self),
+            id,
+            progress,
+        }
+    }
+
+    /// The options of downloads.
+    pub(crate) fn get_options(&self, connections: Option<u16>, overwrite: bool) -> GetOptions {
+        GetOptions {
+            connections: self.settings.connections(connections),
+            existing_file: match overwrite {
+                true => ExistingFilePolicy::Overwrite,
+                false => ExistingFilePolicy::Keep,
+            },
+            retry: self.retry.clone(),
+            ..GetOptions::default()
+        }
+    }
+
+    /// The engine for downloads with these options.
+    pub(crate) fn transfer_engine(
+        &self,
+        connections: Option<u16>,
+        overwrite: bool,
+    ) -> TransferEngine {
+        let options = self.get_options(connections, overwrite);
+        let key = match options.connections {
+            ConnectionCount::Auto { max } => (false, max),
+            ConnectionCount::Fixed(count) => (true, count),
+        };
+        let mut engines = self.engines.lock().unwrap_or_else(PoisonError::into_inner);
+        let engine = engines.entry((key, overwrite)).or_insert_with(|| {
+            TransferEngine::new(self.http.clone(), options, self.events.clone())
+        });
+        engine.clone()
+    }
+
+    /// The client of an upload: for a store with its credentials, for another server without any.
+    pub(crate) async fn store(&self, is_store: bool) -> Result<S3Client, HaulError> {
+        let cell = &self.stores[usize::from(is_store)];
+        let connected = cell.get_or_try_init(|| async {
+            let config = S3Config {
+                no_sign_request: self.s3.no_sign_request || !is_store,
+                ..self.s3.clone()
+            };
+            config.connect(self.config.clone()).await
+        });
+        let store = connected
+            .await
+            .map_err(|error| HaulError::usage(chain_text(&error)))?;
+        Ok(store.clone())
+    }
+}
+
+impl Drop for EngineState {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let runtime = self.runtime.take();
+        match std::process::id() == self.process {
+            true => runtime.into_iter().for_each(Runtime::shutdown_background),
+            // Its threads do not exist here, and waiting for them would never end.
+            false => std::mem::forget(runtime),
+        }
+    }
+}
+
+/// Stops all transfers and waits until they have kept what they have, but not for long: the interpreter ends.
+#[pyfunction]
+pub(crate) fn shut_down(py: Python<'_>) {
+    let engines = std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner));
+    let engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
+    engines.iter().for_each(|engine| engine.stop.cancel());
+    py.detach(|| {
+        let deadline = Instant::now() + SHUTDOWN_TIME;
+        let own = engines.iter().filter(|engine| engine.runtime().is_ok());
+        for engine in own {
+            while engine.running.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    });
+}
+
+/// Where programs keep state (XDG Base Directory Specification).
+pub(crate) fn upload_state_directory() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
+    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
+    Some(state?.join("haul/uploads"))
+}

@@ -1,0 +1,177 @@
+//! Errors on their way to Python: the exceptions of `haul`, with the same words and hints as the command's.
+
+use std::error::Error;
+use std::fmt;
+
+use haul_net::redacted_url;
+use haul_transfer::put::PutError;
+use haul_transfer::{ErrorClass, GetError};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use url::Url;
+
+/// An error as its exception has it.
+#[derive(Debug, Clone)]
+pub(crate) struct HaulError {
+    /// Selects the class of the exception.
+    pub(crate) class: ErrorClass,
+    /// The message with its sources, in one line.
+    pub(crate) text: String,
+    /// The cause in a few words, the same for all URLs.
+    pub(crate) kind: String,
+    /// The status of the last response, if that is why it failed.
+    pub(crate) status: Option<u16>,
+    /// The URL without secrets.
+    pub(crate) url: Option<String>,
+    /// What the user can do about it.
+    pub(crate) hint: Option<String>,
+    /// Whether the same call may succeed later.
+    pub(crate) is_retryable: bool,
+}
+
+impl HaulError {
+    /// A wrong argument, or an object that cannot be used as it was.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self {
+            class: ErrorClass::Usage,
+            kind: "usage".into(),
+            text,
+            status: None,
+            url: None,
+            hint: None,
+            is_retryable: false,
+        }
+    }
+
+    /// An argument that was refused, with the reason.
+    pub(crate) fn argument(name: &str, error: &dyn Error) -> Self {
+        Self::usage(format!("{name}: {}", chain_text(error)))
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// An error of this machine's files.
+    pub(crate) fn local(text: &str, error: &dyn Error) -> Self {
+        Self {
+            class: ErrorClass::LocalIo,
+            ..Self::usage(format!("{text}: {}", chain_text(error)))
+        }
+    }
+
+    /// A download that failed.
+    pub(crate) fn of_download(error: &GetError, url: &Url) -> Self {
+        let status = match error {
+            GetError::Status { status, .. } | GetError::Unauthorized { status, .. } => {
+                Some(status.as_u16())
+            }
+            GetError::UnexpectedContent { status, .. } => status.map(|status| status.as_u16()),
+            _ => None,
+        };
+        Self {
+            class: error.class(),
+            text: chain_text(error),
+            kind: error.cause(),
+            status,
+            url: Some(redacted_url(url)),
+            hint: error.hint(),
+            is_retryable: error.is_transient(),
+        }
+    }
+
+    /// An upload that failed.
+    pub(crate) fn of_upload(error: &PutError, target: String) -> Self {
+        let status = match error {
+            PutError::Status { status, .. } => Some(status.as_u16()),
+            PutError::Store(error) => error.status().map(|status| status.as_u16()),
+            _ => None,
+        };
+        let is_retryable = match error {
+            PutError::Store(error) => error.is_transient(),
+            PutError::Transport { source, .. } => source.is_transient(),
+            PutError::Status { status, .. } => status.is_server_error(),
+            PutError::Changed { .. } | PutError::Locked { .. } | PutError::Interrupted { .. } => true,
+            _ => false,
+        };
+        let class = error.class();
+        Self {
+            class,
+            text: chain_text(error),
+            kind: status.map_or_else(|| class_name(class).to_owned(), |status| status.to_string()),
+            status,
+            url: Some(target),
+            hint: error.hint().map(str::to_owned),
+            is_retryable,
+        }
+    }
+}
+
+impl fmt::Display for HaulError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for HaulError {}
+
+impl From<HaulError> for PyErr {
+    fn from(error: HaulError) -> Self {
+        Python::attach(|py| exception(py, &error).unwrap_or_else(|failure| failure))
+    }
+}
+
+/// The exception of an error.
+fn exception(py: Python<'_>, error: &HaulError) -> PyResult<PyErr> {
+    static CONSTRUCTOR: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let constructor = CONSTRUCTOR.get_or_try_init(py, || {
+        let module = py.import("haul._errors")?;
+        PyResult::Ok(module.getattr("_from_parts")?.unbind())
+    })?;
+    let value = constructor.bind(py).call1((
+        class_name(error.class),
+        &error.text,
+        &error.kind,
+        error.status,
+        &error.url,
+        &error.hint,
+        error.is_retryable,
+    ))?;
+    Ok(PyErr::from_value(value))
+}
+
+/// An exception for what must not happen.
+pub(crate) fn bug(text: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("{text}: this is a bug of haul"))
+}
+
+/// The name of a class, as manifests have it.
+pub(crate) fn class_name(class: ErrorClass) -> &'static str {
+    match class {
+        ErrorClass::Verification => "verification",
+        ErrorClass::LocalIo => "local_io",
+        ErrorClass::Network => "network",
+        ErrorClass::Interrupted => "interrupted",
+        ErrorClass::Usage => "usage",
+    }
+}
+
+/// An error and its sources in one line.
+pub(crate) fn chain_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let inner = source.to_string();
+        if !text.contains(&inner) {
+            text.push_str(": ");
+            text.push_str(&inner);
+        }
+        next = source.source();
+    }
+    text.replace(char::is_control, "\u{fffd}")
+}

@@ -1,0 +1,43 @@
+//! The extension module `haul._haul`: haul's engines for Python, and nothing that decides.
+//!
+//! The package `haul` in Python completes arguments, waits and names things; this crate starts transfers on threads of its own and hands
+//! results over. An [`engine::Engine`] is behind each `haul.Client`. A call is an [`operation::Operation`], which Python waits
+//! for without holding the interpreter's lock; a batch is a [`batch::BatchRun`], which pulls its rows from Python and hands results over as they
+//! come.
+
+mod batch;
+mod columns;
+mod download;
+mod engine;
+mod errors;
+mod log;
+mod operation;
+mod reader;
+mod rows;
+mod settings;
+
+use pyo3::prelude::*;
+
+/// The extension module.
+#[pymodule]
+mod _haul {
+    #[pymodule_export]
+    use crate::batch::{BatchRun, ResultRow};
+    #[pymodule_export]
+    use crate::download::{DownloadedFile, UploadedFile};
+    #[pymodule_export]
+    use crate::engine::{Engine, shut_down};
+    #[pymodule_export]
+    use crate::log::{close_log, take_log_messages};
+    #[pymodule_export]
+    use crate::operation::Operation;
+    #[pymodule_export]
+    use crate::reader::{BodyChunks, RemoteReader};
+
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("version", env!("CARGO_PKG_VERSION"))
+    }
+}

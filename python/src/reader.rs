@@ -1,0 +1,239 @@
+//! Bodies that Python reads itself: whole, as they come, or at any place.
+
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use haul_transfer::remote_file::RemoteFile;
+use haul_transfer::{DownloadOutcome, GetError, JobOutput, body_channel};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::download::DownloadArguments;
+use crate::engine::{Engine, EngineState};
+use crate::errors::{HaulError, bug, chain_text};
+use crate::operation::Operation;
+
+/// How often a read looks for Ctrl-C.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// A body as it comes.
+#[pyclass(frozen, module = "haul._haul")]
+pub(crate) struct BodyChunks {
+    engine: Arc<EngineState>,
+    stream: Mutex<ChunkStream>,
+    stop: CancellationToken,
+}
+
+struct ChunkStream {
+    chunks: mpsc::Receiver<Bytes>,
+    /// Until its result was taken.
+    task: Option<JoinHandle<Result<(), HaulError>>>,
+}
+
+/// A file that is read at any place.
+#[pyclass(frozen, module = "haul._haul")]
+pub(crate) struct RemoteReader {
+    engine: Arc<EngineState>,
+    #[pyo3(get)]
+    size: u64,
+    url: Url,
+    /// `None` when it was closed.
+    file: tokio::sync::Mutex<Option<RemoteFile>>,
+    stop: CancellationToken,
+}
+
+/// A download into a channel, and how it ends.
+struct ChannelDownload {
+    chunks: mpsc::Receiver<Bytes>,
+    ended: std::pin::Pin<Box<dyn Future<Output = Result<DownloadOutcome, HaulError>> + Send>>,
+}
+
+impl Engine {
+    fn channel_download(
+        &self,
+        download: &DownloadArguments,
+        stop: &CancellationToken,
+    ) -> Result<ChannelDownload, HaulError> {
+        let running = self.state.begin_job();
+        let (sender, chunks) = body_channel();
+        let job = download.job(running.id, JobOutput::Channel(sender))?;
+        let engine = self.state.transfer_engine(None, false);
+        let stop = stop.clone();
+        let ended = async move {
+            let url = job.url.clone();
+            let result = engine.get(job, stop).await;
+            drop(running);
+            result.map_err(|error| HaulError::of_download(&error, &url))
+        };
+        Ok(ChannelDownload {
+            chunks,
+            ended: Box::pin(ended),
+        })
+    }
+}
+
+#[pymethods]
+impl Engine {
+    /// Starts a download whose result is its body.
+    fn bytes(&self, download: DownloadArguments) -> PyResult<Operation> {
+        let runtime = self.state.runtime()?;
+        let stop = self.state.stop_token();
+        let ChannelDownload { mut chunks, ended } = self.channel_download(&download, &stop)?;
+        Ok(Operation::start(runtime, Arc::default(), stop, async move {
+            let collect = async {
+                let mut pieces = Vec::new();
+                while let Some(piece) = chunks.recv().await {
+                    pieces.push(piece);
+                }
+                pieces
+            };
+            let (pieces, outcome) = tokio::join!(collect, ended);
+            outcome?;
+            Ok(Box::new(move |py: Python<'_>| {
+                Ok(crate::batch::joined(py, &pieces)?.into_any())
+            }) as _)
+        }))
+    }
+
+    /// Starts a download whose body is read as it comes.
+    fn stream(&self, download: DownloadArguments) -> PyResult<BodyChunks> {
+        let runtime = self.state.runtime()?;
+        let stop = self.state.stop_token();
+        let ChannelDownload { chunks, ended } = self.channel_download(&download, &stop)?;
+        let task = runtime.spawn(async move { ended.await.map(drop) });
+        Ok(BodyChunks {
+            engine: Arc::clone(&self.state),
+            stream: Mutex::new(ChunkStream {
+                chunks,
+                task: Some(task),
+            }),
+            stop,
+        })
+    }
+
+    /// Opens a file to read at any place.
+    fn open(&self, py: Python<'_>, download: DownloadArguments) -> PyResult<RemoteReader> {
+        let runtime = self.state.runtime()?;
+        let stop = self.state.stop_token();
+        let job = download.job(0, JobOutput::Stdout)?;
+        let opening = RemoteFile::open(
+            self.state.http.clone(),
+            job.url.clone(),
+            job.headers,
+            self.state.retry.clone(),
+            stop.clone(),
+        );
+        let file = wait(py, runtime, &job.url, opening)?;
+        Ok(RemoteReader {
+            engine: Arc::clone(&self.state),
+            size: file.size(),
+            url: job.url,
+            file: tokio::sync::Mutex::new(Some(file)),
+            stop,
+        })
+    }
+}
+
+#[pymethods]
+impl BodyChunks {
+    /// The next piece: `None` at the end, empty if none has come within so many seconds.
+    fn next_chunk<'py>(
+        &self,
+        py: Python<'py>,
+        seconds: f64,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let chunk = py.detach(|| {
+            let runtime = self.engine.runtime()?;
+            let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
+            match runtime.block_on(timeout(wait, stream.chunks.recv())) {
+                Err(_) => Ok(Some(Bytes::new())),
+                Ok(Some(chunk)) => Ok(Some(chunk)),
+                Ok(None) => stream.end(runtime).map(|()| None),
+            }
+        });
+        let chunk: Option<Bytes> = chunk?;
+        Ok(chunk.map(|chunk| PyBytes::new(py, &chunk)))
+    }
+
+    /// Ends the download.
+    fn cancel(&self) {
+        self.stop.cancel();
+    }
+}
+
+impl ChunkStream {
+    /// Raises why the body is not whole or not right.
+    fn end(&mut self, runtime: &Handle) -> PyResult<()> {
+        match self.task.take() {
+            None => Ok(()),
+            Some(task) => match runtime.block_on(task) {
+                Ok(result) => Ok(result?),
+                Err(error) => Err(bug(&chain_text(&error))),
+            },
+        }
+    }
+}
+
+impl Drop for BodyChunks {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+#[pymethods]
+impl RemoteReader {
+    /// Bytes at this place. Fewer at the end of the file only.
+    fn read_at<'py>(
+        &self,
+        py: Python<'py>,
+        offset: u64,
+        length: usize,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let runtime = self.engine.runtime()?;
+        let read = async {
+            match self.file.lock().await.as_mut() {
+                Some(file) => file.read_at(offset, length).await.map(Some),
+                None => Ok(None),
+            }
+        };
+        match wait(py, runtime, &self.url, read)? {
+            Some(bytes) => Ok(PyBytes::new(py, &bytes)),
+            None => Err(HaulError::usage("the file is closed").into()),
+        }
+    }
+
+    /// Closes its connection.
+    fn close(&self, py: Python<'_>) {
+        self.stop.cancel();
+        py.detach(|| {
+            self.file.blocking_lock().take();
+        });
+    }
+}
+
+/// Waits for a future without the interpreter's lock, and gives up on it when a signal raises an exception.
+fn wait<T: Send>(
+    py: Python<'_>,
+    runtime: &Handle,
+    url: &Url,
+    future: impl Future<Output = Result<T, GetError>> + Send,
+) -> PyResult<T> {
+    let mut future = pin!(future);
+    loop {
+        let waited = py.detach(|| runtime.block_on(timeout(SIGNAL_INTERVAL, future.as_mut())));
+        match waited {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => return Err(HaulError::of_download(&error, url).into()),
+            Err(_) => py.check_signals()?,
+        }
+    }
+}

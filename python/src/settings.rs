@@ -1,0 +1,240 @@
+//! The settings of a `haul.Client`, from the keyword arguments that Python has already completed.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haul_net::{ClientConfig, Login, Proxy, ProxyRules, Secret, TlsOptions};
+use haul_plan::RetryOptions;
+use haul_s3::S3Config;
+use haul_transfer::ConnectionCount;
+use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use pyo3::prelude::*;
+use url::Url;
+
+use crate::errors::{HaulError, chain_text};
+
+/// Connections to one host that are kept between two requests.
+const MAX_IDLE_PER_HOST: usize = 128;
+
+/// All settings. The names are those of the arguments.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct ClientSettings {
+    pub(crate) connections_per_host: Option<u16>,
+    pub(crate) rate_per_host: Option<f64>,
+    limit: Option<u64>,
+    proxy: Option<String>,
+    retries: Option<u32>,
+    timeout: Option<f64>,
+    verify: VerifySetting,
+    headers: Vec<(String, String)>,
+    pub(crate) s3: Option<S3Settings>,
+}
+
+/// `verify=`: whether certificates are checked, or the authorities that they are checked against.
+#[derive(FromPyObject)]
+enum VerifySetting {
+    IsOn(bool),
+    Authorities(PathBuf),
+}
+
+/// `s3=`: what AWS's variables and files would say.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct S3Settings {
+    endpoint_url: Option<String>,
+    region: Option<String>,
+    profile: Option<String>,
+    access_key: Option<String>,
+    secret_key: Option<String>,
+    no_sign_request: bool,
+    request_payer: bool,
+}
+
+impl ClientSettings {
+    /// How failures are repeated. A given number is the only limit, as in the command.
+    pub(crate) fn retry_options(&self) -> RetryOptions {
+        let defaults = RetryOptions::default();
+        RetryOptions {
+            retries: self.retries.unwrap_or(defaults.retries),
+            retries_before_response: self.retries.unwrap_or(defaults.retries_before_response),
+            max_outage: self.retries.map_or(defaults.max_outage, |_| Duration::MAX),
+            ..defaults
+        }
+    }
+
+    /// Connections of a transfer.
+    pub(crate) fn connections(&self, of_call: Option<u16>) -> ConnectionCount {
+        match of_call.or(self.connections_per_host) {
+            Some(count) => ConnectionCount::Fixed(count.into()),
+            None => ConnectionCount::Auto { max: 16 },
+        }
+    }
+
+    /// The settings of connections. Reads the file of authorities.
+    ///
+    /// # Errors
+    /// An argument that cannot be used.
+    pub(crate) fn client_config(&self) -> Result<ClientConfig, HaulError> {
+        let mut config = ClientConfig {
+            proxy: self.proxy_rules()?,
+            tls: self.tls_options()?,
+            headers: parse_headers(&self.headers)?,
+            max_idle_per_host: MAX_IDLE_PER_HOST,
+            max_idle: 2 * MAX_IDLE_PER_HOST,
+            ..ClientConfig::default()
+        };
+        config.connector.rate_limit = self.limit;
+        if let Some(timeout) = self.timeout {
+            let timeout = Duration::try_from_secs_f64(timeout)
+                .ok()
+                .filter(|timeout| !timeout.is_zero());
+            let timeout = timeout
+                .ok_or_else(|| HaulError::usage("timeout: must be a number of seconds above 0"))?;
+            config.connector.connect_timeout = timeout;
+            config.stall_timeout = timeout;
+        }
+        Ok(config)
+    }
+
+    fn proxy_rules(&self) -> Result<ProxyRules, HaulError> {
+        let environment = ProxyRules::from_environment(|name| std::env::var(name).ok());
+        Ok(match self.proxy.as_deref() {
+            None => environment,
+            Some("") => ProxyRules::default(),
+            Some(proxy) => ProxyRules {
+                no_proxy: environment.no_proxy,
+                no_proxy_variable: environment.no_proxy_variable,
+                ..ProxyRules::all(argument("proxy", proxy.parse::<Proxy>())?)
+            },
+        })
+    }
+
+    fn tls_options(&self) -> Result<TlsOptions, HaulError> {
+        Ok(match &self.verify {
+            VerifySetting::IsOn(is_on) => TlsOptions {
+                insecure: !is_on,
+                ..TlsOptions::default()
+            },
+            VerifySetting::Authorities(path) => TlsOptions {
+                cacert: Some(std::fs::read(path).map_err(|error| {
+                    HaulError::local(&format!("verify: cannot read {}", path.display()), &error)
+                })?),
+                ..TlsOptions::default()
+            },
+        })
+    }
+
+    /// The settings of S3 stores.
+    ///
+    /// # Errors
+    /// An argument that cannot be used.
+    pub(crate) fn s3_config(&self) -> Result<S3Config, HaulError> {
+        let Some(s3) = &self.s3 else {
+            return Ok(S3Config::default());
+        };
+        let endpoint_url = s3.endpoint_url.as_deref().map(str::parse::<Url>).transpose();
+        let access_key = match (&s3.access_key, &s3.secret_key) {
+            (Some(user), Some(secret)) => Some(Login {
+                user: user.clone(),
+                password: Secret::new(secret.clone()),
+            }),
+            (None, None) => None,
+            _ => return Err(HaulError::usage("s3: access_key and secret_key belong together")),
+        };
+        Ok(S3Config {
+            endpoint_url: argument("s3: endpoint_url", endpoint_url)?,
+            region: s3.region.clone(),
+            profile: s3.profile.clone(),
+            access_key,
+            no_sign_request: s3.no_sign_request,
+            request_payer: s3.request_payer,
+            ..S3Config::default()
+        })
+    }
+}
+
+/// A parsed argument.
+pub(crate) fn argument<T, E: std::error::Error>(
+    name: &str,
+    parsed: Result<T, E>,
+) -> Result<T, HaulError> {
+    parsed.map_err(|error| HaulError::argument(name, &error))
+}
+
+/// Header fields. Their values are never part of a message.
+pub(crate) fn parse_headers(fields: &[(String, String)]) -> Result<HeaderMap, HaulError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        let parsed: HeaderName = name
+            .parse()
+            .map_err(|_| HaulError::usage(format!("headers: {name:?} is no name of a field")))?;
+        if haul_net::is_framing_header(&parsed) {
+            let text = format!("headers: haul sets {parsed} itself");
+            return Err(HaulError::usage(text));
+        }
+        headers.append(parsed, header_value(name, value)?);
+    }
+    Ok(headers)
+}
+
+fn header_value(name: &str, value: &str) -> Result<HeaderValue, HaulError> {
+    let mut value = HeaderValue::from_str(value).map_err(|_| {
+        HaulError::usage(format!("headers: the value of {name:?} has a control character"))
+    })?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+/// `auth=`: a user and a password, or a token.
+#[derive(FromPyObject)]
+pub(crate) enum AuthArgument {
+    Login(String, String),
+    Token(String),
+}
+
+impl AuthArgument {
+    /// Adds it to a request. A login goes into the URL, so that it is for the URL's host alone.
+    pub(crate) fn apply(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<(), HaulError> {
+        match self {
+            Self::Login(user, password) => {
+                let is_set = url.set_username(user).is_ok() && url.set_password(Some(password)).is_ok();
+                match is_set {
+                    true => Ok(()),
+                    false => Err(HaulError::usage("auth: this URL cannot have a login")),
+                }
+            }
+            Self::Token(token) => {
+                let value = header_value("Authorization", &format!("Bearer {token}"))?;
+                headers.insert(AUTHORIZATION, value);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A URL that can be downloaded.
+pub(crate) fn parse_url(text: &str) -> Result<Url, HaulError> {
+    haul_transfer::list::parse_list_url(text).map_err(|problem| HaulError {
+        url: Some(haul_net::redacted_text(text)),
+        ..HaulError::usage(format!(
+            "{} cannot be fetched: {}",
+            haul_net::redacted_text(text),
+            chain_text(&problem)
+        ))
+    })
+}
+
+/// Parsed texts of one argument.
+pub(crate) fn parse_all<T>(name: &str, texts: &[String]) -> Result<Vec<T>, HaulError>
+where
+    T: std::str::FromStr,
+    T::Err: Display,
+{
+    let parse = |text: &String| {
+        text.parse()
+            .map_err(|error: T::Err| HaulError::usage(format!("{name}: {error}")))
+    };
+    texts.iter().map(parse).collect()
+}
