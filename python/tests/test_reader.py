@@ -1,0 +1,103 @@
+"""Bodies that are read: whole, in pieces, at any place."""
+
+import asyncio
+import gzip
+import io
+import random
+
+import fsspec
+import pytest
+
+import haul
+import haul.fs
+from conftest import Answer, Origin, content
+
+
+def test_bytes_and_stream(origin: Origin, client: haul.Client) -> None:
+    url = origin.url("a", 2_000_000)
+    assert client.bytes(url) == content("a", 2_000_000)
+    assert asyncio.run(client.abytes(url)) == content("a", 2_000_000)
+    pieces = list(client.stream(url))
+    assert all(isinstance(piece, memoryview) for piece in pieces)
+    assert b"".join(pieces) == content("a", 2_000_000)
+    with pytest.raises(haul.VerificationError):
+        client.bytes(url, checksum="md5:" + "0" * 32)
+    with pytest.raises(haul.VerificationError):
+        list(client.stream(url, checksum="md5:" + "0" * 32))
+    origin.answers["gone"] = Answer(410)
+    with pytest.raises(haul.NetworkError):
+        next(client.stream(origin.url("gone")))
+
+
+def test_a_stream_that_is_left_ends(origin: Origin, client: haul.Client) -> None:
+    stream = client.stream(origin.url("a", 50_000_000))
+    assert len(next(stream)) > 0
+    stream.close()  # type: ignore[attr-defined]
+    assert client.bytes(origin.url("b")) == content("b", 1000)
+
+
+def test_a_file_is_read_at_any_place(origin: Origin, client: haul.Client) -> None:
+    data = content("f", 3_000_000)
+    with client.open(origin.url("f", 3_000_000)) as file:
+        assert (file.size, file.readable(), file.seekable(), file.tell()) == (len(data), True, True, 0)
+        dice = random.Random(7)
+        for _ in range(200):
+            place, length = dice.randrange(len(data) + 10), dice.choice([0, 1, 100, 70_000, 400_000])
+            file.seek(place)
+            assert file.read(length) == data[place : place + length]
+        file.seek(-5, io.SEEK_END)
+        assert file.read() == data[-5:] and file.read(1) == b""
+        with pytest.raises(ValueError):
+            file.seek(-1)
+    with pytest.raises(ValueError):
+        file.read(1)
+
+
+def test_reading_on_costs_no_requests(origin: Origin, client: haul.Client) -> None:
+    with client.open(origin.url("f", 3_000_000)) as file:
+        while file.read(1 << 16):
+            pass
+    assert origin.count("f") <= 3
+
+
+def test_two_versions_are_never_mixed(origin: Origin, client: haul.Client) -> None:
+    with client.open(origin.url("f", 30_000_000)) as file:
+        file.read(10)
+        origin.etags["f"] = "another"
+        file.seek(20_000_000)
+        with pytest.raises(haul.VerificationError):
+            file.read(10)
+
+
+def test_standard_readers_take_it(origin: Origin, client: haul.Client) -> None:
+    text = "".join(f"line {n}\n" for n in range(5000)).encode()
+    origin.answers["lines.gz"] = Answer(body=gzip.compress(text))
+    with client.open(origin.url("lines.gz")) as file, gzip.open(io.BufferedReader(file)) as lines:  # type: ignore[type-var]
+        assert sum(1 for _ in lines) == 5000
+
+
+def test_fsspec_reads_by_haul(origin: Origin) -> None:
+    data = content("t.csv", 5000)
+    with fsspec.open("haul+" + origin.url("t.csv", 5000)) as file:
+        assert file.read() == data
+    files = haul.fs.HaulFileSystem()
+    url = origin.url("t.csv", 5000)
+    assert files.cat_file(url, 10, 20) == data[10:20]
+    assert files.cat(url) == data and files.size(url) == 5000
+    assert files.cat_file(url, -10) == data[-10:]
+    origin.answers["gone"] = Answer(404)
+    assert not files.exists(origin.url("gone"))
+    with pytest.raises(FileNotFoundError):
+        files.open(origin.url("gone"))
+
+
+def test_pandas_reads_by_haul(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
+    pandas = pytest.importorskip("pandas")
+    registry = dict(fsspec.registry)
+    origin.answers["t.csv"] = Answer(body=b"a,b\n1,2\n3,4\n")
+    try:
+        haul.fs.register()
+        assert pandas.read_csv("haul+" + origin.url("t.csv"))["b"].tolist() == [2, 4]
+    finally:
+        fsspec.registry._registry.clear() if hasattr(fsspec.registry, "_registry") else None
+        del registry
