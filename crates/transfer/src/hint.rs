@@ -37,6 +37,9 @@ impl GetError {
             Self::UnexpectedContent { .. } => {
                 Some("it may be an error page: open the URL in a browser".into())
             }
+            Self::ForbiddenByRobotsTag { .. } => {
+                Some("--robots-tag ignore downloads it all the same".into())
+            }
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
             Self::HostRefuses { .. } => Some("run the same command again after that time".into()),
