@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
 use haul_plan::{Checksum, ContentExpectation, MediaRange};
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
-    CommitGroupOptions, ListEntries, MemoryOutput,
+    CommitGroupOptions, FetchedBody, ListEntries, MemoryOutput,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
@@ -63,7 +62,7 @@ struct BatchArguments {
 }
 
 /// Bodies whose rows have not come yet, by the number of their row.
-type WaitingBodies = Arc<Mutex<HashMap<u64, Vec<Bytes>>>>;
+type WaitingBodies = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
 
 /// The directory for large files.
 enum StagingPlace {
@@ -181,10 +180,9 @@ impl ResultRow {
 }
 
 impl ResultRow {
-    fn new(py: Python<'_>, row: ManifestRow, body: Option<Vec<Bytes>>) -> PyResult<Self> {
-        let body = body.map(|pieces| joined(py, &pieces)).transpose()?;
+    fn new(py: Python<'_>, row: ManifestRow, body: Option<Vec<u8>>) -> Self {
         let shard = row.shard;
-        Ok(Self {
+        Self {
             index: row.line.map(|line| line.saturating_sub(1)),
             url: row.url,
             path: row.path,
@@ -199,24 +197,10 @@ impl ResultRow {
             error: row.error.map(|error| error.text),
             offset: shard.as_ref().map(|location| location.offset),
             shard: shard.map(|location| location.shard),
-            body,
+            body: body.map(|body| PyBytes::new(py, &body).unbind()),
             value: None,
-        })
-    }
-}
-
-/// Pieces as one object.
-pub(crate) fn joined(py: Python<'_>, pieces: &[Bytes]) -> PyResult<Py<PyBytes>> {
-    let length = pieces.iter().map(Bytes::len).sum();
-    let bytes = PyBytes::new_with(py, length, |mut buffer| {
-        for piece in pieces {
-            let (part, rest) = buffer.split_at_mut(piece.len());
-            part.copy_from_slice(piece);
-            buffer = rest;
         }
-        Ok(())
-    })?;
-    Ok(bytes.unbind())
+    }
 }
 
 pub(crate) fn state_name(state: JobRowState) -> &'static str {
@@ -355,7 +339,7 @@ impl BatchArguments {
             let staging = temporary_directory()?;
             let output = BatchOutput::Memory(MemoryOutput {
                 staging_directory: staging.path().to_owned(),
-                bodies: body_receiver(Arc::clone(bodies)),
+                on_body: body_receiver(Arc::clone(bodies)),
             });
             return Ok((manifest, output, StagingPlace::Temporary(staging)));
         }
@@ -385,11 +369,12 @@ impl BatchArguments {
     }
 }
 
-/// Keeps bodies until their rows come.
-fn body_receiver(bodies: WaitingBodies) -> Box<dyn FnMut(u64, Vec<Bytes>) + Send> {
-    Box::new(move |line, pieces| {
+/// Keeps bodies until their rows come. They are copied, since their pieces are parts of larger buffers.
+fn body_receiver(bodies: WaitingBodies) -> Box<dyn FnMut(u64, FetchedBody) + Send> {
+    Box::new(move |line, body| {
+        let body = body.pieces.concat();
         let mut bodies = bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        bodies.insert(line, pieces);
+        bodies.insert(line, body);
     })
 }
 
@@ -442,7 +427,7 @@ impl BatchRun {
             Some(rows) => {
                 let rows = rows.into_iter();
                 let rows = rows.map(|(row, body)| ResultRow::new(py, row, body));
-                rows.collect::<PyResult<_>>().map(Some)
+                Ok(Some(rows.collect()))
             }
             None => self.raise_failure().map(|()| None),
         }
@@ -497,7 +482,7 @@ impl BatchRun {
 }
 
 /// A row and its body.
-type RowAndBody = (ManifestRow, Option<Vec<Bytes>>);
+type RowAndBody = (ManifestRow, Option<Vec<u8>>);
 
 impl BatchRun {
     fn lock(&self) -> MutexGuard<'_, BatchResults> {

@@ -1,6 +1,5 @@
 //! Results as columns, for Arrow: bodies in one buffer in the order of the rows, and lists of the rest.
 
-use bytes::Bytes;
 use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -16,19 +15,18 @@ pub(crate) struct ResultColumns {
 
 struct CollectedRow {
     row: ManifestRow,
-    body: Option<Box<[u8]>>,
+    body: Option<Vec<u8>>,
 }
 
 impl ResultColumns {
-    /// Adds a result. Its pieces are copied, since they are parts of larger buffers.
-    pub(crate) fn add(&mut self, row: ManifestRow, body: Option<Vec<Bytes>>) {
+    /// Adds a result.
+    pub(crate) fn add(&mut self, row: ManifestRow, body: Option<Vec<u8>>) {
         let Some(index) = row.line.and_then(|line| usize::try_from(line.checked_sub(1)?).ok()) else {
             return;
         };
         if self.rows.len() <= index {
             self.rows.resize_with(index + 1, || None);
         }
-        let body = body.map(|pieces| pieces.concat().into_boxed_slice());
         self.rows[index] = Some(CollectedRow { row, body });
     }
 

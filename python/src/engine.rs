@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use haul_net::ClientConfig;
 use haul_plan::RetryOptions;
+use haul_plan::dispatch::RequestRate;
 use haul_s3::{S3Client, S3Config};
+use haul_transfer::batch::HostMemory;
 use haul_transfer::{
     ConnectionCount, ExistingFilePolicy, GetOptions, TransferEngine, TransferEvent,
     TransferEventSender,
@@ -52,6 +54,9 @@ pub(crate) struct EngineState {
     stores: [OnceCell<S3Client>; 2],
     pub(crate) settings: ClientSettings,
     pub(crate) retry: RetryOptions,
+    pub(crate) rate_per_host: Option<RequestRate>,
+    /// What batches have learned of hosts.
+    pub(crate) host_memory: HostMemory,
     /// One for each set of options: those of a call are those of an engine.
     engines: Mutex<HashMap<(ConnectionCountKey, bool), TransferEngine>>,
     pub(crate) events: TransferEventSender,
@@ -169,6 +174,8 @@ impl EngineState {
             s3,
             stores: Default::default(),
             retry: settings.retry_options(),
+            rate_per_host: settings.rate_per_host.map(rate_per_host).transpose()?,
+            host_memory: HostMemory::default(),
             settings,
             engines: Mutex::default(),
             events,
@@ -270,6 +277,11 @@ impl Drop for EngineState {
             false => std::mem::forget(runtime),
         }
     }
+}
+
+fn rate_per_host(requests: f64) -> Result<RequestRate, HaulError> {
+    let rate = RequestRate::per_second(requests);
+    rate.ok_or_else(|| HaulError::usage("rate_per_host: must be from 0.001 to 1000000"))
 }
 
 /// Stops all transfers and waits until they have kept what they have, but not for long: the interpreter ends.

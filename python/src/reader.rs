@@ -98,7 +98,7 @@ impl Engine {
             let (pieces, outcome) = tokio::join!(collect, ended);
             outcome?;
             Ok(Box::new(move |py: Python<'_>| {
-                Ok(crate::batch::joined(py, &pieces)?.into_any())
+                Ok(joined(py, &pieces)?.into_any())
             }) as _)
         }))
     }
@@ -236,4 +236,18 @@ fn wait<T: Send>(
             Err(_) => py.check_signals()?,
         }
     }
+}
+
+/// Pieces as one object.
+fn joined(py: Python<'_>, pieces: &[Bytes]) -> PyResult<Py<PyBytes>> {
+    let length = pieces.iter().map(Bytes::len).sum();
+    let bytes = PyBytes::new_with(py, length, |mut buffer| {
+        for piece in pieces {
+            let (part, rest) = buffer.split_at_mut(piece.len());
+            part.copy_from_slice(piece);
+            buffer = rest;
+        }
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
 }
