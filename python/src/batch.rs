@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
-use haul_plan::{Checksum, ContentExpectation, MediaRange};
+use haul_plan::{Checksum, ContentExpectation, MediaRange, RobotsTagPolicy};
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
@@ -16,7 +16,7 @@ use haul_transfer::batch::{
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
 use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow, PreviousRuns};
-use haul_transfer::{ConnectionCount, ErrorClass, GetOptions, RobotsTagPolicy, TransferEvent};
+use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tempfile::TempDir;
