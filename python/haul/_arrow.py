@@ -21,10 +21,10 @@ RESULT_SCHEMA = pa.schema(
     [
         ("state", pa.string()),
         ("path", pa.string()),
-        ("status", pa.uint16()),
+        ("status", pa.int32()),
         ("bytes", pa.int64()),
         ("checksum", pa.string()),
-        ("attempts", pa.uint32()),
+        ("attempts", pa.int32()),
         ("ms", pa.int64()),
         ("error_class", pa.string()),
         ("error", pa.string()),
@@ -72,8 +72,10 @@ def fetch_arrow(
         raise UsageError('path: it goes with into="dir" and into="tar"')
     if url not in record_batch.schema.names:
         raise UsageError(f"url: there is no column {url!r}")
+    if "map" in arguments:
+        raise UsageError("map: it is for batch", hint="apply it to the column body")
     place = {into: path} if into in ("dir", "tar") else {}
-    batch = client.batch(rows_of_batch(record_batch, url), **place, **arguments)  # type: ignore[arg-type]
+    batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, **arguments)
     with batch:
         while not batch._run.collect(INTERVAL):
             pass

@@ -123,10 +123,11 @@ class Fetch:
 
     def _fetch_into(self, batch: pa.RecordBatch, client: Client, folder: str) -> pa.RecordBatch:
         self._calls += 1
-        place: dict[str, Any] = {"dir": folder}
+        # Names must differ over all calls of all actors.
+        place: dict[str, Any] = {"dir": folder, "layout": self._arguments.get("layout", "hash")}
         if self._tar is not None:
             place = {"tar": os.path.join(folder, f"{self._name}-{self._calls:06}.tar"), "shard_size": self._shard_size}
-        run = client.batch(rows_of_batch(batch, self._url), **place, **self._arguments)
+        run = client.batch(rows_of_batch(batch, self._url), **{**self._arguments, **place})
         stopped: Error | None = None
         with run:
             try:
@@ -320,7 +321,8 @@ class _Job:
 
 def _write_whole(path: pathlib.Path, text: str) -> None:
     temporary = path.with_name(path.name + ".tmp")
-    with open(temporary, "w") as file:
+    # It may have keys of a store.
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
