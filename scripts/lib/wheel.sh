@@ -29,3 +29,42 @@ find_maturin() {
     fi
     echo "$environment/bin/maturin"
 }
+
+# The first CPython from 3.11 on, and the newest.
+oldest_python() { find_python 11 12 13 14 15 16; }
+newest_python() { find_python 16 15 14 13 12 11; }
+
+find_python() {
+    local minor candidate
+    for minor in "$@"; do
+        # A version manager's program may be there and start nothing, but the manager has the version.
+        for candidate in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor".*/bin/"python3.$minor"; do
+            if "$candidate" -c '' 2>/dev/null; then
+                command -v "$candidate"
+                return
+            fi
+        done
+    done
+    echo 'there is no CPython 3.11 or newer here' >&2
+    return 1
+}
+
+# test_wheel DIR PYTHON ENVIRONMENT [PACKAGE ...]
+#
+# Installs the wheel and what its tests want in an environment, and runs them: without the packages of a cluster those of clusters are skipped.
+test_wheel() {
+    local folder=$1 interpreter=$2 environment=$3 python
+    shift 3
+    python=$environment/bin/python
+    if [ ! -e "$environment/complete" ]; then
+        "$interpreter" -m venv "$environment"
+        "$python" -m pip install -q --disable-pip-version-check pytest pyarrow fsspec "$@"
+        touch "$environment/complete"
+    fi
+    install_wheel "$folder" "$python"
+    PATH="$(realpath "$environment")/bin:$PATH" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
+    if "$python" -c 'import mypy' 2>/dev/null; then
+        "$python" -m mypy --strict --config-file python/pyproject.toml -p haul
+        "$python" -m mypy.stubtest haul._haul
+    fi
+}
