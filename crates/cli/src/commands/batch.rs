@@ -71,6 +71,7 @@ pub(super) async fn run(
         options,
         manifest,
         output,
+        host_memory: None,
         events,
     };
     let stop = task.stop.clone();

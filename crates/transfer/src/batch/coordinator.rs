@@ -14,6 +14,7 @@ use super::commit::{
     BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter,
 };
 use super::counters::BatchCounters;
+use super::host_memory::HostMemory;
 use super::job_queue::JobQueue;
 use super::options::{BatchSnapshot, BatchSummary};
 use super::outcome::OutcomeRecorder;
@@ -46,6 +47,8 @@ pub(super) struct BatchCoordinator {
     /// The reader may wait for a line that never comes.
     reader_thread: JoinHandle<()>,
     ticks: Interval,
+    /// Keeps what was learned about hosts.
+    host_memory: Option<HostMemoryGuard>,
     stop: CancellationToken,
     /// Stops the batch when the coordinator is dropped.
     stop_guard: DropGuard,
@@ -76,13 +79,14 @@ impl BatchCoordinator {
         let (commits, messages) = mpsc::channel(CHANNEL_CAPACITY);
         let commit_thread = spawn_commit_thread(commit_thread, messages, stop.clone());
 
-        let queue = Arc::new(JobQueue::new(batch.options.dispatch));
+        let memory = batch.host_memory;
+        let queue = Arc::new(JobQueue::new(batch.options.dispatch, memory.as_ref()));
         let running_jobs = Arc::new(RunningJobs::default());
         let (event_sender, job_events) = mpsc::channel(CHANNEL_CAPACITY);
         let small_files = batch.options.dispatch.per_host.max();
         let engine =
             EngineState::for_batch(batch.client, batch.get_options, small_files, event_sender);
-        let workers = Arc::new(WorkerPool::new(
+        let workers = WorkerPool::new(
             engine,
             &batch.options,
             Arc::clone(&queue),
@@ -90,7 +94,11 @@ impl BatchCoordinator {
             Arc::clone(&running_jobs),
             Arc::clone(&counters),
             stop.clone(),
-        ));
+        );
+        let workers = Arc::new(match &memory {
+            Some(memory) => workers.with_host_failures(memory.failures()),
+            None => workers,
+        });
         let reader = JobReader::new(
             reader_settings,
             &workers,
@@ -101,6 +109,10 @@ impl BatchCoordinator {
         );
         Self {
             workers,
+            host_memory: memory.map(|memory| HostMemoryGuard {
+                memory,
+                queue: Arc::clone(&queue),
+            }),
             queue,
             running_jobs,
             counters,
@@ -195,7 +207,7 @@ impl BatchCoordinator {
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
-        drop(self.stop_guard);
+        drop((self.stop_guard, self.host_memory));
         let summary = self.counters.summary();
         BatchSummary {
             list_complete,
@@ -230,6 +242,18 @@ fn spawn_commit_thread(
         let _guard = StopOnPanic(stop);
         commit_thread.run(&runtime, messages);
     })
+}
+
+/// Gives what was learned about hosts back to the memory when the batch ends, or is dropped.
+struct HostMemoryGuard {
+    memory: HostMemory,
+    queue: Arc<JobQueue>,
+}
+
+impl Drop for HostMemoryGuard {
+    fn drop(&mut self) {
+        self.memory.give_back(self.queue.take_idle_hosts());
+    }
 }
 
 /// Stops the batch when its thread panics, so that nothing waits for that thread.
