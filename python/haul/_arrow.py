@@ -72,8 +72,10 @@ def fetch_arrow(
         raise UsageError('path: it goes with into="dir" and into="tar"')
     if url not in record_batch.schema.names:
         raise UsageError(f"url: there is no column {url!r}")
+    if "map" in arguments:
+        raise UsageError("map: it is for batch", hint="apply it to the column body")
     place = {into: path} if into in ("dir", "tar") else {}
-    batch = client.batch(rows_of_batch(record_batch, url), **place, **arguments)  # type: ignore[arg-type]
+    batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, **arguments)
     with batch:
         while not batch._run.collect(INTERVAL):
             pass

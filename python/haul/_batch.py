@@ -36,7 +36,7 @@ class Snapshot:
     done: int
     """Files that are there."""
     skipped: int
-    """Rows that repeat another one."""
+    """Rows that repeat another one, or whose file exists already."""
     failed: int
     retries: int
     bytes: int

@@ -244,18 +244,23 @@ class Client:
         max_size: Size = None,
         robots_tag: Literal["respect", "ignore"] = "respect",
         overwrite: bool = False,
+        layout: Literal["name", "path", "hash"] = "name",
         map: Callable[[bytes], Any] | None = None,
         map_threads: int | None = None,
+        _drop_bodies: bool = False,
     ) -> Batch:
         """Fetches many files: one result for each row, whatever happens to it, in the order in which they end.
 
         `rows`: an iterable of URLs or of dicts with a url and perhaps path, size, checksum, sha256, mirrors, headers; an Arrow table or stream
         with such columns; or the path of a list as `haul get -i` takes. Rows are pulled as there is room for them. Files go into `dir`
-        or into the archive `tar` (shards of `shard_size`); with neither, each row has its body. `manifest` records every result on the disk,
+        or into the archive `tar` (shards of `shard_size`); with neither, each row has its body. `layout` makes names of URLs: their last
+        part, host and path, or a digest. `manifest` records every result on the disk,
         and the next call with it fetches what is missing. `map` is called with each body in threads, and its result is `row.value`.
         """
         if robots_tag not in ("respect", "ignore"):
             raise UsageError(f'robots_tag: {robots_tag!r} is neither "respect" nor "ignore"')
+        if layout not in ("name", "path", "hash"):
+            raise UsageError(f"layout: {layout!r} is none of name, path and hash")
         if dir is not None and tar is not None:
             raise UsageError("dir and tar: give one of them")
         if shard_size is not None and tar is None:
@@ -265,24 +270,22 @@ class Client:
             raise UsageError("map: it takes bodies, which go into a file with dir or tar")
         if manifest is not None and keeps_bodies:
             raise UsageError("manifest: it records files, and without dir or tar there are none")
+        arguments = {
+            "directory": _arguments.path(dir),
+            "tar": _arguments.path(tar),
+            "shard_size": _arguments.size("shard_size", shard_size),
+            "manifest": _arguments.path(manifest),
+            "checksum": _arguments.texts(checksum),
+            "expect_type": _arguments.texts(expect_type),
+            "max_size": _arguments.size("max_size", max_size),
+            "respect_robots_tag": robots_tag == "respect",
+            "overwrite": overwrite,
+            "layout": layout,
+            "keep_bodies": keeps_bodies and not _drop_bodies,
+            "drop_bodies": _drop_bodies,
+        }
         source, list_path = input_rows(rows)
-        run = self._engine.batch(
-            source,
-            {
-                "list": list_path,
-                "directory": _arguments.path(dir),
-                "tar": _arguments.path(tar),
-                "shard_size": _arguments.size("shard_size", shard_size),
-                "manifest": _arguments.path(manifest),
-                "checksum": _arguments.texts(checksum),
-                "expect_type": _arguments.texts(expect_type),
-                "max_size": _arguments.size("max_size", max_size),
-                "respect_robots_tag": robots_tag == "respect",
-                "overwrite": overwrite,
-                "keep_bodies": keeps_bodies,
-            },
-        )
-        return Batch(run, self, map, map_threads)
+        return Batch(self._engine.batch(source, {**arguments, "list": list_path}), self, map, map_threads)
 
     def fetch_arrow(
         self,

@@ -2,9 +2,9 @@
 
     import haul.fs
     haul.fs.register()                        # http:// and https:// of fsspec are read by haul from now on
-    pandas.read_parquet("https://host/data.parquet")
+    fsspec.open("https://host/data.bin")
 
-Without `register` the same files are at haul+http:// and haul+https://.
+Without `register`, and for pandas, which reads http:// and https:// itself, the same files are at haul+http:// and haul+https://.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ class Fetch:
 
     It takes tables with a column `url` (and perhaps path, checksum, sha256, ...) and returns them with the columns of results. Without `tar`
     and `dir` the bodies are a column. `tar` and `dir` are folders, on a disk or as s3://bucket/prefix/; files for S3 are made in a temporary
-    directory first. In `dir` the files of a call have a folder of their own, unless the table has a column `path`. `client` has the arguments
-    of `haul.Client`, whose limits are those of each actor; the others are those of `Client.batch`.
+    directory first. In `dir` a file is named by its URL's digest, unless it has a path or there is a layout. `client` has the arguments of
+    `haul.Client`, whose limits are those of each actor; the others are those of `Client.batch`.
     """
 
     def __init__(
@@ -141,17 +141,17 @@ class Fetch:
         return add_columns(batch, columns, with_bodies=False)
 
     def _fetch_into(self, folder: str, batch: pa.RecordBatch, client: Client) -> dict[str, Any]:
-        name = f"{self._name}-{next(self._numbers):06}"
         if not self._is_tar:
-            has_paths = "path" in batch.schema.names
-            return self._collect(batch, client, {"dir": folder if has_paths else os.path.join(folder, name)})
-        return self._collect(batch, client, {"tar": os.path.join(folder, f"{name}.tar"), "shard_size": self._shard_size})
+            # Names must differ over all calls of all actors.
+            return self._collect(batch, client, {"dir": folder, "layout": self._arguments.get("layout", "hash")})
+        tar = os.path.join(folder, f"{self._name}-{next(self._numbers):06}.tar")
+        return self._collect(batch, client, {"tar": tar, "shard_size": self._shard_size})
 
     def _collect(self, batch: pa.RecordBatch, client: Client, place: dict[str, Any]) -> dict[str, Any]:
         """The columns of results. Where this machine fails, rows that were done stay done, and the others are failures to try elsewhere."""
         columns = _empty_columns(batch.num_rows)
         try:
-            with client.batch(rows_of_batch(batch, self._url), **place, **self._arguments) as run:
+            with client.batch(rows_of_batch(batch, self._url), **{**self._arguments, **place}) as run:
                 try:
                     while not run._run.collect(INTERVAL):
                         pass
@@ -336,9 +336,7 @@ class _Job:
             if missing.num_rows:
                 self._fetch(missing, file)
                 results = self._recorded()
-        folder = self._options["tar"] or self._options["dir"]
-        if not folder.startswith("s3://"):
-            self._remove_orphans(folder, results)
+        self._remove_orphans(results)
         _log_summary(results)
         columns = {name: results.column(name) for name in RESULT_SCHEMA.names}
         table = table.take(results.column(_ROW)).combine_chunks()
@@ -372,16 +370,11 @@ class _Job:
         _, from_end = np.unique(numbers[::-1], return_index=True)
         return found.take(len(numbers) - 1 - from_end)
 
-    def _remove_orphans(self, folder: str, results: pa.Table) -> None:
-        """Removes what actors made that were lost before their rows were recorded."""
-        if self._options["tar"]:
-            kept = set(pc.unique(results.column("shard")).to_pylist())
-        else:
-            # The folders of calls.
-            depth = len(pathlib.Path(folder).parts)
-            paths = [pathlib.Path(path) for path in results.column("path").to_pylist() if path]
-            kept = {path.parts[depth] for path in paths if len(path.parts) > depth}
-        _remove_others(folder, f"{self._options['job']}-", kept)
+    def _remove_orphans(self, results: pa.Table) -> None:
+        """Removes shards of actors that were lost before their rows were recorded."""
+        tar = self._options["tar"]
+        if tar is not None and not tar.startswith("s3://"):
+            _remove_others(tar, f"{self._options['job']}-", set(pc.unique(results.column("shard")).to_pylist()))
 
 
 _MANIFEST_SCHEMA = pa.schema([(_ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
@@ -394,7 +387,8 @@ class _written:
         self._path, self._temporary = path, path.with_name(path.name + ".tmp")
 
     def __enter__(self) -> IO[bytes]:
-        self._file = open(self._temporary, "wb")
+        # For its owner alone: URLs may have signatures.
+        self._file = open(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
         return self._file
 
     def __exit__(self, kind: object, *_: object) -> None:

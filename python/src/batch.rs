@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
-use haul_plan::{Checksum, ContentExpectation, MediaRange, RobotsTagPolicy};
+use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagPolicy};
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
@@ -58,7 +58,10 @@ struct BatchArguments {
     max_size: Option<u64>,
     respect_robots_tag: bool,
     overwrite: bool,
+    layout: String,
     keep_bodies: bool,
+    /// Whether bodies are fetched and dropped.
+    drop_bodies: bool,
 }
 
 /// Bodies whose rows have not come yet, by the number of their row.
@@ -307,6 +310,11 @@ impl BatchArguments {
                 ..defaults
             },
             checksums,
+            layout: match self.layout.as_str() {
+                "path" => PathLayout::Path,
+                "hash" => PathLayout::Hash,
+                _ => PathLayout::Name,
+            },
             report_every_row: true,
             commit_group: match self.keep_bodies {
                 true => CommitGroupOptions {
@@ -335,11 +343,14 @@ impl BatchArguments {
             let fits = manifest.check_destination(previous, self.tar.is_some());
             fits.map_err(|error| local_error("manifest", &error))?;
         }
-        if self.keep_bodies {
+        if self.keep_bodies || self.drop_bodies {
             let staging = temporary_directory()?;
             let output = BatchOutput::Memory(MemoryOutput {
                 staging_directory: staging.path().to_owned(),
-                on_body: body_receiver(Arc::clone(bodies)),
+                on_body: match self.keep_bodies {
+                    true => body_receiver(Arc::clone(bodies)),
+                    false => Box::new(|_, _| {}),
+                },
             });
             return Ok((manifest, output, StagingPlace::Temporary(staging)));
         }

@@ -160,10 +160,12 @@ fn entry_of_dict(fields: &Bound<'_, PyDict>, line: u64) -> PyResult<Result<ListE
     Ok(ListEntry::from_fields(LIST_NAME, line, urls, values, headers))
 }
 
-/// The fields of a dict or of pairs.
+/// The fields of a dict or of pairs. A column of structs has None for the fields that a row does not have.
 fn header_fields(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
-    match value.cast::<PyDict>() {
-        Ok(dict) => dict.items().extract(),
-        Err(_) => value.extract(),
-    }
+    let pairs: Vec<(String, Option<String>)> = match value.cast::<PyDict>() {
+        Ok(dict) => dict.items().extract()?,
+        Err(_) => value.extract()?,
+    };
+    let given = pairs.into_iter();
+    Ok(given.filter_map(|(name, value)| Some((name, value?))).collect())
 }

@@ -390,8 +390,7 @@ def test_files_of_different_hosts_with_the_same_name(
     machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
 ) -> None:
     origin = hosts(3)
-    rows: list[Any] = [{"url": origin.url("same", 10 + n, host), "path": None} for n, host in enumerate(origin.hosts)]
-    urls = [row["url"] for row in rows]
+    urls = [origin.url("same", 10 + n, host) for n, host in enumerate(origin.hosts)]
     found = haul.ray.fetch(urls, dir=tmp_path / "d", manifest=tmp_path / "m.jsonl", actors=3, batch_size=1).take_all()
     assert [pathlib.Path(row["path"]).read_bytes() for row in found] == [content("same", 10 + n) for n in range(3)]
     named = [{"url": url, "path": f"sub/{n}"} for n, url in enumerate(urls)]
