@@ -23,7 +23,7 @@ import pytest
 
 import conftest
 import haul
-from conftest import Answer, Origin, Store, content, wait_for
+from conftest import Answer, Origin, Store, content, entry_at, wait_for
 
 ray = pytest.importorskip("ray")
 
@@ -150,18 +150,6 @@ def name_of(url: str) -> str:
     return urlsplit(url).path.lstrip("/")
 
 
-def entry(shard: pathlib.Path, offset: int) -> tuple[str, bytes]:
-    """The entry that begins there."""
-    with open(shard, "rb") as file:
-        file.seek(offset)
-        with tarfile.open(fileobj=file, mode="r|") as archive:
-            found = archive.next()
-            assert found is not None
-            body = archive.extractfile(found)
-            assert body is not None
-            return found.name, body.read()
-
-
 def check_places(folder: pathlib.Path, rows: list[dict[str, Any]], manifest: pathlib.Path) -> None:
     """Every row that is done has its own place with the bytes of its URL, each row was recorded as done once, and no shard is nobody's."""
     done = [row for row in rows if row["state"] == "done"]
@@ -169,7 +157,7 @@ def check_places(folder: pathlib.Path, rows: list[dict[str, Any]], manifest: pat
     assert len(set(places)) == len(places)
     for row in done:
         size = int(parse_qs(urlsplit(row["url"]).query)["size"][0])
-        name, body = entry(folder / row["shard"], row["offset"])
+        name, body = entry_at(folder / row["shard"], row["offset"])
         assert (name, body) == (row["path"], content(name_of(row["url"]), size))
     lines = [row["row"] for row in recorded(manifest) if row["state"] == "done"]
     assert sorted(lines) == sorted(set(lines))
