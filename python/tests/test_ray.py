@@ -178,10 +178,6 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
     return future
 
 
-def table(urls: list[str | None]) -> pa.Table:
-    return pa.table({"url": urls})
-
-
 # partition: a pure function.
 
 
@@ -479,10 +475,11 @@ def test_wrong_arguments_are_said_before_machines_are_asked(machines: Machines, 
         {"tar": "a", "checksum": "sha257"},
         {"tar": "a", "rate_per_host": 0},
         {"dir": "a", "shard_size": "1M"},
-        {"tar": "a", "url": "link"},
     ):
         with pytest.raises(haul.UsageError):
             haul.ray.fetch(["http://127.0.0.1/x"], **arguments)
+    with pytest.raises(haul.UsageError, match="no column"):
+        haul.ray.fetch(pa.table({"url": ["http://127.0.0.1/x"]}), url="link")
     with pytest.raises(haul.UsageError, match="not one text"):
         haul.ray.fetch("http://127.0.0.1/x")
     with pytest.raises(haul.UsageError, match="there is no"):
