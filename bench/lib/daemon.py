@@ -1,5 +1,6 @@
 """A server process: started, awaited, measured through /proc, stopped."""
 
+import contextlib
 import math
 import os
 import pathlib
@@ -99,6 +100,18 @@ def process_tree(pid):
             continue  # the process has ended
         if str(pid) in (stat.parent.name, parent):
             yield stat.parent
+
+
+def process_descendants(pid):
+    """The directories in /proc of a process and of all that descend from it."""
+    children = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # the process has ended
+            children.setdefault(stat_fields(stat)[1], []).append(stat.parent)
+    found = [pathlib.Path(f"/proc/{pid}")]
+    for process in found:
+        found += children.get(process.name, [])
+    return found
 
 
 def stat_fields(stat):

@@ -22,12 +22,14 @@ http {{
         listen 127.0.0.1:{plain};
         location /limited/ {{ alias {files}/; limit_rate 4m; }}
         location /one/ {{ try_files /one =404; }}
+        {locations}
     }}
     server {{
         listen {any_address};
         allow 127.0.0.0/8;
         deny all;
         location /one/ {{ try_files /one =404; }}
+        {locations}
     }}
     ssl_certificate {home}/cert.pem;
     ssl_certificate_key {home}/key.pem;
@@ -45,11 +47,12 @@ http {{
 class OriginNginx(Daemon):
     """Serves one directory on free ports of loopback: `plain`, `tls`, `h2`, and `any_address`, which listens on all of 127.0.0.0/8.
 
-    `/limited/` limits the rate of each connection. Below `/one/` every name is the same file.
+    `/limited/` limits the rate of each connection. Below `/one/` every name is the same file. `locations` are more lines for the servers
+    without TLS.
     """
 
-    def __init__(self, home, files):
-        self.home, self.files = pathlib.Path(home), pathlib.Path(files)
+    def __init__(self, home, files, locations=""):
+        self.home, self.files, self.locations = pathlib.Path(home), pathlib.Path(files), locations
         self.plain, self.tls, self.h2, self.any_address = free_ports(4)
         self.certificate = self.home / "cert.pem"
 
@@ -59,6 +62,7 @@ class OriginNginx(Daemon):
         settings = self.home / "nginx.conf"
         settings.write_text(CONFIGURATION.format(
             home=self.home, files=self.files, plain=self.plain, tls=self.tls, h2=self.h2, any_address=self.any_address,
+            locations=self.locations,
             # A batch may hold a connection to each of thousands of addresses.
             descriptors=descriptor_limit()))
         command = [find_program("nginx"), "-p", self.home, "-c", settings, "-g", "daemon off;"]

@@ -54,7 +54,7 @@ class Batch:
     """
 
     def __init__(
-        self, run: _haul.BatchRun, client: Client, function: Callable[[bytes], Any] | None, threads: int | None
+        self, run: _haul.BatchHandle, client: Client, function: Callable[[bytes], Any] | None, threads: int | None
     ) -> None:
         self._run = run
         self._client = client

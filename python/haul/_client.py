@@ -86,7 +86,7 @@ class Client:
         self._engine.set_limit(limit)
         self._settings["limit"] = limit
 
-    def _get(self, url: str, path: Path | None, **arguments: Any) -> _haul.Operation:
+    def _get(self, url: str, path: Path | None, **arguments: Any) -> _haul.CallHandle:
         if path is not None and arguments["dir"] is not None:
             raise UsageError("path and dir: give one of them")
         return self._engine.get(
@@ -152,7 +152,7 @@ class Client:
 
     def _put(
         self, path: Path, url: str, headers: Headers, content_type: str | None, auth: Auth, connections: int | None, part_size: Size
-    ) -> _haul.Operation:
+    ) -> _haul.CallHandle:
         pairs = _arguments.headers(headers)
         if content_type is not None:
             pairs.append(("Content-Type", content_type))

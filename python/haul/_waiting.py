@@ -41,7 +41,7 @@ def _reporter(progress: Progress) -> Iterator[Callable[[int, int | None], object
         yield show
 
 
-def wait(operation: _haul.Operation, progress: Progress = None) -> Any:
+def wait(operation: _haul.CallHandle, progress: Progress = None) -> Any:
     """The result of an operation. An exception here, Ctrl-C among them, stops it first."""
     try:
         with _reporter(progress) as report:
@@ -58,7 +58,7 @@ def wait(operation: _haul.Operation, progress: Progress = None) -> Any:
     return operation.result()
 
 
-async def wait_async(operation: _haul.Operation, progress: Progress = None) -> Any:
+async def wait_async(operation: _haul.CallHandle, progress: Progress = None) -> Any:
     """The same for asyncio. A cancelled task stops its operation."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()

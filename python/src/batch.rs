@@ -15,7 +15,7 @@ use haul_transfer::batch::{
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
-use haul_transfer::manifest::{JobRowState, Manifest, ManifestRow, PreviousRuns};
+use haul_transfer::manifest::{Manifest, ManifestRow, PreviousRuns};
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -26,8 +26,8 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::columns::ResultColumns;
-use crate::engine::{Engine, EngineState};
+use crate::columns::{ResultColumns, state_name};
+use crate::engine::{Engine, ClientState};
 use crate::errors::{HaulError, bug, chain_text, class_name};
 use crate::rows::{IteratorFailure, PythonRows};
 use crate::settings::parse_all;
@@ -85,8 +85,8 @@ impl Drop for StagingPlace {
 
 /// A running batch.
 #[pyclass(frozen, module = "haul._haul")]
-pub(crate) struct BatchRun {
-    engine: Arc<EngineState>,
+pub(crate) struct BatchHandle {
+    engine: Arc<ClientState>,
     results: Mutex<BatchResults>,
     bodies: WaitingBodies,
     snapshot: Mutex<BatchSnapshot>,
@@ -206,14 +206,6 @@ impl ResultRow {
     }
 }
 
-pub(crate) fn state_name(state: JobRowState) -> &'static str {
-    match state {
-        JobRowState::Done => "done",
-        JobRowState::Failed => "failed",
-        JobRowState::Skipped => "skipped",
-    }
-}
-
 #[pymethods]
 impl Engine {
     /// Starts a batch of rows.
@@ -221,7 +213,7 @@ impl Engine {
         &self,
         rows: Option<&Bound<'_, PyAny>>,
         arguments: BatchArguments,
-    ) -> PyResult<BatchRun> {
+    ) -> PyResult<BatchHandle> {
         let engine = Arc::clone(&self.state);
         let runtime = self.state.runtime()?;
         let stop = engine.stop_token();
@@ -255,7 +247,7 @@ impl Engine {
             drop((staging, running));
             summary
         });
-        Ok(BatchRun {
+        Ok(BatchHandle {
             engine,
             results: Mutex::new(BatchResults {
                 events,
@@ -272,7 +264,7 @@ impl Engine {
 }
 
 impl BatchArguments {
-    fn get_options(&self, engine: &EngineState) -> Result<GetOptions, HaulError> {
+    fn get_options(&self, engine: &ClientState) -> Result<GetOptions, HaulError> {
         let options = engine.get_options(None, self.overwrite);
         Ok(GetOptions {
             expected_content: ContentExpectation {
@@ -289,7 +281,7 @@ impl BatchArguments {
         })
     }
 
-    fn batch_options(&self, engine: &EngineState) -> Result<BatchOptions, HaulError> {
+    fn batch_options(&self, engine: &ClientState) -> Result<BatchOptions, HaulError> {
         let checksums = parse_all::<Checksum>("checksum", &self.checksum)?;
         if checksums.iter().any(|checksum| checksum.digest.is_some()) {
             let error = HaulError::usage("checksum: it has a digest, but there are several files");
@@ -425,7 +417,7 @@ fn open_file_limit() -> usize {
 }
 
 #[pymethods]
-impl BatchRun {
+impl BatchHandle {
     /// Results that have come, after waiting for the first for so many seconds at most. `None` when there will be no more.
     fn next_rows(
         &self,
@@ -495,7 +487,7 @@ impl BatchRun {
 /// A row and its body.
 type RowAndBody = (ManifestRow, Option<Vec<u8>>);
 
-impl BatchRun {
+impl BatchHandle {
     fn lock(&self) -> MutexGuard<'_, BatchResults> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -573,7 +565,7 @@ impl BatchResults {
     }
 }
 
-impl Drop for BatchRun {
+impl Drop for BatchHandle {
     fn drop(&mut self) {
         self.stop.cancel();
     }

@@ -1,10 +1,9 @@
 //! Results as columns, for Arrow: bodies in one buffer in the order of the rows, and lists of the rest.
 
-use haul_transfer::manifest::ManifestRow;
+use haul_transfer::manifest::{JobRowState, ManifestRow};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::batch::state_name;
 use crate::errors::class_name;
 
 /// Results that were collected, by the number of their row.
@@ -93,5 +92,14 @@ impl ResultColumns {
         dict.set_item("body_validity", PyBytes::new(py, &validity))?;
         dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
         dict.set_item("body_data", data)
+    }
+}
+
+/// The name of a state, as manifests have it.
+pub(crate) fn state_name(state: JobRowState) -> &'static str {
+    match state {
+        JobRowState::Done => "done",
+        JobRowState::Failed => "failed",
+        JobRowState::Skipped => "skipped",
     }
 }

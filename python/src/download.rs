@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::engine::{Engine, upload_state_directory};
 use crate::errors::HaulError;
-use crate::operation::{Operation, ResultMaker};
+use crate::operation::{CallHandle, ResultMaker};
 use crate::settings::{AuthArgument, argument, parse_all, parse_headers, parse_url};
 
 /// The arguments of a download.
@@ -78,7 +78,7 @@ struct PutArguments {
 
 /// A file that was downloaded.
 #[pyclass(frozen, get_all, name = "File", module = "haul")]
-pub(crate) struct DownloadedFile {
+pub(crate) struct FileResult {
     path: PathBuf,
     url: String,
     bytes: u64,
@@ -92,7 +92,7 @@ pub(crate) struct DownloadedFile {
 }
 
 #[pymethods]
-impl DownloadedFile {
+impl FileResult {
     fn __repr__(&self) -> String {
         format!("haul.File(path={:?}, bytes={})", self.path, self.bytes)
     }
@@ -104,7 +104,7 @@ impl DownloadedFile {
 
 /// A file that was uploaded.
 #[pyclass(frozen, get_all, name = "Upload", module = "haul")]
-pub(crate) struct UploadedFile {
+pub(crate) struct UploadResult {
     url: String,
     bytes: u64,
     resumed: u64,
@@ -115,7 +115,7 @@ pub(crate) struct UploadedFile {
 }
 
 #[pymethods]
-impl UploadedFile {
+impl UploadResult {
     fn __repr__(&self) -> String {
         format!("haul.Upload(url={:?}, bytes={})", self.url, self.bytes)
     }
@@ -124,7 +124,7 @@ impl UploadedFile {
 #[pymethods]
 impl Engine {
     /// Starts a download into a file.
-    fn get(&self, download: DownloadArguments, arguments: GetArguments) -> PyResult<Operation> {
+    fn get(&self, download: DownloadArguments, arguments: GetArguments) -> PyResult<CallHandle> {
         let state = &self.state;
         let runtime = state.runtime()?;
         let running = state.begin_job();
@@ -137,7 +137,7 @@ impl Engine {
         let engine = state.transfer_engine(arguments.connections, arguments.overwrite);
         let stop = state.stop_token();
         let progress = Arc::clone(&running.progress);
-        Ok(Operation::start(runtime, progress, stop.clone(), async move {
+        Ok(CallHandle::start(runtime, progress, stop.clone(), async move {
             let url = job.url.clone();
             create_directories(&job.output)?;
             let result = engine.get(job, stop).await;
@@ -148,7 +148,7 @@ impl Engine {
     }
 
     /// Starts an upload.
-    fn put(&self, arguments: PutArguments) -> PyResult<Operation> {
+    fn put(&self, arguments: PutArguments) -> PyResult<CallHandle> {
         let state = Arc::clone(&self.state);
         let runtime = self.state.runtime()?;
         let running = state.begin_job();
@@ -170,7 +170,7 @@ impl Engine {
         };
         let stop = state.stop_token();
         let progress = Arc::clone(&running.progress);
-        Ok(Operation::start(runtime, progress, stop.clone(), async move {
+        Ok(CallHandle::start(runtime, progress, stop.clone(), async move {
             let is_store = matches!(job.target, UploadTarget::Object(_));
             let store = state.store(is_store).await?;
             let engine = UploadEngine::new(store, options, state.events.clone());
@@ -226,7 +226,7 @@ fn upload_target(
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {
     Box::new(move |py| {
         let checksums = outcome.checksums.into_iter();
-        let file = DownloadedFile {
+        let file = FileResult {
             path: outcome.path.unwrap_or_default(),
             url: haul_net::redacted_url(&outcome.final_url),
             bytes: outcome.bytes,
@@ -246,7 +246,7 @@ fn file_maker(outcome: DownloadOutcome) -> ResultMaker {
 
 fn upload_maker(outcome: UploadOutcome) -> ResultMaker {
     Box::new(move |py| {
-        let upload = UploadedFile {
+        let upload = UploadResult {
             url: outcome.target.to_string(),
             bytes: outcome.bytes,
             resumed: outcome.resumed,

@@ -33,16 +33,16 @@ const EVENT_QUEUE: usize = 1024;
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 
 /// All engines of the process, for its end.
-static ENGINES: Mutex<Vec<Weak<EngineState>>> = Mutex::new(Vec::new());
+static ENGINES: Mutex<Vec<Weak<ClientState>>> = Mutex::new(Vec::new());
 
 /// The engine of a client.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct Engine {
-    pub(crate) state: Arc<EngineState>,
+    pub(crate) state: Arc<ClientState>,
 }
 
 /// The state that calls share with their client.
-pub(crate) struct EngineState {
+pub(crate) struct ClientState {
     /// The process that made it. Threads and connections do not survive a fork.
     process: u32,
     /// Until it is dropped.
@@ -105,13 +105,13 @@ impl ProgressTable {
 }
 
 /// A transfer that is under way. Dropped, it is over.
-pub(crate) struct RunningJob {
-    state: Arc<EngineState>,
+pub(crate) struct ActiveTransfer {
+    state: Arc<ClientState>,
     pub(crate) id: u64,
     pub(crate) progress: Arc<TransferProgress>,
 }
 
-impl Drop for RunningJob {
+impl Drop for ActiveTransfer {
     fn drop(&mut self) {
         self.state.progress.lock().remove(&self.id);
         self.state.running.fetch_sub(1, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Drop for RunningJob {
 impl Engine {
     #[new]
     fn new(py: Python<'_>, settings: ClientSettings) -> PyResult<Self> {
-        let state = py.detach(|| EngineState::new(settings))?;
+        let state = py.detach(|| ClientState::new(settings))?;
         let state = Arc::new(state);
         let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|engine| engine.strong_count() > 0);
@@ -136,7 +136,7 @@ impl Engine {
     }
 }
 
-impl EngineState {
+impl ClientState {
     fn new(settings: ClientSettings) -> Result<Self, HaulError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(
@@ -207,12 +207,12 @@ impl EngineState {
     }
 
     /// Begins a transfer.
-    pub(crate) fn begin_job(self: &Arc<Self>) -> RunningJob {
+    pub(crate) fn begin_job(self: &Arc<Self>) -> ActiveTransfer {
         let id = self.next_job.fetch_add(1, Ordering::Relaxed);
         let progress = Arc::new(TransferProgress::default());
         self.progress.lock().insert(id, Arc::clone(&progress));
         self.running.fetch_add(1, Ordering::Relaxed);
-        RunningJob {
+        ActiveTransfer {
             state: Arc::clone(self),
             id,
             progress,
@@ -267,7 +267,7 @@ impl EngineState {
     }
 }
 
-impl Drop for EngineState {
+impl Drop for ClientState {
     fn drop(&mut self) {
         self.stop.cancel();
         let runtime = self.runtime.take();

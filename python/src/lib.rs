@@ -1,8 +1,8 @@
 //! The extension module `haul._haul`: haul's engines for Python, and nothing that decides.
 //!
 //! The package `haul` in Python completes arguments, waits and names things; this crate starts transfers on threads of its own and hands
-//! results over. An [`engine::Engine`] is behind each `haul.Client`. A call is an [`operation::Operation`], which Python waits
-//! for without holding the interpreter's lock; a batch is a [`batch::BatchRun`], which pulls its rows from Python and hands results over as they
+//! results over. An [`engine::Engine`] is behind each `haul.Client`. A call is an [`operation::CallHandle`], which Python waits
+//! for without holding the interpreter's lock; a batch is a [`batch::BatchHandle`], which pulls its rows from Python and hands results over as they
 //! come.
 
 mod batch;
@@ -22,15 +22,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _haul {
     #[pymodule_export]
-    use crate::batch::{BatchRun, ResultRow};
+    use crate::batch::{BatchHandle, ResultRow};
     #[pymodule_export]
-    use crate::download::{DownloadedFile, UploadedFile};
+    use crate::download::{FileResult, UploadResult};
     #[pymodule_export]
     use crate::engine::{Engine, shut_down};
     #[pymodule_export]
     use crate::log::{close_log, take_log_messages};
     #[pymodule_export]
-    use crate::operation::Operation;
+    use crate::operation::CallHandle;
     #[pymodule_export]
     use crate::reader::{BodyChunks, RemoteReader};
 

@@ -15,7 +15,7 @@ pub(crate) const INFO: u8 = 20;
 pub(crate) const WARNING: u8 = 30;
 
 static QUEUE: LogQueue = LogQueue {
-    state: Mutex::new(LogState {
+    state: Mutex::new(LogQueueState {
         messages: VecDeque::new(),
         dropped: 0,
         is_closed: false,
@@ -24,17 +24,17 @@ static QUEUE: LogQueue = LogQueue {
 };
 
 struct LogQueue {
-    state: Mutex<LogState>,
+    state: Mutex<LogQueueState>,
     changed: Condvar,
 }
 
-struct LogState {
+struct LogQueueState {
     messages: VecDeque<(u8, String)>,
     dropped: u64,
     is_closed: bool,
 }
 
-fn lock() -> MutexGuard<'static, LogState> {
+fn lock() -> MutexGuard<'static, LogQueueState> {
     QUEUE.state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

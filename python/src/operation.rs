@@ -37,7 +37,7 @@ impl TransferProgress {
 
 /// A running call.
 #[pyclass(frozen, module = "haul._haul")]
-pub(crate) struct Operation {
+pub(crate) struct CallHandle {
     shared: Arc<SharedState>,
     progress: Arc<TransferProgress>,
     stop: CancellationToken,
@@ -85,7 +85,7 @@ fn call(callback: &Py<PyAny>) {
     });
 }
 
-impl Operation {
+impl CallHandle {
     /// Starts a call.
     pub(crate) fn start<F>(
         runtime: &Handle,
@@ -112,7 +112,7 @@ impl Operation {
 }
 
 #[pymethods]
-impl Operation {
+impl CallHandle {
     /// Waits for the end, for so many seconds at most. Whether it has ended.
     fn wait(&self, py: Python<'_>, seconds: f64) -> bool {
         let timeout = Duration::try_from_secs_f64(seconds).unwrap_or_default();
@@ -163,7 +163,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for CallHandle {
     fn drop(&mut self) {
         // Nobody can ask for its result any more.
         self.stop.cancel();

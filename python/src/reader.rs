@@ -17,9 +17,9 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::download::DownloadArguments;
-use crate::engine::{Engine, EngineState};
+use crate::engine::{Engine, ClientState};
 use crate::errors::{HaulError, bug, chain_text};
-use crate::operation::Operation;
+use crate::operation::CallHandle;
 
 /// How often a read looks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
@@ -27,7 +27,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// A body as it comes.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct BodyChunks {
-    engine: Arc<EngineState>,
+    engine: Arc<ClientState>,
     stream: Mutex<ChunkStream>,
     stop: CancellationToken,
 }
@@ -41,7 +41,7 @@ struct ChunkStream {
 /// A file that is read at any place.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct RemoteReader {
-    engine: Arc<EngineState>,
+    engine: Arc<ClientState>,
     #[pyo3(get)]
     size: u64,
     url: Url,
@@ -83,11 +83,11 @@ impl Engine {
 #[pymethods]
 impl Engine {
     /// Starts a download whose result is its body.
-    fn bytes(&self, download: DownloadArguments) -> PyResult<Operation> {
+    fn bytes(&self, download: DownloadArguments) -> PyResult<CallHandle> {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
         let ChannelDownload { mut chunks, ended } = self.channel_download(&download, &stop)?;
-        Ok(Operation::start(runtime, Arc::default(), stop, async move {
+        Ok(CallHandle::start(runtime, Arc::default(), stop, async move {
             let collect = async {
                 let mut pieces = Vec::new();
                 while let Some(piece) = chunks.recv().await {

@@ -29,7 +29,7 @@ pub(crate) struct ClientSettings {
     timeout: Option<f64>,
     verify: VerifySetting,
     headers: Vec<(String, String)>,
-    pub(crate) s3: Option<S3Settings>,
+    pub(crate) s3: Option<S3Arguments>,
 }
 
 /// `verify=`: whether certificates are checked, or the authorities that they are checked against.
@@ -42,7 +42,7 @@ enum VerifySetting {
 /// `s3=`: what AWS's variables and files would say.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct S3Settings {
+pub(crate) struct S3Arguments {
     endpoint_url: Option<String>,
     region: Option<String>,
     profile: Option<String>,

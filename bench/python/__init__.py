@@ -1,0 +1,1 @@
+"""The Python package, and packages of others that do the same: `scripts/bench python`."""
