@@ -294,13 +294,14 @@ def test_a_machine_that_is_lost_in_mid_job_costs_no_row(
             os.kill(raylet.pid, signal.SIGCONT)
         machines.remove(node)
     assert [row["url"] for row in rows] == urls and {row["state"] for row in rows} == {"done"}
-    check_places(folder, rows, manifest)
     asked = origin.times_asked()
     assert set(asked) == {name_of(str(url)) for url in urls}
-    # What the lost machine had under way was fetched twice, and nothing else.
-    again = {name for name, count in asked.items() if count > 1}
-    assert again and max(asked.values()) == 2
-    assert len({name.partition("f")[0] for name in again}) == 1
+    # What the lost machine had under way was fetched twice, and nothing else. One that only hangs goes on with the calls that it has.
+    again = {name.partition("f")[0] for name, count in asked.items() if count > 1}
+    assert max(asked.values()) == 2 and len(again) in ((1,) if how == signal.SIGKILL else (1, 2))
+    # Such a machine may also have written when the job had ended: the next run removes that.
+    assert haul.ray.resume(manifest).take_all() == rows
+    check_places(folder, rows, manifest)
 
 
 _DRIVER = """
