@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::columns::{ResultColumns, state_name};
-use crate::engine::{Engine, ClientState};
+use crate::engine::{Engine, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text, class_name};
 use crate::rows::{IteratorFailure, PythonRows};
 use crate::settings::parse_all;
@@ -86,7 +86,7 @@ impl Drop for StagingPlace {
 /// A running batch.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct BatchHandle {
-    engine: Arc<ClientState>,
+    engine: Arc<PythonEngine>,
     results: Mutex<BatchResults>,
     bodies: WaitingBodies,
     snapshot: Mutex<BatchSnapshot>,
@@ -264,7 +264,7 @@ impl Engine {
 }
 
 impl BatchArguments {
-    fn get_options(&self, engine: &ClientState) -> Result<GetOptions, HaulError> {
+    fn get_options(&self, engine: &PythonEngine) -> Result<GetOptions, HaulError> {
         let options = engine.get_options(None, self.overwrite);
         Ok(GetOptions {
             expected_content: ContentExpectation {
@@ -281,7 +281,7 @@ impl BatchArguments {
         })
     }
 
-    fn batch_options(&self, engine: &ClientState) -> Result<BatchOptions, HaulError> {
+    fn batch_options(&self, engine: &PythonEngine) -> Result<BatchOptions, HaulError> {
         let checksums = parse_all::<Checksum>("checksum", &self.checksum)?;
         if checksums.iter().any(|checksum| checksum.digest.is_some()) {
             let error = HaulError::usage("checksum: it has a digest, but there are several files");

@@ -33,16 +33,16 @@ const EVENT_QUEUE: usize = 1024;
 const SHUTDOWN_TIME: Duration = Duration::from_secs(5);
 
 /// All engines of the process, for its end.
-static ENGINES: Mutex<Vec<Weak<ClientState>>> = Mutex::new(Vec::new());
+static ENGINES: Mutex<Vec<Weak<PythonEngine>>> = Mutex::new(Vec::new());
 
 /// The engine of a client.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct Engine {
-    pub(crate) state: Arc<ClientState>,
+    pub(crate) state: Arc<PythonEngine>,
 }
 
 /// The state that calls share with their client.
-pub(crate) struct ClientState {
+pub(crate) struct PythonEngine {
     /// The process that made it. Threads and connections do not survive a fork.
     process: u32,
     /// Until it is dropped.
@@ -106,7 +106,7 @@ impl ProgressTable {
 
 /// A transfer that is under way. Dropped, it is over.
 pub(crate) struct ActiveTransfer {
-    state: Arc<ClientState>,
+    state: Arc<PythonEngine>,
     pub(crate) id: u64,
     pub(crate) progress: Arc<TransferProgress>,
 }
@@ -122,7 +122,7 @@ impl Drop for ActiveTransfer {
 impl Engine {
     #[new]
     fn new(py: Python<'_>, settings: ClientSettings) -> PyResult<Self> {
-        let state = py.detach(|| ClientState::new(settings))?;
+        let state = py.detach(|| PythonEngine::new(settings))?;
         let state = Arc::new(state);
         let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
         engines.retain(|engine| engine.strong_count() > 0);
@@ -136,7 +136,7 @@ impl Engine {
     }
 }
 
-impl ClientState {
+impl PythonEngine {
     fn new(settings: ClientSettings) -> Result<Self, HaulError> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(
@@ -267,7 +267,7 @@ impl ClientState {
     }
 }
 
-impl Drop for ClientState {
+impl Drop for PythonEngine {
     fn drop(&mut self) {
         self.stop.cancel();
         let runtime = self.runtime.take();

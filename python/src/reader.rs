@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::download::DownloadArguments;
-use crate::engine::{Engine, ClientState};
+use crate::engine::{Engine, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text};
 use crate::operation::CallHandle;
 
@@ -27,7 +27,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
 /// A body as it comes.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct BodyChunks {
-    engine: Arc<ClientState>,
+    engine: Arc<PythonEngine>,
     stream: Mutex<ChunkStream>,
     stop: CancellationToken,
 }
@@ -41,7 +41,7 @@ struct ChunkStream {
 /// A file that is read at any place.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct RemoteReader {
-    engine: Arc<ClientState>,
+    engine: Arc<PythonEngine>,
     #[pyo3(get)]
     size: u64,
     url: Url,
