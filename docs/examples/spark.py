@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 import haul
 
-# Spark knows no unsigned integers, which haul has for the status.
+# The columns that are kept.
 RESULTS = pa.schema(
     [
         ("url", pa.string()),

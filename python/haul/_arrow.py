@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ._client import Client
 
 #: Columns of a table that say something about its files.
-_FIELDS = ("url", "path", "size", "checksum", "sha256", "sha512", "sha1", "md5", "blake3", "crc32c", "mirrors", "headers")
+FIELDS = ("url", "path", "size", "checksum", "sha256", "sha512", "sha1", "md5", "blake3", "crc32c", "mirrors", "headers")
 
-#: Columns for what came of a row.
+#: Columns for what came of a row. Their types are those that Spark has, too.
 RESULT_SCHEMA = pa.schema(
     [
         ("state", pa.string()),
@@ -45,7 +45,7 @@ def rows_of_stream(stream: Any) -> Iterator[Any]:
 
 def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
     """The rows of a record batch whose column `url` has URLs."""
-    fields = [name for name in batch.schema.names if name in _FIELDS and name != url]
+    fields = [name for name in batch.schema.names if name in FIELDS and name != url]
     urls = batch.column(url).to_pylist()
     if not fields:
         return urls
@@ -116,4 +116,4 @@ def _raise_first(urls: Any, columns: dict[str, Any]) -> None:
             raise error
 
 
-__all__ = ["RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]
+__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]

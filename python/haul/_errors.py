@@ -70,6 +70,11 @@ _CLASSES: dict[str, type[Error]] = {
 }
 
 
+def error_class(error: Error) -> str:
+    """The name of its class in rows."""
+    return next((name for name, kind in _CLASSES.items() if isinstance(error, kind)), "network")
+
+
 def _from_parts(
     name: str,
     message: str,

@@ -10,6 +10,7 @@ import random
 import shutil
 import socket
 import subprocess
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,18 @@ MODIFIED = formatdate(1_600_000_000, usegmt=True)
 def content(name: str, size: int) -> bytes:
     """The bytes of a file, which follow from its name."""
     return random.Random(name).randbytes(size)
+
+
+def entry_at(shard: pathlib.Path, offset: int) -> tuple[str, bytes]:
+    """Name and content of the entry of an archive that begins there."""
+    with open(shard, "rb") as file:
+        file.seek(offset)
+        with tarfile.open(fileobj=file, mode="r|") as archive:
+            found = archive.next()
+            assert found is not None
+            body = archive.extractfile(found)
+            assert body is not None
+            return found.name, body.read()
 
 
 @dataclass

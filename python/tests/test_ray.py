@@ -1,0 +1,491 @@
+"""Batches on a real Ray cluster of three raylets: whatever dies, no row is lost and none comes twice."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pyarrow as pa
+import pytest
+
+import conftest
+import haul
+from conftest import Answer, Origin, Store, content, entry_at, wait_for
+
+ray = pytest.importorskip("ray")
+
+import haul.ray  # noqa: E402
+from ray.cluster_utils import Cluster  # noqa: E402
+
+#: A machine that does not answer is given up after two seconds.
+_SETTINGS = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 2000,
+    "health_check_failure_threshold": 3,
+}
+_NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "include_dashboard": False}
+
+
+class Machines:
+    """A cluster with a raylet of one CPU for each machine."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster(initialize_head=True, head_node_args={**_NODE, "_system_config": _SETTINGS})
+        self.fill()
+        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+
+    def fill(self, folder: pathlib.Path | None = None) -> None:
+        """Brings it back to three machines; the new ones have a working directory if one is given."""
+        while len(self.cluster.worker_nodes) < 2:
+            before = os.getcwd()
+            os.chdir(folder or before)
+            try:
+                self.cluster.add_node(**_NODE)
+            finally:
+                os.chdir(before)
+
+    def remove(self, node: Any) -> None:
+        self.cluster.remove_node(node, allow_graceful=False)
+
+    def is_alive(self, node: Any) -> bool:
+        return any(found["NodeID"] == node.node_id and found["Alive"] for found in ray.nodes())
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Machines]:
+    # An own driver would start another cluster.
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ["RAY_DATA_DISABLE_PROGRESS_BARS"] = "1"
+    machines = Machines()
+    yield machines
+    ray.shutdown()
+    machines.cluster.shutdown()
+
+
+@pytest.fixture
+def machines(started: Machines) -> Machines:
+    started.fill()
+    return started
+
+
+class HostedOrigin(Origin):
+    """An origin that is several hosts, and knows when it was asked."""
+
+    def __init__(self, hosts: int) -> None:
+        super().__init__()
+        self.hosts = [f"127.0.0.{n + 1}" for n in range(hosts)]
+        self.times: dict[str, list[float]] = collections.defaultdict(list)
+        self.requests = _TimedRequests(self.times)
+        self.more: list[conftest._Server] = []
+        for host in self.hosts[1:]:
+            server = conftest._Server((host, self.port), conftest._Handler)
+            server.origin = self
+            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+            self.more.append(server)
+
+    def urls(self, each: int, size: int = 700) -> list[str | None]:
+        """So many files of each host, in any order."""
+        urls: list[str | None] = [
+            self.url(f"h{number}f{n}", size, host) for number, host in enumerate(self.hosts) for n in range(each)
+        ]
+        random.Random(1).shuffle(urls)
+        return urls
+
+    def times_asked(self) -> collections.Counter[str]:
+        """How often each file was asked for."""
+        with self.lock:
+            return collections.Counter(urlsplit(path).path.lstrip("/") for _, path, _ in self.requests)
+
+    def close(self) -> None:
+        for server in self.more:
+            server.shutdown()
+            server.server_close()
+        super().close()
+
+
+class _TimedRequests(list[tuple[str, str, "str | None"]]):
+    def __init__(self, times: dict[str, list[float]]) -> None:
+        super().__init__()
+        self._times = times
+
+    def append(self, request: tuple[str, str, str | None]) -> None:
+        super().append(request)
+        self._times[request[0]].append(time.monotonic())
+
+
+@pytest.fixture
+def hosts() -> Iterator[Callable[[int], HostedOrigin]]:
+    origins: list[HostedOrigin] = []
+
+    def start(count: int) -> HostedOrigin:
+        origins.append(HostedOrigin(count))
+        return origins[-1]
+
+    yield start
+    for origin in origins:
+        origin.close()
+
+
+def recorded(manifest: pathlib.Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in manifest.read_text().splitlines()]
+
+
+def name_of(url: str) -> str:
+    return urlsplit(url).path.lstrip("/")
+
+
+def check_places(folder: pathlib.Path, rows: list[dict[str, Any]], manifest: pathlib.Path) -> None:
+    """Every row that is done has its own place with the bytes of its URL, each row was recorded as done once, and no shard is nobody's."""
+    done = [row for row in rows if row["state"] == "done"]
+    places = [(row["shard"], row["offset"]) for row in done]
+    assert len(set(places)) == len(places)
+    for row in done:
+        size = int(parse_qs(urlsplit(row["url"]).query)["size"][0])
+        name, body = entry_at(folder / row["shard"], row["offset"])
+        assert (name, body) == (row["path"], content(name_of(row["url"]), size))
+    lines = [row["row"] for row in recorded(manifest) if row["state"] == "done"]
+    assert sorted(lines) == sorted(set(lines))
+    shards = {row["shard"] for row in done}
+    assert {path.name for path in folder.iterdir()} == shards
+    # Nothing is in a shard but rows.
+    entries = 0
+    for shard in shards:
+        with tarfile.open(folder / shard) as archive:
+            entries += len(archive.getnames())
+    assert entries == len(done)
+
+
+def in_background(function: Callable[[], Any]) -> Future[Any]:
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(function)
+    pool.shutdown(wait=False)
+    return future
+
+
+# partition: a pure function.
+
+
+def host_of(url: str | None) -> str | None:
+    return None if url is None else urlsplit(url).hostname
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_partition_divides_rows_as_it_promises(seed: int) -> None:
+    chance = random.Random(seed)
+    actors, batch_size = chance.randint(1, 9), chance.randint(1, 60)
+    urls: list[str | None] = []
+    for host in range(chance.randint(0, 30)):
+        count = chance.choice([1, 1, 2, chance.randint(1, 40), chance.randint(1, 300)])
+        name = chance.choice([f"h{host}.example", f"H{host}.Example:8080", f"user:pw@h{host}.example", f"[::{host + 1:x}]:80"])
+        urls += [f"http://{name}/{n}" for n in range(count)]
+    urls += [None] * chance.randint(0, 5)
+    chance.shuffle(urls)
+    rows = pa.table({"url": pa.array(urls, pa.string()), "row": list(range(len(urls)))})
+    calls = haul.ray.partition(rows, "url", batch_size, actors)
+    assert sorted(row for call in calls for row in call.column("row").to_pylist()) == list(range(len(urls)))
+    counts = collections.Counter(host_of(url) for url in urls)
+    by_host: dict[str | None, list[tuple[int, set[str | None]]]] = collections.defaultdict(list)
+    for call in calls:
+        assert 0 < call.num_rows <= batch_size
+        assert all(urls[row] == url for row, url in zip(call.column("row").to_pylist(), call.column("url").to_pylist(), strict=True))
+        shares = set(call.column("_share").to_pylist())
+        names = {host_of(url) for url in call.column("url").to_pylist()}
+        assert len(shares) == 1
+        for name in names:
+            by_host[name].append((shares.copy().pop(), names))
+    for name, parts in by_host.items():
+        if counts[name] <= batch_size:
+            assert len(parts) == 1 and parts[0][0] == 1
+        else:
+            # It is alone in its calls, and those that may run at once have the whole limit together.
+            assert len(parts) == -(-counts[name] // batch_size)
+            assert all(share == min(actors, len(parts)) and names == {name} for share, names in parts)
+
+
+def test_partition_gives_every_actor_some() -> None:
+    rows = pa.table({"url": [f"http://h{n % 500}/{n}" for n in range(4000)]})
+    assert len(haul.ray.partition(rows, "url", 4096, 4)) >= 4
+    assert len(haul.ray.partition(rows.slice(0, 100), "url", 4096, 4)) == 1
+    assert haul.ray.partition(rows.slice(0, 0), "url", 4096, 4) == []
+
+
+# Jobs.
+
+
+def test_rows_go_into_shards_and_failures_are_rows(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(6)
+    origin.answers["h2f3"] = Answer(404)
+    origin.answers["h3f3"] = Answer(503, times=1)
+    urls = [*origin.urls(40), None, "ftp://127.0.0.1/x", "nonsense", None]
+    rows = pa.table({"url": urls, "label": [f"label {n}" for n in range(len(urls))]})
+    manifest = tmp_path / "m.jsonl"
+    found = haul.ray.fetch(rows, tar=tmp_path / "t", manifest=manifest, actors=3, batch_size=60, client={"retries": 0}, checksum="sha256")
+    results = found.take_all()
+    assert [row["url"] for row in results] == urls and [row["label"] for row in results][:2] == ["label 0", "label 1"]
+    failed = [row for row in results if row["state"] == "failed"]
+    assert sorted((row["error_class"], row["status"] or 0) for row in failed) == [
+        ("network", 404), ("network", 503), ("usage", 0), ("usage", 0), ("usage", 0), ("usage", 0),
+    ]  # fmt: skip
+    assert all(row["error"] and row["shard"] is None for row in failed)
+    assert all(row["checksum"].startswith("sha256:") for row in results if row["state"] == "done")
+    check_places(tmp_path / "t", results, manifest)
+    job = json.loads((tmp_path / "m.jsonl.job").read_text())["options"]["job"]
+    assert all(path.name.startswith(f"{job}-") for path in (tmp_path / "t").iterdir())
+    assert max(origin.times_asked().values()) == 1
+
+    # Only what failed is asked for again, by resume as by the same call.
+    again = haul.ray.resume(manifest).take_all()
+    assert [row["state"] for row in again].count("failed") == 5
+    asked = origin.times_asked()
+    assert {name for name, count in asked.items() if count > 1} == {"h2f3", "h3f3"}
+    del origin.answers["h2f3"]
+    options = {"tar": tmp_path / "t", "manifest": manifest, "client": {"retries": 0}, "actors": 1}
+    results = haul.ray.fetch(rows, **options).take_all()
+    assert [row["state"] for row in results].count("failed") == 4
+    assert sum(origin.times_asked().values()) == sum(asked.values()) + 1
+    check_places(tmp_path / "t", results, manifest)
+    with pytest.raises(haul.UsageError, match="belongs to another job"):
+        haul.ray.fetch(rows.slice(1), **options)
+    with pytest.raises(haul.UsageError, match="belongs to another job"):
+        haul.ray.fetch(rows, **{**options, "tar": tmp_path / "other"})
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_machine_that_is_lost_in_mid_job_costs_no_row(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path, how: signal.Signals
+) -> None:
+    origin = hosts(6)
+    urls = origin.urls(50)
+    gate = threading.Event()
+    for number in range(6):
+        origin.answers[f"h{number}f0"] = Answer(gate=gate)
+    manifest, folder = tmp_path / "m.jsonl", tmp_path / "t"
+    job = in_background(lambda: haul.ray.fetch(urls, tar=folder, manifest=manifest, actors=3, batch_size=50).take_all())
+    # All three are in mid-call: everything was asked for, and the last file of each call is held.
+    wait_for(lambda: origin.count() >= 150 or job.done(), 60)
+    node = next(iter(machines.cluster.worker_nodes))
+    raylet = node.all_processes["raylet"][0].process
+    os.kill(raylet.pid, how)
+    try:
+        wait_for(lambda: not machines.is_alive(node), 60)
+        gate.set()
+        rows = job.result(timeout=90)
+    finally:
+        gate.set()
+        if how == signal.SIGSTOP:
+            os.kill(raylet.pid, signal.SIGCONT)
+        machines.remove(node)
+    assert [row["url"] for row in rows] == urls and {row["state"] for row in rows} == {"done"}
+    asked = origin.times_asked()
+    assert set(asked) == {name_of(str(url)) for url in urls}
+    # What the lost machine had under way was fetched twice, and nothing else. One that only hangs goes on with the calls that it has.
+    again = {name.partition("f")[0] for name, count in asked.items() if count > 1}
+    assert max(asked.values()) == 2 and len(again) in ((1,) if how == signal.SIGKILL else (1, 2))
+    # Such a machine may also have written when the job had ended: the next run removes that.
+    assert haul.ray.resume(manifest).take_all() == rows
+    check_places(folder, rows, manifest)
+
+
+_DRIVER = """
+import json, sys
+import ray
+import haul.ray
+address, urls, folder, manifest = sys.argv[1:]
+ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+haul.ray.fetch(json.load(open(urls)), tar=folder, manifest=manifest, actors=2, batch_size=40)
+"""
+
+
+def test_a_driver_that_is_killed_goes_on_where_it_was(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(6)
+    urls = origin.urls(40)
+    gate = threading.Event()
+    for number in range(2, 6):
+        origin.answers[f"h{number}f0"] = Answer(gate=gate)
+    manifest, folder = tmp_path / "m.jsonl", tmp_path / "t"
+    (tmp_path / "urls").write_text(json.dumps(urls))
+    command = [sys.executable, "-c", _DRIVER, machines.cluster.address, *map(str, (tmp_path / "urls", folder, manifest))]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as first:
+        wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or first.poll() is not None, 60)
+        first.kill()
+    assert first.returncode == -signal.SIGKILL, first.stderr
+    before = recorded(manifest)
+    assert 0 < len(before) < len(urls)
+    # It may have died in the middle of a line.
+    with open(manifest, "a") as file:
+        file.write('{"row": 3, "url": "http')
+    gate.set()
+    asked_before = origin.times_asked()
+    subprocess.run(command, check=True, timeout=90)
+    rows = haul.ray.resume(manifest).take_all()
+    assert [row["url"] for row in rows] == urls and {row["state"] for row in rows} == {"done"}
+    check_places(folder, rows, manifest)
+    asked = origin.times_asked()
+    assert all(asked[name_of(row["url"])] == asked_before[name_of(row["url"])] for row in before)
+
+
+def test_no_host_is_asked_faster_than_its_rate(machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path) -> None:
+    origin = hosts(8)
+    # One host is too large for a call: three actors share its rate.
+    urls = origin.urls(10) + [origin.url(f"large{n}", 100) for n in range(90)]
+    found = haul.ray.fetch(urls, dir=tmp_path / "d", manifest=tmp_path / "m.jsonl", rate_per_host=30, actors=3, batch_size=30)
+    assert {row["state"] for row in found.take_all()} == {"done"}
+    assert sum(len(times) for times in origin.times.values()) == 170
+    for times in origin.times.values():
+        # In no second more than the rate, but for what may begin at once: one request of each actor, or a tenth of a second's.
+        for n, begin in enumerate(times):
+            assert sum(1 for later in times[n:] if later < begin + 1) <= 30 + 3 * 3
+    files = [path for path in (tmp_path / "d").rglob("*") if path.is_file()]
+    assert len(files) == 170
+
+
+def test_a_host_that_answers_429_gets_its_time(machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path) -> None:
+    origin = hosts(3)
+    for n in range(20):
+        origin.answers[f"h1f{n}"] = Answer(429, headers={"Retry-After": "1"}, times=1)
+    found = haul.ray.fetch(origin.urls(20), tar=tmp_path / "t", manifest=tmp_path / "m.jsonl", actors=2, batch_size=20)
+    assert {row["state"] for row in found.take_all()} == {"done"}
+    asked = origin.times_asked()
+    assert all(asked[f"h{host}f{n}"] == 1 for host in (0, 2) for n in range(20))
+    # It was left alone: not every file of the host got an answer of 429 before the host had been waited for.
+    times = origin.times[f"127.0.0.2:{origin.port}"]
+    assert max(later - earlier for earlier, later in zip(times, times[1:], strict=False)) > 0.8
+
+
+def test_files_of_different_hosts_with_the_same_name(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(3)
+    urls = [origin.url("same", 10 + n, host) for n, host in enumerate(origin.hosts)]
+    found = haul.ray.fetch(urls, dir=tmp_path / "d", manifest=tmp_path / "m.jsonl", actors=3, batch_size=1).take_all()
+    assert [pathlib.Path(row["path"]).read_bytes() for row in found] == [content("same", 10 + n) for n in range(3)]
+    named = [{"url": url, "path": f"sub/{n}"} for n, url in enumerate(urls)]
+    haul.ray.fetch(named, dir=tmp_path / "n", manifest=tmp_path / "n.jsonl", actors=1)
+    assert [(tmp_path / "n/sub" / str(n)).read_bytes() for n in range(3)] == [content("same", 10 + n) for n in range(3)]
+
+
+def test_a_disk_that_fails_on_one_machine_of_three(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    # Each machine has a disk of its own, since the path means its working directory. One of them cannot store anything.
+    for node in list(machines.cluster.worker_nodes):
+        machines.remove(node)
+    for name in ("full", "good"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "full/shards").write_text("no directory")
+    origin = hosts(6)
+    try:
+        before = os.getcwd()
+        for name in ("full", "good"):
+            os.chdir(tmp_path / name)
+            machines.cluster.add_node(**_NODE)
+        os.chdir(tmp_path / "good")
+        manifest = tmp_path / "m.jsonl"
+        options = {"tar": "/proc/self/cwd/shards", "manifest": manifest}
+        rows = haul.ray.fetch(origin.urls(20), actors=3, batch_size=20, **options).take_all()
+        failed = [row for row in rows if row["state"] == "failed"]
+        assert 0 < len(failed) < 120 and {row["error_class"] for row in failed} == {"local_io"}
+        (tmp_path / "full/shards").unlink()
+        rows = haul.ray.resume(manifest).take_all()
+        assert {row["state"] for row in rows} == {"done"}
+        assert max(origin.times_asked().values()) == 1
+    finally:
+        os.chdir(before)
+        for node in list(machines.cluster.worker_nodes):
+            machines.remove(node)
+
+
+def test_shards_and_files_go_to_s3(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], store: Store, tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(3)
+    origin.answers["h1f1"] = Answer(404)
+    manifest = tmp_path / "m.jsonl"
+    client = {"s3": store.settings(), "retries": 0}
+    rows = haul.ray.fetch(origin.urls(20), tar="s3://bucket/pre/", manifest=manifest, actors=2, batch_size=20, client=client).take_all()
+    assert [row["state"] for row in rows].count("done") == 59
+    check_places(store.folder / "bucket/pre", rows, manifest)
+    # Its secrets are nowhere beside the manifest.
+    assert "secretsecret" not in (tmp_path / "m.jsonl.job").read_text()
+    with pytest.raises(haul.UsageError, match="s3"):
+        haul.ray.resume(manifest)
+    del origin.answers["h1f1"]
+    rows = haul.ray.resume(manifest, client=client).take_all()
+    assert {row["state"] for row in rows} == {"done"}
+    check_places(store.folder / "bucket/pre", rows, manifest)
+    rows = haul.ray.fetch(origin.urls(2), dir="s3://bucket/files", actors=1, client=client).take_all()
+    for row in rows:
+        path = store.folder / row["path"].removeprefix("s3://")
+        assert path.read_bytes() == content(name_of(row["url"]), 700)
+    # A bucket that is not there fails the rows, not the job.
+    rows = haul.ray.fetch(origin.urls(2), tar="s3://missing/x", actors=1, client=client).take_all()
+    assert {(row["state"], row["error_class"], row["shard"]) for row in rows} == {("failed", "network", None)}
+
+
+def test_fetch_is_an_actor_for_pipelines(machines: Machines, origin: Origin, tmp_path: pathlib.Path) -> None:
+    origin.answers["f7"] = Answer(404)
+    rows = pa.table({"link": [origin.url(f"f{n}", 100 + n) for n in range(100)], "label": list(range(100))})
+    found = ray.data.from_arrow(rows).map_batches(
+        haul.ray.Fetch, fn_constructor_kwargs={"url": "link"}, compute=ray.data.ActorPoolStrategy(min_size=1, max_size=2),
+        batch_format="pyarrow", batch_size=16,
+    )  # fmt: skip
+    by_label = {row["label"]: row for row in found.take_all()}
+    assert [by_label[n]["body"] for n in range(100) if n != 7] == [content(f"f{n}", 100 + n) for n in range(100) if n != 7]
+    assert (by_label[7]["body"], by_label[7]["status"]) == (None, 404)
+
+
+def test_without_a_manifest_nothing_is_fetched_before_it_is_needed(
+    machines: Machines, origin: Origin, tmp_path: pathlib.Path
+) -> None:
+    urls = [origin.url(f"f{n}") for n in range(20)]
+    found = haul.ray.fetch(urls, tar=tmp_path / "t", actors=1)
+    assert origin.count() == 0
+    first = found.take_all()
+    assert len({(row["shard"], row["offset"]) for row in first}) == 20
+    # Each execution fetches again, into shards of its own.
+    assert not {row["shard"] for row in found.take_all()} & {row["shard"] for row in first}
+    assert haul.ray.fetch([], tar=tmp_path / "t").take_all() == []
+    dataset = haul.ray.fetch(ray.data.from_items([{"url": url} for url in urls]), actors=1)
+    assert sorted(row["body"] for row in dataset.take_all()) == sorted(content(f"f{n}", 1000) for n in range(20))
+
+
+def test_wrong_arguments_are_said_before_machines_are_asked(machines: Machines, tmp_path: pathlib.Path) -> None:
+    for arguments in (
+        {"tar": "a", "dir": "b"},
+        {"manifest": tmp_path / "m"},
+        {"tar": "a", "robots_tag": "perhaps"},
+        {"tar": "a", "checksum": "sha257"},
+        {"tar": "a", "rate_per_host": 0},
+        {"dir": "a", "shard_size": "1M"},
+    ):
+        with pytest.raises(haul.UsageError):
+            haul.ray.fetch(["http://127.0.0.1/x"], **arguments)
+    with pytest.raises(haul.UsageError, match="no column"):
+        haul.ray.fetch(pa.table({"url": ["http://127.0.0.1/x"]}), url="link")
+    with pytest.raises(haul.UsageError, match="not one text"):
+        haul.ray.fetch("http://127.0.0.1/x")
+    with pytest.raises(haul.UsageError, match="there is no"):
+        haul.ray.resume(tmp_path / "m")
+    (tmp_path / "m").write_text("mine")
+    with pytest.raises(haul.UsageError, match="not the manifest"):
+        haul.ray.fetch(["http://127.0.0.1/x"], tar="a", manifest=tmp_path / "m")
