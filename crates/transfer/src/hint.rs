@@ -52,6 +52,8 @@ impl GetError {
             Self::WrongFile { .. } | Self::PieceDigest { .. } => Some(OTHER_VERSION.into()),
             Self::AllSourcesFailed { last, .. } => last.hint(),
             Self::ResourceChanged { .. } => Some("try again later".into()),
+            Self::VersionChanged { .. } => Some("open it again".into()),
+            Self::NoRandomAccess { .. } => Some("download it to a file, and read that".into()),
             Self::BrokenStream { .. } => {
                 Some("-o FILE writes to a file, which can start again".into())
             }
