@@ -23,7 +23,19 @@ pub struct LevelError {
     /// The level.
     pub level: String,
     /// What a level of it looks like.
-    pub expected: &'static str,
+    pub expected: String,
+}
+
+impl LevelError {
+    /// A level that a factor does not have, and what one looks like.
+    #[must_use]
+    pub fn new(factor: &'static str, level: &str, expected: &str) -> Self {
+        Self {
+            factor,
+            level: level.to_owned(),
+            expected: expected.to_owned(),
+        }
+    }
 }
 
 impl Cell {
@@ -66,18 +78,28 @@ impl Cell {
     pub fn parse<T>(
         &self,
         factor: &'static str,
-        expected: &'static str,
+        expected: &str,
         default: T,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, LevelError> {
         let Some(level) = self.level(factor) else {
             return Ok(default);
         };
-        parse(level).ok_or_else(|| LevelError {
-            factor,
-            level: level.to_owned(),
-            expected,
-        })
+        parse(level).ok_or_else(|| LevelError::new(factor, level, expected))
+    }
+
+    /// A factor's level, which is one of these; the first of them where the experiment does not have the factor.
+    ///
+    /// # Errors
+    /// The level is none of them.
+    pub fn choose<T: Copy>(
+        &self,
+        factor: &'static str,
+        levels: &[(&str, T)],
+    ) -> Result<T, LevelError> {
+        let names: Vec<&str> = levels.iter().map(|(name, _)| *name).collect();
+        let find = |text: &str| Some(levels.iter().find(|(name, _)| *name == text)?.1);
+        self.parse(factor, &names.join(", "), levels[0].1, find)
     }
 }
 
@@ -102,6 +124,19 @@ pub struct FileSet {
 }
 
 impl FileSet {
+    /// The level of the factor `files`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_cell(cell: &Cell, default: Self) -> Result<Self, LevelError> {
+        cell.parse(
+            "files",
+            "COUNT x SIZE, such as 100 x 1k",
+            default,
+            Self::parse,
+        )
+    }
+
     /// Parses `COUNT x SIZE`; `COUNT x given` for files of the user's server, whose size is not ours.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -185,5 +220,9 @@ mod tests {
         assert_eq!(parsed, Ok(1));
         assert_eq!(cell.parse("x", "", 7, |_| None), Ok(7));
         assert!(cell.parse("a", "a letter", 0, |_| None).is_err());
+        assert_eq!(cell.choose("a", &[("0", 0), ("1", 1)]), Ok(1));
+        assert_eq!(cell.choose("x", &[("0", 0), ("1", 1)]), Ok(0));
+        let error = cell.choose("b", &[("0", 0), ("1", 1)]).unwrap_err();
+        assert_eq!(error.to_string(), "b has no level \"2\": 0, 1");
     }
 }
