@@ -24,9 +24,10 @@ const MAX_SPREAD: f64 = 4.0;
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 380;
 const LEFT: u32 = 84;
+const MARGIN: u32 = 20;
 const FONT: u32 = 24;
 /// The length of the axis below.
-const LENGTH: usize = (WIDTH - LEFT) as usize;
+const LENGTH: usize = (WIDTH - LEFT - MARGIN) as usize;
 /// The mean width of a character: there is no font to measure.
 const CHARACTER: usize = 12;
 
@@ -35,13 +36,15 @@ const LEVEL: i32 = 1000;
 const SHIFTED: i32 = 300;
 
 const INK: RGBColor = RGBColor(1, 1, 1);
-/// A colour for each line, and a sign, since colours alone tell nothing to some readers and printers. More lines cannot be told apart.
-const LINES: [(char, RGBColor); 5] = [
-    ('●', RGBColor(47, 129, 247)),
-    ('■', RGBColor(217, 98, 15)),
-    ('▲', RGBColor(42, 157, 74)),
-    ('◆', RGBColor(163, 113, 247)),
-    ('▼', RGBColor(27, 149, 168)),
+/// A sign and a colour for each line, since colours alone tell nothing to some readers and printers. More lines cannot be told apart.
+///
+/// The numbers draw the sign: how many corners it has, where the first lies, in turns from the top, and how far from the middle they are.
+const LINES: [(char, RGBColor, u8, f64, f64); 5] = [
+    ('●', RGBColor(47, 129, 247), 16, 0.0, 11.0),
+    ('■', RGBColor(217, 98, 15), 4, 0.125, 13.0),
+    ('▲', RGBColor(42, 157, 74), 3, 0.0, 16.0),
+    ('◆', RGBColor(163, 113, 247), 4, 0.0, 13.0),
+    ('▼', RGBColor(27, 149, 168), 3, 0.5, 16.0),
 ];
 
 /// The charts of an experiment, as figures of a page; none for a single cell.
@@ -83,7 +86,7 @@ pub(super) fn chart_figures(experiment: &ExperimentResults) -> Result<String, Ch
         let title = escape_html(title.trim_end_matches(", "));
         let svg = draw_lines(&lines, axis, &levels, unit)?;
         let named = lines.iter().zip(LINES).filter(|((name, _), _)| !name.is_empty());
-        let legend = named.map(|((name, _), (sign, RGBColor(red, green, blue)))| {
+        let legend = named.map(|((name, _), (sign, RGBColor(red, green, blue), ..))| {
             let name = escape_html(name);
             format!(" <span><b style=\"color:#{red:02x}{green:02x}{blue:02x}\">{sign}</b> {name}</span>")
         });
@@ -136,7 +139,8 @@ fn draw_lines(
     let mut svg = String::new();
     let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
-        .margin_top(16)
+        .margin_top(MARGIN)
+        .margin_right(MARGIN)
         .x_label_area_size(2 * FONT)
         .y_label_area_size(LEFT)
         .build_cartesian_2d(
@@ -199,7 +203,8 @@ fn draw_line<C: CoordTranslate<From = (i32, f64)>>(
     number: usize,
     points: &[(i32, [f64; 3], bool)],
 ) -> Result<(), ChartError> {
-    let color = LINES[number % LINES.len()].1;
+    let (_, color, corners, first, distance) = LINES[number % LINES.len()];
+    let outline = sign_outline(corners, first, distance);
     let numeric = points.iter().filter(|(_, _, is_number)| *is_number);
     let line: Vec<_> = numeric
         .map(|(place, [_, median, _], _)| (*place, *median))
@@ -214,21 +219,23 @@ fn draw_line<C: CoordTranslate<From = (i32, f64)>>(
             color.stroke_width(3),
             12,
         ))?;
-        let outline = sign_outline(number);
-        area.draw(&(EmptyElement::at((place, median)) + Polygon::new(outline, color.filled())))?;
+        area.draw(
+            &(EmptyElement::at((place, median)) + Polygon::new(outline.clone(), color.filled())),
+        )?;
     }
     Ok(())
 }
 
 /// The corners of a line's sign around its place.
 #[expect(clippy::cast_possible_truncation, reason = "some pixels")]
-fn sign_outline(line: usize) -> Vec<(i32, i32)> {
-    // How many corners there are, and where the first lies, in turns from the top.
-    let (corners, first) = [(16, 0.0), (4, 0.125), (3, 0.0), (4, 0.0), (3, 0.5)][line % 5];
+fn sign_outline(corners: u8, first: f64, distance: f64) -> Vec<(i32, i32)> {
     let corner = |number| {
         let turn = f64::from(number) / f64::from(corners) + first;
         let (x, y) = (turn * std::f64::consts::TAU).sin_cos();
-        ((x * 12.0).round() as i32, (y * -12.0).round() as i32)
+        (
+            (x * distance).round() as i32,
+            (y * -distance).round() as i32,
+        )
     };
     (0..corners).map(corner).collect()
 }
