@@ -3,6 +3,11 @@
 //! Each round measures every cell once, in an order of its own, so that whatever the machine does meanwhile meets all cells alike. A first round
 //! warms up and does not count. The rounds end by [`RoundRules`](crate::experiment::RoundRules); a round that takes far longer than all rounds may is given up.
 
+#![expect(
+    clippy::future_not_send,
+    reason = "one task runs all experiments, and an AsyncFnMut cannot promise that its futures are Send"
+)]
+
 #[cfg(test)]
 mod tests;
 

@@ -67,6 +67,10 @@ impl AnyWorkload {
 
 /// Runs experiments. When `stop` is cancelled, the results have what was measured by then. An experiment that cannot begin is in the results, too,
 /// and ends no other. `warn` is told of it, and of what could not be removed from a user's server, with the name of the experiment.
+#[expect(
+    clippy::future_not_send,
+    reason = "one task runs all experiments, see the runner"
+)]
 pub async fn run_experiments(
     experiments: &[Experiment],
     options: &BenchOptions,
@@ -99,7 +103,7 @@ pub async fn run_experiments(
                 let measure = async |cell: &Cell, stop: &CancellationToken| {
                     workload.measure(cell, stop).await
                 };
-                let ended = run.run(measure, stop, observer).await;
+                let ended = Box::pin(run.run(measure, stop, observer)).await;
                 (ended, workload.finish().await.err())
             }
         };

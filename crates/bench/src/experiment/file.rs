@@ -345,6 +345,10 @@ mod tests {
                 "{rest}: line {found}: {text}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_needs_a_workload() {
         let missing = Experiment::parse("x", "title = 't'\n", false).unwrap_err();
         assert_eq!(missing.to_string(), "line 1: missing field `workload`");
         let workload = Experiment::parse("x", "title = 't'\nworkload = 'y'\n", false).unwrap_err();

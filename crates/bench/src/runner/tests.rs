@@ -93,8 +93,10 @@ async fn what_haul_itself_has_limited_is_not_compared() {
 #[tokio::test(start_paused = true)]
 async fn what_was_measured_before_a_stop_is_kept() {
     let stop = CancellationToken::new();
-    let mut workload = ScriptedWorkload::default();
-    workload.stop_after = Some((8, stop.clone()));
+    let mut workload = ScriptedWorkload {
+        stop_after: Some((8, stop.clone())),
+        ..ScriptedWorkload::default()
+    };
     let results = run(&mut workload, None, &stop).await;
     assert_eq!(results.end, RoundsEnd::Interrupted);
     let measured: usize = results
@@ -107,8 +109,10 @@ async fn what_was_measured_before_a_stop_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cell_that_only_fails_is_not_measured_again() {
-    let mut workload = ScriptedWorkload::default();
-    workload.failing = Some("4");
+    let mut workload = ScriptedWorkload {
+        failing: Some("4"),
+        ..ScriptedWorkload::default()
+    };
     let results = run(&mut workload, None, &CancellationToken::new()).await;
     assert_eq!(workload.calls["4"], 1);
     assert_eq!(
