@@ -3,11 +3,6 @@
 //! Each round measures every cell once, in an order of its own, so that whatever the machine does meanwhile meets all cells alike. A first round
 //! warms up and does not count. The rounds end by [`RoundRules`](crate::experiment::RoundRules); a round that takes far longer than all rounds may is given up.
 
-#![expect(
-    clippy::future_not_send,
-    reason = "one task runs all experiments, and an AsyncFnMut cannot promise that its futures are Send"
-)]
-
 #[cfg(test)]
 mod tests;
 
@@ -111,7 +106,7 @@ impl<'a> ExperimentRun<'a> {
         mut self,
         measure: impl AsyncFnMut(&Cell, &CancellationToken) -> Result<Measurement, WorkloadError>,
         stop: &CancellationToken,
-        observer: &mut dyn FnMut(RunProgress<'_>),
+        observer: &mut (dyn FnMut(RunProgress<'_>) + Send),
     ) -> ExperimentResults {
         self.results.end = self.run_rounds(measure, stop, observer).await;
         self.finish()
@@ -147,7 +142,7 @@ impl<'a> ExperimentRun<'a> {
         &mut self,
         mut measure: impl AsyncFnMut(&Cell, &CancellationToken) -> Result<Measurement, WorkloadError>,
         stop: &CancellationToken,
-        observer: &mut dyn FnMut(RunProgress<'_>),
+        observer: &mut (dyn FnMut(RunProgress<'_>) + Send),
     ) -> RoundsEnd {
         let rules = self.experiment.rounds;
         let deadline = self.started + (rules.time * PATIENCE).max(MIN_PATIENCE);

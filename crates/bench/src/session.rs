@@ -67,16 +67,12 @@ impl AnyWorkload {
 
 /// Runs experiments. When `stop` is cancelled, the results have what was measured by then. An experiment that cannot begin is in the results, too,
 /// and ends no other. `warn` is told of it, and of what could not be removed from a user's server, with the name of the experiment.
-#[expect(
-    clippy::future_not_send,
-    reason = "one task runs all experiments, see the runner"
-)]
 pub async fn run_experiments(
     experiments: &[Experiment],
     options: &BenchOptions,
     environment: BenchEnvironment,
     stop: &CancellationToken,
-    observer: &mut dyn FnMut(RunProgress<'_>),
+    observer: &mut (dyn FnMut(RunProgress<'_>) + Send),
     warn: impl Fn(&str, &WorkloadError),
 ) -> BenchResults {
     let started = Instant::now();
