@@ -43,10 +43,9 @@ impl Cell {
     #[must_use]
     pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let levels = levels.into_iter();
+        let levels = levels.map(|(factor, level)| (factor.to_owned(), level.to_owned()));
         Self {
-            levels: levels
-                .map(|(factor, level)| (factor.to_owned(), level.to_owned()))
-                .collect(),
+            levels: levels.collect(),
         }
     }
 
@@ -141,43 +140,32 @@ impl FileSet {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (count, bytes) = text.split_once(" x ")?;
-        let bytes = if bytes == "given" {
-            0
-        } else {
-            parse_size(bytes)?
+        let bytes = match bytes {
+            "given" => 0,
+            size => parse_size(size)?,
         };
-        let count = count.parse().ok()?;
-        (count > 0).then_some(Self { count, bytes })
+        let count = count.parse().ok().filter(|count| *count > 0)?;
+        Some(Self { count, bytes })
     }
 }
 
 /// Parses a size: bytes, or a number with k, M or G, powers of 1024.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = match text.strip_suffix(['k', 'M', 'G']) {
-        Some(number) => (number, &text[number.len()..]),
-        None => (text, ""),
-    };
-    let shift = match unit {
-        "k" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => 0,
-    };
+    let mut units = [('k', 10), ('M', 20), ('G', 30)].into_iter();
+    let found = units.find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (number, shift) = found.unwrap_or((text, 0));
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Parses a time: a whole number with `ms` or `s`.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Duration> {
-    match text.strip_suffix("ms") {
-        Some(number) => number.parse().ok().map(Duration::from_millis),
-        None => text
-            .strip_suffix('s')?
-            .parse()
-            .ok()
-            .map(Duration::from_secs),
-    }
+    let (number, from): (_, fn(u64) -> Duration) = match text.strip_suffix("ms") {
+        Some(number) => (number, Duration::from_millis),
+        None => (text.strip_suffix('s')?, Duration::from_secs),
+    };
+    number.parse().ok().map(from)
 }
 
 #[cfg(test)]
