@@ -162,7 +162,13 @@ impl<'a> ExperimentRun<'a> {
                 });
                 match measure_once(&mut measure, &cell.cell, stop, deadline).await {
                     Ok(result) => add_result(cell, result, round > 0),
-                    Err(end) => return end,
+                    Err((end, failure)) => {
+                        // A server that never answers.
+                        if end == RoundsEnd::TimeSpent && cell.measurements.is_empty() {
+                            cell.failure = failure.map(|error| error_chain(&error));
+                        }
+                        return end;
+                    }
                 }
             }
             if self.results.cells.iter().all(|cell| cell.failure.is_some()) {
@@ -243,27 +249,29 @@ impl<'a> ExperimentRun<'a> {
 /// Measures a cell once.
 ///
 /// # Errors
-/// Why there are no more rounds: the run was stopped, or the deadline is over.
+/// Why there are no more rounds: the run was stopped, or the deadline is over. With what failed until then, if nothing else happened.
 async fn measure_once(
     measure: &mut impl AsyncFnMut(&Cell, &CancellationToken) -> Result<Measurement, WorkloadError>,
     cell: &Cell,
     stop: &CancellationToken,
     deadline: Instant,
-) -> Result<Result<Measurement, WorkloadError>, RoundsEnd> {
+) -> Result<Result<Measurement, WorkloadError>, (RoundsEnd, Option<WorkloadError>)> {
     let running = stop.child_token();
     let mut measuring = pin!(measure(cell, &running));
     let end = tokio::select! {
         biased;
         () = stop.cancelled() => RoundsEnd::Interrupted,
         result = &mut measuring => match stop.is_cancelled() {
-            true => return Err(RoundsEnd::Interrupted),
+            true => return Err((RoundsEnd::Interrupted, None)),
             false => return Ok(result),
         },
         () = tokio::time::sleep_until(deadline) => RoundsEnd::TimeSpent,
     };
     running.cancel();
-    let _ = tokio::time::timeout(STOP_LIMIT, measuring).await;
-    Err(end)
+    let stopped = tokio::time::timeout(STOP_LIMIT, measuring).await;
+    let failure = stopped.ok().and_then(Result::err);
+    let failure = failure.filter(|error| matches!(error, WorkloadError::OnlyFailures(_)));
+    Err((end, failure))
 }
 
 /// Takes the result of a measurement. A cell that cannot be measured is not measured again.

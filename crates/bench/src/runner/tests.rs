@@ -140,6 +140,22 @@ async fn a_round_that_takes_too_long_is_given_up() {
     assert!(cells.all(|cell| cell.failure.as_deref() == Some(text)));
 }
 
+/// A server that takes requests and never answers is told as what it is.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_is_named_in_the_failure() {
+    let experiment = Experiment::parse("x", TEXT, false).unwrap();
+    let run = ExperimentRun::new(&experiment, None, None, 1);
+    let hang = async |_: &Cell, stop: &CancellationToken| {
+        stop.cancelled().await;
+        Err(WorkloadError::OnlyFailures("2 x no answer".to_owned()))
+    };
+    let results = run.run(hang, &CancellationToken::new(), &mut |_| {}).await;
+    assert_eq!(results.end, RoundsEnd::TimeSpent);
+    let failures = results.cells.iter().filter_map(|cell| cell.failure.clone());
+    let named = failures.filter(|text| text.ends_with("2 x no answer"));
+    assert_eq!(named.count(), 1);
+}
+
 #[test]
 fn a_run_that_cannot_begin_says_why() {
     let experiment = Experiment::parse("x", TEXT, false).unwrap();
