@@ -1,5 +1,6 @@
 """The extension module: what the package is made of."""
 
+import pathlib
 from collections.abc import Callable
 from typing import Any, final
 
@@ -10,7 +11,7 @@ class File:
     """A file that was downloaded."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> pathlib.Path: ...
     @property
     def url(self) -> str:
         """The URL after redirects, without secrets."""

@@ -74,12 +74,15 @@ enum StagingPlace {
     None,
 }
 
-impl Drop for StagingPlace {
-    fn drop(&mut self) {
-        if let Self::Beside(path) = self {
-            // One with files stays, for the next run.
-            let _ = std::fs::remove_dir(path);
-        }
+impl StagingPlace {
+    /// Removes it. One beside an archive stays for the next run if it has files.
+    fn remove(self) {
+        // What cannot be removed takes a little space.
+        let _ = match self {
+            Self::Beside(path) => std::fs::remove_dir(path),
+            Self::Temporary(directory) => directory.close(),
+            Self::None => Ok(()),
+        };
     }
 }
 
@@ -244,7 +247,8 @@ impl Engine {
         let (running, stopping) = (engine.begin_job(), stop.clone());
         let task = runtime.spawn(async move {
             let summary = batch.run(entries, stopping).await;
-            drop((staging, running));
+            staging.remove();
+            drop(running);
             summary
         });
         Ok(BatchHandle {
@@ -498,7 +502,7 @@ impl BatchHandle {
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
         let mut rows = Vec::new();
-        let mut next = match runtime.block_on(timeout(wait, results.events.recv())) {
+        let mut next = match runtime.block_on(async { timeout(wait, results.events.recv()).await }) {
             Ok(Some(event)) => Some(event),
             Ok(None) => {
                 results.end(runtime)?;

@@ -1,5 +1,6 @@
 //! `get` and `put`: one file, by the engines of the command.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -97,8 +98,8 @@ impl FileResult {
         format!("haul.File(path={:?}, bytes={})", self.path, self.bytes)
     }
 
-    fn __fspath__(&self) -> PathBuf {
-        self.path.clone()
+    fn __fspath__(&self) -> OsString {
+        self.path.clone().into_os_string()
     }
 }
 
@@ -141,8 +142,9 @@ impl Engine {
             let url = job.url.clone();
             create_directories(&job.output)?;
             let result = engine.get(job, stop).await;
-            drop(running);
             let outcome = result.map_err(|error| HaulError::of_download(&error, &url))?;
+            running.progress.set(outcome.bytes, Some(outcome.bytes));
+            drop(running);
             Ok(file_maker(outcome))
         }))
     }
@@ -176,8 +178,9 @@ impl Engine {
             let engine = UploadEngine::new(store, options, state.events.clone());
             let target = job.target.to_string();
             let result = engine.put(job, stop).await;
-            drop(running);
             let outcome = result.map_err(|error| HaulError::of_upload(&error, target))?;
+            running.progress.set(outcome.bytes, Some(outcome.bytes));
+            drop(running);
             Ok(upload_maker(outcome))
         }))
     }

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_transfer::remote_file::RemoteFile;
-use haul_transfer::{DownloadOutcome, GetError, JobOutput, body_channel};
+use haul_transfer::{DownloadOutcome, GetError, JobOutput, RemoteFile, body_channel};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::runtime::Handle;
@@ -154,7 +153,7 @@ impl BodyChunks {
         let chunk = py.detach(|| {
             let runtime = self.engine.runtime()?;
             let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            match runtime.block_on(timeout(wait, stream.chunks.recv())) {
+            match runtime.block_on(async { timeout(wait, stream.chunks.recv()).await }) {
                 Err(_) => Ok(Some(Bytes::new())),
                 Ok(Some(chunk)) => Ok(Some(chunk)),
                 Ok(None) => stream.end(runtime).map(|()| None),
@@ -229,7 +228,9 @@ fn wait<T: Send>(
 ) -> PyResult<T> {
     let mut future = pin!(future);
     loop {
-        let waited = py.detach(|| runtime.block_on(timeout(SIGNAL_INTERVAL, future.as_mut())));
+        let waited = py.detach(|| {
+            runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await })
+        });
         match waited {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => return Err(HaulError::of_download(&error, url).into()),
