@@ -86,20 +86,23 @@ impl Engine {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
         let ChannelDownload { mut chunks, ended } = self.channel_download(&download, &stop)?;
-        Ok(CallHandle::start(runtime, Arc::default(), stop, async move {
-            let collect = async {
-                let mut pieces = Vec::new();
-                while let Some(piece) = chunks.recv().await {
-                    pieces.push(piece);
-                }
-                pieces
-            };
-            let (pieces, outcome) = tokio::join!(collect, ended);
-            outcome?;
-            Ok(Box::new(move |py: Python<'_>| {
-                Ok(joined(py, &pieces)?.into_any())
-            }) as _)
-        }))
+        Ok(CallHandle::start(
+            runtime,
+            Arc::default(),
+            stop,
+            async move {
+                let collect = async {
+                    let mut pieces = Vec::new();
+                    while let Some(piece) = chunks.recv().await {
+                        pieces.push(piece);
+                    }
+                    pieces
+                };
+                let (pieces, outcome) = tokio::join!(collect, ended);
+                outcome?;
+                Ok(Box::new(move |py: Python<'_>| Ok(joined(py, &pieces)?.into_any())) as _)
+            },
+        ))
     }
 
     /// Starts a download whose body is read as it comes.
@@ -228,9 +231,8 @@ fn wait<T: Send>(
 ) -> PyResult<T> {
     let mut future = pin!(future);
     loop {
-        let waited = py.detach(|| {
-            runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await })
-        });
+        let waited = py
+            .detach(|| runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await }));
         match waited {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => return Err(HaulError::of_download(&error, url).into()),

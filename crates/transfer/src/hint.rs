@@ -34,9 +34,7 @@ impl GetError {
                 resumable: true, ..
             }
             | Self::Interrupted { resumable: true } => Some(CAN_BE_RESUMED.into()),
-            Self::UnexpectedContent { .. } => {
-                Some("it may be an error page: open the URL in a browser".into())
-            }
+            Self::UnexpectedContent { .. } => Some(ERROR_PAGE.into()),
             Self::ForbiddenByRobotsTag { .. } => Some(ROBOTS_TAG_HINT.into()),
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
@@ -61,10 +59,7 @@ impl GetError {
                 Some(path) => format!("the received bytes are in {}", path.display()),
                 None => "the bytes must not be used".into(),
             }),
-            Self::AlreadyExists { .. } => Some(
-                "--overwrite replaces it, --update does so only if the origin has a newer one"
-                    .into(),
-            ),
+            Self::AlreadyExists { .. } => Some(EXISTS_HINT.into()),
             Self::PathOccupied { .. } => {
                 Some("move it away, or choose another name with -o".into())
             }
@@ -138,6 +133,13 @@ fn folder_hint(url: &Url) -> String {
 
 /// For files whose use an origin forbids.
 const ROBOTS_TAG_HINT: &str = "--robots-tag ignore downloads it all the same";
+
+/// For files of another type or size than the user expects.
+const ERROR_PAGE: &str = "it may be an error page: open the URL in a browser";
+
+/// For names that are taken.
+const EXISTS_HINT: &str =
+    "--overwrite replaces it, --update does so only if the origin has a newer one";
 
 /// For responses that cannot be used.
 const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: try again later";
