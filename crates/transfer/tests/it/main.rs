@@ -7,6 +7,7 @@
 )]
 
 mod batch;
+mod body_channel;
 mod faulty_disk;
 mod harness;
 mod hosts;
