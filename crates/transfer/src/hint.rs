@@ -49,9 +49,9 @@ impl GetError {
             Self::WrongFile { .. } | Self::PieceDigest { .. } => Some(OTHER_VERSION.into()),
             Self::AllSourcesFailed { last, .. } => last.hint(),
             Self::ResourceChanged { .. } => Some("try again later".into()),
-            Self::BrokenStream { .. } => {
-                Some("-o FILE writes to a file, which can start again".into())
-            }
+            Self::VersionChanged { .. } => Some("open it again".into()),
+            Self::NoRandomAccess { .. } => Some("download it to a file, and read that".into()),
+            Self::BrokenStream { .. } => Some(FILES_CAN_START_AGAIN.into()),
             Self::Checksum {
                 moved_to: aside, ..
             } => Some(match aside {
@@ -135,6 +135,9 @@ fn folder_hint(url: &Url) -> String {
 
 /// For responses that cannot be used.
 const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: try again later";
+
+/// For a stream that broke off.
+const FILES_CAN_START_AGAIN: &str = "-o FILE writes to a file, which can start again";
 
 /// For a file of the wrong size or with a wrong digest.
 const OTHER_VERSION: &str =

@@ -5,7 +5,7 @@
 //! The crate `plan` decides, `net` fetches, and this crate writes: partial files and their journals ([`disk`], [`journal`]),
 //! digests, the final rename. It is also the one layer that retries. A batch records the result of each job in a
 //! [`manifest`] and can write tar shards in place of files ([`archive`]). For programs, a body can go through a channel
-//! ([`body_channel()`]).
+//! ([`body_channel()`]), and a file be read at any offset ([`RemoteFile`]).
 
 pub mod archive;
 pub mod batch;
@@ -23,6 +23,7 @@ pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
+mod remote_file;
 pub mod sync;
 
 pub use body_channel::{BodySender, body_channel};
@@ -32,3 +33,4 @@ pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
 };
+pub use remote_file::RemoteFile;

@@ -16,7 +16,7 @@ use crate::disk::StoredValidators;
 /// Sends a request and classifies the head of its response. `expected_version`: the version that the bytes on disk are of.
 ///
 /// Cancel safe: dropped, it closes the connection.
-pub(super) async fn send(
+pub(crate) async fn send(
     client: &Client,
     mut request: FetchRequest<'_>,
     expected_version: Option<&ResourceVersion>,
