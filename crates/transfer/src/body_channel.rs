@@ -4,6 +4,10 @@
 //! the task of the job, and blocks a thread only where a decoder makes many chunks of one.
 
 use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake};
+use std::thread::Thread;
 
 use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -112,13 +116,37 @@ impl ChannelSink {
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         let stop = self.stop.clone();
-        runtime.block_on(async {
+        block_thread_on(async {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => Err(io::Error::other("stopped")),
                 done = self.wait_for_room() => done,
             }
         })
+    }
+}
+
+/// Wakes a thread that is parked.
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Blocks this thread until a future is done that needs no runtime.
+///
+/// Not the runtime's own `block_on`: where the job itself is run by that, on the same thread, both would have one parker, and this one
+/// would take the wake-ups of the job.
+fn block_thread_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Arc::new(ThreadWaker(std::thread::current())).into();
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
     }
 }
 

@@ -86,7 +86,11 @@ impl RemoteFile {
                 total,
                 version,
             } if version.has_validator() => (range, total, version),
-            content => return Self::read_whole(source, WholeResponse { response, content }).await,
+            content => {
+                // Boxed: it is rare, and its future large.
+                let first = WholeResponse { response, content };
+                return Box::pin(Self::read_whole(source, first)).await;
+            }
         };
         source.set_version(version.clone());
         let requested_end = ReadAhead::FIRST_REQUEST.end.min(size);

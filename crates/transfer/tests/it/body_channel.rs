@@ -16,7 +16,7 @@ async fn stream(mut case: JobCase, resource: OriginResource) -> (JobRun, Vec<u8>
     case.output = Some(JobOutput::Channel(sender));
     let url = origin.url("/f.bin");
     let download = async move {
-        let run = case.get(&url).await;
+        let run = Box::pin(case.get(&url)).await;
         // The case holds a sender.
         drop(case);
         run
@@ -31,7 +31,7 @@ async fn stream(mut case: JobCase, resource: OriginResource) -> (JobRun, Vec<u8>
         }
         bytes
     });
-    let run = within(LIMIT, download).await;
+    let run = within(LIMIT, Box::pin(download)).await;
     let bytes = within(LIMIT, reader.join_next()).await;
     (run, bytes.unwrap().unwrap(), origin)
 }
@@ -131,7 +131,10 @@ async fn a_reader_that_closes_the_channel_ends_the_download() {
     case.output = Some(JobOutput::Channel(sender));
     let url = origin.url("/f.bin");
     let read_one = async move { receiver.recv().await.unwrap().len() };
-    let (run, first) = within(LIMIT, async { tokio::join!(case.get(&url), read_one) }).await;
+    let (run, first) = within(LIMIT, async {
+        tokio::join!(Box::pin(case.get(&url)), read_one)
+    })
+    .await;
     assert!(first > 0);
     let GetError::OutputStream { source, .. } = run.error() else {
         panic!("{:?}", run.error());
@@ -155,7 +158,7 @@ async fn a_job_whose_reader_does_not_read_can_be_stopped() {
         case.stop.cancel();
     };
     let (run, ()) = within(LIMIT, async {
-        tokio::join!(case.get(&url), stop_when_full)
+        tokio::join!(Box::pin(case.get(&url)), stop_when_full)
     })
     .await;
     assert!(matches!(run.error(), GetError::Interrupted { .. }));

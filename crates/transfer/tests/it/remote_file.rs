@@ -25,7 +25,13 @@ async fn open_url(case: &JobCase, url: &str) -> Result<RemoteFile, GetError> {
     let (retry, stop) = (case.options.retry.clone(), case.stop.clone());
     let headers =
         HeaderMap::from_iter([("x-user".parse().unwrap(), HeaderValue::from_static("1"))]);
-    let opening = RemoteFile::open(client, url.parse().unwrap(), headers, retry, stop);
+    let opening = Box::pin(RemoteFile::open(
+        client,
+        url.parse().unwrap(),
+        headers,
+        retry,
+        stop,
+    ));
     within(LIMIT, opening).await
 }
 
