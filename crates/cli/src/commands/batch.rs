@@ -58,7 +58,7 @@ pub(super) async fn run(
     };
     let BatchOutputs {
         manifest,
-        archive,
+        output,
         warnings,
         staging,
     } = outputs;
@@ -70,7 +70,7 @@ pub(super) async fn run(
         get_options,
         options,
         manifest,
-        archive,
+        output,
         events,
     };
     let stop = task.stop.clone();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use haul_transfer::archive::{ArchiveError, ArchiveOptions, ShardWriter};
-use haul_transfer::batch::BatchArchive;
+use haul_transfer::batch::{BatchArchive, BatchOutput};
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::manifest::{Manifest, ManifestError, PreviousRuns};
 use tempfile::TempDir;
@@ -21,7 +21,8 @@ const STAGING_SUFFIX: &str = ".haul-staging";
 pub(super) struct BatchOutputs {
     /// The manifest, and the rows of earlier runs.
     pub(super) manifest: Option<(Manifest, PreviousRuns)>,
-    pub(super) archive: Option<BatchArchive>,
+    /// Where files go.
+    pub(super) output: BatchOutput,
     pub(super) warnings: Vec<String>,
     /// Removed when the batch has ended.
     pub(super) staging: StagingDirectory,
@@ -71,17 +72,17 @@ impl BatchOutputs {
             (Some(path), Some((_, previous))) => manifest_warnings(path, previous, is_stream),
             _ => Vec::new(),
         };
-        let (archive, staging) = match &args.tar {
+        let (output, staging) = match &args.tar {
             Some(tar) => {
                 let previous = manifest.as_ref().map(|(_, previous)| previous);
                 let (archive, staging) = open_archive(args, tar, previous)?;
-                (Some(archive), staging)
+                (BatchOutput::Archive(archive), staging)
             }
-            None => (None, StagingDirectory::None),
+            None => (BatchOutput::Files, StagingDirectory::None),
         };
         Ok(Self {
             manifest,
-            archive,
+            output,
             warnings,
             staging,
         })

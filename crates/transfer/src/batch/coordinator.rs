@@ -1,5 +1,6 @@
 //! The coordinator starts the threads and workers of a batch, and watches them until the batch is over.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -9,15 +10,18 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::commit::{BatchSink, CommitMessage, CommitThread, DirectorySink, TarWriter};
+use super::commit::{
+    BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter,
+};
 use super::counters::BatchCounters;
 use super::job_queue::JobQueue;
 use super::options::{BatchSnapshot, BatchSummary};
 use super::outcome::OutcomeRecorder;
+use super::output::BatchOutput;
 use super::reader::{JobReader, ListEntries, ReaderSettings};
 use super::running_jobs::RunningJobs;
 use super::workers::WorkerPool;
-use super::{Batch, BatchArchive};
+use super::Batch;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::get::EngineState;
 use crate::options::ExistingFilePolicy;
@@ -53,11 +57,10 @@ impl BatchCoordinator {
         let counters = Arc::new(BatchCounters::default());
         let (manifest, previous_runs) = batch.manifest.unzip();
         let reader_settings = ReaderSettings {
-            previous_runs,
-            staging_directory: batch
-                .archive
-                .as_ref()
-                .map(|archive| archive.staging_directory.clone()),
+            // What was handed to a function then is not here any more.
+            previous_runs: previous_runs.filter(|_| !batch.output.is_memory()),
+            staging_directory: batch.output.staging_directory().map(Path::to_owned),
+            is_memory: batch.output.is_memory(),
             ..ReaderSettings::new(batch.options.clone(), &batch.get_options)
         };
         let outcomes = OutcomeRecorder::new(
@@ -67,8 +70,9 @@ impl BatchCoordinator {
             stop.clone(),
             manifest,
         );
-        let sink = open_sink(batch.archive, batch.get_options.existing_file);
-        let commit_thread = CommitThread::new(outcomes, batch.options.commit_group, sink);
+        let commit_group = batch.output.commit_group(batch.options.commit_group);
+        let sink = open_sink(batch.output, batch.get_options.existing_file);
+        let commit_thread = CommitThread::new(outcomes, commit_group, sink);
         let (commits, messages) = mpsc::channel(CHANNEL_CAPACITY);
         let commit_thread = spawn_commit_thread(commit_thread, messages, stop.clone());
 
@@ -208,10 +212,11 @@ fn new_ticks() -> Interval {
     ticks
 }
 
-fn open_sink(archive: Option<BatchArchive>, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
-    match archive {
-        Some(archive) => Box::new(TarWriter::new(archive.writer)),
-        None => Box::new(DirectorySink::new(existing)),
+fn open_sink(output: BatchOutput, existing: ExistingFilePolicy) -> Box<dyn BatchSink> {
+    match output {
+        BatchOutput::Files => Box::new(DirectorySink::new(existing)),
+        BatchOutput::Archive(archive) => Box::new(TarWriter::new(archive.writer)),
+        BatchOutput::Memory(memory) => Box::new(MemorySink::new(memory)),
     }
 }
 

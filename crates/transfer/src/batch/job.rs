@@ -29,9 +29,10 @@ pub(super) struct BatchJob {
     recovery: Option<Box<RecoveryPolicy>>,
     /// The line in the list.
     pub(super) line: u64,
-    /// The final path of the file, or the name of its entry in the archive.
+    /// The final path of the file, or the name of its entry in the archive. A file that has neither is known by its staging
+    /// path.
     pub(super) path: PathBuf,
-    /// For an entry of an archive: where the file is stored if it is too large to be kept in memory.
+    /// Unless the file goes to its final path: where it is stored if it is too large to be kept in memory.
     pub(super) staging_path: Option<PathBuf>,
     /// The validators of an existing file that may be up to date (`--update`).
     pub(super) stored_validators: Option<StoredValidators>,
@@ -66,7 +67,7 @@ pub(super) enum BatchJobStrategy {
 }
 
 impl BatchJob {
-    /// A job for an entry of a list. `staging_path` is where a large entry of an archive is stored meanwhile.
+    /// A job for an entry of a list. `staging_path` is where a large file is stored meanwhile, unless that is `path`.
     pub(super) fn new(
         id: u64,
         entry: ListEntry,
@@ -213,6 +214,12 @@ impl BatchJob {
         }
     }
 
+    /// Whether the file has a path, or is an entry with a path. Otherwise it is only staged.
+    fn has_path(&self) -> bool {
+        let staging_path = self.staging_path.as_ref();
+        staging_path.is_none_or(|staging| staging.as_os_str() != self.path.as_os_str())
+    }
+
     /// The path in the manifest, which identifies the job between runs.
     pub(super) fn manifest_path(&self) -> String {
         manifest_path(&self.path)
@@ -236,7 +243,7 @@ impl BatchJob {
         ManifestRow {
             line: manifest_line(self.line),
             url: self.manifest_url(),
-            path: Some(self.manifest_path()),
+            path: self.has_path().then(|| self.manifest_path()),
             state,
             status: self.status.map(|status| status.as_u16()),
             bytes: 0,

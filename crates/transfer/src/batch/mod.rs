@@ -17,17 +17,15 @@ mod job;
 mod job_queue;
 mod options;
 mod outcome;
+mod output;
 mod reader;
 mod running_jobs;
 mod workers;
 mod write_buffer;
 
-use std::path::PathBuf;
-
 use haul_net::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::archive::ShardWriter;
 use crate::event::TransferEventSender;
 use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
@@ -36,6 +34,7 @@ pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,
 };
+pub use output::{BatchArchive, BatchOutput, FetchedBody, MemoryOutput};
 pub use reader::ListEntries;
 
 /// A batch that can be run.
@@ -49,19 +48,10 @@ pub struct Batch {
     pub options: BatchOptions,
     /// Where outcomes are recorded, and the outcomes of earlier runs.
     pub manifest: Option<(Manifest, PreviousRuns)>,
-    /// An archive that files are written to, in place of directories.
-    pub archive: Option<BatchArchive>,
+    /// Where files go.
+    pub output: BatchOutput,
     /// Where events are sent. The receiver must read until the channel closes.
     pub events: TransferEventSender,
-}
-
-/// An archive that files are written to.
-#[derive(Debug)]
-pub struct BatchArchive {
-    /// Writes the archive.
-    pub writer: ShardWriter,
-    /// A directory for files that are too large to be kept in memory until they are in the archive.
-    pub staging_directory: PathBuf,
 }
 
 impl Batch {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use haul_net::Client;
 use haul_plan::dispatch::{HostRequestLimit, JobDispatcherOptions};
-use haul_transfer::batch::{Batch, BatchOptions};
+use haul_transfer::batch::{Batch, BatchOptions, BatchOutput};
 use haul_transfer::list::ListEntry;
 use haul_transfer::{
     ConnectionCount, DownloadJob, GetError, GetOptions, JobOutput, TransferEngine,
@@ -101,7 +101,7 @@ pub(super) async fn download_many(
             ..BatchOptions::default()
         },
         manifest: None,
-        archive: None,
+        output: BatchOutput::Files,
         events,
     };
     let entries = (0_u64..).zip(urls).map(|(number, url)| {

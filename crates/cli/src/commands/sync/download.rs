@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use haul_plan::path_of_key;
 use haul_s3::S3Address;
-use haul_transfer::batch::{Batch, BatchOptions, BatchSummary};
+use haul_transfer::batch::{Batch, BatchOptions, BatchOutput, BatchSummary};
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry};
 use haul_transfer::{ExistingFilePolicy, GetOptions, TransferEvent};
 use tokio::sync::mpsc;
@@ -66,7 +66,7 @@ impl SyncDownload<'_> {
                 ..BatchOptions::default()
             },
             manifest: None,
-            archive: None,
+            output: BatchOutput::Files,
             events: self.events,
         };
         let mut task = DownloadTask {

@@ -1,11 +1,12 @@
 //! The commit thread keeps the order of writes: first the bytes become durable, then the names, then the rows.
 //!
 //! Files come to it unnamed. A [`BatchSink`] collects a group of them, makes the group durable with one sync and puts
-//! the files in place: into [directories](directory) or into an [archive](tar). Only then are their jobs done: counted,
+//! the files in place: into [directories](directory), into an [archive](tar) or into the caller's [memory]. Only then are their jobs done: counted,
 //! published, and recorded in the manifest. So a row never records a file that a power cut could take, and a power cut
 //! costs at most one group of files.
 
 mod directory;
+mod memory;
 mod tar;
 
 use std::io;
@@ -23,6 +24,7 @@ use crate::error::GetError;
 use crate::get::UnnamedBody;
 use crate::manifest::ManifestRow;
 pub(super) use directory::DirectorySink;
+pub(super) use memory::MemorySink;
 pub(super) use tar::{TarWriter, remove_stale_staged, remove_wrong_staged};
 
 /// Messages that are received at once.
@@ -66,7 +68,7 @@ pub(super) struct VerifiedFile {
 pub(super) enum FetchedFileContent {
     /// In memory, or in an unnamed file.
     Unnamed(UnnamedBody),
-    /// In a file of the staging directory, to be removed when its bytes are in the archive.
+    /// In a file of the staging directory, to be removed when its bytes are in their place.
     Staged(PathBuf),
 }
 

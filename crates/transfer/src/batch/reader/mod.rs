@@ -48,8 +48,10 @@ pub(super) struct ReaderSettings {
     pub(super) expected_content: ContentExpectation,
     pub(super) storage_wrapping: StorageWrapping,
     pub(super) previous_runs: Option<PreviousRuns>,
-    /// Where large entries of an archive are stored meanwhile; `None` for a batch that writes files.
+    /// Where large files are stored meanwhile; `None` for a batch that writes files.
     pub(super) staging_directory: Option<PathBuf>,
+    /// Whether files have no paths, and are only staged.
+    pub(super) is_memory: bool,
 }
 
 /// Reads the lists.
@@ -84,6 +86,7 @@ impl ReaderSettings {
             storage_wrapping: get_options.storage_wrapping.clone(),
             previous_runs: None,
             staging_directory: None,
+            is_memory: false,
         }
     }
 
@@ -214,6 +217,8 @@ impl JobReader {
                 self.has_unnamed_files = false;
                 Ok(())
             }
+            // Only large files need it.
+            Err(_) if self.settings.is_memory => Ok(()),
             Err(error) => Err(GetError::local("write into", directory.to_owned(), error)),
             Ok(_) => Ok(()),
         }
@@ -223,9 +228,7 @@ impl JobReader {
     fn job_for(&mut self, entry: ListEntry) -> Result<Box<BatchJob>, SkippedEntry> {
         let id = self.next_id;
         self.next_id += 1;
-        let path = self.assign_path(&entry, id)?;
-        let staging_directory = self.settings.staging_directory.as_ref();
-        let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
+        let (path, staging_path) = self.job_paths(&entry, id)?;
         let mut job = BatchJob::new(id, entry, path, staging_path);
         let listed = &job.download.checksums;
         let requested = self.settings.options.checksums.iter();
@@ -296,6 +299,24 @@ impl JobReader {
             job.strategy = BatchJobStrategy::PartialFile;
         }
         None
+    }
+
+    /// The path for an entry's file, and where a large file is stored meanwhile.
+    fn job_paths(
+        &mut self,
+        entry: &ListEntry,
+        id: u64,
+    ) -> Result<(PathBuf, Option<PathBuf>), SkippedEntry> {
+        let is_memory = self.settings.is_memory;
+        let path = match is_memory {
+            // With the URL, since another list must not continue the files of this one.
+            true => PathBuf::from(format!("{id} {}", entry.url)),
+            false => self.assign_path(entry, id)?,
+        };
+        let staging_directory = self.settings.staging_directory.as_ref();
+        let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
+        let path = staging_path.clone().filter(|_| is_memory).unwrap_or(path);
+        Ok((path, staging_path))
     }
 
     /// The path for an entry's file.
@@ -412,7 +433,7 @@ impl From<JobOutcome> for SkippedEntry {
     }
 }
 
-/// Where a large entry of an archive is stored meanwhile. The name is the same in every run, so that a later run can
+/// Where a large file is stored meanwhile. The name is the same in every run, so that a later run can
 /// continue it.
 fn staging_path(directory: &Path, path: &Path) -> PathBuf {
     let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();

@@ -7,11 +7,13 @@ mod faults;
 mod file_owners;
 mod interruptions;
 mod manifests;
+mod memory;
 mod outcomes;
 mod settings;
 mod strategies;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use haul_lab::{Origin, OriginBuilder, OriginResource, ResourceContent, within};
@@ -20,7 +22,8 @@ use haul_plan::RetryOptions;
 use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
-    Batch, BatchArchive, BatchOptions, BatchSummary, CommitGroupOptions, ListEntries,
+    Batch, BatchArchive, BatchOptions, BatchOutput, BatchSummary, CommitGroupOptions, ListEntries,
+    MemoryOutput,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
@@ -31,6 +34,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::harness::LIMIT;
+use memory::TakenBodies;
 
 /// The settings of a test's batch and its directories.
 pub(crate) struct BatchCase {
@@ -45,6 +49,8 @@ pub(crate) struct BatchCase {
     pub(crate) manifest: Option<&'static str>,
     /// The name of an archive in `outer_dir`, and the size limit of its shards.
     pub(crate) tar: Option<(&'static str, Option<u64>)>,
+    /// Takes the bodies, in place of a directory or an archive. Large ones are staged in `dir`.
+    pub(crate) bodies: Option<Arc<TakenBodies>>,
     /// The directory for manifests and archives.
     pub(crate) outer_dir: TempDir,
     /// How long the batch may take.
@@ -92,6 +98,7 @@ impl BatchCase {
             stop_after_files: None,
             manifest: None,
             tar: None,
+            bodies: None,
             outer_dir: tempfile::tempdir().unwrap(),
             timeout: LIMIT,
         }
@@ -135,7 +142,14 @@ impl BatchCase {
             get_options: self.get.clone(),
             options,
             manifest,
-            archive,
+            output: match (archive, self.bodies.clone()) {
+                (Some(archive), _) => BatchOutput::Archive(archive),
+                (None, None) => BatchOutput::Files,
+                (None, Some(bodies)) => BatchOutput::Memory(MemoryOutput {
+                    staging_directory: self.dir.path().to_owned(),
+                    on_body: Box::new(move |line, body| bodies.take(line, &body)),
+                }),
+            },
             events: sender,
         };
         let work = batch.run(entries, self.stop.clone());
@@ -160,6 +174,9 @@ impl BatchCase {
             match event {
                 TransferEvent::BatchRow(row) => {
                     done += usize::from(row.state == JobRowState::Done);
+                    if let Some(bodies) = &self.bodies {
+                        bodies.check_row(&row);
+                    }
                     rows.push(*row);
                     if self.stop_after_files == Some(done) {
                         self.stop.cancel();
