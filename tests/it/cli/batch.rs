@@ -2,10 +2,14 @@
 
 use std::fmt::Write as _;
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 
 use haul_lab::http2::{self, Http2Origin, Http2Request, Http2Settings, StreamAction};
-use haul_lab::{CertificateAuthority, Origin, OriginResource, ResourceContent, within};
+use haul_lab::{
+    CertificateAuthority, Origin, OriginResource, RequestMatcher, ResourceContent, faults, within,
+};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::time::Instant;
 
 use crate::cli::harness::{HaulDirectory, HaulOutput, LIMIT, file_names};
 
@@ -335,4 +339,48 @@ async fn the_http_version_is_the_requested_one() {
             "{flag}"
         );
     }
+}
+
+/// An origin with files `/0`, `/1` and so on, of which `/0` is there at the second request, and the times of its requests.
+async fn start_timed_origin(files: u64) -> (Origin, Arc<Mutex<Vec<Instant>>>) {
+    let times = Arc::new(Mutex::new(Vec::new()));
+    let mut origin = Origin::builder();
+    for n in 0..files {
+        let times = Arc::clone(&times);
+        let mut resource =
+            OriginResource::new(file_content(n)).rule(RequestMatcher::always(), move |_, _| {
+                times.lock().unwrap().push(Instant::now());
+            });
+        if n == 0 {
+            resource = resource.rule(RequestMatcher::first(1), faults::status(500));
+        }
+        origin = origin.resource(&format!("/{n}"), resource);
+    }
+    (origin.start().await, times)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_host_gets_at_most_its_requests_a_second_retries_included() {
+    let ((one, one_times), (two, two_times)) =
+        (start_timed_origin(8).await, start_timed_origin(8).await);
+    let haul = HaulDirectory::new();
+    haul.write("list", list_of(&one, 8) + &list_of(&two, 8));
+    let args = ["get", "-i", "list", "-d", "d", "--rate-per-host", "5"];
+    let layout = ["--output-template", "{index}"];
+    let output = haul.run(&[&args[..], &layout].concat()).await;
+    output.assert_code(0).assert_stderr_has("16 of 16 files, ");
+    let times_of = |times: Arc<Mutex<Vec<Instant>>>| times.lock().unwrap().clone();
+    let (one_times, two_times) = (times_of(one_times), times_of(two_times));
+    for (origin, times) in [(&one, &one_times), (&two, &two_times)] {
+        assert_eq!(origin.requests().len(), 9, "one is a retry");
+        for (first, begin) in times.iter().enumerate() {
+            for (last, end) in times.iter().enumerate().skip(first) {
+                // A request may be on its way for longer than the next one.
+                let window = (*end - *begin).as_secs_f64() + 0.1;
+                let requests = (last - first + 1) as f64;
+                assert!(requests <= 5.0 * window + 1.0, "{requests} in {window} s");
+            }
+        }
+    }
+    assert!(one_times[0] < two_times[8] && two_times[0] < one_times[8]);
 }

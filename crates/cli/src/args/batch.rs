@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use haul_plan::dispatch::RequestRate;
 use haul_plan::{ErrorLimit, MediaRange, PathTemplate};
 
 use super::values::{SizeArg, job_count};
@@ -47,6 +48,16 @@ pub(crate) struct BatchArgs {
         conflicts_with = "file"
     )]
     pub(crate) max_connections_total: Option<u16>,
+    /// At most N requests a second to each origin; 0.5 is one every two seconds.
+    ///
+    /// haul counts one request for each try of a file. It does not count the further segments of a large file, and redirects.
+    #[arg(
+        long,
+        value_name = "N",
+        allow_negative_numbers = true,
+        conflicts_with = "file"
+    )]
+    pub(crate) rate_per_host: Option<RequestRate>,
     /// Download one file from all URLs at once, and from mirrors that its origins name (Link header fields).
     ///
     /// haul fetches segments from each mirror, and drops a mirror that is unavailable, is slow, or has another version of the file. Lists

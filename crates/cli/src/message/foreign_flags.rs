@@ -56,8 +56,6 @@ const FLAGS: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "-w",
-            "--wait",
             "--waitretry",
             "--retry-delay",
             "--retry-wait",
@@ -125,6 +123,10 @@ const FLAGS: &[(&[&str], &str)] = &[
     (
         &["--max-download-limit", "--max-overall-download-limit"],
         "--limit-rate SIZE limits the total rate",
+    ),
+    (
+        &["-w", "--wait", "--random-wait", "--rate"],
+        "--rate-per-host N limits the requests a second to each origin",
     ),
     (
         &["--min-split-size"],

@@ -41,6 +41,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         globoff: _,
         jobs,
         max_connections_total,
+        rate_per_host,
         layout,
         output_template,
         tar,
@@ -57,6 +58,7 @@ pub(super) fn is_batch(args: &GetArgs, sources: &[JobSource]) -> bool {
         sources.iter().any(JobSource::is_list),
         jobs.is_some(),
         max_connections_total.is_some(),
+        rate_per_host.is_some(),
         layout.is_some(),
         output_template.is_some(),
         tar.is_some(),
@@ -205,11 +207,14 @@ fn batch_options(
     let prints_digests = !checksums.is_empty() && args.batch.manifest.is_none();
     Ok(BatchOptions {
         directory: args.output.directory.clone().unwrap_or_default(),
-        dispatch: dispatcher_options(
-            args.batch.jobs,
-            args.batch.max_connections_total,
-            connections,
-        ),
+        dispatch: JobDispatcherOptions {
+            rate_per_host: args.batch.rate_per_host,
+            ..dispatcher_options(
+                args.batch.jobs,
+                args.batch.max_connections_total,
+                connections,
+            )
+        },
         layout: path_layout(&args.batch),
         error_limit: match (args.batch.max_errors, args.batch.on_error) {
             (Some(limit), _) => Some(limit),

@@ -130,6 +130,12 @@ impl<T> JobDispatcher<T> {
         if let Some(control) = &mut host.control {
             control.job_started(run, used, now);
         }
+        if let Some(rate) = &mut host.request_rate {
+            rate.count_request(now);
+            if rate.next_request() > now {
+                self.pause_host(host_key, Duration::ZERO);
+            }
+        }
         self.slots.job_started(&mut self.jobs, key);
         self.unlist(host_key);
         self.update_list(host_key, true, now);

@@ -10,6 +10,7 @@ use super::host_control::{HostControl, INITIAL_REQUESTS};
 use super::host_health::HostHealth;
 use super::idle_hosts::IdleHost;
 use super::options::{HostRequestLimit, JobDispatcherOptions};
+use super::request_rate::HostRequestRate;
 use super::slab_list::{ListLinks, ListNode, SlabList};
 
 /// Jobs in a row that a host runs before the turn of other hosts comes: its connections are warm, and making one costs about
@@ -64,6 +65,8 @@ pub(super) struct HostQueue {
     pub(super) paused_until: Duration,
     /// Finds the number of requests; `None` while that is the same as for every host.
     pub(super) control: Option<Box<HostControl>>,
+    /// Counts requests a second, if their number is limited.
+    pub(super) request_rate: Option<Box<HostRequestRate>>,
     /// Jobs begun in this turn.
     jobs_this_turn: u16,
     /// Requests that have ended and whose connections are free for the next job.
@@ -77,7 +80,11 @@ impl ListNode for HostQueue {
 }
 
 impl HostQueue {
-    pub(super) fn new(name: Arc<str>, idle: IdleHost) -> Self {
+    pub(super) fn new(name: Arc<str>, idle: IdleHost, options: &JobDispatcherOptions) -> Self {
+        let request_rate = options.rate_per_host.map(|rate| {
+            let counted = idle.request_rate.filter(|counted| counted.rate() == rate);
+            counted.unwrap_or_else(|| Box::new(HostRequestRate::new(rate)))
+        });
         Self {
             name,
             links: ListLinks::default(),
@@ -95,6 +102,7 @@ impl HostQueue {
             health: idle.health,
             paused_until: idle.paused_until,
             control: idle.control,
+            request_rate,
             jobs_this_turn: 0,
             freed_slots: 0,
         }
@@ -111,9 +119,12 @@ impl HostQueue {
             } else {
                 Duration::ZERO
             },
+            request_rate: self.request_rate.take().filter(|rate| !rate.is_full(now)),
         };
-        let is_worth_keeping =
-            !idle.health.is_healthy() || idle.control.is_some() || !idle.paused_until.is_zero();
+        let is_worth_keeping = !idle.health.is_healthy()
+            || idle.control.is_some()
+            || idle.request_rate.is_some()
+            || !idle.paused_until.is_zero();
         is_worth_keeping.then_some(idle)
     }
 
@@ -264,7 +275,8 @@ mod tests {
     use super::*;
 
     fn host(running_jobs: u32, large_files: u32) -> HostQueue {
-        let mut host = HostQueue::new("http://a.test:80".into(), IdleHost::default());
+        let options = JobDispatcherOptions::default();
+        let mut host = HostQueue::new("http://a.test:80".into(), IdleHost::default(), &options);
         (host.running_jobs, host.large_files) = (running_jobs, large_files);
         host
     }

@@ -1,7 +1,8 @@
 //! What the dispatcher remembers of hosts that have no job at the moment.
 //!
 //! Of most hosts that is nothing. Only hosts that cannot be reached or that refuse requests are worth remembering: forgetting
-//! one costs a few timeouts, or a few refusals. So the number is bounded, and the oldest entry goes first.
+//! one costs a few timeouts, or a few refusals. With a limit of requests a second, hosts that had one just now are
+//! remembered, too. The number is bounded, and the oldest entry goes first.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use super::host_control::HostControl;
 use super::host_health::HostHealth;
+use super::request_rate::HostRequestRate;
 
 /// The most hosts that are remembered: some 10 MB of them.
 const MAX_HOSTS: usize = 65_536;
@@ -20,6 +22,8 @@ pub(super) struct IdleHost {
     pub(super) control: Option<Box<HostControl>>,
     /// Until when the host gets no request.
     pub(super) paused_until: Duration,
+    /// The requests of the last moment, if their number a second is limited.
+    pub(super) request_rate: Option<Box<HostRequestRate>>,
 }
 
 /// Hosts without jobs.

@@ -220,9 +220,12 @@ impl<T> JobDispatcher<T> {
         }
     }
 
-    /// Gives a host no request until then; zero ends a pause.
-    fn pause_host(&mut self, key: SlabKey, until: Duration) {
-        let before = std::mem::replace(&mut self.hosts[key].paused_until, until);
+    /// Gives a host no request until then, nor before its rate allows one; zero ends a pause.
+    pub(super) fn pause_host(&mut self, key: SlabKey, until: Duration) {
+        let host = &mut self.hosts[key];
+        let rate = host.request_rate.as_ref();
+        let until = rate.map_or(until, |rate| until.max(rate.next_request()));
+        let before = std::mem::replace(&mut host.paused_until, until);
         self.paused_hosts.remove(&(before, key));
         if !until.is_zero() {
             self.paused_hosts.insert((until, key));

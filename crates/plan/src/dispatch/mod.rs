@@ -8,6 +8,7 @@
 //!   due retries run before new jobs, and new jobs in their order;
 //! - each host gets a number of requests at once that is found by measuring the rate (`host_control.rs`), and fewer if it refuses
 //!   requests (`host_refusals.rs`);
+//! - each host gets at most the user's number of requests a second (`request_rate.rs`);
 //! - a host that cannot be reached gets one job at a time, then its jobs are rejected: a circuit breaker (`host_health.rs`);
 //! - a request that waits long for a connection takes no slot of requests that could get a response (`request_slots.rs`);
 //! - a host that is merely slow fills its own requests and no others. It could fill the whole window, so the feeder checks
@@ -46,6 +47,7 @@ mod job_entry;
 mod job_outcome;
 mod options;
 mod rate_window;
+mod request_rate;
 mod request_slots;
 mod slab_list;
 
@@ -57,6 +59,7 @@ pub use options::{
     DispatchDecision, HostRequestLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
     JobTicket, UnreachableHost,
 };
+pub use request_rate::{RequestRate, RequestRateError};
 
 use crate::token_bucket::TokenBucket;
 use host_queue::{HostList, HostQueue};
@@ -173,6 +176,7 @@ impl<T> JobDispatcher<T> {
             let host = &mut self.hosts[key];
             let has_queued_jobs = !(host.new_jobs.is_empty() && host.due_retries.is_empty());
             let may_widen = has_queued_jobs
+                && host.paused_until <= now
                 && host.eligible_list(&self.options, now).is_none()
                 && host.has_few_large_files();
             let control = host.control.as_mut().filter(|_| may_widen);
@@ -263,7 +267,8 @@ impl<T> JobDispatcher<T> {
         let idle = self.idle_hosts.take(name);
         let name: Arc<str> = name.into();
         let paused_until = idle.paused_until;
-        let key = self.hosts.insert(HostQueue::new(Arc::clone(&name), idle));
+        let host = HostQueue::new(Arc::clone(&name), idle, &self.options);
+        let key = self.hosts.insert(host);
         self.host_keys.insert(name, key);
         if paused_until > now {
             self.paused_hosts.insert((paused_until, key));

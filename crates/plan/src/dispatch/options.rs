@@ -6,6 +6,7 @@ use http::StatusCode;
 
 use crate::request_failure::RequestFailure;
 
+use super::request_rate::RequestRate;
 use super::slab_list::SlabKey;
 
 /// How many requests one origin gets at once.
@@ -38,6 +39,8 @@ pub struct JobDispatcherOptions {
     pub max_jobs: Option<usize>,
     /// Requests at once to one origin.
     pub per_host: HostRequestLimit,
+    /// The most jobs that begin to run in a second for each host, retries included. `None`: no limit.
+    pub rate_per_host: Option<RequestRate>,
     /// Requests at once to an origin that multiplexes (HTTP/2) and allows as many streams. Streams cost the origin little, so
     /// the dispatcher uses this number at once, without measuring first.
     pub max_streams: usize,
@@ -61,6 +64,7 @@ impl Default for JobDispatcherOptions {
             // hundred files a second. If the host is near or busy, the climb to this number ends earlier. It is below the 150 workers
             // that common servers are set up with.
             per_host: HostRequestLimit::Auto { max: 128 },
+            rate_per_host: None,
             // Twice as many streams as most servers allow on a connection.
             max_streams: 256,
             // Two hosts far away, or 256 slow ones: more slots cost memory and bring little.

@@ -386,6 +386,82 @@ fn c3_a_host_that_is_slow_to_respond_for_the_first_time_gets_no_more_until_it_ha
     assert_eq!(numbers(&start_all(&mut dispatcher, ms(3_000))), [4]);
 }
 
+/// Options with a rate for each host.
+fn rated(requests: f64) -> JobDispatcherOptions {
+    JobDispatcherOptions {
+        rate_per_host: RequestRate::per_second(requests),
+        ..JobDispatcherOptions::default()
+    }
+}
+
+#[test]
+fn a_host_gets_its_rate_and_others_have_rates_of_their_own() {
+    let list = [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 5)];
+    let mut dispatcher = dispatcher_with(rated(4.0), &list);
+    let first = start_all(&mut dispatcher, ms(0));
+    assert_eq!(numbers(&first), [1, 5]);
+    for (_, ticket) in first {
+        dispatcher.on_finished(ticket, DONE, ms(10));
+    }
+    assert_eq!(
+        dispatcher.next(ms(249)),
+        DispatchDecision::Wait(Some(ms(250)))
+    );
+    let second = start_all(&mut dispatcher, ms(250));
+    assert_eq!(numbers(&second), [2]);
+    dispatcher.on_finished(second[0].1, DONE, ms(260));
+    // What was not used is lost.
+    assert_eq!(numbers(&start_all(&mut dispatcher, ms(5000))), [3]);
+}
+
+#[test]
+fn retries_count_and_neither_refusals_nor_responses_end_the_pause_of_a_rate() {
+    let mut dispatcher = dispatcher_with(rated(0.5), &[("a", 1), ("a", 2)]);
+    let first = start_all(&mut dispatcher, ms(0))[0].1;
+    let refused = JobRunResult::Refused {
+        overloaded: true,
+        retry_after: Some(ms(10)),
+    };
+    dispatcher.retry_later(first, 1, ms(10), refused, ms(5));
+    assert!(start_all(&mut dispatcher, ms(1999)).is_empty());
+    let second = start_all(&mut dispatcher, ms(2000));
+    assert_eq!(numbers(&second), [1]);
+    dispatcher.retry_later(
+        second[0].1,
+        1,
+        ms(10),
+        JobRunResult::Unreachable,
+        ms(2010),
+    );
+    let third = start_all(&mut dispatcher, ms(4000));
+    assert_eq!(numbers(&third), [1]);
+    dispatcher.on_response_head(third[0].1, None, ms(4010));
+    assert!(start_all(&mut dispatcher, ms(5999)).is_empty());
+    assert_eq!(numbers(&start_all(&mut dispatcher, ms(6000))), [2]);
+}
+
+#[test]
+fn a_host_whose_jobs_come_one_at_a_time_keeps_its_rate() {
+    let mut dispatcher = JobDispatcher::new(rated(100.0));
+    let (mut now, mut started) = (ms(1000), 0);
+    while now < ms(3000) {
+        if dispatcher.held_jobs() == 0 {
+            dispatcher.add("a", 1, now);
+        }
+        for (_, ticket) in start_all(&mut dispatcher, now) {
+            started += 1;
+            dispatcher.on_finished(ticket, DONE, now);
+        }
+        now += ms(1);
+    }
+    assert!((200..=210).contains(&started), "{started}");
+    // A host that has had no job for a while is forgotten.
+    let mut dispatcher = dispatcher_with(rated(4.0), &[("a", 1)]);
+    let first = start_all(&mut dispatcher, ms(0))[0].1;
+    dispatcher.on_finished(first, DONE, ms(250));
+    assert_eq!(dispatcher.idle_host_count(), 0);
+}
+
 #[test]
 fn untried_hosts_leave_slots_to_hosts_that_respond() {
     let options = JobDispatcherOptions {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use haul_plan::dispatch::{
     DispatchDecision, HostRequestLimit, JobDispatcher, JobDispatcherOptions, JobRunReport,
-    JobRunResult, JobTicket,
+    JobRunResult, JobTicket, RequestRate,
 };
 use proptest::prelude::*;
 
@@ -58,12 +58,14 @@ fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
         (0usize..8, 0usize..8),
         1usize..60,
         0usize..12,
+        prop::option::weighted(0.3, 0.1f64..1000.0),
     )
         .prop_map(
-            |(jobs, per_host, (request_slots, untried_host_slots), window, max_overdue)| {
+            |(jobs, per_host, (request_slots, untried_host_slots), window, max_overdue, rate)| {
                 JobDispatcherOptions {
                     max_jobs: jobs,
                     per_host,
+                    rate_per_host: rate.and_then(RequestRate::per_second),
                     max_streams: 12,
                     request_slots,
                     untried_host_slots,

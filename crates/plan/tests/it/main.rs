@@ -8,6 +8,7 @@
 mod batch;
 mod batch_hosts;
 mod batch_properties;
+mod batch_rates;
 mod download;
 mod hostile_headers;
 mod hostile_names;

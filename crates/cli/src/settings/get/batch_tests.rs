@@ -1,7 +1,7 @@
 //! What makes a batch, and the effect of its flags.
 
 use clap::Parser as _;
-use haul_plan::dispatch::HostRequestLimit;
+use haul_plan::dispatch::{HostRequestLimit, RequestRate};
 use haul_plan::{ErrorLimit, PathLayout};
 use haul_transfer::DownloadJob;
 
@@ -56,6 +56,7 @@ fn lists_many_urls_and_flags_of_batches_make_a_batch() {
     for flags in [
         &["-j", "3"][..],
         &["--max-connections-total", "3"],
+        &["--rate-per-host", "0.5"],
         &["--layout", "name"],
         &["--output-template", "{name}"],
         &["--tar", "t.tar"],
@@ -373,6 +374,21 @@ fn limits_of_files_at_once() {
     );
     let all = ["-x", "20", "-j", "30", "--max-connections-total", "10"];
     assert_eq!(of(&all), (Some(30), HostRequestLimit::Fixed(20), 10, 20));
+}
+
+#[test]
+fn requests_a_second_may_be_a_fraction() {
+    let rate = |words: &[&str]| {
+        let words = [&["http://h/f", "-j", "1"], words].concat();
+        batch(&words).options.dispatch.rate_per_host
+    };
+    assert_eq!(rate(&[]), None);
+    let half = RequestRate::per_second(0.5);
+    assert_eq!(rate(&["--rate-per-host", "0.5"]), half);
+    for wrong in ["0", "-1", "5/s", "inf"] {
+        let command = ["haul", "get", "http://h/f", "--rate-per-host", wrong];
+        assert!(CliArgs::try_parse_from(command).is_err(), "{wrong}");
+    }
 }
 
 #[test]
