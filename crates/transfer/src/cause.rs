@@ -25,6 +25,7 @@ impl GetError {
             }
             Self::AllSourcesFailed { .. } => "no source left",
             Self::UnexpectedContent { .. } => "not the file expected",
+            Self::ForbiddenByRobotsTag { .. } => "forbidden by X-Robots-Tag",
             Self::FolderListing { .. } => "a folder, not a file",
             Self::UnusableResponse { .. } => "unusable responses",
             Self::ResourceChanged { .. } => "changed while it was downloaded",

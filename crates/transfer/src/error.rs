@@ -98,6 +98,16 @@ pub enum GetError {
         /// The difference.
         source: UnexpectedContent,
     },
+    /// The origin's X-Robots-Tag forbids the use of the file, and the user wants to respect that.
+    #[error("{} must not be used: its X-Robots-Tag says {directive}", redacted_url(.url))]
+    ForbiddenByRobotsTag {
+        /// The URL of the download.
+        url: Box<Url>,
+        /// The status of the response.
+        status: http::StatusCode,
+        /// The directive that forbids it.
+        directive: &'static str,
+    },
     /// The URL is a folder of `haul serve`, and the response is the page that lists it.
     #[error("{} is a folder: its page lists files, and is not a file", redacted_url(.url))]
     FolderListing {
@@ -329,6 +339,7 @@ impl GetError {
                 | Self::Status { .. }
                 | Self::Unauthorized { .. }
                 | Self::UnusableResponse { .. }
+                | Self::ForbiddenByRobotsTag { .. }
                 | Self::ResourceChanged { .. }
                 | Self::WrongFile { .. }
                 | Self::PieceDigest { .. }
@@ -347,6 +358,9 @@ impl GetError {
             Self::Unauthorized { status, .. } => format!("answered {status}"),
             Self::UnusableResponse { reason, .. } | Self::WrongFile { reason, .. } => {
                 reason.clone()
+            }
+            Self::ForbiddenByRobotsTag { directive, .. } => {
+                format!("its X-Robots-Tag says {directive}")
             }
             Self::ResourceChanged { .. } => "it keeps changing".into(),
             Self::Checksum {
@@ -399,6 +413,7 @@ impl GetError {
             | Self::Checksum { .. }
             | Self::Decode { .. }
             | Self::UnexpectedContent { .. }
+            | Self::ForbiddenByRobotsTag { .. }
             | Self::FolderListing { .. }
             | Self::WrongFile { .. }
             | Self::PieceDigest { .. } => ErrorClass::Verification,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use haul_plan::{
     CheckpointOptions, Checksum, ContentExpectation, DigestAlgorithm, PieceDigests, RetryOptions,
+    RobotsTagPolicy,
 };
 use http::HeaderMap;
 use url::Url;
@@ -63,6 +64,8 @@ pub struct GetOptions {
     pub decode_content: bool,
     /// The media type and size that a response must have, so that an error page is not stored as the file.
     pub expected_content: ContentExpectation,
+    /// Whether a file is downloaded whose use the origin's X-Robots-Tag forbids.
+    pub robots_tag: RobotsTagPolicy,
     /// The retry budget of each job.
     pub retry: RetryOptions,
     /// When to make checkpoints: they limit how much must be fetched again after a kill.
@@ -84,6 +87,7 @@ impl Default for GetOptions {
             existing_file: ExistingFilePolicy::default(),
             decode_content: false,
             expected_content: ContentExpectation::default(),
+            robots_tag: RobotsTagPolicy::default(),
             retry: RetryOptions::default(),
             checkpoint: CheckpointOptions::default(),
             storage_wrapping: StorageWrapping::default(),

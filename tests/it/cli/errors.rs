@@ -96,6 +96,25 @@ async fn exit_3_for_wrong_bytes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn exit_3_for_a_file_that_its_x_robots_tag_forbids_if_that_is_respected() {
+    let tagged = OriginResource::new(content()).header("X-Robots-Tag", "noai");
+    let origin = start_origin(tagged).await;
+    let (haul, url) = (HaulDirectory::new(), origin.url("/f.bin"));
+    for output_flags in [&[][..], &["-o", "-"]] {
+        let flags = [&["--robots-tag", "respect"], output_flags].concat();
+        let output = haul.get(&url, &flags).await;
+        output
+            .assert_code(3)
+            .assert_stderr_has("/f.bin must not be used: its X-Robots-Tag says noai")
+            .assert_stderr_has("hint: --robots-tag ignore downloads it all the same");
+        assert_two_lines(&output);
+    }
+    assert!(haul.listing().is_empty());
+    haul.get(&url, &[]).await.assert_code(0);
+    haul.assert_file("f.bin", &content());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_4_for_local_errors() {
     let origin = start_origin(OriginResource::new(content())).await;
     let url = origin.url("/f.bin");

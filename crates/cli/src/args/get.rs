@@ -85,6 +85,12 @@ pub(crate) struct OutputArgs {
     /// By default haul stores such a response as it was sent, with a warning.
     #[arg(long)]
     pub(crate) decode: bool,
+    /// Respect or ignore an origin's X-Robots-Tag.
+    ///
+    /// Directives that forbid the use of a file are noai, noimageai, noindex, noimageindex and none, unless they are for a robot that is
+    /// not called haul. Then `respect` fails before the body is read.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = RobotsTagArg::Ignore)]
+    pub(crate) robots_tag: RobotsTagArg,
     /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
     ///
     /// ALGO is sha256, sha512, sha1, md5, blake3, crc32c, crc32 or crc64nvme; the length of a bare HEX tells it. FILE is a list as sha256sum and similar tools
@@ -101,6 +107,15 @@ impl OutputArgs {
             .as_ref()
             .is_some_and(|file| file.as_os_str() == "-")
     }
+}
+
+/// What an origin's X-Robots-Tag means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RobotsTagArg {
+    /// Nothing: you chose the files.
+    Ignore,
+    /// A file whose use it forbids fails.
+    Respect,
 }
 
 /// Connections, segments and rate.

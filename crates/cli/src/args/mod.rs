@@ -23,7 +23,7 @@ use clap::{ArgAction, CommandFactory as _, FromArgMatches as _, Parser, Subcomma
 
 pub(crate) use batch::{BatchArgs, LayoutKind, ListFormatArg, OnErrorArg};
 pub(crate) use bench::{BenchArgs, BenchCommand, BenchRunArgs};
-pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind};
+pub(crate) use get::{GetArgs, GetMessageArgs, OutputArgs, ProgressKind, RobotsTagArg};
 pub(crate) use given::{GivenOptionError, GivenOptions, OptionSource, Sourced, option_names};
 pub(crate) use network::{ConnectionArgs, LoginArgs};
 pub(crate) use objects::{CpArgs, LsArgs, PresignArgs, RmArgs};

@@ -33,6 +33,7 @@ impl JobOutcome {
         });
         if let GetError::Status { status, .. }
         | GetError::Unauthorized { status, .. }
+        | GetError::ForbiddenByRobotsTag { status, .. }
         | GetError::UnexpectedContent {
             status: Some(status),
             ..

@@ -154,6 +154,22 @@ impl AttemptError {
         )
     }
 
+    /// The origin forbids the use of the file by this directive, though the response is fine.
+    pub(crate) fn forbidden_by_robots_tag(
+        directive: &'static str,
+        response: &FetchResponse,
+        url: &Url,
+    ) -> Box<Self> {
+        Self::of_source(
+            RequestFailure::WrongFile,
+            GetError::ForbiddenByRobotsTag {
+                url: shown_url(url),
+                status: response.status,
+                directive,
+            },
+        )
+    }
+
     /// The disk failed: no other source can help.
     pub(crate) fn local(path: PathBuf, source: io::Error) -> Box<Self> {
         Box::new(Self {

@@ -12,7 +12,7 @@ use super::context::JobContext;
 use super::download_sources::DownloadSources;
 use super::host_limits::HostPermit;
 use super::partial_download::ResumedDownload;
-use super::request::{conditions, send};
+use super::request::{check_robots_tag, conditions, send};
 use super::source_recovery::recover;
 use crate::disk::StoredValidators;
 use crate::error::GetError;
@@ -90,6 +90,8 @@ impl FirstRequest<'_> {
         let if_range = source.may_send_if_range;
         match send(client, request, saved_version.as_ref(), if_range).await {
             Ok((response, content)) => {
+                let policy = context.options().robots_tag;
+                check_robots_tag(policy, &response, &source.location)?;
                 let first = FirstResponse { response, content };
                 Ok(FirstRequestOutcome::Response(Box::new(first)))
             }

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
 use haul_plan::{
-    MAX_RESPONSE_TEXT, RequestedContent, ResourceVersion, ResponseContent, classify_response,
-    first_line_of_text,
+    MAX_RESPONSE_TEXT, RequestedContent, ResourceVersion, ResponseContent, RobotsTagPolicy,
+    classify_response, first_line_of_text,
 };
 use http::StatusCode;
 use http::header::{HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE};
+use url::Url;
 
 use super::attempt_error::AttemptError;
 use crate::disk::StoredValidators;
@@ -61,6 +62,21 @@ pub(super) async fn send(
             Err(error)
         }
     }
+}
+
+/// Refuses a response by which the origin forbids the use of the file. To be called for the first response of each source,
+/// before its body is read.
+pub(super) fn check_robots_tag(
+    policy: RobotsTagPolicy,
+    response: &FetchResponse,
+    url: &Url,
+) -> Result<(), Box<AttemptError>> {
+    let forbidding = policy.forbidding_directive(&response.headers);
+    forbidding.map_or(Ok(()), |directive| {
+        Err(AttemptError::forbidden_by_robots_tag(
+            directive, response, url,
+        ))
+    })
 }
 
 /// Header fields that ask for a file only if the origin has a newer one than these validators are of.

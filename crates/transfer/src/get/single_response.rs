@@ -29,7 +29,7 @@ use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
 use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
-use super::request::{conditions, send};
+use super::request::{check_robots_tag, conditions, send};
 use crate::disk::{StoredValidators, UnnamedFile, blocking};
 use crate::options::DownloadJob;
 
@@ -199,7 +199,13 @@ impl SingleResponseFetch<'_> {
             may_multiplex: true,
             ..FetchRequest::get(url)
         };
-        send(&self.engine.client, request, None, false).await
+        let (response, content) = send(&self.engine.client, request, None, false).await?;
+        let policy = self.engine.options.robots_tag;
+        if let Err(error) = check_robots_tag(policy, &response, self.url) {
+            response.discard().await;
+            return Err(error);
+        }
+        Ok((response, content))
     }
 
     async fn handle_response(

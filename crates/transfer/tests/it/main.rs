@@ -16,6 +16,7 @@ mod mirror_resume;
 mod mirror_versions;
 mod mirrors;
 mod put;
+mod robots_tag;
 mod rows_a_addresses;
 mod rows_a_bodies;
 mod rows_a_encoded;

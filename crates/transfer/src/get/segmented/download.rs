@@ -239,6 +239,7 @@ fn coordinator<'a>(
             client: context.engine.client.clone(),
             host_limits: context.engine.host_limits.clone(),
             headers: context.job.headers.clone(),
+            robots_tag: context.options().robots_tag,
             storage,
             path: claim.partial.paths.path().to_owned(),
             epoch: Instant::now(),

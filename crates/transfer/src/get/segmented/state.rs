@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use haul_net::{Client, FetchResponse};
 use haul_plan::{
-    RequestFailure, ResponseContent, SourceContent, UnusableResponse, expected_digests,
+    RequestFailure, ResponseContent, RobotsTagPolicy, SourceContent, UnusableResponse,
+    expected_digests,
 };
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ use crate::disk::PartialStorage;
 use crate::get::attempt_error::AttemptError;
 use crate::get::download_sources::DownloadSource;
 use crate::get::host_limits::HostLimits;
-use crate::get::request::send;
+use crate::get::request::{check_robots_tag, send};
 
 /// The state that all workers of a job read and write.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(super) struct SegmentedState {
     pub(super) host_limits: HostLimits,
     /// The user's header fields for the job.
     pub(super) headers: HeaderMap,
+    pub(super) robots_tag: RobotsTagPolicy,
     /// The partial file.
     pub(super) storage: Arc<dyn PartialStorage>,
     /// The final path, for messages.
@@ -91,6 +93,7 @@ impl SegmentedState {
         let if_range = source.may_send_if_range;
         let sent = send(&self.client, request, pinned.as_ref(), if_range);
         let (response, content) = sent.await?;
+        check_robots_tag(self.robots_tag, &response, &source.location)?;
         let ResponseContent::Part { range, version, .. } = content else {
             // To a range that begins with the first byte, before the version is known, the whole file.
             let failure = RequestFailure::Unusable(UnusableResponse::Unexpected);
