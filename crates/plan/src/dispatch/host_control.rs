@@ -136,9 +136,22 @@ impl HostControl {
             .min(self.refusals.limit().unwrap_or(usize::MAX))
     }
 
-    /// Whether the control is of use after the host's last job.
-    pub(super) fn is_worth_keeping(&self) -> bool {
+    /// Whether refusals limit the number, which is worth remembering after the host's last job.
+    pub(super) fn is_limited_by_refusals(&self) -> bool {
         self.refusals.limit().is_some()
+    }
+
+    /// Whether the rate of a number is known, or requests were refused lately: worth remembering for the next batch.
+    pub(super) fn has_learned(&self) -> bool {
+        !matches!(self.phase, HostControlPhase::Climb { below: None })
+            || self.refusals.has_unforgiven()
+    }
+
+    /// The host has a job again. Times and runs from before say nothing about the rate.
+    pub(super) fn resume(&mut self, now: Duration) {
+        self.last_finished = now;
+        self.mean = MeanRate::default();
+        self.window = RateWindow::new(now);
     }
 
     /// The host allows another number, by its protocol.

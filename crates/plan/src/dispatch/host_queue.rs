@@ -95,7 +95,7 @@ impl HostQueue {
             held_jobs: 0,
             running_jobs: 0,
             large_files: 0,
-            max_streams: 0,
+            max_streams: idle.max_streams,
             last_response: None,
             busy_since: Duration::ZERO,
             unresponsive: false,
@@ -108,12 +108,21 @@ impl HostQueue {
         }
     }
 
-    /// The state to remember after the last job, if any is worth it.
-    pub(super) fn take_idle_state(&mut self, now: Duration) -> Option<IdleHost> {
-        let control = self.control.take();
+    /// The state to remember after the last job, if any is worth it. `for_next_batch`: the number of
+    /// requests is, too.
+    pub(super) fn take_idle_state(
+        &mut self,
+        for_next_batch: bool,
+        now: Duration,
+    ) -> Option<IdleHost> {
+        let control = self.control.take().filter(|control| {
+            control.is_limited_by_refusals() || (for_next_batch && control.has_learned())
+        });
+        let max_streams = control.as_ref().map_or(0, |_| self.max_streams);
         let idle = IdleHost {
             health: self.health,
-            control: control.filter(|control| control.is_worth_keeping()),
+            control,
+            max_streams,
             paused_until: if self.paused_until > now {
                 self.paused_until
             } else {

@@ -55,6 +55,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use idle_hosts::IdleHosts;
 pub use options::{
     DispatchDecision, HostRequestLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
     JobTicket, UnreachableHost,
@@ -63,7 +64,6 @@ pub use request_rate::{RequestRate, RequestRateError};
 
 use crate::token_bucket::TokenBucket;
 use host_queue::{HostList, HostQueue};
-use idle_hosts::IdleHosts;
 use job_entry::JobEntry;
 use request_slots::RequestSlots;
 use slab::Slab;
@@ -136,6 +136,29 @@ impl<T> JobDispatcher<T> {
             closed: false,
             options,
         }
+    }
+
+    /// A dispatcher without jobs that knows what the one before it did ([`take_idle_hosts`](Self::take_idle_hosts)). Times count
+    /// from the same moment for both.
+    #[must_use]
+    pub fn with_idle_hosts(options: JobDispatcherOptions, mut idle_hosts: IdleHosts) -> Self {
+        idle_hosts.remember_for_next_batch(&options);
+        Self {
+            idle_hosts,
+            ..Self::new(options)
+        }
+    }
+
+    /// Takes out what is known of all hosts. To be called when the batch has ended, or was stopped.
+    #[must_use]
+    pub fn take_idle_hosts(&mut self, now: Duration) -> IdleHosts {
+        let for_next_batch = self.idle_hosts.is_for_next_batch();
+        for (_, host) in &mut self.hosts {
+            if let Some(idle) = host.take_idle_state(for_next_batch, now) {
+                self.idle_hosts.insert(Arc::clone(&host.name), idle);
+            }
+        }
+        std::mem::take(&mut self.idle_hosts)
     }
 
     /// Whether the window has room for a job. A job that is added all the same is held beyond the window.
@@ -264,7 +287,10 @@ impl<T> JobDispatcher<T> {
 
     /// Adds a host that gets its first job.
     fn add_host(&mut self, name: &str, now: Duration) -> SlabKey {
-        let idle = self.idle_hosts.take(name);
+        let mut idle = self.idle_hosts.take(name);
+        if let Some(control) = &mut idle.control {
+            control.resume(now);
+        }
         let name: Arc<str> = name.into();
         let paused_until = idle.paused_until;
         let host = HostQueue::new(Arc::clone(&name), idle, &self.options);
@@ -301,7 +327,8 @@ impl<T> JobDispatcher<T> {
         };
         self.host_keys.remove(&host.name);
         self.paused_hosts.remove(&(host.paused_until, key));
-        if let Some(idle) = host.take_idle_state(now) {
+        let for_next_batch = self.idle_hosts.is_for_next_batch();
+        if let Some(idle) = host.take_idle_state(for_next_batch, now) {
             self.idle_hosts.insert(host.name, idle);
         }
     }
@@ -348,5 +375,7 @@ impl<T> JobDispatcher<T> {
     }
 }
 
+#[cfg(test)]
+mod next_batch_tests;
 #[cfg(test)]
 mod tests;

@@ -2,11 +2,11 @@
 
 use super::*;
 
-const fn ms(ms: u64) -> Duration {
+pub(super) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-const DONE: JobRunReport = JobRunReport {
+pub(super) const DONE: JobRunReport = JobRunReport {
     bytes: 1,
     result: JobRunResult::Done,
 };
@@ -16,7 +16,10 @@ const UNREACHABLE: JobRunReport = JobRunReport {
     result: JobRunResult::Unreachable,
 };
 
-fn dispatcher_with(options: JobDispatcherOptions, jobs: &[(&str, u32)]) -> JobDispatcher<u32> {
+pub(super) fn dispatcher_with(
+    options: JobDispatcherOptions,
+    jobs: &[(&str, u32)],
+) -> JobDispatcher<u32> {
     let mut dispatcher = JobDispatcher::new(options);
     for (host, job) in jobs {
         dispatcher.add(host, *job, Duration::ZERO);
@@ -26,7 +29,10 @@ fn dispatcher_with(options: JobDispatcherOptions, jobs: &[(&str, u32)]) -> JobDi
 
 /// Starts all jobs that may run now.
 #[track_caller]
-fn start_all(dispatcher: &mut JobDispatcher<u32>, now: Duration) -> Vec<(u32, JobTicket)> {
+pub(super) fn start_all(
+    dispatcher: &mut JobDispatcher<u32>,
+    now: Duration,
+) -> Vec<(u32, JobTicket)> {
     let mut jobs = Vec::new();
     while let DispatchDecision::Run(ticket, job) = dispatcher.next(now) {
         jobs.push((job, ticket));
@@ -34,11 +40,11 @@ fn start_all(dispatcher: &mut JobDispatcher<u32>, now: Duration) -> Vec<(u32, Jo
     jobs
 }
 
-fn numbers(jobs: &[(u32, JobTicket)]) -> Vec<u32> {
+pub(super) fn numbers(jobs: &[(u32, JobTicket)]) -> Vec<u32> {
     jobs.iter().map(|(job, _)| *job).collect()
 }
 
-fn slots(slots: usize) -> JobDispatcherOptions {
+pub(super) fn slots(slots: usize) -> JobDispatcherOptions {
     JobDispatcherOptions {
         request_slots: slots,
         ..JobDispatcherOptions::default()
@@ -171,7 +177,7 @@ fn a_request_to_an_untried_host_may_wait_a_little_longer_than_the_others_took() 
 }
 
 /// Lets the jobs of a host fail until its circuit breaker opens; returns when.
-fn open_circuit(dispatcher: &mut JobDispatcher<u32>) -> Duration {
+pub(super) fn open_circuit(dispatcher: &mut JobDispatcher<u32>) -> Duration {
     let mut now = ms(0);
     for _ in 0..3 {
         let jobs = start_all(dispatcher, now);
@@ -387,7 +393,7 @@ fn c3_a_host_that_is_slow_to_respond_for_the_first_time_gets_no_more_until_it_ha
 }
 
 /// Options with a rate for each host.
-fn rated(requests: f64) -> JobDispatcherOptions {
+pub(super) fn rated(requests: f64) -> JobDispatcherOptions {
     JobDispatcherOptions {
         rate_per_host: RequestRate::per_second(requests),
         ..JobDispatcherOptions::default()
@@ -426,13 +432,7 @@ fn retries_count_and_neither_refusals_nor_responses_end_the_pause_of_a_rate() {
     assert!(start_all(&mut dispatcher, ms(1999)).is_empty());
     let second = start_all(&mut dispatcher, ms(2000));
     assert_eq!(numbers(&second), [1]);
-    dispatcher.retry_later(
-        second[0].1,
-        1,
-        ms(10),
-        JobRunResult::Unreachable,
-        ms(2010),
-    );
+    dispatcher.retry_later(second[0].1, 1, ms(10), JobRunResult::Unreachable, ms(2010));
     let third = start_all(&mut dispatcher, ms(4000));
     assert_eq!(numbers(&third), [1]);
     dispatcher.on_response_head(third[0].1, None, ms(4010));

@@ -1,6 +1,5 @@
 //! The coordinator starts the threads and workers of a batch, and watches them until the batch is over.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,10 +9,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::commit::{
-    BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter,
-};
+use super::Batch;
+use super::commit::{BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter};
 use super::counters::BatchCounters;
+use super::host_memory::HostMemory;
 use super::job_queue::JobQueue;
 use super::options::{BatchSnapshot, BatchSummary};
 use super::outcome::OutcomeRecorder;
@@ -21,7 +20,6 @@ use super::output::BatchOutput;
 use super::reader::{JobReader, ListEntries, ReaderSettings};
 use super::running_jobs::RunningJobs;
 use super::workers::WorkerPool;
-use super::Batch;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::get::EngineState;
 use crate::options::ExistingFilePolicy;
@@ -46,6 +44,8 @@ pub(super) struct BatchCoordinator {
     /// The reader may wait for a line that never comes.
     reader_thread: JoinHandle<()>,
     ticks: Interval,
+    /// Keeps what was learned about hosts.
+    host_memory: Option<HostMemoryGuard>,
     stop: CancellationToken,
     /// Stops the batch when the coordinator is dropped.
     stop_guard: DropGuard,
@@ -59,9 +59,7 @@ impl BatchCoordinator {
         let reader_settings = ReaderSettings {
             // What was handed to a function then is not here any more.
             previous_runs: previous_runs.filter(|_| !batch.output.is_memory()),
-            staging_directory: batch.output.staging_directory().map(Path::to_owned),
-            is_memory: batch.output.is_memory(),
-            ..ReaderSettings::new(batch.options.clone(), &batch.get_options)
+            ..ReaderSettings::new(&batch.options, &batch.get_options, &batch.output)
         };
         let outcomes = OutcomeRecorder::new(
             &batch.options,
@@ -76,13 +74,14 @@ impl BatchCoordinator {
         let (commits, messages) = mpsc::channel(CHANNEL_CAPACITY);
         let commit_thread = spawn_commit_thread(commit_thread, messages, stop.clone());
 
-        let queue = Arc::new(JobQueue::new(batch.options.dispatch));
+        let memory = batch.host_memory;
+        let queue = Arc::new(JobQueue::new(batch.options.dispatch, memory.as_ref()));
         let running_jobs = Arc::new(RunningJobs::default());
         let (event_sender, job_events) = mpsc::channel(CHANNEL_CAPACITY);
         let small_files = batch.options.dispatch.per_host.max();
         let engine =
             EngineState::for_batch(batch.client, batch.get_options, small_files, event_sender);
-        let workers = Arc::new(WorkerPool::new(
+        let workers = WorkerPool::new(
             engine,
             &batch.options,
             Arc::clone(&queue),
@@ -90,7 +89,8 @@ impl BatchCoordinator {
             Arc::clone(&running_jobs),
             Arc::clone(&counters),
             stop.clone(),
-        ));
+        );
+        let workers = Arc::new(workers.with_memory(memory.as_ref()));
         let reader = JobReader::new(
             reader_settings,
             &workers,
@@ -101,6 +101,10 @@ impl BatchCoordinator {
         );
         Self {
             workers,
+            host_memory: memory.map(|memory| HostMemoryGuard {
+                memory,
+                queue: Arc::clone(&queue),
+            }),
             queue,
             running_jobs,
             counters,
@@ -195,7 +199,7 @@ impl BatchCoordinator {
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
-        drop(self.stop_guard);
+        drop((self.stop_guard, self.host_memory));
         let summary = self.counters.summary();
         BatchSummary {
             list_complete,
@@ -230,6 +234,18 @@ fn spawn_commit_thread(
         let _guard = StopOnPanic(stop);
         commit_thread.run(&runtime, messages);
     })
+}
+
+/// Gives what was learned about hosts back to the memory when the batch ends, or is dropped.
+struct HostMemoryGuard {
+    memory: HostMemory,
+    queue: Arc<JobQueue>,
+}
+
+impl Drop for HostMemoryGuard {
+    fn drop(&mut self) {
+        self.memory.give_back(self.queue.take_idle_hosts());
+    }
 }
 
 /// Stops the batch when its thread panics, so that nothing waits for that thread.

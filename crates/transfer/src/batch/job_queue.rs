@@ -9,10 +9,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use haul_plan::dispatch::{
-    DispatchDecision, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult, JobTicket,
+    DispatchDecision, IdleHosts, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult,
+    JobTicket,
 };
 use tokio::time::Instant;
 
+use super::host_memory::HostMemory;
 use super::job::BatchJob;
 
 /// The longest that the reader waits for room before it looks whether the batch was stopped.
@@ -41,12 +43,20 @@ pub(super) enum WindowFull {
 }
 
 impl JobQueue {
-    pub(super) fn new(options: JobDispatcherOptions) -> Self {
+    /// A queue without jobs, which knows what the memory does. Times then count from where those of the memory do.
+    pub(super) fn new(options: JobDispatcherOptions, memory: Option<&HostMemory>) -> Self {
+        let (dispatcher, started) = match memory {
+            Some(memory) => (
+                JobDispatcher::with_idle_hosts(options, memory.take()),
+                memory.started(),
+            ),
+            None => (JobDispatcher::new(options), Instant::now()),
+        };
         Self {
             half_window: options.window / 2,
-            dispatcher: Mutex::new(JobDispatcher::new(options)),
+            dispatcher: Mutex::new(dispatcher),
             room: Condvar::new(),
-            started: Instant::now(),
+            started,
             last_widened: AtomicU64::new(0),
         }
     }
@@ -172,6 +182,12 @@ impl JobQueue {
         }
     }
 
+    /// Takes out what is known of hosts, when the batch has ended.
+    pub(super) fn take_idle_hosts(&self) -> IdleHosts {
+        let now = self.now();
+        self.lock().take_idle_hosts(now)
+    }
+
     /// Wakes the reader when half of the window is free. Each wake-up costs as much as a request.
     fn wake_reader(&self, dispatcher: &JobDispatcher<Box<BatchJob>>) {
         if dispatcher.held_jobs() == self.half_window {
@@ -179,7 +195,7 @@ impl JobQueue {
         }
     }
 
-    /// The time since the batch began.
+    /// The time since the batch began, or the first one of those that share a memory of hosts.
     pub(super) fn now(&self) -> Duration {
         self.started.elapsed()
     }

@@ -13,6 +13,8 @@ mod commit;
 mod coordinator;
 mod counters;
 mod existing_file;
+mod host_failures;
+mod host_memory;
 mod job;
 mod job_queue;
 mod options;
@@ -30,6 +32,7 @@ use crate::event::TransferEventSender;
 use crate::manifest::{Manifest, PreviousRuns};
 use crate::options::GetOptions;
 use coordinator::BatchCoordinator;
+pub use host_memory::HostMemory;
 pub use options::{
     BatchHalt, BatchHaltKind, BatchOptions, BatchSnapshot, BatchSummary, CommitGroupOptions,
     FailureGroup, SlowJob,
@@ -50,6 +53,8 @@ pub struct Batch {
     pub manifest: Option<(Manifest, PreviousRuns)>,
     /// Where files go.
     pub output: BatchOutput,
+    /// What earlier batches of this process have learned about hosts, and later ones shall know.
+    pub host_memory: Option<HostMemory>,
     /// Where events are sent. The receiver must read until the channel closes.
     pub events: TransferEventSender,
 }

@@ -102,6 +102,7 @@ pub(super) async fn download_many(
         },
         manifest: None,
         output: BatchOutput::Files,
+        host_memory: None,
         events,
     };
     let entries = (0_u64..).zip(urls).map(|(number, url)| {

@@ -67,6 +67,7 @@ impl SyncDownload<'_> {
             },
             manifest: None,
             output: BatchOutput::Files,
+            host_memory: None,
             events: self.events,
         };
         let mut task = DownloadTask {

@@ -4,7 +4,6 @@
 //! as jobs that may run, and [`WorkerPool::start_jobs`] is called wherever a job may have become able to run.
 
 mod attempt;
-mod host_failures;
 mod recovery;
 mod unnamed_files;
 
@@ -22,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::commit::CommitMessage;
 use super::counters::BatchCounters;
+use super::host_failures::HostFailures;
+use super::host_memory::HostMemory;
 use super::job::BatchJob;
 use super::job_queue::JobQueue;
 use super::options::BatchOptions;
@@ -31,7 +32,6 @@ use super::write_buffer::{FetchedFile, WriteBuffer};
 use crate::error::GetError;
 use crate::get::{EngineState, memory_budget};
 use attempt::Attempt;
-use host_failures::HostFailures;
 use unnamed_files::UnnamedFileSupport;
 
 /// The workers of a batch, and what their attempts need.
@@ -50,7 +50,7 @@ pub(super) struct WorkerPool {
     body_timeout: Duration,
     /// The memory for bodies, in units of the engine.
     memory_budget: Arc<Semaphore>,
-    host_failures: HostFailures,
+    host_failures: Arc<HostFailures>,
     unnamed_files: UnnamedFileSupport,
     write_buffer: WriteBuffer,
     /// Messages to the commit thread, which ends when all senders are dropped.
@@ -81,13 +81,21 @@ impl WorkerPool {
             engine,
             body_timeout: options.body_timeout,
             memory_budget: memory_budget(),
-            host_failures: HostFailures::default(),
+            host_failures: Arc::default(),
             unnamed_files: UnnamedFileSupport::default(),
             commits,
             running_jobs,
             counters,
             stop,
         }
+    }
+
+    /// The same pool, with what earlier batches know about hosts that fail.
+    pub(super) fn with_memory(mut self, memory: Option<&HostMemory>) -> Self {
+        if let Some(memory) = memory {
+            self.host_failures = memory.failures();
+        }
+        self
     }
 
     /// Starts a worker for each job that may run.

@@ -5,6 +5,7 @@ mod existing_files;
 mod fairness;
 mod faults;
 mod file_owners;
+mod host_memory;
 mod interruptions;
 mod manifests;
 mod memory;
@@ -22,8 +23,8 @@ use haul_plan::RetryOptions;
 use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
-    Batch, BatchArchive, BatchOptions, BatchOutput, BatchSummary, CommitGroupOptions, ListEntries,
-    MemoryOutput,
+    Batch, BatchArchive, BatchOptions, BatchOutput, BatchSummary, CommitGroupOptions, HostMemory,
+    ListEntries, MemoryOutput,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::ListEntry;
@@ -51,6 +52,8 @@ pub(crate) struct BatchCase {
     pub(crate) tar: Option<(&'static str, Option<u64>)>,
     /// Takes the bodies, in place of a directory or an archive. Large ones are staged in `dir`.
     pub(crate) bodies: Option<Arc<TakenBodies>>,
+    /// What earlier batches know about hosts.
+    pub(crate) host_memory: Option<HostMemory>,
     /// The directory for manifests and archives.
     pub(crate) outer_dir: TempDir,
     /// How long the batch may take.
@@ -99,6 +102,7 @@ impl BatchCase {
             manifest: None,
             tar: None,
             bodies: None,
+            host_memory: None,
             outer_dir: tempfile::tempdir().unwrap(),
             timeout: LIMIT,
         }
@@ -150,6 +154,7 @@ impl BatchCase {
                     on_body: Box::new(move |line, body| bodies.take(line, &body)),
                 }),
             },
+            host_memory: self.host_memory.clone(),
             events: sender,
         };
         let work = batch.run(entries, self.stop.clone());
