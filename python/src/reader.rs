@@ -154,7 +154,9 @@ impl BodyChunks {
         let chunk = py.detach(|| {
             let runtime = self.engine.runtime()?;
             let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            match runtime.block_on(timeout(wait, stream.chunks.recv())) {
+            // A timer wants to be made inside the runtime.
+            let chunk = runtime.block_on(async { timeout(wait, stream.chunks.recv()).await });
+            match chunk {
                 Err(_) => Ok(Some(Bytes::new())),
                 Ok(Some(chunk)) => Ok(Some(chunk)),
                 Ok(None) => stream.end(runtime).map(|()| None),
@@ -229,7 +231,10 @@ fn wait<T: Send>(
 ) -> PyResult<T> {
     let mut future = pin!(future);
     loop {
-        let waited = py.detach(|| runtime.block_on(timeout(SIGNAL_INTERVAL, future.as_mut())));
+        let waited = py.detach(|| {
+            // A timer wants to be made inside the runtime.
+            runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await })
+        });
         match waited {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => return Err(HaulError::of_download(&error, url).into()),
