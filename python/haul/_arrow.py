@@ -46,7 +46,7 @@ def rows_of_stream(stream: Any) -> Iterator[Any]:
 def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
     """The rows of a record batch whose column `url` has URLs."""
     fields = [name for name in batch.schema.names if name in FIELDS and name != url]
-    urls = batch.column(url).to_pylist()
+    urls: list[Any] = batch.column(url).to_pylist()
     if not fields:
         return urls
     columns = [batch.column(name).to_pylist() for name in fields]

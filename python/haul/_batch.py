@@ -111,7 +111,7 @@ class Batch:
 
     @limit.setter
     def limit(self, value: Size) -> None:
-        self._client.limit = value  # type: ignore[assignment]
+        self._client.limit = value
 
     def _fill(self) -> bool:
         """Waits for results for a moment; False when all have been taken. The moment is short, for signals."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import io
 import os
 import threading
@@ -119,13 +120,14 @@ class Client:
         download. `checksum`: "sha256:HEX" and the like to verify, "sha256" to compute. `auth`: (user, password), or a token.
         `progress`: True for tqdm's bar, or a function of the bytes that are there and the length.
         """
-        return wait(
+        file: _haul.File = wait(
             self._get(
                 url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
                 overwrite=overwrite,
             ),
             progress,
-        )  # type: ignore[no-any-return]
+        )
+        return file
 
     async def aget(
         self,
@@ -142,13 +144,14 @@ class Client:
         progress: Progress = None,
     ) -> _haul.File:
         """`get` for asyncio."""
-        return await wait_async(
+        file: _haul.File = await wait_async(
             self._get(
                 url, path, dir=dir, checksum=checksum, mirrors=mirrors, connections=connections, headers=headers, auth=auth,
                 overwrite=overwrite,
             ),
             progress,
-        )  # type: ignore[no-any-return]
+        )
+        return file
 
     def _put(
         self, path: Path, url: str, headers: Headers, content_type: str | None, auth: Auth, connections: int | None, part_size: Size
@@ -184,7 +187,8 @@ class Client:
         A URL that ends in a slash takes the file's name.
         """
         operation = self._put(path, url, headers, content_type, auth, connections, part_size)
-        return wait(operation, progress)  # type: ignore[no-any-return]
+        upload: _haul.Upload = wait(operation, progress)
+        return upload
 
     async def aput(
         self,
@@ -200,20 +204,23 @@ class Client:
     ) -> _haul.Upload:
         """`put` for asyncio."""
         operation = self._put(path, url, headers, content_type, auth, connections, part_size)
-        return await wait_async(operation, progress)  # type: ignore[no-any-return]
+        upload: _haul.Upload = await wait_async(operation, progress)
+        return upload
 
     def bytes(
         self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
-    ) -> bytes:
+    ) -> builtins.bytes:
         """The body of a URL."""
-        return wait(self._engine.bytes(_download(url, checksum, (), headers, auth)))  # type: ignore[no-any-return]
+        body: builtins.bytes = wait(self._engine.bytes(_download(url, checksum, (), headers, auth)))
+        return body
 
     async def abytes(
         self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
-    ) -> bytes:
+    ) -> builtins.bytes:
         """`bytes` for asyncio."""
         operation = self._engine.bytes(_download(url, checksum, (), headers, auth))
-        return await wait_async(operation)  # type: ignore[no-any-return]
+        body: builtins.bytes = await wait_async(operation)
+        return body
 
     def stream(
         self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
@@ -245,7 +252,7 @@ class Client:
         robots_tag: Literal["respect", "ignore"] = "respect",
         overwrite: bool = False,
         layout: Literal["name", "path", "hash"] = "name",
-        map: Callable[[bytes], Any] | None = None,
+        map: Callable[[builtins.bytes], Any] | None = None,
         map_threads: int | None = None,
         _drop_bodies: bool = False,
     ) -> Batch:

@@ -1,7 +1,24 @@
 """The extension module: what the package is made of."""
 
+import builtins
+import pathlib
 from collections.abc import Callable
 from typing import Any, final
+
+__all__ = [
+    "BatchHandle",
+    "Row",
+    "File",
+    "Upload",
+    "Engine",
+    "shut_down",
+    "close_log",
+    "take_log_messages",
+    "CallHandle",
+    "BodyChunks",
+    "RemoteReader",
+    "version",
+]
 
 version: str
 
@@ -10,7 +27,7 @@ class File:
     """A file that was downloaded."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> pathlib.Path: ...
     @property
     def url(self) -> str:
         """The URL after redirects, without secrets."""
@@ -96,7 +113,7 @@ class Row:
     def offset(self) -> int | None:
         """Where its entry begins in the archive."""
     @property
-    def body(self) -> bytes | None: ...
+    def body(self) -> builtins.bytes | None: ...
     @property
     def value(self) -> Any:
         """What `map=` made of the body."""
@@ -125,14 +142,14 @@ class BatchHandle:
 
 @final
 class BodyChunks:
-    def next_chunk(self, seconds: float) -> bytes | None: ...
+    def next_chunk(self, seconds: float) -> builtins.bytes | None: ...
     def cancel(self) -> None: ...
 
 @final
 class RemoteReader:
     @property
     def size(self) -> int: ...
-    def read_at(self, offset: int, length: int) -> bytes: ...
+    def read_at(self, offset: int, length: int) -> builtins.bytes: ...
     def close(self) -> None: ...
 
 @final

@@ -78,6 +78,10 @@ async def wait_async(operation: _haul.CallHandle, progress: Progress = None) -> 
             await ended.wait()
             if report is not None:
                 report(*operation.progress())
+    except GeneratorExit:
+        # The loop is gone, and nothing can be waited for.
+        operation.cancel()
+        raise
     except BaseException:
         operation.cancel()
         with contextlib.suppress(TimeoutError):

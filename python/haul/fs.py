@@ -73,6 +73,10 @@ class HaulFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def isdir(self, path: str) -> bool:
         return False
 
+    def expand_path(self, path: Any, recursive: bool = False, maxdepth: int | None = None, **options: Any) -> list[str]:
+        """The paths as they are: signs of patterns are signs of queries in URLs."""
+        return [self._strip_protocol(each) for each in ([path] if isinstance(path, str) else path)]
+
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
         """The file alone: HTTP has no folders."""
         found = self.info(path)

@@ -74,12 +74,15 @@ enum StagingPlace {
     None,
 }
 
-impl Drop for StagingPlace {
-    fn drop(&mut self) {
-        if let Self::Beside(path) = self {
-            // One with files stays, for the next run.
-            let _ = std::fs::remove_dir(path);
-        }
+impl StagingPlace {
+    /// Removes it. One beside an archive stays for the next run if it has files.
+    fn remove(self) {
+        // What cannot be removed takes a little space.
+        let _ = match self {
+            Self::Beside(path) => std::fs::remove_dir(path),
+            Self::Temporary(directory) => directory.close(),
+            Self::None => Ok(()),
+        };
     }
 }
 
@@ -140,7 +143,11 @@ impl ResultRow {
             etag: self.etag.clone(),
             attempts: self.attempts,
             ms: self.ms,
-            error_class: if is_failed { Some("map") } else { self.error_class },
+            error_class: if is_failed {
+                Some("map")
+            } else {
+                self.error_class
+            },
             error: error.or_else(|| self.error.clone()),
             shard: self.shard.clone(),
             offset: self.offset,
@@ -178,7 +185,10 @@ impl ResultRow {
     fn __repr__(&self) -> String {
         let error = self.error.as_deref();
         let error = error.map_or_else(String::new, |error| format!(", error={error:?}"));
-        format!("haul.Row(url={:?}, state={:?}, bytes={}{error})", self.url, self.state, self.bytes)
+        format!(
+            "haul.Row(url={:?}, state={:?}, bytes={}{error})",
+            self.url, self.state, self.bytes
+        )
     }
 }
 
@@ -192,7 +202,10 @@ impl ResultRow {
             state: state_name(row.state),
             status: row.status,
             bytes: row.bytes,
-            checksum: row.checksums.first().map(|(algorithm, hex)| format!("{algorithm}:{hex}")),
+            checksum: row
+                .checksums
+                .first()
+                .map(|(algorithm, hex)| format!("{algorithm}:{hex}")),
             etag: row.etag,
             attempts: row.attempts,
             ms: row.timings.total,
@@ -219,9 +232,7 @@ impl Engine {
         let stop = engine.stop_token();
         let failure = IteratorFailure::default();
         let entries: ListEntries = match (rows, &arguments.list) {
-            (Some(rows), _) => {
-                Box::new(PythonRows::new(rows, Arc::clone(&failure), stop.clone())?)
-            }
+            (Some(rows), _) => Box::new(PythonRows::new(rows, Arc::clone(&failure), stop.clone())?),
             (None, Some(path)) => Box::new(open_list(path)?),
             (None, None) => return Err(bug("a batch without rows")),
         };
@@ -244,7 +255,8 @@ impl Engine {
         let (running, stopping) = (engine.begin_job(), stop.clone());
         let task = runtime.spawn(async move {
             let summary = batch.run(entries, stopping).await;
-            drop((staging, running));
+            staging.remove();
+            drop(running);
             summary
         });
         Ok(BatchHandle {
@@ -324,7 +336,10 @@ impl BatchArguments {
     }
 
     /// Opens what is written, before anything is requested.
-    #[expect(clippy::type_complexity, reason = "the parts of a batch, made together")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "the parts of a batch, made together"
+    )]
     fn open_outputs(
         &self,
         bodies: &WaitingBodies,
@@ -347,11 +362,11 @@ impl BatchArguments {
             return Ok((manifest, output, StagingPlace::Temporary(staging)));
         }
         let Some(tar) = &self.tar else {
-            let directory = self.directory.as_deref().unwrap_or(Path::new(""));
+            let directory = self.directory.as_deref().unwrap_or_else(|| Path::new(""));
             create_directory(directory)?;
             return Ok((manifest, BatchOutput::Files, StagingPlace::None));
         };
-        create_directory(tar.parent().unwrap_or(Path::new("")))?;
+        create_directory(tar.parent().unwrap_or_else(|| Path::new("")))?;
         let options = ArchiveOptions {
             destination: ArchiveDestination::File(tar.clone()),
             shard_size: self.shard_size,
@@ -359,7 +374,8 @@ impl BatchArguments {
         };
         let previous = manifest.as_ref().map(|(_, previous)| previous);
         let durable = previous.into_iter().flat_map(PreviousRuns::shard_ends);
-        let writer = ShardWriter::open(options, durable).map_err(|error| local_error("tar", &error))?;
+        let writer =
+            ShardWriter::open(options, durable).map_err(|error| local_error("tar", &error))?;
         let mut staging = tar.as_os_str().to_owned();
         staging.push(STAGING_SUFFIX);
         let staging = PathBuf::from(staging);
@@ -368,7 +384,11 @@ impl BatchArguments {
             writer,
             staging_directory: staging.clone(),
         };
-        Ok((manifest, BatchOutput::Archive(archive), StagingPlace::Beside(staging)))
+        Ok((
+            manifest,
+            BatchOutput::Archive(archive),
+            StagingPlace::Beside(staging),
+        ))
     }
 }
 
@@ -413,7 +433,9 @@ fn create_directory(directory: &Path) -> Result<(), HaulError> {
 fn open_file_limit() -> usize {
     use rustix::process::{Resource, getrlimit};
     let limit = getrlimit(Resource::Nofile).current;
-    limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+    limit.map_or(usize::MAX, |limit| {
+        usize::try_from(limit).unwrap_or(usize::MAX)
+    })
 }
 
 #[pymethods]
@@ -444,7 +466,8 @@ impl BatchHandle {
         };
         py.detach(|| {
             let columns = &mut self.lock().columns;
-            rows.into_iter().for_each(|(row, body)| columns.add(row, body));
+            rows.into_iter()
+                .for_each(|(row, body)| columns.add(row, body));
         });
         Ok(false)
     }
@@ -498,9 +521,14 @@ impl BatchHandle {
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
         let mut rows = Vec::new();
+<<<<<<< HEAD
         // A timer wants to be made inside the runtime.
         let event = runtime.block_on(async { timeout(wait, results.events.recv()).await });
         let mut next = match event {
+=======
+        let mut next = match runtime.block_on(async { timeout(wait, results.events.recv()).await })
+        {
+>>>>>>> refs/heads/python
             Ok(Some(event)) => Some(event),
             Ok(None) => {
                 results.end(runtime)?;
@@ -537,11 +565,19 @@ impl BatchHandle {
 
     /// Raises why the batch ended before its rows did.
     fn raise_failure(&self) -> PyResult<()> {
-        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let failure = self
+            .failure
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let halted = self.lock().summary.as_ref().and_then(|summary| summary.halted.clone());
+        let halted = self
+            .lock()
+            .summary
+            .as_ref()
+            .and_then(|summary| summary.halted.clone());
         match halted {
             None => Ok(()),
             Some(halt) => Err(HaulError {

@@ -20,7 +20,10 @@ struct CollectedRow {
 impl ResultColumns {
     /// Adds a result.
     pub(crate) fn add(&mut self, row: ManifestRow, body: Option<Vec<u8>>) {
-        let Some(index) = row.line.and_then(|line| usize::try_from(line.checked_sub(1)?).ok()) else {
+        let Some(index) = row
+            .line
+            .and_then(|line| usize::try_from(line.checked_sub(1)?).ok())
+        else {
             return;
         };
         if self.rows.len() <= index {
@@ -34,7 +37,11 @@ impl ResultColumns {
         self.rows.resize_with(count, || None);
         let dict = PyDict::new(py);
         self.set_bodies(&dict)?;
-        let rows = || self.rows.iter().map(|row| row.as_ref().map(|found| &found.row));
+        let rows = || {
+            self.rows
+                .iter()
+                .map(|row| row.as_ref().map(|found| &found.row))
+        };
         let states = rows().map(|row| row.map_or("failed", |row| state_name(row.state)));
         dict.set_item("state", states.collect::<Vec<_>>())?;
         let paths = rows().map(|row| row.and_then(|row| row.path.as_deref()));
@@ -68,7 +75,11 @@ impl ResultColumns {
     /// The buffers of an Arrow array of large binaries: validity, offsets, bytes.
     fn set_bodies(&self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
         let py = dict.py();
-        let bodies = || self.rows.iter().map(|row| row.as_ref().and_then(|row| row.body.as_deref()));
+        let bodies = || {
+            self.rows
+                .iter()
+                .map(|row| row.as_ref().and_then(|row| row.body.as_deref()))
+        };
         let mut validity = vec![0_u8; self.rows.len().div_ceil(8)];
         let mut offsets = Vec::with_capacity(8 * (self.rows.len() + 1));
         let mut end = 0_i64;

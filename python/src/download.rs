@@ -1,11 +1,14 @@
 //! `get` and `put`: one file, by the engines of the command.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use haul_plan::Checksum;
 use haul_s3::S3Address;
-use haul_transfer::put::{PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome, UploadTarget};
+use haul_transfer::put::{
+    PutOptions, UploadEngine, UploadInput, UploadJob, UploadOutcome, UploadTarget,
+};
 use haul_transfer::{DownloadJob, DownloadOutcome, JobOutput};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -97,8 +100,8 @@ impl FileResult {
         format!("haul.File(path={:?}, bytes={})", self.path, self.bytes)
     }
 
-    fn __fspath__(&self) -> PathBuf {
-        self.path.clone()
+    fn __fspath__(&self) -> OsString {
+        self.path.clone().into_os_string()
     }
 }
 
@@ -137,14 +140,20 @@ impl Engine {
         let engine = state.transfer_engine(arguments.connections, arguments.overwrite);
         let stop = state.stop_token();
         let progress = Arc::clone(&running.progress);
-        Ok(CallHandle::start(runtime, progress, stop.clone(), async move {
-            let url = job.url.clone();
-            create_directories(&job.output)?;
-            let result = engine.get(job, stop).await;
-            drop(running);
-            let outcome = result.map_err(|error| HaulError::of_download(&error, &url))?;
-            Ok(file_maker(outcome))
-        }))
+        Ok(CallHandle::start(
+            runtime,
+            progress,
+            stop.clone(),
+            async move {
+                let url = job.url.clone();
+                create_directories(&job.output)?;
+                let result = engine.get(job, stop).await;
+                let outcome = result.map_err(|error| HaulError::of_download(&error, &url))?;
+                running.progress.set(outcome.bytes, Some(outcome.bytes));
+                drop(running);
+                Ok(file_maker(outcome))
+            },
+        ))
     }
 
     /// Starts an upload.
@@ -170,16 +179,22 @@ impl Engine {
         };
         let stop = state.stop_token();
         let progress = Arc::clone(&running.progress);
-        Ok(CallHandle::start(runtime, progress, stop.clone(), async move {
-            let is_store = matches!(job.target, UploadTarget::Object(_));
-            let store = state.store(is_store).await?;
-            let engine = UploadEngine::new(store, options, state.events.clone());
-            let target = job.target.to_string();
-            let result = engine.put(job, stop).await;
-            drop(running);
-            let outcome = result.map_err(|error| HaulError::of_upload(&error, target))?;
-            Ok(upload_maker(outcome))
-        }))
+        Ok(CallHandle::start(
+            runtime,
+            progress,
+            stop.clone(),
+            async move {
+                let is_store = matches!(job.target, UploadTarget::Object(_));
+                let store = state.store(is_store).await?;
+                let engine = UploadEngine::new(store, options, state.events.clone());
+                let target = job.target.to_string();
+                let result = engine.put(job, stop).await;
+                let outcome = result.map_err(|error| HaulError::of_upload(&error, target))?;
+                running.progress.set(outcome.bytes, Some(outcome.bytes));
+                drop(running);
+                Ok(upload_maker(outcome))
+            },
+        ))
     }
 }
 
@@ -211,7 +226,8 @@ fn upload_target(
         let mut address = argument("url", arguments.url.parse::<S3Address>())?;
         if address.is_prefix() {
             let name = arguments.path.file_name().and_then(|name| name.to_str());
-            let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the object"))?;
+            let name =
+                name.ok_or_else(|| HaulError::usage("path: it has no name for the object"))?;
             address = address.with_key(format!("{}{name}", address.key));
         }
         return Ok(UploadTarget::Object(address));

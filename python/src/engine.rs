@@ -5,7 +5,7 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_net::ClientConfig;
 use haul_plan::RetryOptions;
@@ -19,6 +19,7 @@ use haul_transfer::{
 use pyo3::prelude::*;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::{OnceCell, mpsc};
+use tokio::time::{Instant, sleep, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::errors::{HaulError, chain_text};
@@ -96,7 +97,10 @@ impl ProgressTable {
                 ..
             } => log(
                 log::INFO,
-                format!("retry {attempt} of {limit} in {:.1} s: {reason}", wait.as_secs_f64()),
+                format!(
+                    "retry {attempt} of {limit} in {:.1} s: {reason}",
+                    wait.as_secs_f64()
+                ),
             ),
             TransferEvent::Warning { text, .. } => log(log::WARNING, text),
             _ => {}
@@ -196,8 +200,10 @@ impl PythonEngine {
         {
             return Ok(runtime.handle());
         }
-        let text = "this client was made before the process forked, and its connections are the parent's";
-        let hint = "make a haul.Client in the child, or start processes with \"spawn\" or \"forkserver\"";
+        let text =
+            "this client was made before the process forked, and its connections are the parent's";
+        let hint =
+            "make a haul.Client in the child, or start processes with \"spawn\" or \"forkserver\"";
         Err(HaulError::usage(text).with_hint(hint))
     }
 
@@ -216,6 +222,13 @@ impl PythonEngine {
             state: Arc::clone(self),
             id,
             progress,
+        }
+    }
+
+    /// Waits until nothing is under way.
+    async fn wait_idle(&self) {
+        while self.running.load(Ordering::Relaxed) > 0 {
+            sleep(Duration::from_millis(5)).await;
         }
     }
 
@@ -292,10 +305,10 @@ pub(crate) fn shut_down(py: Python<'_>) {
     engines.iter().for_each(|engine| engine.stop.cancel());
     py.detach(|| {
         let deadline = Instant::now() + SHUTDOWN_TIME;
-        let own = engines.iter().filter(|engine| engine.runtime().is_ok());
-        for engine in own {
-            while engine.running.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
-                std::thread::sleep(Duration::from_millis(5));
+        for engine in &engines {
+            if let Ok(runtime) = engine.runtime() {
+                // What is not through by then leaves what a kill would leave.
+                let _ = runtime.block_on(async { timeout_at(deadline, engine.wait_idle()).await });
             }
         }
     });

@@ -96,7 +96,9 @@ impl HaulError {
             PutError::Store(error) => error.is_transient(),
             PutError::Transport { source, .. } => source.is_transient(),
             PutError::Status { status, .. } => status.is_server_error(),
-            PutError::Changed { .. } | PutError::Locked { .. } | PutError::Interrupted { .. } => true,
+            PutError::Changed { .. } | PutError::Locked { .. } | PutError::Interrupted { .. } => {
+                true
+            }
             _ => false,
         };
         let class = error.class();

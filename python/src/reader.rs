@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use haul_transfer::remote_file::RemoteFile;
-use haul_transfer::{DownloadOutcome, GetError, JobOutput, body_channel};
+use haul_transfer::{DownloadOutcome, GetError, JobOutput, RemoteFile, body_channel};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::runtime::Handle;
@@ -87,20 +86,23 @@ impl Engine {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
         let ChannelDownload { mut chunks, ended } = self.channel_download(&download, &stop)?;
-        Ok(CallHandle::start(runtime, Arc::default(), stop, async move {
-            let collect = async {
-                let mut pieces = Vec::new();
-                while let Some(piece) = chunks.recv().await {
-                    pieces.push(piece);
-                }
-                pieces
-            };
-            let (pieces, outcome) = tokio::join!(collect, ended);
-            outcome?;
-            Ok(Box::new(move |py: Python<'_>| {
-                Ok(joined(py, &pieces)?.into_any())
-            }) as _)
-        }))
+        Ok(CallHandle::start(
+            runtime,
+            Arc::default(),
+            stop,
+            async move {
+                let collect = async {
+                    let mut pieces = Vec::new();
+                    while let Some(piece) = chunks.recv().await {
+                        pieces.push(piece);
+                    }
+                    pieces
+                };
+                let (pieces, outcome) = tokio::join!(collect, ended);
+                outcome?;
+                Ok(Box::new(move |py: Python<'_>| Ok(joined(py, &pieces)?.into_any())) as _)
+            },
+        ))
     }
 
     /// Starts a download whose body is read as it comes.
@@ -154,9 +156,7 @@ impl BodyChunks {
         let chunk = py.detach(|| {
             let runtime = self.engine.runtime()?;
             let mut stream = self.stream.lock().unwrap_or_else(PoisonError::into_inner);
-            // A timer wants to be made inside the runtime.
-            let chunk = runtime.block_on(async { timeout(wait, stream.chunks.recv()).await });
-            match chunk {
+            match runtime.block_on(async { timeout(wait, stream.chunks.recv()).await }) {
                 Err(_) => Ok(Some(Bytes::new())),
                 Ok(Some(chunk)) => Ok(Some(chunk)),
                 Ok(None) => stream.end(runtime).map(|()| None),
@@ -231,10 +231,8 @@ fn wait<T: Send>(
 ) -> PyResult<T> {
     let mut future = pin!(future);
     loop {
-        let waited = py.detach(|| {
-            // A timer wants to be made inside the runtime.
-            runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await })
-        });
+        let waited = py
+            .detach(|| runtime.block_on(async { timeout(SIGNAL_INTERVAL, future.as_mut()).await }));
         match waited {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => return Err(HaulError::of_download(&error, url).into()),

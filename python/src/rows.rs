@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry, parse_list_url};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyString};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Rows that are pulled at once, at most: taking the interpreter's lock costs more than a row.
@@ -113,7 +114,10 @@ fn entry(row: &Bound<'_, PyAny>, line: u64) -> PyResult<Result<ListEntry, BadLin
         return Ok(match parsed {
             Ok(url) => Ok(ListEntry::new(line, url)),
             Err(problem) => Err(BadLine {
-                excerpt: haul_net::redacted_text(url.to_str()?).chars().take(80).collect(),
+                excerpt: haul_net::redacted_text(url.to_str()?)
+                    .chars()
+                    .take(80)
+                    .collect(),
                 ..bad_row(line, problem)
             }),
         });
@@ -154,10 +158,16 @@ fn entry_of_dict(fields: &Bound<'_, PyDict>, line: u64) -> PyResult<Result<ListE
             }
         }
     }
-    let values = values.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let values = values
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
     let urls = urls.iter().map(String::as_str);
-    let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    Ok(ListEntry::from_fields(LIST_NAME, line, urls, values, headers))
+    let headers = headers
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()));
+    Ok(ListEntry::from_fields(
+        LIST_NAME, line, urls, values, headers,
+    ))
 }
 
 /// The fields of a dict or of pairs. A column of structs has None for the fields that a row does not have.
@@ -167,5 +177,7 @@ fn header_fields(value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, String)>> {
         Err(_) => value.extract()?,
     };
     let given = pairs.into_iter();
-    Ok(given.filter_map(|(name, value)| Some((name, value?))).collect())
+    Ok(given
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect())
 }

@@ -134,14 +134,22 @@ impl ClientSettings {
         let Some(s3) = &self.s3 else {
             return Ok(S3Config::default());
         };
-        let endpoint_url = s3.endpoint_url.as_deref().map(str::parse::<Url>).transpose();
+        let endpoint_url = s3
+            .endpoint_url
+            .as_deref()
+            .map(str::parse::<Url>)
+            .transpose();
         let access_key = match (&s3.access_key, &s3.secret_key) {
             (Some(user), Some(secret)) => Some(Login {
                 user: user.clone(),
                 password: Secret::new(secret.clone()),
             }),
             (None, None) => None,
-            _ => return Err(HaulError::usage("s3: access_key and secret_key belong together")),
+            _ => {
+                return Err(HaulError::usage(
+                    "s3: access_key and secret_key belong together",
+                ));
+            }
         };
         Ok(S3Config {
             endpoint_url: argument("s3: endpoint_url", endpoint_url)?,
@@ -181,7 +189,9 @@ pub(crate) fn parse_headers(fields: &[(String, String)]) -> Result<HeaderMap, Ha
 
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, HaulError> {
     let mut value = HeaderValue::from_str(value).map_err(|_| {
-        HaulError::usage(format!("headers: the value of {name:?} has a control character"))
+        HaulError::usage(format!(
+            "headers: the value of {name:?} has a control character"
+        ))
     })?;
     value.set_sensitive(true);
     Ok(value)
@@ -199,7 +209,8 @@ impl AuthArgument {
     pub(crate) fn apply(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<(), HaulError> {
         match self {
             Self::Login(user, password) => {
-                let is_set = url.set_username(user).is_ok() && url.set_password(Some(password)).is_ok();
+                let is_set =
+                    url.set_username(user).is_ok() && url.set_password(Some(password)).is_ok();
                 match is_set {
                     true => Ok(()),
                     false => Err(HaulError::usage("auth: this URL cannot have a login")),

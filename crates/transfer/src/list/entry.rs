@@ -209,14 +209,23 @@ mod tests {
 
     #[test]
     fn a_programs_values_have_the_names_of_columns() {
-        let entry = |values: &[(&'static str, &'static str)], headers: &[(&'static str, &'static str)]| {
+        let entry = |values: &[(&'static str, &'static str)],
+                     headers: &[(&'static str, &'static str)]| {
             let urls = ["http://a/f", "http://b/f"].into_iter();
             let (values, headers) = (values.to_vec(), headers.to_vec());
             ListEntry::from_fields("rows", 7, urls, values.into_iter(), headers.into_iter())
         };
-        let values = [("path", "x/y"), ("size", "3"), ("MD5", ""), ("label", "cat")];
+        let values = [
+            ("path", "x/y"),
+            ("size", "3"),
+            ("MD5", ""),
+            ("label", "cat"),
+        ];
         let found = entry(&values, &[("X-A", "b")]).unwrap();
-        assert_eq!((found.line, found.size, found.mirrors.len()), (7, Some(3), 1));
+        assert_eq!(
+            (found.line, found.size, found.mirrors.len()),
+            (7, Some(3), 1)
+        );
         assert_eq!(found.path, Some("x/y".into()));
         assert_eq!(found.headers["x-a"], "b");
         let bad = entry(&[("path", "../x")], &[]).unwrap_err();
