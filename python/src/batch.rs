@@ -521,14 +521,8 @@ impl BatchHandle {
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
         let mut rows = Vec::new();
-<<<<<<< HEAD
-        // A timer wants to be made inside the runtime.
-        let event = runtime.block_on(async { timeout(wait, results.events.recv()).await });
-        let mut next = match event {
-=======
         let mut next = match runtime.block_on(async { timeout(wait, results.events.recv()).await })
         {
->>>>>>> refs/heads/python
             Ok(Some(event)) => Some(event),
             Ok(None) => {
                 results.end(runtime)?;
