@@ -349,7 +349,9 @@ class _Job:
         """Records rows as they come, a call's together."""
         url = self._options["url"]
         rows = rows.select([name for name in rows.column_names if name in (url, _ROW, *FIELDS)])
-        for table in _dataset(rows, self._options, self._pool).iter_batches(batch_size=None, batch_format="pyarrow"):
+        dataset = _dataset(rows, self._options, self._pool)
+        # Ray would keep a block back to prefetch the next one.
+        for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
             table = table.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)
             columns = [column.to_pylist() for column in table.columns]
             lines = [json.dumps(dict(zip(_MANIFEST_SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
