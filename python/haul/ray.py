@@ -351,8 +351,9 @@ class _Job:
         rows = rows.select([name for name in rows.column_names if name in (url, _ROW, *FIELDS)])
         dataset = _dataset(rows, self._options, self._pool)
         # Ray would keep a block back to prefetch the next one.
-        for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
-            table = table.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)
+        found: pa.Table
+        for found in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
+            table = found.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)
             columns = [column.to_pylist() for column in table.columns]
             lines = [json.dumps(dict(zip(_MANIFEST_SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
             file.write(("\n".join(lines) + "\n").encode() if lines else b"")
@@ -476,7 +477,13 @@ def _actor_range(actors: Any) -> tuple[int, int]:
     if not ray.is_initialized():
         ray.init()
     least, most = actors or (1, None)
-    return least, max(least, most or int(ray.cluster_resources().get("CPU", 1)))
+    return least, max(least, most or int(_cpus()))
+
+
+def _cpus() -> float:
+    """The processors of the cluster."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return resources.get("CPU", 1)
 
 
 def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -> ray.data.Dataset:

@@ -136,6 +136,10 @@ fn folder_hint(url: &Url) -> String {
 /// For files whose use an origin forbids.
 const ROBOTS_TAG_HINT: &str = "--robots-tag ignore downloads it all the same";
 
+/// For names that are taken.
+const EXISTS_HINT: &str =
+    "--overwrite replaces it, --update does so only if the origin has a newer one";
+
 /// For responses that cannot be used.
 const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: try again later";
 
