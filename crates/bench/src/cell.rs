@@ -23,7 +23,19 @@ pub struct LevelError {
     /// The level.
     pub level: String,
     /// What a level of it looks like.
-    pub expected: &'static str,
+    pub expected: String,
+}
+
+impl LevelError {
+    /// A level that a factor does not have, and what one looks like.
+    #[must_use]
+    pub fn new(factor: &'static str, level: &str, expected: &str) -> Self {
+        Self {
+            factor,
+            level: level.to_owned(),
+            expected: expected.to_owned(),
+        }
+    }
 }
 
 impl Cell {
@@ -31,10 +43,9 @@ impl Cell {
     #[must_use]
     pub fn new<'a>(levels: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let levels = levels.into_iter();
+        let levels = levels.map(|(factor, level)| (factor.to_owned(), level.to_owned()));
         Self {
-            levels: levels
-                .map(|(factor, level)| (factor.to_owned(), level.to_owned()))
-                .collect(),
+            levels: levels.collect(),
         }
     }
 
@@ -66,18 +77,28 @@ impl Cell {
     pub fn parse<T>(
         &self,
         factor: &'static str,
-        expected: &'static str,
+        expected: &str,
         default: T,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, LevelError> {
         let Some(level) = self.level(factor) else {
             return Ok(default);
         };
-        parse(level).ok_or_else(|| LevelError {
-            factor,
-            level: level.to_owned(),
-            expected,
-        })
+        parse(level).ok_or_else(|| LevelError::new(factor, level, expected))
+    }
+
+    /// A factor's level, which is one of these; the first of them where the experiment does not have the factor.
+    ///
+    /// # Errors
+    /// The level is none of them.
+    pub fn choose<T: Copy>(
+        &self,
+        factor: &'static str,
+        levels: &[(&str, T)],
+    ) -> Result<T, LevelError> {
+        let names: Vec<&str> = levels.iter().map(|(name, _)| *name).collect();
+        let find = |text: &str| Some(levels.iter().find(|(name, _)| *name == text)?.1);
+        self.parse(factor, &names.join(", "), levels[0].1, find)
     }
 }
 
@@ -102,47 +123,49 @@ pub struct FileSet {
 }
 
 impl FileSet {
+    /// The level of the factor `files`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_cell(cell: &Cell, default: Self) -> Result<Self, LevelError> {
+        cell.parse(
+            "files",
+            "COUNT x SIZE, such as 100 x 1k",
+            default,
+            Self::parse,
+        )
+    }
+
     /// Parses `COUNT x SIZE`; `COUNT x given` for files of the user's server, whose size is not ours.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (count, bytes) = text.split_once(" x ")?;
-        let bytes = if bytes == "given" {
-            0
-        } else {
-            parse_size(bytes)?
+        let bytes = match bytes {
+            "given" => 0,
+            size => parse_size(size)?,
         };
-        let count = count.parse().ok()?;
-        (count > 0).then_some(Self { count, bytes })
+        let count = count.parse().ok().filter(|count| *count > 0)?;
+        Some(Self { count, bytes })
     }
 }
 
 /// Parses a size: bytes, or a number with k, M or G, powers of 1024.
 #[must_use]
 pub fn parse_size(text: &str) -> Option<u64> {
-    let (number, unit) = match text.strip_suffix(['k', 'M', 'G']) {
-        Some(number) => (number, &text[number.len()..]),
-        None => (text, ""),
-    };
-    let shift = match unit {
-        "k" => 10,
-        "M" => 20,
-        "G" => 30,
-        _ => 0,
-    };
+    let mut units = [('k', 10), ('M', 20), ('G', 30)].into_iter();
+    let found = units.find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+    let (number, shift) = found.unwrap_or((text, 0));
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Parses a time: a whole number with `ms` or `s`.
 #[must_use]
 pub fn parse_time(text: &str) -> Option<Duration> {
-    match text.strip_suffix("ms") {
-        Some(number) => number.parse().ok().map(Duration::from_millis),
-        None => text
-            .strip_suffix('s')?
-            .parse()
-            .ok()
-            .map(Duration::from_secs),
-    }
+    let (number, from): (_, fn(u64) -> Duration) = match text.strip_suffix("ms") {
+        Some(number) => (number, Duration::from_millis),
+        None => (text.strip_suffix('s')?, Duration::from_secs),
+    };
+    number.parse().ok().map(from)
 }
 
 #[cfg(test)]
@@ -185,5 +208,9 @@ mod tests {
         assert_eq!(parsed, Ok(1));
         assert_eq!(cell.parse("x", "", 7, |_| None), Ok(7));
         assert!(cell.parse("a", "a letter", 0, |_| None).is_err());
+        assert_eq!(cell.choose("a", &[("0", 0), ("1", 1)]), Ok(1));
+        assert_eq!(cell.choose("x", &[("0", 0), ("1", 1)]), Ok(0));
+        let error = cell.choose("b", &[("0", 0), ("1", 1)]).unwrap_err();
+        assert_eq!(error.to_string(), "b has no level \"2\": 0, 1");
     }
 }

@@ -6,23 +6,20 @@ use crate::results::BenchEnvironment;
 
 /// Describes this machine and this program. `command` is the command line as the user typed it, without secrets.
 #[must_use]
-pub fn bench_environment(version: &str, command: String) -> BenchEnvironment {
+pub fn bench_environment(command: String) -> BenchEnvironment {
     let system = rustix::system::uname();
-    let kernel = format!(
-        "{} {} {}",
-        system.sysname().to_string_lossy(),
-        system.release().to_string_lossy(),
-        system.machine().to_string_lossy()
-    );
+    let kernel = [system.sysname(), system.release(), system.machine()];
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let memory = field("/proc/meminfo", "MemTotal");
+    let memory = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
     BenchEnvironment {
-        haul: version.to_owned(),
+        haul: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("HAUL_COMMIT").unwrap_or_default().to_owned(),
         command,
-        kernel,
+        kernel: kernel.map(|part| part.to_string_lossy()).join(" "),
         cpu: field("/proc/cpuinfo", "model name").unwrap_or_default(),
         cpus: u32::try_from(cpus).unwrap_or(u32::MAX),
-        memory: memory_bytes().unwrap_or_default(),
+        memory: memory.unwrap_or_default().saturating_mul(1024),
     }
 }
 
@@ -34,19 +31,13 @@ fn field(path: &str, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-fn memory_bytes() -> Option<u64> {
-    let text = field("/proc/meminfo", "MemTotal")?;
-    let kibibytes: u64 = text.split(' ').next()?.parse().ok()?;
-    kibibytes.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_machine_has_a_kernel_a_processor_and_memory() {
-        let found = bench_environment("1.2.3", "haul bench all".to_owned());
+        let found = bench_environment("haul bench all".to_owned());
         assert!(found.cpus > 0 && !found.kernel.is_empty());
         if cfg!(target_os = "linux") {
             assert!(found.memory > 1 << 20 && found.kernel.starts_with("Linux "));

@@ -105,12 +105,24 @@ pub struct CellResults {
 }
 
 impl CellResults {
-    /// The wall time of each measurement with a success, divided by the successes: failures make nothing faster.
+    /// The wall time of each measurement with a success.
+    #[must_use]
+    pub fn walls(&self) -> Vec<f64> {
+        let with_success = self.measurements.iter().filter(|found| found.successes > 0);
+        with_success.map(|found| found.wall_s).collect()
+    }
+
+    /// The same, divided by the successes: failures make nothing faster.
     #[must_use]
     pub fn times_of_success(&self) -> Vec<f64> {
+        self.values_of_success(|found| Some(found.wall_s))
+    }
+
+    /// The same of another value, where it was measured.
+    pub fn values_of_success(&self, value: impl Fn(&Measurement) -> Option<f64>) -> Vec<f64> {
         let with_success = self.measurements.iter().filter(|found| found.successes > 0);
         with_success
-            .map(|found| found.wall_s / found.successes as f64)
+            .filter_map(|found| Some(value(found)? / found.successes as f64))
             .collect()
     }
 }

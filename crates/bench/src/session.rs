@@ -1,49 +1,27 @@
 //! A run of experiments, one after the other: each gets servers and a workload of its own.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::SystemTime;
-
-use haul_net::{ClientConfig, redacted_url};
-use haul_s3::S3Config;
+use haul_net::redacted_url;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::Cell;
 use crate::experiment::{Experiment, WorkloadKind};
-use crate::results::{
-    BenchEnvironment, BenchResults, ExperimentResults, RESULTS_FORMAT, RoundsEnd,
-};
-use crate::runner::{BenchTarget, MeasureFuture, ProgressObserver, Workload, run_experiment};
+use crate::results::{BenchEnvironment, BenchResults, RESULTS_FORMAT, RoundsEnd};
+use crate::runner::{ExperimentRun, RunProgress};
 use crate::workload::WorkloadError;
 use crate::workload::requests::{RequestsOptions, RequestsWorkload};
 use crate::workload::transfer::{TransferOptions, TransferWorkload};
+use crate::{Cell, Measurement};
 
 /// What all experiments of a run share.
 #[derive(Debug, Clone)]
 pub struct BenchOptions {
-    /// The program haul, for servers.
-    pub haul: PathBuf,
-    /// The URLs that the user named, in place of our servers.
-    pub targets: Vec<Url>,
-    /// Whether files of ours are stored below the first target, and removed.
-    pub is_store: bool,
-    /// Connections of haul's engine to them.
-    pub client: ClientConfig,
-    /// Where `s3://` is, and its credentials.
-    pub store: S3Config,
-    /// TLS of the load generator with them, if one has TLS.
-    pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The most requests a second at them.
-    pub max_rate: Option<f64>,
-    /// Processes of the user's servers, whose CPU time is measured.
-    pub server_pids: Vec<u32>,
-    /// The user's HTTP proxy, in place of ours.
-    pub proxy: Option<SocketAddr>,
+    /// Of those with the workload `requests`. Their targets are those of the run.
+    pub requests: RequestsOptions,
+    /// Of those with the workload `transfer`.
+    pub transfer: TransferOptions,
     /// What the order of measurements and the intervals follow from.
     pub seed: u64,
 }
@@ -58,26 +36,25 @@ impl AnyWorkload {
     fn new(kind: WorkloadKind, options: &BenchOptions) -> Result<Self, WorkloadError> {
         Ok(match kind {
             WorkloadKind::Requests => {
-                Self::Requests(Box::new(RequestsWorkload::new(RequestsOptions {
-                    haul: options.haul.clone(),
-                    targets: options.targets.clone(),
-                    is_store: options.is_store,
-                    tls: options.tls.clone(),
-                    max_rate: options.max_rate,
-                    server_pids: options.server_pids.clone(),
-                    proxy: options.proxy,
-                })?))
+                let workload = RequestsWorkload::new(options.requests.clone())?;
+                Self::Requests(Box::new(workload))
             }
             WorkloadKind::Transfer => {
-                Self::Transfer(Box::new(TransferWorkload::new(TransferOptions {
-                    haul: options.haul.clone(),
-                    target: options.targets.first().cloned(),
-                    client: options.client.clone(),
-                    store: options.store.clone(),
-                    server_pids: options.server_pids.clone(),
-                })?))
+                let workload = TransferWorkload::new(options.transfer.clone())?;
+                Self::Transfer(Box::new(workload))
             }
         })
+    }
+
+    async fn measure(
+        &mut self,
+        cell: &Cell,
+        stop: &CancellationToken,
+    ) -> Result<Measurement, WorkloadError> {
+        match self {
+            Self::Requests(workload) => workload.measure(cell, stop).await,
+            Self::Transfer(workload) => workload.measure(cell, stop).await,
+        }
     }
 
     async fn finish(&mut self) -> Result<(), WorkloadError> {
@@ -88,63 +65,53 @@ impl AnyWorkload {
     }
 }
 
-impl Workload for AnyWorkload {
-    fn measure<'a>(&'a mut self, cell: &'a Cell, stop: &'a CancellationToken) -> MeasureFuture<'a> {
-        match self {
-            Self::Requests(workload) => Box::pin(workload.measure(cell, stop)),
-            Self::Transfer(workload) => Box::pin(workload.measure(cell, stop)),
-        }
-    }
-}
-
-/// Runs experiments. When `stop` is cancelled, the results have what was measured by then. `warn` is told what could not be removed from a user's server.
-///
-/// # Errors
-/// A workload cannot be prepared at all.
+/// Runs experiments. When `stop` is cancelled, the results have what was measured by then. An experiment that cannot begin is in the results, too,
+/// and ends no other. `warn` is told of it, and of what could not be removed from a user's server, with the name of the experiment.
 pub async fn run_experiments(
     experiments: &[Experiment],
     options: &BenchOptions,
     environment: BenchEnvironment,
     stop: &CancellationToken,
-    observer: &mut ProgressObserver<'_>,
-    mut warn: impl FnMut(&WorkloadError),
-) -> Result<BenchResults, WorkloadError> {
+    observer: &mut (dyn FnMut(RunProgress<'_>) + Send),
+    warn: impl Fn(&str, &WorkloadError),
+) -> BenchResults {
     let started = Instant::now();
+    let now = OffsetDateTime::now_utc();
+    let now = now.replace_nanosecond(0).unwrap_or(now);
     let mut results = BenchResults {
         format: RESULTS_FORMAT.to_owned(),
-        started: rfc3339(SystemTime::now()),
+        started: now.format(&Rfc3339).unwrap_or_default(),
         elapsed_s: 0.0,
         is_partial: false,
         environment,
         experiments: Vec::new(),
     };
-    let target = target_text(&options.targets).map(|name| BenchTarget {
-        name,
-        max_rate: options.max_rate,
-    });
     for experiment in experiments {
         if stop.is_cancelled() {
             break;
         }
-        let mut workload = AnyWorkload::new(experiment.workload, options)?;
-        let running = run_experiment(
-            experiment,
-            &mut workload,
-            target.clone(),
-            options.seed,
-            stop,
-            observer,
-        );
-        let ended: ExperimentResults = running.await;
-        if let Err(error) = workload.finish().await {
-            warn(&error);
+        let target = target_text(&options.requests.targets);
+        let max_rate = options.requests.max_rate;
+        let run = ExperimentRun::new(experiment, target, max_rate, options.seed);
+        let (ended, failure) = match AnyWorkload::new(experiment.workload, options) {
+            Err(error) => (run.fail(&error), Some(error)),
+            Ok(mut workload) => {
+                let measure = async |cell: &Cell, stop: &CancellationToken| {
+                    workload.measure(cell, stop).await
+                };
+                let ended = Box::pin(run.run(measure, stop, observer)).await;
+                (ended, workload.finish().await.err())
+            }
+        };
+        if let Some(error) = failure {
+            warn(&experiment.name, &error);
         }
         results.is_partial |= ended.end == RoundsEnd::Interrupted;
         results.experiments.push(ended);
     }
     results.is_partial |= results.experiments.len() < experiments.len();
     results.elapsed_s = started.elapsed().as_secs_f64();
-    Ok(results)
+    results
 }
 
 /// The user's server, without what opens it.
@@ -154,10 +121,4 @@ fn target_text(targets: &[Url]) -> Option<String> {
         1 => first,
         count => format!("{first} and {} more", count - 1),
     })
-}
-
-fn rfc3339(time: SystemTime) -> String {
-    let time = OffsetDateTime::from(time);
-    let time = time.replace_nanosecond(0).unwrap_or(time);
-    time.format(&Rfc3339).unwrap_or_default()
 }

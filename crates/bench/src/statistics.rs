@@ -43,8 +43,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
 /// The median and the quartiles; `None` without values.
 #[must_use]
 pub fn spread(values: &[f64]) -> Option<Spread> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(values.iter().copied());
     Some(Spread {
         low: quantile(&sorted, 0.25)?,
         median: quantile(&sorted, 0.5)?,
@@ -52,51 +51,49 @@ pub fn spread(values: &[f64]) -> Option<Spread> {
     })
 }
 
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
 /// The ratio of two medians, and its interval of 95 %. `None` with fewer than [`MIN_VALUES`] values on either side, or where the denominator
 /// may be zero. The same seed gives the same interval.
 #[must_use]
 pub fn ratio_interval(numerator: &[f64], denominator: &[f64], seed: u64) -> Option<RatioInterval> {
-    if numerator.len().min(denominator.len()) < MIN_VALUES {
+    let samples = [numerator, denominator];
+    let [above, below] = samples.map(|values| sorted(values.iter().copied()));
+    let fewest = above.len().min(below.len());
+    if fewest < MIN_VALUES || *below.first()? <= 0.0 {
         return None;
     }
-    if denominator.iter().any(|value| *value <= 0.0) {
-        return None;
-    }
-    let ratio = median(numerator)? / median(denominator)?;
-    if numerator.len().min(denominator.len()) < MIN_RESAMPLED {
-        let ends = |values: &[f64]| {
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            (least, values.iter().copied().fold(0.0, f64::max))
-        };
-        let ((least, most), (least_of_other, most_of_other)) = (ends(numerator), ends(denominator));
+    let ratio = quantile(&above, 0.5)? / quantile(&below, 0.5)?;
+    if fewest < MIN_RESAMPLED {
         return Some(RatioInterval {
             ratio,
-            low: least / most_of_other,
-            high: most / least_of_other,
+            low: above.first()? / below.last()?,
+            high: above.last()? / below.first()?,
         });
     }
     let mut random = StdRng::seed_from_u64(seed);
     let mut ratios = Vec::with_capacity(RESAMPLES);
-    let (mut above, mut below) = (Vec::new(), Vec::new());
     for _ in 0..RESAMPLES {
-        draw(numerator, &mut random, &mut above);
-        draw(denominator, &mut random, &mut below);
+        // As many values as there are, with replacement.
+        let [above, below] = samples.map(|values| {
+            let drawn = values
+                .iter()
+                .map(|_| values[random.random_range(0..values.len())]);
+            sorted(drawn)
+        });
         ratios.push(quantile(&above, 0.5)? / quantile(&below, 0.5)?);
     }
-    ratios.sort_by(f64::total_cmp);
+    let ratios = sorted(ratios.into_iter());
     Some(RatioInterval {
         ratio,
         // The median of all is inside whatever was drawn.
         low: quantile(&ratios, 0.025)?.min(ratio),
         high: quantile(&ratios, 0.975)?.max(ratio),
     })
-}
-
-/// Draws as many values as there are, with replacement, and sorts them.
-fn draw(values: &[f64], random: &mut StdRng, drawn: &mut Vec<f64>) {
-    drawn.clear();
-    drawn.extend((0..values.len()).map(|_| values[random.random_range(0..values.len())]));
-    drawn.sort_by(f64::total_cmp);
 }
 
 #[cfg(test)]

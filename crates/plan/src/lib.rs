@@ -13,6 +13,8 @@
 //! For many jobs, [`dispatch`] decides which of them runs next, [`ContentExpectation`] whether a file is what
 //! the user expects, and [`ErrorLimit`] when the batch should stop.
 //!
+//! A file that is read at any offset has its ranges from [`ReadAhead`].
+//!
 //! [`sync`] compares two trees and decides which files are copied and which deleted.
 //!
 //! [`serving`] has the decisions of a file server about its requests, [`tunnel`] those of a relay through
@@ -40,6 +42,7 @@ mod object_keys;
 mod original_file;
 mod piece_digests;
 mod range_set;
+mod read_ahead;
 mod recovery;
 mod redirect;
 mod request_failure;
@@ -84,6 +87,7 @@ pub use object_keys::{KeyFilter, KeyPathError, KeyPattern, KeyRule, path_of_key}
 pub use original_file::OriginalFile;
 pub use piece_digests::{PieceChecks, PieceDigests, PieceDigestsError};
 pub use range_set::RangeSet;
+pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};

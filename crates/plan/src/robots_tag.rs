@@ -71,7 +71,9 @@ fn is_robot_name(name: &str) -> bool {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "-_.*/".contains(c);
     !name.is_empty()
         && name.chars().all(is_token)
-        && !WITH_VALUE.iter().any(|known| name.eq_ignore_ascii_case(known))
+        && !WITH_VALUE
+            .iter()
+            .any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -98,7 +100,14 @@ mod tests {
         assert_eq!(found(&["nofollow, noarchive,NOINDEX"]), Some("noindex"));
         assert_eq!(found(&["nofollow", "", "noimageai"]), Some("noimageai"));
         assert_eq!(found(&[]), None);
-        for harmless in ["all", "nofollow, noarchive", "noaimage", "no ai", "index", ",,"] {
+        for harmless in [
+            "all",
+            "nofollow, noarchive",
+            "noaimage",
+            "no ai",
+            "index",
+            ",,",
+        ] {
             assert_eq!(found(&[harmless]), None, "{harmless}");
         }
     }
@@ -122,7 +131,10 @@ mod tests {
         assert_eq!(found(&[date]), Some("noai"));
         assert_eq!(found(&["max-snippet: 5, noindex"]), Some("noindex"));
         assert_eq!(found(&["otherbot: max-snippet:-1, noindex"]), None);
-        assert_eq!(found(&["Max-Image-Preview:large,noimageindex"]), Some("noimageindex"));
+        assert_eq!(
+            found(&["Max-Image-Preview:large,noimageindex"]),
+            Some("noimageindex")
+        );
         assert_eq!(found(&[": noai"]), None);
     }
 

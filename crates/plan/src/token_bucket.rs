@@ -39,6 +39,16 @@ impl TokenBucket {
         self.paid_until.saturating_sub(now)
     }
 
+    /// Changes the rate and the burst at `now`. Bytes that were taken and not paid for yet are paid for at the higher of both rates: a
+    /// reader that has taken a large turn does not wait for ages when the rate falls.
+    pub fn set_rate(&mut self, now: Duration, rate: u64, burst: u64) {
+        let debt_nanos = self.paid_until.saturating_sub(now).as_nanos();
+        let debt = debt_nanos.saturating_mul(u128::from(self.rate)) / 1_000_000_000;
+        (self.rate, self.burst) = (rate.max(1), burst);
+        let at_new_rate = self.cost(u64::try_from(debt).unwrap_or(u64::MAX));
+        self.paid_until = self.paid_until.min(now.saturating_add(at_new_rate));
+    }
+
     /// How long the rate needs for some bytes.
     fn cost(&self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate);
@@ -72,9 +82,27 @@ mod tests {
         }
 
         #[test]
+        fn a_debt_is_paid_at_the_higher_rate_and_what_follows_at_the_new_one(
+            old in 1_000u64..1 << 30, new in 1_000u64..1 << 30, debt in 0u64..1 << 24, paid in 0.0..1.0f64, more in 0u64..1 << 24,
+        ) {
+            let mut bucket = TokenBucket::new(old, 0);
+            let now = Duration::from_secs(1000);
+            let wait = bucket.take(now, debt);
+            let later = now + wait.mul_f64(paid);
+            bucket.set_rate(later, new, 0);
+            let took = bucket.take(later, more).as_secs_f64();
+            let unpaid = debt as f64 * (1.0 - paid);
+            let exact = unpaid / old.max(new) as f64 + more as f64 / new as f64;
+            let rounding = 1.0 / new as f64 + 1e-6;
+            prop_assert!((took - exact).abs() <= exact * 1e-6 + rounding, "{took} for {exact}");
+        }
+
+        #[test]
         fn absurd_numbers_do_not_panic(rate: u64, burst: u64, bytes: u64, now: u64) {
             let mut bucket = TokenBucket::new(rate, burst);
             bucket.take(Duration::from_nanos(now), bytes);
+            bucket.take(Duration::from_nanos(now), bytes);
+            bucket.set_rate(Duration::from_nanos(burst), bytes, rate);
             bucket.take(Duration::from_nanos(now), bytes);
         }
     }

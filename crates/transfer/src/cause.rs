@@ -51,6 +51,8 @@ impl GetError {
             Self::FolderListing { .. } => "a folder, not a file",
             Self::UnusableResponse { .. } => "unusable responses",
             Self::ResourceChanged { .. } => "changed while it was downloaded",
+            Self::VersionChanged { .. } => "changed while it was read",
+            Self::NoRandomAccess { .. } => "cannot be read at any offset",
             Self::BrokenStream { .. } => "broken off",
             Self::Checksum { .. } => "wrong checksum",
             Self::AlreadyExists { .. } => "the file exists already",

@@ -142,6 +142,22 @@ pub enum GetError {
         /// The URL of the download.
         url: Box<Url>,
     },
+    /// The origin has another version than the one that was opened to be read at any offset.
+    #[error("{} changed at the origin while it was read", redacted_url(.url))]
+    VersionChanged {
+        /// The URL of the file.
+        url: Box<Url>,
+    },
+    /// The file cannot be read at any offset, and is too large to be held in memory.
+    #[error("{} cannot be read at any offset: {reason}, and it has more than {} MiB", redacted_url(.url), .limit >> 20)]
+    NoRandomAccess {
+        /// The URL of the file.
+        url: Box<Url>,
+        /// Why its ranges cannot be used.
+        reason: &'static str,
+        /// The largest file that would be held in memory, in bytes.
+        limit: u64,
+    },
     /// The connection broke during a response that cannot be continued.
     #[error("{} broke off after {at} bytes and cannot be continued", redacted_url(.url))]
     BrokenStream {
@@ -410,6 +426,7 @@ impl GetError {
                 ErrorClass::Network
             }
             Self::ResourceChanged { .. }
+            | Self::VersionChanged { .. }
             | Self::Checksum { .. }
             | Self::Decode { .. }
             | Self::UnexpectedContent { .. }

@@ -37,9 +37,7 @@ impl GetError {
             Self::UnexpectedContent { .. } => {
                 Some("it may be an error page: open the URL in a browser".into())
             }
-            Self::ForbiddenByRobotsTag { .. } => {
-                Some("--robots-tag ignore downloads it all the same".into())
-            }
+            Self::ForbiddenByRobotsTag { .. } => Some(ROBOTS_TAG_HINT.into()),
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
             Self::HostRefuses { .. } => Some("run the same command again after that time".into()),
@@ -52,6 +50,8 @@ impl GetError {
             Self::WrongFile { .. } | Self::PieceDigest { .. } => Some(OTHER_VERSION.into()),
             Self::AllSourcesFailed { last, .. } => last.hint(),
             Self::ResourceChanged { .. } => Some("try again later".into()),
+            Self::VersionChanged { .. } => Some("open it again".into()),
+            Self::NoRandomAccess { .. } => Some("download it to a file, and read that".into()),
             Self::BrokenStream { .. } => {
                 Some("-o FILE writes to a file, which can start again".into())
             }
@@ -135,6 +135,9 @@ fn folder_hint(url: &Url) -> String {
     let list = haul_net::redacted_url(&list);
     format!("haul get -o - '{list}' | haul get -i - downloads its files; -o FILE saves the page")
 }
+
+/// For files whose use an origin forbids.
+const ROBOTS_TAG_HINT: &str = "--robots-tag ignore downloads it all the same";
 
 /// For responses that cannot be used.
 const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: try again later";

@@ -4,10 +4,12 @@
 //! [`TransferEngine`] takes a [`DownloadJob`], returns a [`DownloadOutcome`], and reports progress as [`TransferEvent`]s.
 //! The crate `plan` decides, `net` fetches, and this crate writes: partial files and their journals ([`disk`], [`journal`]),
 //! digests, the final rename. It is also the one layer that retries. A batch records the result of each job in a
-//! [`manifest`] and can write tar shards in place of files ([`archive`]).
+//! [`manifest`] and can write tar shards in place of files ([`archive`]). For programs, a body can go through a channel
+//! ([`body_channel()`]), and a file be read at any offset ([`RemoteFile`]).
 
 pub mod archive;
 pub mod batch;
+mod body_channel;
 pub mod bucket;
 mod cause;
 mod checksum;
@@ -21,11 +23,14 @@ pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
+mod remote_file;
 pub mod sync;
 
+pub use body_channel::{BodySender, body_channel};
 pub use error::{ErrorClass, GetError};
 pub use event::{TransferEvent, TransferEventSender};
 pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
 };
+pub use remote_file::RemoteFile;

@@ -10,6 +10,7 @@ use haul_plan::{
 use http::HeaderMap;
 use url::Url;
 
+use crate::body_channel::BodySender;
 use crate::disk::StorageWrapping;
 
 /// How many connections a job may hold to its origin.
@@ -106,6 +107,8 @@ pub enum JobOutput {
     Directory(PathBuf),
     /// Standard output, in order.
     Stdout,
+    /// A reader in this process, in order: see [`body_channel`](crate::body_channel).
+    Channel(BodySender),
 }
 
 /// One file to download.
@@ -143,7 +146,7 @@ pub struct DownloadOutcome {
     pub url: Url,
     /// The URL after redirects.
     pub final_url: Url,
-    /// The path of the file; `None` for standard output.
+    /// The path of the file; `None` for standard output and channels.
     pub path: Option<PathBuf>,
     /// The size of the resource, in bytes.
     pub bytes: u64,

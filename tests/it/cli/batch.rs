@@ -347,8 +347,8 @@ async fn start_timed_origin(files: u64) -> (Origin, Arc<Mutex<Vec<Instant>>>) {
     let mut origin = Origin::builder();
     for n in 0..files {
         let times = Arc::clone(&times);
-        let mut resource = OriginResource::new(file_content(n))
-            .rule(RequestMatcher::always(), move |_, _| {
+        let mut resource =
+            OriginResource::new(file_content(n)).rule(RequestMatcher::always(), move |_, _| {
                 times.lock().unwrap().push(Instant::now());
             });
         if n == 0 {

@@ -2,7 +2,7 @@
 
 use url::Url;
 
-use super::{Experiment, WorkloadKind};
+use super::{Experiment, Factor, WorkloadKind};
 use crate::Cell;
 use crate::cell::FileSet;
 use crate::workload::check_level;
@@ -11,7 +11,10 @@ use crate::workload::check_level;
 const EMBEDDED_FACTORS: [&str; 4] = ["link", "route", "accept", "server"];
 
 /// How many requests a file of the user's server gets for a measurement.
-const REQUESTS_PER_FILE: &str = "20 x given";
+const REQUESTS_PER_FILE: usize = 20;
+
+/// What the level of files of the user's server ends with.
+const GIVEN: &str = " x given";
 
 impl Experiment {
     /// The highest fixed arrival rate among its levels, in requests a second.
@@ -25,10 +28,11 @@ impl Experiment {
     /// Whether its requests store or delete files.
     #[must_use]
     pub fn changes_files(&self) -> bool {
-        let method = self
+        let mut levels = self
             .factor("method")
-            .filter(|_| self.workload == WorkloadKind::Requests);
-        method.is_some_and(|method| method.levels.iter().any(|level| level != "get"))
+            .into_iter()
+            .flat_map(|method| &method.levels);
+        self.workload == WorkloadKind::Requests && levels.any(|level| level != "get")
     }
 
     /// Checks a text as of [`set_by_text`](Self::set_by_text) where files are fetched from these servers, and not stored there.
@@ -38,26 +42,28 @@ impl Experiment {
     pub fn check_for_targets(text: &str, targets: &[Url]) -> Result<(), String> {
         let (factor, levels) = text.split_once('=').unwrap_or((text, ""));
         if EMBEDDED_FACTORS.contains(&factor) {
-            return Err(format!(
-                "{factor} is for servers of haul, and not for yours"
-            ));
+            let text = format!("{factor} is for servers of haul, and not for yours");
+            return Err(text);
         }
         let is_http = targets.iter().any(|url| url.scheme() == "http");
-        let mut levels = levels.split(',').map(str::trim);
-        let wrong = levels.find(|level| match factor {
-            "files" => !level.ends_with(" x given"),
-            "protocol" => is_http && *level != "http",
-            "url" => level
-                .parse()
-                .is_ok_and(|number: usize| number > targets.len()),
-            _ => false,
-        });
-        match (wrong, factor) {
-            (None, _) => Ok(()),
-            (Some(_), "files") => Err("files of your server are COUNT x given".to_owned()),
-            (Some(level), "protocol") => Err(format!("{level} needs a URL with https")),
-            (Some(level), _) => Err(format!("there is no URL {level}")),
-        }
+        let mistake = |level: &str| match factor {
+            "files" if !level.ends_with(GIVEN) => {
+                Some(format!("files of your server are COUNT{GIVEN}"))
+            }
+            "protocol" if is_http && level != "http" => {
+                Some(format!("{level} needs a URL with https"))
+            }
+            "url"
+                if level
+                    .parse()
+                    .is_ok_and(|number: usize| number > targets.len()) =>
+            {
+                Some(format!("there is no URL {level}"))
+            }
+            _ => None,
+        };
+        let mistake = levels.split(',').map(str::trim).find_map(mistake);
+        mistake.map_or(Ok(()), Err)
     }
 
     /// Sets the levels of a factor by a text: `FACTOR=LEVEL,LEVEL`.
@@ -65,33 +71,35 @@ impl Experiment {
     /// # Errors
     /// What is wrong with the text.
     pub fn set_by_text(&mut self, text: &str) -> Result<(), String> {
-        let Some((factor, levels)) = text.split_once('=') else {
+        let Some((name, levels)) = text.split_once('=') else {
             return Err(format!("{text:?} is not FACTOR=LEVEL,LEVEL"));
         };
-        let levels: Vec<String> = levels
-            .split(',')
-            .map(|level| level.trim().to_owned())
-            .collect();
-        for (at, level) in levels.iter().enumerate() {
-            check_level(self.workload, factor, level)?;
-            if levels[..at].contains(level) {
-                return Err(format!("{level:?} is there twice"));
-            }
+        let mut factor = Factor::new(name);
+        for level in levels.split(',') {
+            factor.add_level(self.workload, level.trim())?;
         }
-        self.set_levels(factor, levels);
+        self.set_factor(factor);
         self.forget_what_is_not_measured();
         Ok(())
     }
 
     /// Replaces the levels of a factor, or adds it.
-    pub(super) fn set_levels(&mut self, name: &str, levels: Vec<String>) {
-        match self.factors.iter_mut().find(|factor| factor.name == name) {
-            Some(factor) => factor.levels = levels,
-            None => self.factors.push(super::Factor {
-                name: name.to_owned(),
-                levels,
-            }),
+    pub(super) fn set_factor(&mut self, factor: Factor) {
+        match self
+            .factors
+            .iter_mut()
+            .find(|known| known.name == factor.name)
+        {
+            Some(known) => *known = factor,
+            None => self.factors.push(factor),
         }
+    }
+
+    fn set_levels(&mut self, name: &str, levels: impl IntoIterator<Item = String>) {
+        self.set_factor(Factor {
+            name: name.to_owned(),
+            levels: levels.into_iter().collect(),
+        });
     }
 
     /// Makes it an experiment on a server of the user's. Files are fetched where they are, each of them on its own with `each_url`; with
@@ -102,22 +110,20 @@ impl Experiment {
         };
         self.factors
             .retain(|factor| !EMBEDDED_FACTORS.contains(&&*factor.name));
-        let is_s3 = first.scheme() == "s3";
-        if !is_s3 && !is_store {
-            match self.workload {
-                WorkloadKind::Transfer => self.factors.retain(|factor| factor.name != "files"),
-                WorkloadKind::Requests => {
-                    let mut count = format!("{} x given", targets.len().max(100));
-                    if each_url {
-                        let urls = (1..=targets.len()).map(|number| number.to_string());
-                        self.set_levels("url", urls.collect());
-                        REQUESTS_PER_FILE.clone_into(&mut count);
-                    }
-                    let files = self.factor("files");
-                    let is_given = |level: &String| level.ends_with(" x given");
-                    if !files.is_some_and(|files| files.levels.iter().all(is_given)) {
-                        self.set_levels("files", vec![count]);
-                    }
+        match self.workload {
+            _ if is_store || first.scheme() == "s3" => {}
+            WorkloadKind::Transfer => self.factors.retain(|factor| factor.name != "files"),
+            WorkloadKind::Requests => {
+                let mut count = targets.len().max(100);
+                if each_url {
+                    let numbers = (1..=targets.len()).map(|number| number.to_string());
+                    self.set_levels("url", numbers);
+                    count = REQUESTS_PER_FILE;
+                }
+                let is_given = |level: &String| level.ends_with(GIVEN);
+                let files = self.factor("files");
+                if !files.is_some_and(|files| files.levels.iter().all(is_given)) {
+                    self.set_levels("files", [format!("{count}{GIVEN}")]);
                 }
             }
         }
@@ -126,56 +132,73 @@ impl Experiment {
                 "https" => &["https", "https-resumed", "h2"],
                 _ => &["http"],
             };
-            let protocols = protocols.iter().map(|protocol| (*protocol).to_owned());
-            self.set_levels("protocol", protocols.collect());
+            self.set_levels(
+                "protocol",
+                protocols.iter().map(|protocol| (*protocol).to_owned()),
+            );
         }
         self.forget_what_is_not_measured();
     }
 
     /// Leaves out many files at once, where haul's own engine would fetch them as fast as it can.
     pub fn leave_out_many_files(&mut self) {
-        let files = self
-            .factor("files")
-            .filter(|_| self.workload == WorkloadKind::Transfer);
-        let Some(files) = files else {
-            return;
-        };
-        let is_one = |level: &&String| FileSet::parse(level).is_some_and(|files| files.count == 1);
-        let single: Vec<String> = files.levels.iter().filter(is_one).cloned().collect();
-        self.set_levels("files", single);
-        self.forget_what_is_not_measured();
+        if self.workload == WorkloadKind::Transfer {
+            let is_one =
+                |level: &String| FileSet::parse(level).is_some_and(|files| files.count == 1);
+            let mut factors = self.factors.iter_mut();
+            if let Some(files) = factors.find(|factor| factor.name == "files") {
+                files.levels.retain(is_one);
+            }
+            self.forget_what_is_not_measured();
+        }
     }
 
     /// A baseline, a skipped cell, a figure or a guess of levels that are not there any more means nothing.
     pub(super) fn forget_what_is_not_measured(&mut self) {
-        let factors = self.factors.clone();
-        let has = |factor: &str, level: &str| {
-            let mut all = factors.iter();
-            all.any(|known| known.name == factor && known.levels.iter().any(|each| each == level))
+        let factors = &self.factors;
+        let has = |name: &str, level: &String| {
+            let mut factors = factors.iter();
+            factors.any(|factor| factor.name == name && factor.levels.contains(level))
         };
-        let is_known = |cell: &Cell| cell.levels.iter().all(|(factor, level)| has(factor, level));
-        let is_varied = |cell: &Cell| {
-            let mut names = cell.levels.keys();
-            names.all(|name| factors.iter().any(|factor| factor.name == *name))
-        };
-        self.baseline
-            .levels
-            .retain(|factor, level| has(factor, level));
+        let is_known = |cell: &Cell| cell.levels.iter().all(|(name, level)| has(name, level));
+        self.baseline.levels.retain(|name, level| has(name, level));
         self.skipped.retain(is_known);
         self.figures.retain(|figure| is_known(&figure.cell));
-        self.guesses.retain(|guess| {
-            is_varied(&guess.cell) && is_known(&guess.cell) && is_known(&guess.other)
-        });
+        self.guesses
+            .retain(|guess| is_known(&guess.cell) && is_known(&guess.other));
+    }
+}
+
+impl Factor {
+    /// A factor that has no level yet.
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            levels: Vec::new(),
+        }
+    }
+
+    /// Adds a level.
+    ///
+    /// # Errors
+    /// The workload does not have the factor or the level, or the level is there already.
+    pub(super) fn add_level(&mut self, workload: WorkloadKind, level: &str) -> Result<(), String> {
+        check_level(workload, &self.name, level)?;
+        if self.levels.iter().any(|known| known == level) {
+            return Err(format!("{level:?} is there twice"));
+        }
+        self.levels.push(level.to_owned());
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::builtin_experiment;
+    use crate::experiment::builtin_text;
 
     fn experiment(name: &str) -> Experiment {
-        builtin_experiment(name, false).unwrap().unwrap()
+        Experiment::parse(name, builtin_text(name).unwrap(), false).unwrap()
     }
 
     fn urls(texts: &[&str]) -> Vec<Url> {
@@ -198,6 +221,29 @@ mod tests {
         ] {
             assert!(sweep.set_by_text(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn figures_are_of_the_sizes_of_the_file() {
+        let figures = |experiment: &Experiment| {
+            let cells = experiment.cells();
+            cells
+                .iter()
+                .filter(|cell| experiment.figure(cell).is_some())
+                .count()
+        };
+        let mut accelerate = experiment("accelerate");
+        assert_eq!(figures(&accelerate), 4);
+        accelerate.set_by_text("files=1 x 2M,1 x 24M").unwrap();
+        assert_eq!(figures(&accelerate), 4);
+        // The larger size is a level of the file, too.
+        accelerate.set_by_text("files=1 x 256M").unwrap();
+        assert_eq!(figures(&accelerate), 4);
+        accelerate.set_by_text("files=1 x 2M").unwrap();
+        assert_eq!(figures(&accelerate), 0);
+        let mut sweep = experiment("sweep");
+        sweep.use_targets(&urls(&["http://h/a"]), false, false);
+        assert_eq!(figures(&sweep), 0);
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The experiments that haul brings along.
 
-use super::{Experiment, ExperimentError};
-
 /// Names and files, in the order in which `haul bench all` runs them.
 pub const BUILTIN_EXPERIMENTS: [(&str, &str); 7] = [
     ("accelerate", include_str!("builtin/accelerate.toml")),
@@ -20,21 +18,10 @@ pub fn builtin_text(name: &str) -> Option<&'static str> {
     all.find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// A built-in experiment; `None` for an unknown name.
-///
-/// # Errors
-/// The file has a mistake, which a test rules out.
-pub fn builtin_experiment(
-    name: &str,
-    is_full: bool,
-) -> Option<Result<Experiment, ExperimentError>> {
-    let text = builtin_text(name)?;
-    Some(Experiment::parse(name, text, is_full))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::Experiment;
 
     fn experiments(is_full: bool) -> impl Iterator<Item = Experiment> {
         BUILTIN_EXPERIMENTS.iter().map(move |(name, text)| {

@@ -7,13 +7,15 @@ mod adapt;
 mod builtin;
 mod file;
 
-pub use builtin::{BUILTIN_EXPERIMENTS, builtin_experiment, builtin_text};
-pub use file::{ExperimentError, ExperimentFileError};
+pub use builtin::{BUILTIN_EXPERIMENTS, builtin_text};
+pub use file::ExperimentError;
 
 use std::time::Duration;
 
-use crate::Cell;
+use serde::Deserialize;
+
 use crate::results::{GuessVerdict, RatioInterval, RoundsEnd};
+use crate::{Cell, Measurement};
 
 /// The most cells of an experiment.
 const MAX_CELLS: usize = 2000;
@@ -37,6 +39,8 @@ pub struct Experiment {
     pub rounds: RoundRules,
     /// Figures of the write-up.
     pub figures: Vec<WriteUpFigure>,
+    /// The levels of `files` that the file has: figures are of no others.
+    pub figure_files: Vec<String>,
     /// Guesses of the write-up.
     pub guesses: Vec<Guess>,
     /// What to learn from it.
@@ -44,7 +48,8 @@ pub struct Experiment {
 }
 
 /// What measures a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WorkloadKind {
     /// Many requests, by the load generator.
     Requests,
@@ -62,15 +67,20 @@ pub struct Factor {
 }
 
 /// How often cells are measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RoundRules {
-    /// The fewest rounds. Four are needed for an interval.
+    /// The fewest rounds, but no more than the most. Four are needed for an interval.
+    #[serde(deserialize_with = "file::above_zero")]
     pub min: u32,
     /// The most rounds.
+    #[serde(deserialize_with = "file::above_zero")]
     pub max: u32,
     /// No further round begins when all intervals of ratios are narrower than this part of their ratio.
+    #[serde(deserialize_with = "file::above_zero")]
     pub width: f64,
     /// No further round begins after this time.
+    #[serde(rename = "seconds", deserialize_with = "file::seconds")]
     pub time: Duration,
 }
 
@@ -84,24 +94,28 @@ pub struct WriteUpFigure {
 }
 
 /// A guess of the write-up: that one cell takes less, more or as much of something as another.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Guess {
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Guess<C = Cell> {
     /// The guess, in a sentence.
     pub text: String,
     /// What is compared.
+    #[serde(default)]
     pub metric: GuessMetric,
     /// Levels of the cell that is compared.
-    pub cell: Cell,
+    pub cell: C,
     /// Levels of the cell that it is compared with.
-    pub other: Cell,
+    pub other: C,
     /// What is expected of the ratio.
     pub expected: GuessExpectation,
 }
 
 /// What two cells are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GuessMetric {
     /// The wall time.
+    #[default]
     Wall,
     /// The CPU time of the client.
     ClientCpu,
@@ -110,7 +124,8 @@ pub enum GuessMetric {
 }
 
 /// What is expected of a ratio.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GuessExpectation {
     /// Below 1.
     Less,
@@ -159,14 +174,25 @@ impl Experiment {
         self.factors.iter().find(|factor| factor.name == name)
     }
 
-    /// The figure of the write-up for a cell.
+    /// The figure of the write-up for a cell; none for files of other sizes than those of the experiment's file.
     #[must_use]
     pub fn figure(&self, cell: &Cell) -> Option<&str> {
-        let found = self
-            .figures
-            .iter()
-            .find(|figure| cell.matches(&figure.cell));
-        found.map(|figure| figure.figure.as_str())
+        let is_known = |files| self.figure_files.iter().any(|known| known == files);
+        let mut figures = self.figures.iter();
+        let found = figures.find(|figure| cell.matches(&figure.cell))?;
+        let is_of_files = cell.level("files").is_none_or(is_known);
+        is_of_files.then_some(&found.figure)
+    }
+}
+
+impl Default for RoundRules {
+    fn default() -> Self {
+        Self {
+            min: 4,
+            max: 30,
+            width: 0.1,
+            time: Duration::from_secs(30),
+        }
     }
 }
 
@@ -174,7 +200,7 @@ impl RoundRules {
     /// Whether the rounds are at their end, after so many, with the widest interval as a part of its ratio; `None` where there is none yet.
     #[must_use]
     pub fn end(self, rounds: u32, elapsed: Duration, widest: Option<f64>) -> Option<RoundsEnd> {
-        if rounds < self.min {
+        if rounds < self.min.min(self.max) {
             return None;
         }
         if widest.is_some_and(|widest| widest <= self.width) {
@@ -186,6 +212,45 @@ impl RoundRules {
         // A round that would not end in time does not begin.
         let next = elapsed + elapsed / rounds.max(1);
         (next > self.time).then_some(RoundsEnd::TimeSpent)
+    }
+}
+
+impl GuessMetric {
+    /// What a measurement has found.
+    #[must_use]
+    pub fn value(self, found: &Measurement) -> Option<f64> {
+        match self {
+            Self::Wall => Some(found.wall_s),
+            Self::ClientCpu => Some(found.client_cpu?.total_s()),
+            Self::ServerCpu => Some(found.server_cpu?.total_s()),
+        }
+    }
+}
+
+impl Guess {
+    /// What is compared, in words: the levels that both cells share are named once.
+    #[must_use]
+    pub fn compared_text(&self) -> String {
+        let is_shared = |factor: &str, level: &str| {
+            [&self.cell, &self.other].map(|cell| cell.level(factor)) == [Some(level); 2]
+        };
+        let part = |cell: &Cell, shared: bool| {
+            let mut part = cell.clone();
+            part.levels
+                .retain(|factor, level| is_shared(factor, level) == shared);
+            part
+        };
+        let shared = match part(&self.cell, true) {
+            shared if shared.levels.is_empty() => String::new(),
+            shared => format!(" ({shared})"),
+        };
+        let metric = match self.metric {
+            GuessMetric::Wall => "time",
+            GuessMetric::ClientCpu => "CPU of the client",
+            GuessMetric::ServerCpu => "CPU of the server",
+        };
+        let (one, other) = (part(&self.cell, false), part(&self.other, false));
+        format!("{metric}: {one} against {other}{shared}")
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustls::HandshakeKind;
 use rustls::client::Resumption;
 use socket2::{Domain, Socket, Type};
@@ -43,7 +44,7 @@ impl LoadConnector {
         let is_http2 = plan.protocol == LoadProtocol::Http2;
         let mut tls = rustls::ClientConfig::clone(&plan.tls);
         tls.alpn_protocols = vec![if is_http2 { "h2" } else { "http/1.1" }.into()];
-        if plan.protocol != LoadProtocol::Http1Resumed {
+        if plan.protocol != LoadProtocol::HttpsResumed {
             tls.resumption = Resumption::disabled();
         }
         Self {
@@ -59,68 +60,51 @@ impl LoadConnector {
         &self,
         origin: &LoadOrigin,
     ) -> Result<(Box<dyn LoadStream>, ConnectTimes), LoadFailure> {
-        let connecting = self.connect_without_limit(origin);
+        let connecting = async {
+            let mut times = ConnectTimes::default();
+            let begin = Instant::now();
+            let addresses: Vec<SocketAddr> = match &origin.address {
+                OriginAddress::Socket(address) => vec![*address],
+                OriginAddress::Name(host, port) => {
+                    let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+                    times.dns = begin.elapsed();
+                    found.map_err(|_| LoadFailure::NameResolution)?.collect()
+                }
+            };
+            let mut opened = Err(LoadFailure::NameResolution);
+            for address in addresses {
+                opened = self.open(address).await;
+                if opened.is_ok() {
+                    break;
+                }
+            }
+            let stream = opened?;
+            times.connect = begin.elapsed().saturating_sub(times.dns);
+            let Some(name) = &origin.tls_name else {
+                return Ok((stream, times));
+            };
+            let begin = Instant::now();
+            let stream = self.tls.connect(name.clone(), stream).await?;
+            times.tls = begin.elapsed();
+            let connection = stream.get_ref().1;
+            times.is_resumed = connection.handshake_kind() == Some(HandshakeKind::Resumed);
+            if self.is_http2 && connection.alpn_protocol() != Some(b"h2") {
+                return Err(LoadFailure::NoHttp2);
+            }
+            let stream: Box<dyn LoadStream> = Box::new(stream);
+            Ok((stream, times))
+        };
         let connected = tokio::time::timeout(CONNECT_TIMEOUT, connecting).await;
         connected.unwrap_or(Err(LoadFailure::Timeout))
     }
 
-    async fn connect_without_limit(
-        &self,
-        origin: &LoadOrigin,
-    ) -> Result<(Box<dyn LoadStream>, ConnectTimes), LoadFailure> {
-        let mut times = ConnectTimes::default();
-        let begin = Instant::now();
-        let stream = match &origin.address {
-            OriginAddress::Socket(address) => self.open(*address).await?,
-            OriginAddress::Name(host, port) => {
-                let found = tokio::net::lookup_host((host.as_str(), *port)).await;
-                let addresses = found.map_err(|_| LoadFailure::NameResolution)?;
-                times.dns = begin.elapsed();
-                self.open_first(addresses).await?
-            }
-        };
-        times.connect = begin.elapsed().saturating_sub(times.dns);
-        let Some(name) = &origin.tls_name else {
-            return Ok((stream, times));
-        };
-        let begin = Instant::now();
-        let stream = self.tls.connect(name.clone(), stream).await;
-        let stream = stream.map_err(|error| LoadFailure::from(&error))?;
-        times.tls = begin.elapsed();
-        times.is_resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
-        if self.is_http2 && stream.get_ref().1.alpn_protocol() != Some(b"h2") {
-            return Err(LoadFailure::NoHttp2);
-        }
-        Ok((Box::new(stream), times))
-    }
-
-    /// Connects to the first address that accepts.
-    async fn open_first(
-        &self,
-        addresses: impl Iterator<Item = SocketAddr> + Send,
-    ) -> Result<Box<dyn LoadStream>, LoadFailure> {
-        let mut failure = LoadFailure::NameResolution;
-        for address in addresses {
-            match self.open(address).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => failure = error,
-            }
-        }
-        Err(failure)
-    }
-
     async fn open(&self, address: SocketAddr) -> Result<Box<dyn LoadStream>, LoadFailure> {
-        let opened: io::Result<Box<dyn LoadStream>> = if self.is_blocking {
-            BlockingStream::connect(address)
-                .await
-                .map(|stream| Box::new(stream) as _)
-        } else {
-            TcpStream::connect(address).await.and_then(|stream| {
-                stream.set_nodelay(true)?;
-                Ok(Box::new(stream) as _)
-            })
-        };
-        opened.map_err(|error| LoadFailure::from(&error))
+        if self.is_blocking {
+            return Ok(Box::new(BlockingStream::connect(address).await?));
+        }
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Box::new(stream))
     }
 }
 
@@ -147,22 +131,17 @@ fn poll_blocking<T>(
 ) -> Poll<io::Result<T>> {
     loop {
         match call() {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if is_unfinished(&error) => {
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            result => return Poll::Ready(result),
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::INTR) => {}
+                Some(Errno::AGAIN | Errno::INPROGRESS | Errno::ALREADY) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                _ => return Poll::Ready(Err(error)),
+            },
+            done => return Poll::Ready(done),
         }
     }
-}
-
-fn is_unfinished(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    let codes = [Errno::AGAIN, Errno::INPROGRESS, Errno::ALREADY];
-    codes
-        .map(|code| Some(code.raw_os_error()))
-        .contains(&error.raw_os_error())
 }
 
 impl AsyncRead for BlockingStream {

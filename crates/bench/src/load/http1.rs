@@ -3,30 +3,23 @@
 //! Bodies end by Content-Length, by chunks or by the end of the connection (RFC 9112 6). Heads are limited by the buffer, which the slot
 //! lends to each exchange; a response of one read costs two reads of the clock and no allocation.
 
+use std::io;
 use std::mem::MaybeUninit;
-use std::time::{Duration, SystemTime};
 
-use haul_plan::parse_retry_after;
-use http::HeaderValue;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::connect::LoadStream;
-use super::outcome::{ExchangeFailure, LoadFailure, LoadResponse};
+use super::outcome::{ExchangeFailure, LoadFailure, LoadResponse, ResponseHead};
 
 /// The most bytes of a head, and of a read.
-pub(super) const RESPONSE_BUFFER: usize = 64 * 1024;
+const RESPONSE_BUFFER: usize = 64 * 1024;
 /// The most header fields of a response.
 const MAX_FIELDS: usize = 128;
 /// The most bytes of a chunk's size and its extensions.
 const MAX_CHUNK_LINE: usize = 4096;
 /// A body of this length goes out in one write with its head.
-const JOINED_BODY: usize = 16 * 1024;
-
-/// A connection.
-pub(super) struct Http1Client {
-    pub(super) stream: Box<dyn LoadStream>,
-}
+const JOINED_BODY: u64 = 16 * 1024;
 
 /// The buffers of a slot, used by all its connections.
 pub(super) struct Http1Buffers {
@@ -36,22 +29,14 @@ pub(super) struct Http1Buffers {
     response: Box<[u8]>,
 }
 
-/// A request's body: the shared bytes, repeated up to the length.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RepeatedBody<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) length: u64,
-}
-
-/// What the head of a response says.
-#[derive(Debug, Clone, Copy)]
-struct ResponseHead {
+/// The head of a response, and how the message goes on.
+#[derive(Debug)]
+struct FramedHead {
+    head: ResponseHead,
     /// Its length.
     bytes: usize,
-    status: u16,
     framing: BodyEnd,
     keeps_connection: bool,
-    retry_after: Option<Duration>,
 }
 
 /// What ends a body.
@@ -71,57 +56,53 @@ impl Http1Buffers {
     }
 }
 
-impl Http1Client {
-    /// Sends the request whose head is in the buffer, and reads the response.
-    pub(super) async fn exchange(
-        &mut self,
-        buffers: &mut Http1Buffers,
-        body: RepeatedBody<'_>,
-    ) -> Result<LoadResponse, ExchangeFailure> {
-        let sent = self.send(&mut buffers.request, body).await;
-        let mut reader = ResponseReader {
-            stream: &mut *self.stream,
-            buffer: &mut buffers.response,
-            at: 0,
-            filled: 0,
-            reads: 0,
-        };
-        let response = reader.read_response().await;
-        match (sent, response) {
-            (Ok(()), response) => response,
-            // The server had enough of the body, and said why before it closed the connection.
-            (Err(_), Ok(response)) => Ok(LoadResponse {
-                keeps_connection: false,
-                ..response
-            }),
-            (Err(error), Err(failure)) => Err(ExchangeFailure {
-                kind: LoadFailure::from(&error),
-                ..failure
-            }),
-        }
-    }
-
-    async fn send(&mut self, head: &mut Vec<u8>, body: RepeatedBody<'_>) -> std::io::Result<()> {
-        let mut left = body.length;
-        let joined = body.piece(left.min(JOINED_BODY as u64));
-        head.extend_from_slice(joined);
-        left -= joined.len() as u64;
-        self.stream.write_all(head).await?;
-        while left > 0 {
-            let piece = body.piece(left);
-            self.stream.write_all(piece).await?;
-            left -= piece.len() as u64;
-        }
-        self.stream.flush().await
+/// Sends the request whose head is in the buffer, with a body of this length, which repeats the bytes. Reads the response.
+pub(super) async fn exchange(
+    stream: &mut dyn LoadStream,
+    buffers: &mut Http1Buffers,
+    bytes: &[u8],
+    length: u64,
+) -> Result<LoadResponse, ExchangeFailure> {
+    let sent = send(stream, &mut buffers.request, bytes, length).await;
+    let mut reader = ResponseReader {
+        stream,
+        buffer: &mut buffers.response,
+        at: 0,
+        filled: 0,
+        reads: 0,
+    };
+    let response = reader.read_response().await;
+    match (sent, response) {
+        (Ok(()), response) => response,
+        // The server had enough of the body, and said why before it closed the connection.
+        (Err(_), Ok(response)) => Ok(LoadResponse {
+            keeps_connection: false,
+            ..response
+        }),
+        (Err(error), Err(failure)) => Err(ExchangeFailure {
+            kind: error.into(),
+            ..failure
+        }),
     }
 }
 
-impl<'a> RepeatedBody<'a> {
-    /// The next bytes, `left` at most.
-    fn piece(&self, left: u64) -> &'a [u8] {
-        let length = usize::try_from(left).unwrap_or(usize::MAX);
-        &self.bytes[..self.bytes.len().min(length)]
+async fn send(
+    stream: &mut dyn LoadStream,
+    head: &mut Vec<u8>,
+    bytes: &[u8],
+    length: u64,
+) -> io::Result<()> {
+    let piece = |left: u64| &bytes[..bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX))];
+    let joined = piece(length.min(JOINED_BODY));
+    head.extend_from_slice(joined);
+    stream.write_all(head).await?;
+    let mut left = length - joined.len() as u64;
+    while left > 0 {
+        let piece = piece(left);
+        stream.write_all(piece).await?;
+        left -= piece.len() as u64;
     }
+    stream.flush().await
 }
 
 /// Reads one response.
@@ -137,29 +118,26 @@ struct ResponseReader<'a> {
 
 impl ResponseReader<'_> {
     async fn read_response(&mut self) -> Result<LoadResponse, ExchangeFailure> {
-        let first = self.fill().await;
-        let broken = |kind| ExchangeFailure {
+        let first = self.fill_head().await;
+        first.map_err(|kind| ExchangeFailure {
             kind,
             is_before_response: true,
-        };
-        if first.map_err(|error| broken(LoadFailure::from(&error)))? == 0 {
-            return Err(broken(LoadFailure::Closed));
-        }
+        })?;
         let first_byte = Instant::now();
-        let head = loop {
-            let head = self.read_head().await?;
-            self.at += head.bytes;
-            if head.status >= 200 {
-                break head;
+        let framed = loop {
+            let framed = self.read_head().await?;
+            self.at += framed.bytes;
+            if framed.head.status >= 200 {
+                break framed;
             }
         };
-        let body_bytes = match head.framing {
-            BodyEnd::Length(length) => self.read_length(length).await?,
+        let body_bytes = match framed.framing {
+            BodyEnd::Length(length) => self.skip(length).await.map(|()| length)?,
             BodyEnd::Chunks => self.read_chunks().await?,
             BodyEnd::Close => self.read_to_close().await?,
         };
         Ok(LoadResponse {
-            status: head.status,
+            head: framed.head,
             body_bytes,
             first_byte,
             // A response that came with one read ended when it began.
@@ -168,13 +146,12 @@ impl ResponseReader<'_> {
             } else {
                 first_byte
             },
-            retry_after: head.retry_after,
             // Bytes after the response are no response to anything.
-            keeps_connection: head.keeps_connection && self.at == self.filled,
+            keeps_connection: framed.keeps_connection && self.at == self.filled,
         })
     }
 
-    async fn read_head(&mut self) -> Result<ResponseHead, LoadFailure> {
+    async fn read_head(&mut self) -> Result<FramedHead, LoadFailure> {
         loop {
             if let Some(head) = parse_head(&self.buffer[self.at..self.filled])? {
                 return Ok(head);
@@ -182,19 +159,12 @@ impl ResponseReader<'_> {
             if self.filled - self.at == self.buffer.len() {
                 return Err(LoadFailure::InvalidResponse);
             }
-            if self
-                .fill()
-                .await
-                .map_err(|error| LoadFailure::from(&error))?
-                == 0
-            {
-                return Err(LoadFailure::Closed);
-            }
+            self.fill_head().await?;
         }
     }
 
     /// Reads more of the response behind what is there. 0 is the end of the connection.
-    async fn fill(&mut self) -> std::io::Result<usize> {
+    async fn fill(&mut self) -> io::Result<usize> {
         if self.at == self.filled {
             (self.at, self.filled) = (0, 0);
         } else if self.filled == self.buffer.len() {
@@ -207,11 +177,17 @@ impl ResponseReader<'_> {
         Ok(count)
     }
 
+    async fn fill_head(&mut self) -> Result<(), LoadFailure> {
+        match self.fill().await? {
+            0 => Err(LoadFailure::Closed),
+            _ => Ok(()),
+        }
+    }
+
     async fn fill_body(&mut self) -> Result<(), LoadFailure> {
-        match self.fill().await {
-            Ok(0) => Err(LoadFailure::TruncatedBody),
-            Ok(_) => Ok(()),
-            Err(error) => Err(LoadFailure::from(&error)),
+        match self.fill().await? {
+            0 => Err(LoadFailure::TruncatedBody),
+            _ => Ok(()),
         }
     }
 
@@ -228,21 +204,12 @@ impl ResponseReader<'_> {
         }
     }
 
-    async fn read_length(&mut self, length: u64) -> Result<u64, LoadFailure> {
-        self.skip(length).await.map(|()| length)
-    }
-
     async fn read_to_close(&mut self) -> Result<u64, LoadFailure> {
         let mut total = 0;
         loop {
             total += (self.filled - self.at) as u64;
             self.at = self.filled;
-            if self
-                .fill()
-                .await
-                .map_err(|error| LoadFailure::from(&error))?
-                == 0
-            {
+            if self.fill().await? == 0 {
                 return Ok(total);
             }
         }
@@ -251,7 +218,12 @@ impl ResponseReader<'_> {
     async fn read_chunks(&mut self) -> Result<u64, LoadFailure> {
         let mut total: u64 = 0;
         loop {
-            let length = self.read_chunk_line().await?;
+            let line = self.read_line().await?;
+            let line = &self.buffer[self.at - line..self.at];
+            let Ok(httparse::Status::Complete((_, length))) = httparse::parse_chunk_size(line)
+            else {
+                return Err(LoadFailure::InvalidResponse);
+            };
             if length == 0 {
                 break;
             }
@@ -274,22 +246,6 @@ impl ResponseReader<'_> {
         }
     }
 
-    async fn read_chunk_line(&mut self) -> Result<u64, LoadFailure> {
-        loop {
-            let there = &self.buffer[self.at..self.filled];
-            match httparse::parse_chunk_size(there) {
-                Ok(httparse::Status::Complete((bytes, length))) => {
-                    self.at += bytes;
-                    return Ok(length);
-                }
-                Ok(httparse::Status::Partial) if there.len() < MAX_CHUNK_LINE => {
-                    self.fill_body().await?;
-                }
-                _ => return Err(LoadFailure::InvalidResponse),
-            }
-        }
-    }
-
     /// Uses a line, and returns its length.
     async fn read_line(&mut self) -> Result<usize, LoadFailure> {
         loop {
@@ -307,7 +263,7 @@ impl ResponseReader<'_> {
 }
 
 /// Parses a response's head; `None` if it is not complete.
-fn parse_head(bytes: &[u8]) -> Result<Option<ResponseHead>, LoadFailure> {
+fn parse_head(bytes: &[u8]) -> Result<Option<FramedHead>, LoadFailure> {
     let mut fields = [const { MaybeUninit::uninit() }; MAX_FIELDS];
     let mut response = httparse::Response::new(&mut []);
     let parsed = httparse::ParserConfig::default()
@@ -317,51 +273,50 @@ fn parse_head(bytes: &[u8]) -> Result<Option<ResponseHead>, LoadFailure> {
         return Ok(None);
     };
     let status = response.code.unwrap_or_default();
-    let mut head = ResponseHead {
+    let mut framed = FramedHead {
+        head: ResponseHead {
+            status,
+            ..ResponseHead::default()
+        },
         bytes: length,
-        status,
         framing: BodyEnd::Close,
         keeps_connection: response.version == Some(1),
-        retry_after: None,
     };
     let mut is_chunked = false;
     for field in response.headers.iter() {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
         if is("content-length") {
             let length = BodyEnd::Length(parse_length(field.value)?);
-            if head.framing != BodyEnd::Close && head.framing != length {
+            if framed.framing != BodyEnd::Close && framed.framing != length {
                 return Err(LoadFailure::InvalidResponse);
             }
-            head.framing = length;
+            framed.framing = length;
         } else if is("transfer-encoding") {
             is_chunked = has_token(field.value, "chunked");
         } else if is("connection") && has_token(field.value, "close") {
-            head.keeps_connection = false;
-        } else if is("retry-after") && matches!(status, 429 | 503) {
-            head.retry_after = HeaderValue::from_bytes(field.value)
-                .ok()
-                .and_then(|value| parse_retry_after(&value, SystemTime::now()));
+            framed.keeps_connection = false;
+        } else {
+            framed.head.add_field(field.name, field.value);
         }
     }
     if is_chunked {
-        head.framing = BodyEnd::Chunks;
+        framed.framing = BodyEnd::Chunks;
     }
     match status {
         // Nobody asked for another protocol.
         0..100 | 101 => return Err(LoadFailure::InvalidResponse),
-        100..200 | 204 | 304 => head.framing = BodyEnd::Length(0),
+        100..200 | 204 | 304 => framed.framing = BodyEnd::Length(0),
         _ => {}
     }
-    head.keeps_connection &= head.framing != BodyEnd::Close;
-    Ok(Some(head))
+    framed.keeps_connection &= framed.framing != BodyEnd::Close;
+    Ok(Some(framed))
 }
 
 fn parse_length(value: &[u8]) -> Result<u64, LoadFailure> {
-    let text = std::str::from_utf8(value).map_err(|_| LoadFailure::InvalidResponse)?;
-    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(LoadFailure::InvalidResponse);
-    }
-    text.parse().map_err(|_| LoadFailure::InvalidResponse)
+    let text = std::str::from_utf8(value).ok();
+    let text = text.filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let length = text.and_then(|text| text.parse().ok());
+    length.ok_or(LoadFailure::InvalidResponse)
 }
 
 /// Whether a comma-separated value has a token.

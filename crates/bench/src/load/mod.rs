@@ -26,11 +26,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rand::RngCore as _;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use connect::LoadConnector;
+use schedule::LoadSchedule;
 use slot::{LoadState, run_slots};
 use tally::LoadTally;
 use target::TargetList;
@@ -42,10 +44,12 @@ use crate::Measurement;
 pub struct LoadPlan {
     /// The URLs, in turn: request number N is of URL N modulo their number.
     pub urls: Vec<Url>,
-    /// Whether a `{}` in a URL becomes the number of the request.
-    pub is_numbered: bool,
+    /// How many files each URL stands for: request N is for the URL with N modulo this at its end. `None` for URLs that are requested as they are.
+    pub files: Option<u64>,
     /// What is sent.
     pub method: LoadMethod,
+    /// The length of the body of a PUT.
+    pub put_bytes: u64,
     /// Where connections go in place of the URL's host and port, or of the proxy: an address of a relay or a tunnel.
     pub connect_to: Option<SocketAddr>,
     /// An HTTP proxy for http URLs, which gets absolute targets.
@@ -68,13 +72,13 @@ pub struct LoadPlan {
     pub max_rate: Option<f64>,
 }
 
-/// The method and the body.
+/// The method of all requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadMethod {
     /// GET.
     Get,
-    /// PUT of so many bytes.
-    Put(u64),
+    /// PUT.
+    Put,
     /// DELETE.
     Delete,
 }
@@ -88,14 +92,16 @@ pub enum LoadClient {
     Async,
 }
 
-/// A protocol.
+/// HTTP, and what is below it. The URL decides whether that is TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoadProtocol {
-    /// HTTP/1.1, above TLS for https URLs. No TLS session is resumed.
-    Http1,
+    /// HTTP/1.1.
+    Http,
+    /// HTTP/1.1, with a full TLS handshake for each connection.
+    Https,
     /// The same, and TLS sessions are resumed that the plan's settings remember: see [`with_session_memory`].
-    Http1Resumed,
-    /// HTTP/2: all requests on one connection, or a connection each.
+    HttpsResumed,
+    /// HTTP/2 over TLS: all requests on one connection, or a connection each.
     Http2,
 }
 
@@ -126,76 +132,57 @@ pub enum LoadError {
     /// A URL is not http or https, or not one that the protocol can send.
     #[error("cannot send requests for {0}")]
     Url(String),
-    /// The plan has no URL, or a rate that is none.
-    #[error("{0}")]
-    Plan(&'static str),
+    /// The plan has no URL.
+    #[error("no URL")]
+    NoUrl,
 }
 
 /// Bytes of request bodies, which repeat them.
 const BODY_BUFFER: u64 = 1 << 20;
-
-/// A thread of the client.
-struct WorkerThread {
-    /// Lets it start; dropped, it ends.
-    start: oneshot::Sender<Instant>,
-    /// What it came to.
-    tally: oneshot::Receiver<io::Result<LoadTally>>,
-}
 
 /// Puts a load on a server. Returns what was measured when it ended, and when a pause that the server asked for (Retry-After) is over, or when `stop` was cancelled: then of what was done by then.
 ///
 /// # Errors
 /// Only for what is wrong here: failures of requests are counted.
 pub async fn run_load(plan: LoadPlan, stop: CancellationToken) -> Result<Measurement, LoadError> {
-    check(&plan)?;
     let targets = TargetList::new(&plan)?;
-    let mut body = vec![0; usize::try_from(plan.method.body_bytes().min(BODY_BUFFER)).unwrap_or(0)];
+    let mut body = vec![0; usize::try_from(plan.body_bytes().min(BODY_BUFFER)).unwrap_or(0)];
     // Nothing on the way can compress it.
     rand::rng().fill_bytes(&mut body);
+    let slots = worker_slots(&plan).into_iter().enumerate();
     let stop = stop.child_token();
     // Ends the threads if this future is dropped.
     let _stop_on_drop = stop.clone().drop_guard();
-    let state = Arc::new(LoadState::new(&plan, targets, Bytes::from(body), stop));
-    let threads = worker_slots(&plan).into_iter().enumerate();
-    let threads: Vec<WorkerThread> = threads
-        .map(|(number, slots)| WorkerThread::spawn(number, slots, Arc::clone(&state)))
+    let state = Arc::new(LoadState {
+        schedule: LoadSchedule::new(plan.pace, plan.end, plan.max_rate),
+        targets,
+        connector: LoadConnector::new(&plan),
+        body: Bytes::from(body),
+        stop,
+        plan,
+    });
+    let (start, started) = watch::channel(Instant::now());
+    let tallies: Vec<_> = slots
+        .map(|(number, slots)| spawn_worker(number, slots, Arc::clone(&state), started.clone()))
         .collect::<io::Result<_>>()
         .map_err(LoadError::Start)?;
-    let start = Instant::now();
-    let mut ends = Vec::with_capacity(threads.len());
-    for thread in threads {
-        // A thread waits for it; if it panicked, its end says so.
-        let _ = thread.start.send(start);
-        ends.push(thread.tally);
-    }
+    let begin = Instant::now();
+    start.send_replace(begin);
     let mut total = LoadTally::new();
-    for end in ends {
+    for tally in tallies {
         let panicked = |_| io::Error::other("a thread of the client panicked");
-        let tally = end.await.map_err(panicked).flatten();
-        total.merge(&tally.map_err(LoadError::Start)?);
+        let tally = tally.await.map_err(panicked).flatten();
+        total.merge(tally.map_err(LoadError::Start)?);
     }
     // The next load would know nothing of it.
-    let pause = state.schedule.pause_left(start.elapsed());
+    let pause = state.schedule.pause_left(begin.elapsed());
     if !pause.is_zero() {
         tokio::select! {
             () = state.stop.cancelled() => {}
             () = tokio::time::sleep(pause) => {}
         }
     }
-    Ok(total.into_measurement())
-}
-
-fn check(plan: &LoadPlan) -> Result<(), LoadError> {
-    let is_rate = |rate: f64| rate.is_finite() && rate > 0.0;
-    if plan.urls.is_empty() {
-        return Err(LoadError::Plan("no URL"));
-    }
-    if matches!(plan.pace, LoadPace::Rate(rate) if !is_rate(rate))
-        || plan.max_rate.is_some_and(|rate| !is_rate(rate))
-    {
-        return Err(LoadError::Plan("a rate must be above zero"));
-    }
-    Ok(())
+    Ok(total.into_measurement(&state.targets))
 }
 
 /// How many slots each thread of the client has.
@@ -211,29 +198,42 @@ fn worker_slots(plan: &LoadPlan) -> Vec<u32> {
         .collect()
 }
 
-impl WorkerThread {
-    /// Starts a thread with so many slots, which waits for its start.
-    fn spawn(number: usize, slots: u32, state: Arc<LoadState>) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let (start, started) = oneshot::channel();
-        let (ended, tally) = oneshot::channel();
-        let work = move || {
-            let end = runtime.block_on(async {
-                let start = started.await.ok()?;
-                Some(run_slots(state, start, slots).await)
-            });
-            // A lookup of a name that does not end must not hold the thread.
-            runtime.shutdown_background();
-            if let Some(end) = end {
-                // Nobody waits for it if the caller was dropped.
-                let _ = ended.send(end);
-            }
-        };
-        std::thread::Builder::new()
-            .name(format!("load-{number}"))
-            .spawn(work)?;
-        Ok(Self { start, tally })
+/// Starts a thread of the client with so many slots, which waits for the moment of the start. Returns what it came to.
+fn spawn_worker(
+    number: usize,
+    slots: u32,
+    state: Arc<LoadState>,
+    mut started: watch::Receiver<Instant>,
+) -> io::Result<oneshot::Receiver<io::Result<LoadTally>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let (ended, tally) = oneshot::channel();
+    let work = move || {
+        let end = runtime.block_on(async {
+            started.changed().await.ok()?;
+            let start = *started.borrow();
+            Some(run_slots(state, start, slots).await)
+        });
+        // A lookup of a name that does not end must not hold the thread.
+        runtime.shutdown_background();
+        if let Some(end) = end {
+            // Nobody waits for it if the caller was dropped.
+            let _ = ended.send(end);
+        }
+    };
+    std::thread::Builder::new()
+        .name(format!("load-{number}"))
+        .spawn(work)?;
+    Ok(tally)
+}
+
+impl LoadPlan {
+    /// The length of the body of each request.
+    fn body_bytes(&self) -> u64 {
+        match self.method {
+            LoadMethod::Put => self.put_bytes,
+            LoadMethod::Get | LoadMethod::Delete => 0,
+        }
     }
 }

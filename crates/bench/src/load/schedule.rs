@@ -101,21 +101,11 @@ impl LoadSchedule {
         if self.gap_ns == 0 {
             return Duration::from_nanos(earliest);
         }
-        let mut next = self.next_start_ns.load(Ordering::Relaxed);
-        loop {
-            let start = next.max(earliest);
-            let after = start.saturating_add(self.gap_ns);
-            let exchanged = self.next_start_ns.compare_exchange_weak(
-                next,
-                after,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            match exchanged {
-                Ok(_) => return Duration::from_nanos(start),
-                Err(other) => next = other,
-            }
-        }
+        let advance = |next: u64| Some(next.max(earliest).saturating_add(self.gap_ns));
+        let taken = self
+            .next_start_ns
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, advance);
+        Duration::from_nanos(taken.unwrap_or_default().max(earliest))
     }
 
     /// Whether a server wants no requests at this moment.

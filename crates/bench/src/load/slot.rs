@@ -1,20 +1,23 @@
 //! The loop of a slot: takes a turn, waits until it is due, sends the request on its connection, and counts what came of it. All clients,
 //! protocols, paces and ends run this loop.
+#![expect(clippy::future_not_send, reason = "the slots of a thread stay in it")]
 
+use std::cell::RefCell;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::TryStreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use tokio::task::Id;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connect::LoadConnector;
-use super::http1::{Http1Buffers, Http1Client, RepeatedBody};
+use super::connect::{LoadConnector, LoadStream};
+use super::http1::{self, Http1Buffers};
 use super::http2::{Http2Client, WorkerConnections};
-use super::outcome::{ConnectTimes, ExchangeFailure, LoadFailure, LoadResponse, RequestTimes};
+use super::outcome::{ConnectTimes, ExchangeFailure, LoadFailure, LoadResponse};
 use super::schedule::{LoadSchedule, RequestTurn};
 use super::tally::LoadTally;
 use super::target::{LoadTarget, TargetList};
@@ -28,12 +31,10 @@ const MAX_KEPT: usize = 16;
 
 /// What all workers share.
 pub(super) struct LoadState {
+    pub(super) plan: LoadPlan,
     pub(super) schedule: LoadSchedule,
     pub(super) targets: TargetList,
     pub(super) connector: LoadConnector,
-    pub(super) method: LoadMethod,
-    pub(super) is_http2: bool,
-    pub(super) is_kept_alive: bool,
     /// Bytes of bodies.
     pub(super) body: Bytes,
     pub(super) stop: CancellationToken,
@@ -44,40 +45,27 @@ struct LoadWorker<'a> {
     state: &'a LoadState,
     /// When the load started.
     start: Instant,
-    /// All in one thread: the lock is never waited for.
-    tally: Mutex<LoadTally>,
+    tally: RefCell<LoadTally>,
     http2: WorkerConnections,
 }
 
 /// A request under way at a time, and the connections that it keeps.
 struct LoadSlot<'a> {
     worker: &'a LoadWorker<'a>,
-    connections: KeptConnections,
+    /// Connections by the numbers of their origins.
+    kept: Vec<(usize, SlotConnection)>,
     buffers: Http1Buffers,
+    /// The number of the request that is under way.
+    pending: Option<u64>,
 }
 
-/// Connections by the numbers of their origins.
-#[derive(Default)]
-struct KeptConnections(Vec<(usize, SlotConnection)>);
-
 enum SlotConnection {
-    Http1(Http1Client),
+    Http1(Box<dyn LoadStream>),
     Http2(Http2Client),
 }
 
-/// A connection for a request.
-struct ChosenConnection {
-    connection: SlotConnection,
-    /// The times of making it; `None` if it was there.
-    made: Option<ConnectTimes>,
-}
-
-/// A response, and when its request was sent.
-struct CompleteExchange {
-    response: LoadResponse,
-    connecting: ConnectTimes,
-    sent: Instant,
-}
+/// A response, and the times of its phases: DNS, connect, TLS, first byte, body.
+type CompleteExchange = (LoadResponse, [Duration; 5]);
 
 /// Runs slots in this thread until the load ends, or is stopped.
 pub(super) async fn run_slots(
@@ -88,82 +76,53 @@ pub(super) async fn run_slots(
     let worker = LoadWorker {
         state: &state,
         start,
-        tally: Mutex::new(LoadTally::new()),
+        tally: RefCell::new(LoadTally::new()),
         http2: WorkerConnections::new(state.targets.origins.len()),
     };
-    let mut running: FuturesUnordered<_> = (0..slots).map(|_| worker.run_slot()).collect();
-    let ended = async {
-        while let Some(ended) = running.next().await {
-            ended?;
-        }
-        Ok(())
-    };
+    let running: FuturesUnordered<_> = (0..slots).map(|_| worker.run_slot()).collect();
     // A token for each thread, as a poll locks it.
     let stop = state.stop.child_token();
-    // Slots wait often enough; a budget would only make them yield before.
-    let ended = tokio::task::unconstrained(ended);
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(()),
-        ended = ended => ended,
+        // Slots wait often enough; a budget would only make them yield before.
+        ended = tokio::task::unconstrained(running.try_collect::<()>()) => ended,
     };
-    drop(running);
-    let tally = worker.tally.into_inner();
-    ended.map(|()| tally.unwrap_or_else(PoisonError::into_inner))
-}
-
-impl LoadState {
-    pub(super) fn new(
-        plan: &LoadPlan,
-        targets: TargetList,
-        body: Bytes,
-        stop: CancellationToken,
-    ) -> Self {
-        Self {
-            schedule: LoadSchedule::new(plan.pace, plan.end, plan.max_rate),
-            targets,
-            connector: LoadConnector::new(plan),
-            method: plan.method,
-            is_http2: plan.protocol == LoadProtocol::Http2,
-            is_kept_alive: plan.is_kept_alive,
-            body,
-            stop,
-        }
-    }
+    ended.map(|()| worker.tally.into_inner())
 }
 
 impl LoadWorker<'_> {
-    fn tally(&self, count: impl FnOnce(&mut LoadTally)) {
-        count(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
     async fn run_slot(&self) -> io::Result<()> {
         let schedule = &self.state.schedule;
         let mut timer = PreciseTimer::default();
         let mut limit = TimeLimit::new(REQUEST_TIMEOUT);
         let mut slot = LoadSlot {
             worker: self,
-            connections: KeptConnections::default(),
+            kept: Vec::new(),
             buffers: Http1Buffers::new(),
+            pending: None,
         };
         let mut now = self.start.elapsed();
         while let Some(turn) = schedule.next_turn(now) {
             now = self.wait_for(turn, now, &mut timer).await?;
             if schedule.has_ended(now) {
                 if schedule.is_fixed_rate() {
-                    self.tally(|tally| tally.add_failure(now, LoadFailure::NotSent));
+                    self.count_failure(turn.number, now, LoadFailure::NotSent);
                 }
                 continue;
             }
             let begin = self.start + now;
+            slot.pending = Some(turn.number);
             let exchange = slot.request(turn.number, begin);
             let ended = limit.run(begin + REQUEST_TIMEOUT, exchange).await;
+            slot.pending = None;
             let from = if schedule.is_fixed_rate() {
                 turn.due
             } else {
                 now
             };
-            now = self.count(from, ended.unwrap_or(Err(LoadFailure::Timeout)));
+            let ended = ended.unwrap_or(Err(LoadFailure::Timeout));
+            now = self.count(turn.number, from, ended);
         }
         Ok(())
     }
@@ -192,34 +151,37 @@ impl LoadWorker<'_> {
     }
 
     /// Counts how a request ended. Returns when.
-    fn count(&self, from: Duration, ended: Result<CompleteExchange, LoadFailure>) -> Duration {
-        let exchange = match ended {
+    fn count(
+        &self,
+        number: u64,
+        from: Duration,
+        ended: Result<CompleteExchange, LoadFailure>,
+    ) -> Duration {
+        let (response, phases) = match ended {
             Ok(exchange) => exchange,
-            Err(kind) => {
-                let now = self.start.elapsed();
-                self.tally(|tally| tally.add_failure(now, kind));
-                return now;
-            }
+            Err(kind) => return self.count_failure(number, self.start.elapsed(), kind),
         };
-        let response = exchange.response;
         let end = response.end.saturating_duration_since(self.start);
-        if let Some(pause) = response.retry_after {
+        let head = response.head;
+        if let Some(pause) = head.retry_after {
             self.state.schedule.pause(end, pause);
         }
-        let times = RequestTimes {
-            connecting: exchange.connecting,
-            first_byte: response.first_byte - exchange.sent,
-            body: response.end - response.first_byte,
-            latency: end.saturating_sub(from),
-        };
-        let bytes = match self.state.method {
-            LoadMethod::Put(bytes) => bytes,
+        if !matches!(head.status, 200..300) {
+            let kind = LoadFailure::Status(head.status, head.location);
+            return self.count_failure(number, end, kind);
+        }
+        let bytes = match self.state.plan.method {
+            LoadMethod::Put => self.state.plan.put_bytes,
             LoadMethod::Get | LoadMethod::Delete => response.body_bytes,
         };
-        self.tally(|tally| match response.status {
-            200..300 => tally.add_success(end, bytes, &times),
-            status => tally.add_failure(end, LoadFailure::Status(status)),
-        });
+        let mut tally = self.tally.borrow_mut();
+        tally.add_success(end, bytes, phases, end.saturating_sub(from));
+        end
+    }
+
+    fn count_failure(&self, number: u64, end: Duration, kind: LoadFailure) -> Duration {
+        let target = self.state.targets.index(number);
+        self.tally.borrow_mut().add_failure(end, kind, target);
         end
     }
 }
@@ -231,72 +193,67 @@ impl LoadSlot<'_> {
         number: u64,
         begin: Instant,
     ) -> Result<CompleteExchange, LoadFailure> {
+        let plan = &self.worker.state.plan;
         let target = self.worker.state.targets.target(number);
         let mut broken = None;
         loop {
-            let mut chosen = self.connection(target.origin, broken).await?;
+            let (mut connection, made) = self.connection(target.origin, broken.flatten()).await?;
             // The clock is read only where time has passed.
-            let is_new = chosen.made.is_some() || self.worker.state.is_http2;
+            let is_new = made.is_some() || plan.protocol == LoadProtocol::Http2;
             let sent = if is_new { Instant::now() } else { begin };
-            match self.exchange(&mut chosen.connection, target, number).await {
+            match self.exchange(&mut connection, target, number).await {
                 Ok(response) => {
-                    if response.keeps_connection && self.worker.state.is_kept_alive {
-                        self.connections.put(target.origin, chosen.connection);
+                    if response.keeps_connection && plan.is_kept_alive {
+                        if self.kept.len() >= MAX_KEPT {
+                            self.kept.swap_remove(0);
+                        }
+                        self.kept.push((target.origin, connection));
                     }
-                    return Ok(CompleteExchange {
-                        response,
-                        connecting: chosen.made.unwrap_or_default(),
-                        sent,
-                    });
+                    let made = made.unwrap_or_default();
+                    let first_byte = response.first_byte - sent;
+                    let body = response.end - response.first_byte;
+                    let phases = [made.dns, made.connect, made.tls, first_byte, body];
+                    return Ok((response, phases));
                 }
                 Err(failure)
-                    if failure.is_before_response && chosen.made.is_none() && broken.is_none() =>
+                    if failure.is_before_response && made.is_none() && broken.is_none() =>
                 {
-                    broken = Some(chosen.connection.number());
+                    broken = Some(connection.shared_id());
                 }
                 Err(failure) => return Err(failure.kind),
             }
         }
     }
 
-    /// A kept connection, or a new one if there is none. If the pool has the `broken` one, it makes another.
+    /// A kept connection, or a new one with the times of making it. If the `broken` one is shared, it is replaced.
     async fn connection(
         &mut self,
         origin: usize,
-        broken: Option<u64>,
-    ) -> Result<ChosenConnection, LoadFailure> {
-        if let Some(connection) = self.connections.take(origin) {
-            return Ok(ChosenConnection {
-                connection,
-                made: None,
-            });
+        broken: Option<Id>,
+    ) -> Result<(SlotConnection, Option<ConnectTimes>), LoadFailure> {
+        let mut kept = self.kept.iter();
+        if let Some(index) = kept.position(|(known, _)| *known == origin) {
+            return Ok((self.kept.swap_remove(index).1, None));
         }
         let (worker, state) = (self.worker, self.worker.state);
-        let address = &state.targets.origins[origin];
-        let chosen = if state.is_http2 {
-            let pooled = if state.is_kept_alive {
-                let connections = &worker.http2;
-                let connecting =
-                    connections.connect_shared(&state.connector, origin, address, broken);
-                connecting.await?
-            } else {
-                worker.http2.connect(&state.connector, address).await?
-            };
-            ChosenConnection {
-                connection: SlotConnection::Http2(pooled.connection),
-                made: pooled.made,
-            }
+        let (connector, address) = (&state.connector, &state.targets.origins[origin]);
+        let (connection, made) = if state.plan.protocol != LoadProtocol::Http2 {
+            let (stream, times) = connector.connect(address).await?;
+            (SlotConnection::Http1(stream), Some(times))
+        } else if state.plan.is_kept_alive {
+            let connecting = worker
+                .http2
+                .connect_shared(connector, origin, address, broken);
+            let (client, made) = connecting.await?;
+            (SlotConnection::Http2(client), made)
         } else {
-            let (stream, times) = state.connector.connect(address).await?;
-            ChosenConnection {
-                connection: SlotConnection::Http1(Http1Client { stream }),
-                made: Some(times),
-            }
+            let (client, times) = worker.http2.connect(connector, address).await?;
+            (SlotConnection::Http2(client), Some(times))
         };
-        if let Some(times) = chosen.made {
-            worker.tally(|tally| tally.add_connection(times.is_resumed));
+        if let Some(times) = made {
+            worker.tally.borrow_mut().add_connection(times.is_resumed);
         }
-        Ok(chosen)
+        Ok((connection, made))
     }
 
     async fn exchange(
@@ -306,43 +263,37 @@ impl LoadSlot<'_> {
         number: u64,
     ) -> Result<LoadResponse, ExchangeFailure> {
         let state = self.worker.state;
-        let length = state.method.body_bytes();
+        let length = state.plan.body_bytes();
         match connection {
-            SlotConnection::Http1(connection) => {
+            SlotConnection::Http1(stream) => {
                 target.write_head(number, &mut self.buffers.request);
-                let bytes = &state.body;
-                let body = RepeatedBody { bytes, length };
-                connection.exchange(&mut self.buffers, body).await
+                http1::exchange(&mut **stream, &mut self.buffers, &state.body, length).await
             }
-            SlotConnection::Http2(connection) => {
-                let request = target.http2_request(number, state.method);
+            SlotConnection::Http2(client) => {
+                let request = target.http2_request(number);
                 let request = request.ok_or(LoadFailure::InvalidResponse)?;
-                connection.exchange(request, &state.body, length).await
+                client.exchange(request, &state.body, length).await
             }
+        }
+    }
+}
+
+impl Drop for LoadSlot<'_> {
+    /// A load that is stopped has requests that were not answered.
+    fn drop(&mut self) {
+        if let Some(number) = self.pending {
+            let (worker, kind) = (self.worker, LoadFailure::NoAnswer);
+            worker.count_failure(number, worker.start.elapsed(), kind);
         }
     }
 }
 
 impl SlotConnection {
-    /// The number of the connection in the pool, if it is of a pool.
-    fn number(&self) -> u64 {
+    /// Which shared connection it is, if it is one.
+    fn shared_id(&self) -> Option<Id> {
         match self {
-            Self::Http1(_) => 0,
-            Self::Http2(connection) => connection.number(),
+            Self::Http1(_) => None,
+            Self::Http2(client) => Some(client.id()),
         }
-    }
-}
-
-impl KeptConnections {
-    fn take(&mut self, origin: usize) -> Option<SlotConnection> {
-        let index = self.0.iter().position(|(known, _)| *known == origin)?;
-        Some(self.0.swap_remove(index).1)
-    }
-
-    fn put(&mut self, origin: usize, connection: SlotConnection) {
-        if self.0.len() >= MAX_KEPT {
-            self.0.swap_remove(0);
-        }
-        self.0.push((origin, connection));
     }
 }

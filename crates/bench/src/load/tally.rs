@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::outcome::{LoadFailure, RequestTimes};
+use super::outcome::LoadFailure;
+use super::target::TargetList;
 use crate::Measurement;
 use crate::measurement::{LatencyQuantiles, PhaseTimes};
+
+/// The most failures that are told apart by URLs and redirects.
+const MAX_DETAILED: usize = 50;
 
 /// The counts of one worker, or of all.
 #[derive(Debug)]
@@ -17,7 +21,8 @@ pub(super) struct LoadTally {
     connections: u64,
     /// Those of them whose TLS resumed a session.
     resumed: u64,
-    errors: BTreeMap<LoadFailure, u64>,
+    /// By kind, and by the index of the URL.
+    errors: BTreeMap<(LoadFailure, Option<usize>), u64>,
     /// Latencies in nanoseconds, to three digits. It grows with the longest.
     latencies: Histogram<u32>,
     /// Sums of the phases: DNS, connect, TLS, first byte, body.
@@ -45,40 +50,50 @@ impl LoadTally {
         self.resumed += u64::from(is_resumed);
     }
 
-    pub(super) fn add_success(&mut self, end: Duration, bytes: u64, times: &RequestTimes) {
+    /// Counts a success; the phases are DNS, connect, TLS, first byte, body.
+    pub(super) fn add_success(
+        &mut self,
+        end: Duration,
+        bytes: u64,
+        phases: [Duration; 5],
+        latency: Duration,
+    ) {
         self.successes += 1;
         self.bytes += bytes;
         self.last_end = self.last_end.max(end);
-        let connecting = times.connecting;
-        let phases = [
-            connecting.dns,
-            connecting.connect,
-            connecting.tls,
-            times.first_byte,
-            times.body,
-        ];
         for (sum, phase) in self.phases.iter_mut().zip(phases) {
             *sum += phase;
         }
-        let latency = u64::try_from(times.latency.as_nanos()).unwrap_or(u64::MAX);
+        let latency = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.latencies
             .record(latency)
             .expect("it grows without limit");
     }
 
-    pub(super) fn add_failure(&mut self, end: Duration, kind: LoadFailure) {
+    /// Counts a failure of the URL with this index.
+    pub(super) fn add_failure(&mut self, end: Duration, kind: LoadFailure, target: usize) {
         self.last_end = self.last_end.max(end);
-        *self.errors.entry(kind).or_default() += 1;
+        self.add_errors((kind, Some(target)), 1);
     }
 
-    pub(super) fn merge(&mut self, other: &Self) {
+    fn add_errors(&mut self, mut key: (LoadFailure, Option<usize>), count: u64) {
+        if self.errors.len() >= MAX_DETAILED && !self.errors.contains_key(&key) {
+            if let LoadFailure::Status(_, location) = &mut key.0 {
+                *location = None;
+            }
+            key.1 = None;
+        }
+        *self.errors.entry(key).or_default() += count;
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
         self.successes += other.successes;
         self.bytes += other.bytes;
         self.connections += other.connections;
         self.resumed += other.resumed;
         self.last_end = self.last_end.max(other.last_end);
-        for (kind, count) in &other.errors {
-            *self.errors.entry(*kind).or_default() += count;
+        for (key, count) in other.errors {
+            self.add_errors(key, count);
         }
         for (sum, phase) in self.phases.iter_mut().zip(other.phases) {
             *sum += phase;
@@ -88,8 +103,8 @@ impl LoadTally {
             .expect("both grow without limit");
     }
 
-    /// The measurement.
-    pub(super) fn into_measurement(self) -> Measurement {
+    /// The measurement. Failures name their URLs where there are several.
+    pub(super) fn into_measurement(self, targets: &TargetList) -> Measurement {
         let mut measurement = Measurement {
             wall_s: self.last_end.as_secs_f64(),
             successes: self.successes,
@@ -98,8 +113,12 @@ impl LoadTally {
             resumed: Some(self.resumed).filter(|resumed| *resumed > 0),
             ..Measurement::default()
         };
-        for (kind, count) in &self.errors {
-            measurement.add_errors(kind.to_string(), *count);
+        for ((kind, target), count) in &self.errors {
+            let text = match target.and_then(|index| targets.name(index)) {
+                Some(name) => format!("{kind} at {name}"),
+                None => kind.to_string(),
+            };
+            measurement.add_errors(text, *count);
         }
         if self.successes > 0 {
             measurement.latency = Some(self.quantiles());
@@ -141,25 +160,29 @@ impl LoadTally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::tests::plan;
+
+    fn targets(urls: usize) -> TargetList {
+        let mut plan = plan("http://me:secret@h/");
+        let urls = (0..urls).map(|number| format!("http://me:secret@h/{number}?token=t"));
+        plan.urls = urls.map(|url| url.parse().unwrap()).collect();
+        TargetList::new(&plan).unwrap()
+    }
 
     #[test]
     fn tallies_are_merged() {
-        let times = |ms| RequestTimes {
-            connecting: crate::load::outcome::ConnectTimes {
-                connect: Duration::from_millis(2),
-                ..Default::default()
-            },
-            first_byte: Duration::from_millis(ms),
-            body: Duration::ZERO,
-            latency: Duration::from_millis(ms),
+        let milliseconds = Duration::from_millis;
+        let phases = |first_byte| {
+            let (connect, none) = (milliseconds(2), Duration::ZERO);
+            [none, connect, none, milliseconds(first_byte), none]
         };
         let (mut one, mut other) = (LoadTally::new(), LoadTally::new());
-        one.add_success(Duration::from_secs(1), 5, &times(10));
-        other.add_success(Duration::from_secs(2), 7, &times(30));
-        other.add_failure(Duration::from_secs(3), LoadFailure::Status(503));
+        one.add_success(Duration::from_secs(1), 5, phases(10), milliseconds(10));
+        other.add_success(Duration::from_secs(2), 7, phases(30), milliseconds(30));
+        other.add_failure(Duration::from_secs(3), LoadFailure::Status(503, None), 0);
         other.add_connection(true);
-        one.merge(&other);
-        let measurement = one.into_measurement();
+        one.merge(other);
+        let measurement = one.into_measurement(&targets(1));
         assert_eq!((measurement.successes, measurement.bytes), (2, 12));
         assert_eq!(measurement.errors.get("status 503"), Some(&1));
         assert_eq!(measurement.connections, Some(1));
@@ -175,9 +198,24 @@ mod tests {
     #[test]
     fn without_successes_there_are_no_times() {
         let mut tally = LoadTally::new();
-        tally.add_failure(Duration::ZERO, LoadFailure::Timeout);
-        let measurement = tally.into_measurement();
+        tally.add_failure(Duration::ZERO, LoadFailure::Timeout, 0);
+        let measurement = tally.into_measurement(&targets(1));
         assert_eq!((measurement.latency, measurement.phases), (None, None));
         assert_eq!(measurement.errors.get("timeout"), Some(&1));
+    }
+
+    #[test]
+    fn failures_name_one_of_several_urls_and_are_not_told_apart_without_limit() {
+        let (mut one, mut other) = (LoadTally::new(), LoadTally::new());
+        let moved = |number: usize| LoadFailure::Status(302, Some(format!("/{number}")));
+        for number in 0..100 {
+            one.add_failure(Duration::ZERO, moved(number), number);
+            other.add_failure(Duration::ZERO, moved(99 - number), number);
+        }
+        one.merge(other);
+        let errors = one.into_measurement(&targets(100)).errors;
+        assert_eq!(errors["status 302 (Location: /7) at http://h/7"], 1);
+        assert_eq!((errors.len(), errors.values().sum()), (51, 200_u64));
+        assert_eq!(errors["status 302"], 150);
     }
 }

@@ -1,14 +1,17 @@
 //! What the URLs of a plan mean: where to connect, and the bytes of requests.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, HeaderValue, Uri, header};
+use http::{HeaderValue, Version, header};
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 use url::{Host, Position, Url};
 
+use super::outcome::shown_url;
 use super::{LoadError, LoadMethod, LoadPlan, LoadProtocol};
 
 /// The URLs of a plan, made ready: one at least.
@@ -40,46 +43,16 @@ pub(super) enum OriginAddress {
 pub(super) struct LoadTarget {
     /// The number of its origin.
     pub(super) origin: usize,
-    /// The request line and the head, in the parts between the numbers of the request.
-    head: NumberedText,
-    /// The same for HTTP/2: the URL without the credentials.
-    url: NumberedText,
-    /// The URL for HTTP/2, if it has no number.
-    uri: Option<Uri>,
-    /// The fields for HTTP/2.
-    fields: HeaderMap,
-}
-
-/// A text with places for a number: its parts before, between and after them.
-#[derive(Debug)]
-struct NumberedText(Vec<String>);
-
-impl NumberedText {
-    /// A text whose places for the number are `{}`, which `Url` escapes in paths; or, without `is_numbered`, one that stays as it is.
-    fn new(text: &str, is_numbered: bool) -> Self {
-        if !is_numbered {
-            return Self(vec![text.to_owned()]);
-        }
-        let text = text.replace("%7B%7D", "{}");
-        Self(text.split("{}").map(str::to_owned).collect())
-    }
-
-    fn append(&self, number: u64, output: &mut Vec<u8>) {
-        use std::io::Write as _;
-        for (index, part) in self.0.iter().enumerate() {
-            if index > 0 {
-                write!(output, "{number}").expect("a Vec takes all bytes");
-            }
-            output.extend_from_slice(part.as_bytes());
-        }
-    }
-
-    /// Appends a text that has no number.
-    fn push_str(&mut self, text: &str) {
-        if let Some(last) = self.0.last_mut() {
-            last.push_str(text);
-        }
-    }
+    /// How failures name it.
+    name: String,
+    /// Of HTTP/1.1: the method and the target, without the number of the file.
+    request_line: String,
+    /// The rest of the head.
+    fields: String,
+    /// The same for HTTP/2, without the number of the file.
+    request: http::Request<()>,
+    /// How many files the URL stands for: see [`LoadPlan::files`].
+    files: Option<u64>,
 }
 
 impl TargetList {
@@ -96,14 +69,27 @@ impl TargetList {
             }
             targets.push(LoadTarget::new(plan, url, number)?);
         }
-        Ok(Self { origins, targets })
+        match targets.is_empty() {
+            true => Err(LoadError::NoUrl),
+            false => Ok(Self { origins, targets }),
+        }
     }
 
     /// The target of a request, by its number.
     pub(super) fn target(&self, number: u64) -> &LoadTarget {
+        &self.targets[self.index(number)]
+    }
+
+    /// The index of that target.
+    pub(super) fn index(&self, number: u64) -> usize {
         let count = self.targets.len() as u64;
-        let index = usize::try_from(number % count).unwrap_or_default();
-        &self.targets[index]
+        usize::try_from(number % count).unwrap_or_default()
+    }
+
+    /// The name of a target by its index, where there are several.
+    pub(super) fn name(&self, index: usize) -> Option<&str> {
+        let target = self.targets.get(index)?;
+        (self.targets.len() > 1).then_some(&target.name)
     }
 }
 
@@ -112,125 +98,107 @@ fn is_proxied(plan: &LoadPlan, url: &Url) -> bool {
     plan.proxy.is_some() && url.scheme() == "http" && plan.protocol != LoadProtocol::Http2
 }
 
+fn wrong_url(url: &Url) -> LoadError {
+    LoadError::Url(haul_net::redacted_url(url))
+}
+
 fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
-    let wrong = || LoadError::Url(haul_net::redacted_url(url));
-    let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-        return Err(wrong());
+    let (name, ip) = match url.host() {
+        Some(Host::Domain(name)) => (name.to_owned(), None),
+        Some(Host::Ipv4(address)) => (String::new(), Some(IpAddr::from(address))),
+        Some(Host::Ipv6(address)) => (String::new(), Some(IpAddr::from(address))),
+        None => return Err(wrong_url(url)),
     };
-    let tls_name = match (url.scheme(), &host) {
+    let tls_name = match (url.scheme(), ip) {
         ("http", _) => None,
-        ("https", Host::Domain(name)) => {
-            Some(ServerName::try_from((*name).to_owned()).map_err(|_| wrong())?)
-        }
-        ("https", Host::Ipv4(address)) => Some(IpAddr::from(*address).into()),
-        ("https", Host::Ipv6(address)) => Some(IpAddr::from(*address).into()),
-        _ => return Err(wrong()),
+        ("https", Some(ip)) => Some(ip.into()),
+        ("https", None) => Some(ServerName::try_from(name.clone()).map_err(|_| wrong_url(url))?),
+        _ => return Err(wrong_url(url)),
     };
     let proxy = plan.proxy.filter(|_| is_proxied(plan, url));
-    let address = match (plan.connect_to.or(proxy), host) {
+    let port = url.port_or_known_default().unwrap_or_default();
+    let address = match (plan.connect_to.or(proxy), ip) {
         (Some(address), _) => OriginAddress::Socket(address),
-        (None, Host::Domain(name)) => OriginAddress::Name(name.to_owned(), port),
-        (None, Host::Ipv4(address)) => OriginAddress::Socket((address, port).into()),
-        (None, Host::Ipv6(address)) => OriginAddress::Socket((address, port).into()),
+        (None, Some(ip)) => OriginAddress::Socket((ip, port).into()),
+        (None, None) => OriginAddress::Name(name, port),
     };
     Ok(LoadOrigin { address, tls_name })
 }
 
 impl LoadTarget {
     fn new(plan: &LoadPlan, url: &Url, origin: usize) -> Result<Self, LoadError> {
-        let (host, path) = (
-            &url[Position::BeforeHost..Position::AfterPort],
-            &url[Position::BeforePath..Position::AfterQuery],
-        );
-        let scheme = url.scheme();
-        let absolute = format!("{scheme}://{host}{path}");
+        let host = &url[Position::BeforeHost..Position::AfterPort];
+        let path = &url[Position::BeforePath..Position::AfterQuery];
+        let absolute = format!("{}://{host}{path}", url.scheme());
         let target = if is_proxied(plan, url) {
             &absolute
         } else {
             path
         };
-        let mut fields = HeaderMap::new();
-        let agent = concat!("haul-bench/", env!("CARGO_PKG_VERSION"));
-        fields.insert(header::USER_AGENT, HeaderValue::from_static(agent));
+        let method = plan.method.name();
+        let mut request = http::Request::builder()
+            .method(method)
+            .uri(&absolute)
+            .version(Version::HTTP_2)
+            .header(
+                header::USER_AGENT,
+                concat!("haul-bench/", env!("CARGO_PKG_VERSION")),
+            );
         if let Some(credentials) = basic_credentials(url) {
-            fields.insert(header::AUTHORIZATION, credentials);
+            request = request.header(header::AUTHORIZATION, credentials);
         }
-        if let LoadMethod::Put(bytes) = plan.method {
-            fields.insert(header::CONTENT_LENGTH, HeaderValue::from(bytes));
+        if plan.method == LoadMethod::Put {
+            request = request.header(header::CONTENT_LENGTH, plan.put_bytes);
         }
-        let mut head = NumberedText::new(
-            &format!("{} {target}", plan.method.name()),
-            plan.is_numbered,
-        );
-        head.push_str(&format!(" HTTP/1.1\r\nHost: {host}\r\n"));
-        for (name, value) in &fields {
+        let request = request.body(()).map_err(|_| wrong_url(url))?;
+        let mut fields = format!(" HTTP/1.1\r\nHost: {host}\r\n");
+        for (name, value) in request.headers() {
             let value = value.to_str().unwrap_or_default();
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(fields, "{name}: {value}\r\n");
         }
-        head.push_str(if plan.is_kept_alive {
+        fields.push_str(if plan.is_kept_alive {
             "\r\n"
         } else {
             "Connection: close\r\n\r\n"
         });
-        let url_text = NumberedText::new(&absolute, plan.is_numbered);
-        let has_number = url_text.0.len() > 1;
-        let uri = absolute.parse().ok().filter(|_| !has_number);
-        if uri.is_none() && !has_number {
-            return Err(LoadError::Url(haul_net::redacted_url(url)));
-        }
         Ok(Self {
             origin,
-            head,
-            url: url_text,
-            uri,
+            name: shown_url(&absolute),
+            request_line: format!("{method} {target}"),
             fields,
+            request,
+            files: plan.files,
         })
     }
 
-    /// Writes the head of a request into an empty buffer.
+    /// Writes the head of a request into a buffer.
     pub(super) fn write_head(&self, number: u64, buffer: &mut Vec<u8>) {
         buffer.clear();
-        self.head.append(number, buffer);
+        buffer.extend_from_slice(self.request_line.as_bytes());
+        if let Some(files) = self.files {
+            write!(buffer, "{}", number % files).expect("a Vec takes all bytes");
+        }
+        buffer.extend_from_slice(self.fields.as_bytes());
     }
 
     /// The head of a request over HTTP/2; `None` if the URL is not one that HTTP/2 can send.
-    pub(super) fn http2_request(
-        &self,
-        number: u64,
-        method: LoadMethod,
-    ) -> Option<http::Request<()>> {
-        let uri = match &self.uri {
-            Some(uri) => uri.clone(),
-            None => {
-                let mut text = Vec::new();
-                self.url.append(number, &mut text);
-                Uri::try_from(text).ok()?
-            }
-        };
-        let mut request = http::Request::new(());
-        *request.method_mut() = method.name().parse().ok()?;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = self.fields.clone();
-        *request.version_mut() = http::Version::HTTP_2;
+    pub(super) fn http2_request(&self, number: u64) -> Option<http::Request<()>> {
+        let mut request = self.request.clone();
+        if let Some(files) = self.files {
+            let uri = format!("{}{}", request.uri(), number % files);
+            *request.uri_mut() = uri.parse().ok()?;
+        }
         Some(request)
     }
 }
 
 impl LoadMethod {
     /// The name on the request line.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
-            Self::Put(_) => "PUT",
+            Self::Put => "PUT",
             Self::Delete => "DELETE",
-        }
-    }
-
-    /// The length of the body.
-    pub(super) fn body_bytes(self) -> u64 {
-        match self {
-            Self::Put(bytes) => bytes,
-            Self::Get | Self::Delete => 0,
         }
     }
 }

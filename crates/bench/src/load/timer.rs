@@ -35,7 +35,11 @@ impl PreciseTimer {
         }
         let timer = match &mut self.0 {
             Some(timer) => timer,
-            none => none.insert(create()?),
+            none => {
+                let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+                let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+                none.insert(register_readable(timer)?)
+            }
         };
         let zero = Timespec {
             tv_sec: 0,
@@ -56,11 +60,6 @@ impl PreciseTimer {
             }
         }
     }
-}
-
-fn create() -> io::Result<AsyncFd<OwnedFd>> {
-    let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-    register_readable(timerfd_create(TimerfdClockId::Monotonic, flags)?)
 }
 
 /// A time limit. Its timer is set once for many futures: when it fires for one that is over, it is set again for the current one.

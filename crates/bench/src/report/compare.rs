@@ -2,12 +2,12 @@
 
 use super::quantity::TimeUnit;
 use super::report_table::{
-    ColumnKind, ReportColumn, ReportTable, TableDetail, TableValue, ValueTone, ratio_value,
+    ColumnKind, ReportColumn, TableDetail, TextTone, level_columns, ratio_text,
 };
-use super::sentences::{cell_name, fixed_levels, varying_factors};
-use super::text_layout::TextPage;
+use super::sentences::{cell_name, fixed_levels};
+use super::terminal::TextPage;
 use crate::results::{BenchEnvironment, BenchResults, CellResults, ExperimentResults};
-use crate::statistics::{ratio_interval, spread};
+use crate::statistics::ratio_interval;
 
 /// The same runs give the same intervals.
 const SEED: u64 = 0x6861_756c;
@@ -17,18 +17,26 @@ const SEED: u64 = 0x6861_756c;
 pub fn compare_text(a: &BenchResults, b: &BenchResults, width: usize, has_color: bool) -> String {
     let mut page = TextPage::new(width, has_color);
     for (name, run) in [("A", a), ("B", b)] {
-        let environment = &run.environment;
-        let program = [&environment.haul, &environment.commit, &environment.command];
-        let program: Vec<&str> = program.iter().map(|part| part.as_str()).collect();
-        let line = format!("{name}: haul {}, {}", program.join(" "), run.started);
-        page.paragraph(&line, 3, ValueTone::Faint);
+        let BenchEnvironment {
+            haul,
+            commit,
+            command,
+            ..
+        } = &run.environment;
+        let line = format!("{name}: haul {haul} {commit} {command}, {}", run.started);
+        page.paragraph(&line, TextTone::Faint);
         if run.is_partial {
             let line = format!("{name} is partial: it was stopped before it was done.");
-            page.paragraph(&line, 3, ValueTone::Warning);
+            page.paragraph(&line, TextTone::Warning);
         }
     }
-    for difference in environment_differences(&a.environment, &b.environment) {
-        page.paragraph(&difference, 2, ValueTone::Warning);
+    // What else than haul may be the reason for a difference.
+    let facts = machine_facts(&a.environment).into_iter();
+    for ((name, of_a), (_, of_b)) in facts.zip(machine_facts(&b.environment)) {
+        if of_a != of_b {
+            let line = format!("! The {name} differ: {of_a} and {of_b}.");
+            page.paragraph(&line, TextTone::Warning);
+        }
     }
     for of_a in &a.experiments {
         page.blank();
@@ -37,114 +45,79 @@ pub fn compare_text(a: &BenchResults, b: &BenchResults, width: usize, has_color:
             None => only_in(&mut page, "A", &of_a.name),
         }
     }
-    for of_b in &b.experiments {
-        if a.experiments.iter().all(|of_a| of_a.name != of_b.name) {
-            page.blank();
-            only_in(&mut page, "B", &of_b.name);
-        }
+    let is_only_in_b = |of_b: &&ExperimentResults| {
+        let mut experiments = a.experiments.iter();
+        experiments.all(|of_a| of_a.name != of_b.name)
+    };
+    for of_b in b.experiments.iter().filter(is_only_in_b) {
+        page.blank();
+        only_in(&mut page, "B", &of_b.name);
     }
-    page.finish()
+    page.text
+}
+
+fn machine_facts(environment: &BenchEnvironment) -> [(&'static str, String); 4] {
+    [
+        ("processors", environment.cpu.clone()),
+        ("numbers of processors", environment.cpus.to_string()),
+        ("kernels", environment.kernel.clone()),
+        ("sizes of memory", environment.memory.to_string()),
+    ]
 }
 
 fn compare_experiment(page: &mut TextPage, a: &ExperimentResults, b: &ExperimentResults) {
-    page.paragraph(&format!("{}: {}", a.name, a.title), 2, ValueTone::Heading);
-    page.paragraph(&fixed_levels(a), 2, ValueTone::Faint);
+    page.paragraph(&format!("{}: {}", a.name, a.title), TextTone::Heading);
+    page.paragraph(&fixed_levels(a), TextTone::Faint);
     if a.target != b.target {
-        let server =
-            |of: &ExperimentResults| of.target.clone().unwrap_or_else(|| "haul's own".to_owned());
-        let warning = format!("! The servers differ: {} and {}.", server(a), server(b));
-        page.paragraph(&warning, 2, ValueTone::Warning);
+        let [of_a, of_b] = [a, b].map(|run| run.target.as_deref().unwrap_or("haul's own"));
+        let warning = format!("! The servers differ: {of_a} and {of_b}.");
+        page.paragraph(&warning, TextTone::Warning);
     }
-    page.blank();
-    let find = |of: &ExperimentResults, cell: &CellResults| {
-        of.cells
-            .iter()
-            .find(|other| other.cell == cell.cell)
-            .cloned()
-    };
-    let pairs: Vec<_> = a
-        .cells
-        .iter()
-        .filter_map(|cell| Some((cell, find(b, cell)?)))
-        .collect();
+    let find = |cell: &CellResults| b.cells.iter().find(|other| other.cell == cell.cell);
+    let pairs = a.cells.iter().filter_map(|cell| Some((cell, find(cell)?)));
+    let pairs: Vec<(&CellResults, &CellResults)> = pairs.collect();
     if !pairs.is_empty() {
         page.table(&comparison_table(a, &pairs));
-        page.blank();
     }
     for (name, run, other) in [("A", a, b), ("B", b, a)] {
-        for cell in run.cells.iter().filter(|cell| find(other, cell).is_none()) {
+        let is_common = |cell: &CellResults| other.cells.iter().any(|of| of.cell == cell.cell);
+        for cell in run.cells.iter().filter(|cell| !is_common(cell)) {
             only_in(page, name, &cell_name(run, &cell.cell));
         }
     }
 }
 
 fn only_in(page: &mut TextPage, run: &str, what: &str) {
-    page.paragraph(&format!("Only in {run}: {what}"), 2, ValueTone::Warning);
+    page.paragraph(&format!("Only in {run}: {what}"), TextTone::Warning);
 }
 
 fn comparison_table(
     experiment: &ExperimentResults,
-    pairs: &[(&CellResults, CellResults)],
-) -> ReportTable {
-    let mut table = ReportTable {
-        columns: Vec::new(),
-        rows: vec![Vec::new(); pairs.len()],
+    pairs: &[(&CellResults, &CellResults)],
+) -> Vec<ReportColumn> {
+    let walls = pairs.iter().flat_map(|(a, b)| [a.wall, b.wall]).flatten();
+    let unit = TimeUnit::for_times(walls.map(|wall| wall.median));
+    let median = |cell: &CellResults| match cell.wall {
+        Some(wall) => TextTone::Plain.text(unit.show(wall.median)),
+        None => TextTone::Warning.text("failed"),
     };
-    for factor in varying_factors(experiment) {
-        let levels = pairs
-            .iter()
-            .map(|(cell, _)| cell.cell.level(factor).unwrap_or("-"));
-        let levels = levels.map(|level| TableValue::new(level, ValueTone::Plain));
-        table.add(ReportColumn::new(factor, "", ColumnKind::Level, 0), levels);
-    }
-    let walls: Vec<_> = pairs
-        .iter()
-        .map(|(a, b)| (successful_walls(a), successful_walls(b)))
-        .collect();
-    let median = |walls: &[f64]| spread(walls).map(|spread| spread.median);
-    let medians: Vec<_> = walls.iter().map(|(a, b)| (median(a), median(b))).collect();
-    let unit = TimeUnit::for_times(medians.iter().flat_map(|(a, b)| [*a, *b]).flatten());
-    let show = |median: Option<f64>| match median {
-        Some(median) => TableValue::new(unit.show(median), ValueTone::Plain),
-        None => TableValue::new("failed", ValueTone::Warning),
+    let ratio = |(a, b): &(&CellResults, &CellResults)| match ratio_interval(
+        &b.times_of_success(),
+        &a.times_of_success(),
+        SEED,
+    ) {
+        Some(ratio) => ratio_text(ratio, TableDetail::Terminal),
+        None => TextTone::Faint.text("-"),
     };
-    let times = |name| ReportColumn::new(name, unit.symbol(), ColumnKind::Number, 0);
-    table.add(times("A"), medians.iter().map(|(a, _)| show(*a)));
-    table.add(times("B"), medians.iter().map(|(_, b)| show(*b)));
-    let ratios = pairs.iter().map(|(a, b)| {
-        match ratio_interval(&b.times_of_success(), &a.times_of_success(), SEED) {
-            Some(ratio) => ratio_value(ratio, TableDetail::Terminal),
-            None => TableValue::new("-", ValueTone::Faint),
-        }
-    });
-    table.add(ReportColumn::new("B/A", "", ColumnKind::Text, 0), ratios);
-    table
-}
-
-fn successful_walls(cell: &CellResults) -> Vec<f64> {
-    let successful = cell.measurements.iter().filter(|m| m.successes > 0);
-    successful.map(|m| m.wall_s).collect()
-}
-
-/// What else than haul may be the reason for a difference.
-fn environment_differences(a: &BenchEnvironment, b: &BenchEnvironment) -> Vec<String> {
-    let facts = [
-        ("processors", a.cpu.clone(), b.cpu.clone()),
-        (
-            "numbers of processors",
-            a.cpus.to_string(),
-            b.cpus.to_string(),
-        ),
-        ("kernels", a.kernel.clone(), b.kernel.clone()),
-        (
-            "sizes of memory",
-            a.memory.to_string(),
-            b.memory.to_string(),
-        ),
-    ];
-    let different = facts.into_iter().filter(|(_, a, b)| a != b);
-    let lines = different.map(|(name, a, b)| format!("! The {name} differ: {a} and {b}."));
-    lines.collect()
+    let (of_a, of_b) = (pairs.iter().map(|(a, _)| *a), pairs.iter().map(|(_, b)| *b));
+    let number = ColumnKind::Number;
+    let mut columns = level_columns(experiment, of_a.clone());
+    columns.extend([
+        ReportColumn::new("A", unit.symbol, number, 0, of_a.map(median)),
+        ReportColumn::new("B", unit.symbol, number, 0, of_b.map(median)),
+        ReportColumn::new("B/A", "", number, 0, pairs.iter().map(ratio)),
+    ]);
+    columns
 }
 
 #[cfg(test)]
@@ -161,6 +134,9 @@ mod tests {
         for cell in &mut results.experiments[0].cells[3..] {
             for measurement in &mut cell.measurements {
                 measurement.wall_s *= 0.8;
+            }
+            if let Some(wall) = &mut cell.wall {
+                wall.median *= 0.8;
             }
         }
         let dropped = results.experiments[0].cells.remove(0);

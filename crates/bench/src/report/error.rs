@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::charts::ChartError;
 use crate::results::RESULTS_FORMAT;
 
 /// A report that could not be written or read.
@@ -56,11 +57,6 @@ pub enum ReportError {
         found: String,
     },
     /// A chart could not be drawn.
-    #[error("cannot draw the chart of {experiment}: {message}")]
-    Chart {
-        /// The experiment.
-        experiment: String,
-        /// What the library says.
-        message: String,
-    },
+    #[error("cannot draw a chart")]
+    Chart(#[from] ChartError),
 }

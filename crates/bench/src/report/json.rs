@@ -1,7 +1,7 @@
 //! The files of a report. Each appears whole under its name or not at all.
 
 use std::fs::{self, File, Permissions};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -28,32 +28,16 @@ pub fn write_reports(directory: &Path, results: &BenchResults) -> Result<(), Rep
         path: directory.to_owned(),
         source,
     })?;
-    write_results(&directory.join("results.json"), results)?;
+    let json = serde_json::to_string_pretty(results).map_err(io::Error::from);
     replace_file(
-        &directory.join("report.md"),
-        markdown_report(results).as_bytes(),
+        &directory.join("results.json"),
+        json.map(|json| json + "\n"),
     )?;
-    replace_file(
-        &directory.join("report.html"),
-        html_report(results)?.as_bytes(),
-    )
+    replace_file(&directory.join("report.md"), Ok(markdown_report(results)))?;
+    replace_file(&directory.join("report.html"), Ok(html_report(results)?))
 }
 
-/// Writes results as JSON.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_results(path: &Path, results: &BenchResults) -> Result<(), ReportError> {
-    let write_error = |source| ReportError::Write {
-        path: path.to_owned(),
-        source,
-    };
-    let mut json = serde_json::to_vec_pretty(results).map_err(|error| write_error(error.into()))?;
-    json.push(b'\n');
-    replace_file(path, &json)
-}
-
-/// Reads results that [`write_results`] wrote.
+/// Reads a `results.json` that [`write_reports`] wrote.
 ///
 /// # Errors
 /// The file cannot be read, is too large, is damaged or has another format.
@@ -72,25 +56,24 @@ pub fn read_results(path: &Path) -> Result<BenchResults, ReportError> {
 }
 
 fn parse_results(path: PathBuf, json: &[u8]) -> Result<BenchResults, ReportError> {
-    match serde_json::from_slice::<ResultsHeader>(json) {
-        Ok(header) if header.format != RESULTS_FORMAT => Err(ReportError::Format {
+    match serde_json::from_slice(json) {
+        Ok(ResultsHeader { format }) if format != RESULTS_FORMAT => Err(ReportError::Format {
             path,
-            found: header.format,
+            found: format,
         }),
-        Ok(_) => serde_json::from_slice(json).map_err(|source| ReportError::Parse { path, source }),
-        Err(source) => Err(ReportError::Parse { path, source }),
+        _ => serde_json::from_slice(json).map_err(|source| ReportError::Parse { path, source }),
     }
 }
 
 /// Writes a file beside its name and gives it the name once all of it is on the disk.
-fn replace_file(path: &Path, content: &[u8]) -> Result<(), ReportError> {
+fn replace_file(path: &Path, content: io::Result<String>) -> Result<(), ReportError> {
     let write = || {
         let directory = path.parent().filter(|parent| *parent != Path::new(""));
         let mut file = tempfile::Builder::new()
             .prefix(".haul-bench-")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory.unwrap_or_else(|| Path::new(".")))?;
-        file.write_all(content)?;
+        file.write_all(content?.as_bytes())?;
         // A full disk may be noticed only here.
         file.as_file().sync_all()?;
         file.persist(path)?;

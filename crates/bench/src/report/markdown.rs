@@ -1,76 +1,39 @@
 //! The report as Markdown, for repositories and issues.
 
-use super::report_table::{ColumnKind, ReportTable, TableDetail};
-use super::sentences::{
-    PARTIAL, baseline_sentence, environment_lines, failure_notes, fixed_levels, guess_evidence,
-    rounds_sentence, run_sentence, verdict_name,
-};
-use crate::results::{BenchResults, ExperimentResults};
+use super::document::{ReportBlock, report_blocks};
+use super::report_table::{ColumnKind, ReportColumn, TableDetail};
+use crate::results::BenchResults;
 
 /// The results as Markdown with tables.
 #[must_use]
 pub fn markdown_report(results: &BenchResults) -> String {
-    let mut blocks = vec!["# haul bench".to_owned()];
-    if results.is_partial {
-        blocks.push(format!("> **{PARTIAL}**"));
-    }
-    blocks.push(escape_markdown(&run_sentence(results)));
-    for experiment in &results.experiments {
-        push_experiment(&mut blocks, experiment);
-    }
-    blocks.push("## Environment".to_owned());
-    let lines = environment_lines(&results.environment).into_iter();
-    let lines = lines.map(|(name, value)| format!("- {name}: {}", escape_markdown(&value)));
-    blocks.push(lines.collect::<Vec<_>>().join("\n"));
-    blocks.retain(|block| !block.is_empty());
-    blocks.join("\n\n") + "\n"
-}
-
-fn push_experiment(blocks: &mut Vec<String>, experiment: &ExperimentResults) {
-    let title = format!("{}: {}", experiment.name, experiment.title);
-    blocks.push(format!("## {}", escape_markdown(&title)));
-    blocks.push(escape_markdown(&fixed_levels(experiment)));
-    blocks.push(markdown_table(&ReportTable::of_experiment(
-        experiment,
-        TableDetail::Page,
-    )));
-    blocks.push(markdown_list(failure_notes(experiment)));
-    let guesses = experiment.guesses.iter().map(|guess| {
-        let verdict = verdict_name(guess.verdict);
-        format!("{verdict}: {} {}.", guess.text, guess_evidence(guess))
+    let blocks = report_blocks(results, TableDetail::Page).into_iter();
+    let parts = blocks.filter_map(|block| match block {
+        ReportBlock::Heading(title) => Some(format!("## {}", escape_markdown(&title))),
+        ReportBlock::Text(text) => Some(escape_markdown(&text.text)),
+        ReportBlock::Table(columns) => Some(markdown_table(&columns)),
+        ReportBlock::Charts(_) => None,
     });
-    blocks.push(markdown_list(guesses));
-    blocks.push(escape_markdown(&experiment.lesson));
-    let sentences = [
-        Some(rounds_sentence(experiment)),
-        baseline_sentence(experiment),
-    ];
-    let sentences: Vec<_> = sentences.into_iter().flatten().collect();
-    blocks.push(escape_markdown(&sentences.join(" ")));
+    let parts: Vec<String> = std::iter::once("# haul bench".to_owned())
+        .chain(parts)
+        .collect();
+    parts.join("\n\n") + "\n"
 }
 
-fn markdown_list(items: impl IntoIterator<Item = String>) -> String {
-    let items = items
-        .into_iter()
-        .map(|item| format!("- {}", escape_markdown(&item)));
-    items.collect::<Vec<_>>().join("\n")
-}
-
-fn markdown_table(table: &ReportTable) -> String {
-    let line = |cells: Vec<String>| format!("| {} |", cells.join(" | "));
-    let heads = table
-        .columns
-        .iter()
-        .map(|column| escape_markdown(&column.head()));
-    let rules = table.columns.iter().map(|column| match column.kind {
+fn markdown_table(columns: &[ReportColumn]) -> String {
+    let rows = columns.first().map_or(0, |column| column.values.len());
+    let line = |text: &dyn Fn(&ReportColumn) -> String| {
+        let shown = columns
+            .iter()
+            .filter(|column| column.kind != ColumnKind::Bar);
+        format!("| {} |", shown.map(text).collect::<Vec<_>>().join(" | "))
+    };
+    let rule = |column: &ReportColumn| match column.kind {
         ColumnKind::Number => "---:".to_owned(),
         _ => "---".to_owned(),
-    });
-    let mut lines = vec![line(heads.collect()), line(rules.collect())];
-    for row in &table.rows {
-        let cells = row.iter().map(|value| escape_markdown(&value.text));
-        lines.push(line(cells.collect()));
-    }
+    };
+    let mut lines = vec![line(&|column| escape_markdown(&column.head())), line(&rule)];
+    lines.extend((0..rows).map(|row| line(&|column| escape_markdown(&column.values[row].text))));
     lines.join("\n")
 }
 

@@ -7,68 +7,43 @@ const BYTES_WORTH_A_RATE: f64 = 65_536.0;
 const MEBIBYTE: f64 = 1_048_576.0;
 
 /// The unit of a column of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TimeUnit {
-    Microseconds,
-    Milliseconds,
-    Seconds,
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct TimeUnit {
+    pub(super) symbol: &'static str,
+    pub(super) per_second: f64,
 }
 
 impl TimeUnit {
     /// The unit in which the shortest of these seconds still has digits and the longest is no long number.
     pub(super) fn for_times(seconds: impl IntoIterator<Item = f64>) -> Self {
-        let ends = seconds
-            .into_iter()
-            .filter(|seconds| *seconds > 0.0)
-            .fold((f64::MAX, 0.0_f64), |(low, high), seconds| {
-                (low.min(seconds), high.max(seconds))
-            });
-        match ends {
-            (low, high) if high >= 1.0 && low >= 0.05 || high >= 100.0 => Self::Seconds,
-            (_, high) if high > 0.0 && high < 0.001 => Self::Microseconds,
-            _ => Self::Milliseconds,
-        }
-    }
-
-    pub(super) const fn symbol(self) -> &'static str {
-        match self {
-            Self::Microseconds => "µs",
-            Self::Milliseconds => "ms",
-            Self::Seconds => "s",
-        }
-    }
-
-    /// The number of units in so many seconds.
-    pub(super) fn scale(self, seconds: f64) -> f64 {
-        match self {
-            Self::Microseconds => seconds * 1e6,
-            Self::Milliseconds => seconds * 1e3,
-            Self::Seconds => seconds,
-        }
+        let (symbol, per_second) = match ends(seconds) {
+            (low, high) if high >= 1.0 && low >= 0.05 || high >= 100.0 => ("s", 1.0),
+            (_, high) if high > 0.0 && high < 0.001 => ("µs", 1e6),
+            _ => ("ms", 1e3),
+        };
+        Self { symbol, per_second }
     }
 
     /// The number, without the unit.
     pub(super) fn show(self, seconds: f64) -> String {
-        three_digits(self.scale(seconds))
+        three_digits(seconds * self.per_second)
     }
 }
 
-/// A time with a unit of its own.
-pub(super) fn show_time(seconds: f64) -> String {
-    let unit = TimeUnit::for_times([seconds]);
-    format!("{} {}", unit.show(seconds), unit.symbol())
+/// The least and the greatest of the numbers above 0; without any, the greatest is 0.
+pub(super) fn ends(numbers: impl IntoIterator<Item = f64>) -> (f64, f64) {
+    let positive = numbers.into_iter().filter(|number| *number > 0.0);
+    positive.fold((f64::MAX, 0.0), |(low, high), number| {
+        (low.min(number), high.max(number))
+    })
 }
 
-/// A long time, such as that of a run.
+/// How long a run took.
 pub(super) fn show_duration(seconds: f64) -> String {
-    if seconds < 60.0 {
-        return show_time(seconds);
+    match (seconds / 60.0).floor() {
+        0.0 => format!("{} s", three_digits(seconds)),
+        minutes => format!("{minutes:.0} min {:.0} s", (seconds % 60.0).floor()),
     }
-    let minutes = (seconds / 60.0).floor();
-    format!(
-        "{minutes:.0} min {:.0} s",
-        (seconds - minutes * 60.0).floor()
-    )
 }
 
 /// Requests a second, or MiB a second where a request carries enough for that to be of interest.
@@ -101,24 +76,25 @@ pub(super) fn show_interval(ratio: RatioInterval) -> String {
 }
 
 fn ratio_decimals(ratio: f64) -> usize {
-    match ratio.abs() {
-        ratio if ratio >= 100.0 => 0,
-        ratio if ratio >= 10.0 => 1,
-        ratio if ratio >= 0.1 => 2,
-        _ => 3,
+    match ratio {
+        ..0.1 => 3,
+        _ => decimals(ratio).min(2),
     }
 }
 
 /// A number with about three digits, and never in powers of ten.
 pub(super) fn three_digits(number: f64) -> String {
-    let decimals = match number.abs() {
-        number if number >= 99.95 || number == 0.0 => 0,
-        number if number >= 9.995 => 1,
-        number if number >= 0.9995 => 2,
-        number if number >= 0.01 => 3,
+    format!("{number:.*}", decimals(number))
+}
+
+fn decimals(number: f64) -> usize {
+    match number.abs() {
+        0.0 | 99.95.. => 0,
+        9.995.. => 1,
+        0.9995.. => 2,
+        0.01.. => 3,
         _ => 4,
-    };
-    format!("{number:.decimals$}")
+    }
 }
 
 #[cfg(test)]
@@ -138,13 +114,13 @@ mod tests {
 
     #[test]
     fn a_column_has_one_unit() {
-        let unit = |times: &[f64]| TimeUnit::for_times(times.iter().copied());
-        assert_eq!(unit(&[0.097, 0.436, 3.3]), TimeUnit::Seconds);
-        assert_eq!(unit(&[0.0002, 1.003]), TimeUnit::Milliseconds);
-        assert_eq!(unit(&[0.0002, 0.0007]), TimeUnit::Microseconds);
-        assert_eq!(unit(&[0.4]), TimeUnit::Milliseconds);
-        assert_eq!(unit(&[]), TimeUnit::Milliseconds);
-        assert_eq!(show_time(68.2), "68.2 s");
+        let unit = |times: &[f64]| TimeUnit::for_times(times.iter().copied()).symbol;
+        assert_eq!(unit(&[0.097, 0.436, 3.3]), "s");
+        assert_eq!(unit(&[0.0002, 1.003]), "ms");
+        assert_eq!(unit(&[0.0002, 0.0007]), "µs");
+        assert_eq!(unit(&[0.4]), "ms");
+        assert_eq!(unit(&[]), "ms");
+        assert_eq!(show_duration(8.2), "8.20 s");
         assert_eq!(show_duration(192.4), "3 min 12 s");
     }
 

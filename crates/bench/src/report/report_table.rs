@@ -1,21 +1,21 @@
 //! The table of an experiment: a row for each cell, and which columns there are. How much of it is shown is up to the form.
 
-use super::chart_plan::ChartPlan;
-use super::quantity::{TimeUnit, mebibytes, show_interval, show_rate, show_ratio, three_digits};
-use super::sentences::{is_baseline, varying_factors};
+use super::quantity::{
+    TimeUnit, ends, mebibytes, show_interval, show_rate, show_ratio, three_digits,
+};
+use super::sentences::{has_ratios, varying_factors};
 use crate::Measurement;
-use crate::measurement::ThreadCounts;
+use crate::measurement::{CpuTime, PhaseTimes};
 use crate::results::{CellResults, ExperimentResults, RatioInterval};
-use crate::statistics::spread;
+use crate::statistics::median;
 
-/// A table before it is laid out.
-#[derive(Debug, Default)]
-pub(super) struct ReportTable {
-    pub(super) columns: Vec<ReportColumn>,
-    /// A value for each column.
-    pub(super) rows: Vec<Vec<TableValue>>,
-}
+/// Eighths of a character, for the end of a bar.
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+const BAR_CHARACTERS: f64 = 10.0;
+/// There are no bars where one would be this many times longer than another: the short ones would all be the same.
+const MAX_BAR_RANGE: f64 = 100.0;
 
+/// A column of a table.
 #[derive(Debug)]
 pub(super) struct ReportColumn {
     /// What it holds, such as `wall`.
@@ -23,13 +23,15 @@ pub(super) struct ReportColumn {
     /// The unit of all its values.
     pub(super) unit: &'static str,
     pub(super) kind: ColumnKind,
-    /// Columns with high numbers are left out first; those up to [`NEEDED`] are always shown.
+    /// Columns with high numbers are left out first.
     pub(super) priority: u8,
+    /// A value for each row.
+    pub(super) values: Vec<TonedText>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnKind {
-    /// A level of a factor, which names the row.
+    /// A level of a factor, which names the row. These columns are the first ones.
     Level,
     Number,
     Text,
@@ -37,70 +39,57 @@ pub(super) enum ColumnKind {
     Bar,
 }
 
-/// The last priority without which a row says nothing.
-pub(super) const NEEDED: u8 = 1;
-/// The priority of columns that a terminal has no room for.
-const PAGE_ONLY: u8 = 11;
-
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct TableValue {
+pub(super) struct TonedText {
     pub(super) text: String,
-    pub(super) tone: ValueTone,
+    pub(super) tone: TextTone,
 }
 
-/// What a colour may underline. The text says the same.
+/// What colours and forms may underline. The text says the same.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum ValueTone {
+pub(super) enum TextTone {
     #[default]
     Plain,
     Heading,
     Faint,
-    Faster,
-    Slower,
+    Good,
+    Bad,
     Warning,
+    /// What to learn from an experiment.
+    Lesson,
 }
 
-impl From<String> for TableValue {
-    fn from(text: String) -> Self {
-        Self::new(text, ValueTone::Plain)
-    }
-}
-
-impl From<&str> for TableValue {
-    fn from(text: &str) -> Self {
-        Self::new(text, ValueTone::Plain)
-    }
-}
-
-/// How much values say.
+/// How much a ratio says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableDetail {
-    /// Short values, and bars.
     Terminal,
-    /// Intervals of no difference, and CPU time in its parts; no bars.
+    /// Also the interval of no difference.
     Page,
 }
 
-/// Eighths of a character, for the end of a bar.
-const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-const BAR_CHARACTERS: usize = 10;
-
-impl TableValue {
-    pub(super) fn new(text: impl Into<String>, tone: ValueTone) -> Self {
-        Self {
+impl TextTone {
+    pub(super) fn text(self, text: impl Into<String>) -> TonedText {
+        TonedText {
             text: text.into(),
-            tone,
+            tone: self,
         }
     }
 }
 
 impl ReportColumn {
-    pub(super) fn new(name: &str, unit: &'static str, kind: ColumnKind, priority: u8) -> Self {
+    pub(super) fn new(
+        name: &str,
+        unit: &'static str,
+        kind: ColumnKind,
+        priority: u8,
+        values: impl IntoIterator<Item = TonedText>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             unit,
             kind,
             priority,
+            values: values.into_iter().collect(),
         }
     }
 
@@ -110,268 +99,209 @@ impl ReportColumn {
     }
 }
 
-/// A column of medians of what measurements hold.
-struct MeasuredColumn {
-    name: &'static str,
-    priority: u8,
-    value: fn(&Measurement) -> Option<f64>,
-    scale: MeasuredScale,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum MeasuredScale {
-    Seconds,
-    Count,
-    Mebibytes,
-    MebibytesPerSecond,
-}
-
-impl MeasuredColumn {
-    const fn new(
-        name: &'static str,
-        priority: u8,
-        scale: MeasuredScale,
-        value: fn(&Measurement) -> Option<f64>,
-    ) -> Self {
-        Self {
-            name,
-            priority,
-            value,
-            scale,
-        }
-    }
-}
-
-const MEASURED: [MeasuredColumn; 18] = {
-    use MeasuredColumn as Column;
-    use MeasuredScale::{Count, Mebibytes, MebibytesPerSecond, Seconds};
-    [
-        Column::new("per connection", 3, MebibytesPerSecond, connection_rate),
-        Column::new("p50", 6, Seconds, |m| Some(m.latency?.p50_s)),
-        Column::new("p99", 6, Seconds, |m| Some(m.latency?.p99_s)),
-        Column::new("client CPU", 8, Seconds, |m| Some(m.client_cpu?.total_s())),
-        Column::new("in kernel", PAGE_ONLY, Seconds, |m| {
-            Some(m.client_cpu?.system_s)
+/// The columns of an experiment that are not empty.
+pub(super) fn experiment_table(
+    experiment: &ExperimentResults,
+    detail: TableDetail,
+) -> Vec<ReportColumn> {
+    use ColumnKind::{Bar, Number, Text};
+    use TextTone::{Faint, Plain, Warning};
+    let cells = &experiment.cells;
+    let medians = || cells.iter().filter_map(|cell| Some(cell.wall?.median));
+    let unit = TimeUnit::for_times(medians());
+    let (fastest, slowest) = ends(medians());
+    let has_bars = cells.len() > 2 && slowest <= MAX_BAR_RANGE * fastest;
+    let column = |name, unit, kind, priority, value: &dyn Fn(&CellResults) -> TonedText| {
+        ReportColumn::new(name, unit, kind, priority, cells.iter().map(value))
+    };
+    let mut columns = level_columns(experiment, cells);
+    columns.extend([
+        column("wall", unit.symbol, Number, 0, &|cell| match cell.wall {
+            Some(wall) => Plain.text(unit.show(wall.median)),
+            None if cell.failure.is_some() => Warning.text("failed"),
+            None => Faint.text("not measured"),
         }),
-        Column::new("server CPU", 8, Seconds, |m| Some(m.server_cpu?.total_s())),
-        Column::new("in kernel", PAGE_ONLY, Seconds, |m| {
-            Some(m.server_cpu?.system_s)
+        column("", "", Bar, 4, &|cell| {
+            let wall = cell.wall.filter(|_| has_bars);
+            Plain.text(wall.map_or_else(String::new, |wall| bar_text(wall.median / slowest)))
         }),
-        Column::new("connections made", 7, Count, |m| {
-            Some(m.connections? as f64)
+        column("quartiles", unit.symbol, Number, 2, &|cell| {
+            let wall = cell
+                .wall
+                .map(|wall| [wall.low, wall.high].map(|end| unit.show(end)));
+            Plain.text(wall.map_or_else(String::new, |ends| ends.join(" to ")))
         }),
-        Column::new("resumed", 7, Count, |m| Some(m.resumed? as f64)),
-        Column::new("busy threads", 7, Count, |m| {
-            busy_server(m).map(|threads| threads.busy.into())
-        }),
-        Column::new("idle threads", 7, Count, |m| {
-            busy_server(m).map(|threads| threads.idle.into())
-        }),
-        Column::new("DNS", 9, Seconds, |m| phase(m.phases?.dns_s)),
-        Column::new("connect", 9, Seconds, |m| phase(m.phases?.connect_s)),
-        Column::new("TLS", 9, Seconds, |m| phase(m.phases?.tls_s)),
-        Column::new("first byte", 9, Seconds, |m| phase(m.phases?.first_byte_s)),
-        Column::new("body", 9, Seconds, |m| phase(m.phases?.body_s)),
-        Column::new("client memory", 10, Mebibytes, |m| {
-            Some(mebibytes(m.client_memory?))
-        }),
-        Column::new("server memory", 10, Mebibytes, |m| {
-            Some(mebibytes(m.server_memory?))
-        }),
-    ]
-};
-
-/// The mean rate of the connections of a single file.
-fn connection_rate(measurement: &Measurement) -> Option<f64> {
-    let connections = measurement
-        .connections
-        .filter(|_| measurement.successes == 1)?;
-    let rate = mebibytes(measurement.bytes) / measurement.wall_s / connections as f64;
-    Some(rate).filter(|rate| rate.is_finite())
-}
-
-/// The threads of a server that had something to do: with none of them busy, nobody asks which.
-fn busy_server(measurement: &Measurement) -> Option<ThreadCounts> {
-    measurement
-        .server_threads
-        .filter(|threads| threads.busy > 0)
-}
-
-/// A phase that no request had is no column.
-fn phase(seconds: f64) -> Option<f64> {
-    (seconds > 0.0).then_some(seconds)
-}
-
-impl ReportTable {
-    /// The table of an experiment.
-    pub(super) fn of_experiment(experiment: &ExperimentResults, detail: TableDetail) -> Self {
-        let mut table = Self {
-            columns: Vec::new(),
-            rows: vec![Vec::new(); experiment.cells.len()],
-        };
-        for factor in varying_factors(experiment) {
-            let level = |cell: &CellResults| cell.cell.level(factor).unwrap_or("-").into();
-            let column = ReportColumn::new(factor, "", ColumnKind::Level, 0);
-            table.add(column, experiment.cells.iter().map(level));
-        }
-        table.add_walls(experiment, detail);
-        table.add_outcomes(experiment, detail);
-        for measured in &MEASURED {
-            if detail == TableDetail::Page || measured.priority < PAGE_ONLY {
-                table.add_measured(experiment, measured);
+        column("ratio", "", Number, 1, &|cell| match cell.ratio {
+            Some(ratio) => ratio_text(ratio, detail),
+            None if has_ratios(experiment) && cell.cell.matches(&experiment.baseline) => {
+                Faint.text("baseline")
             }
-        }
-        table
-    }
-
-    /// Adds a column, unless it is empty.
-    pub(super) fn add(
-        &mut self,
-        column: ReportColumn,
-        values: impl IntoIterator<Item = TableValue>,
-    ) {
-        let values: Vec<TableValue> = values.into_iter().collect();
-        if values.iter().any(|value| !value.text.is_empty()) {
-            self.columns.push(column);
-            for (row, value) in self.rows.iter_mut().zip(values) {
-                row.push(value);
-            }
-        }
-    }
-
-    fn add_walls(&mut self, experiment: &ExperimentResults, detail: TableDetail) {
-        let walls = || experiment.cells.iter().map(|cell| cell.wall);
-        let unit = TimeUnit::for_times(walls().flatten().map(|wall| wall.median));
-        let column = |name, kind, priority| ReportColumn::new(name, unit.symbol(), kind, priority);
-        let medians = experiment.cells.iter().map(|cell| match cell.wall {
-            Some(wall) => unit.show(wall.median).into(),
-            None if cell.failure.is_some() => TableValue::new("failed", ValueTone::Warning),
-            None => TableValue::new("not measured", ValueTone::Faint),
-        });
-        self.add(column("wall", ColumnKind::Number, 0), medians);
-        if detail == TableDetail::Terminal && experiment.cells.len() > 2 {
-            let bars = ReportColumn::new("", "", ColumnKind::Bar, 4);
-            self.add(bars, wall_bars(experiment));
-        }
-        let quartiles = walls().map(|wall| {
-            let wall =
-                wall.map(|wall| format!("{} to {}", unit.show(wall.low), unit.show(wall.high)));
-            wall.unwrap_or_default().into()
-        });
-        self.add(column("quartiles", ColumnKind::Number, 5), quartiles);
-    }
-
-    fn add_outcomes(&mut self, experiment: &ExperimentResults, detail: TableDetail) {
-        let cells = || experiment.cells.iter();
-        let column = |name, kind, priority| ReportColumn::new(name, "", kind, priority);
-        if cells().any(|cell| cell.ratio.is_some()) {
-            let ratios = cells().map(|cell| match cell.ratio {
-                Some(ratio) => ratio_value(ratio, detail),
-                None if is_baseline(experiment, cell) => {
-                    TableValue::new("baseline", ValueTone::Faint)
-                }
-                None => TableValue::default(),
-            });
-            self.add(column("ratio", ColumnKind::Text, 1), ratios);
-        }
-        let rates = cells().map(|cell| cell_rate(cell).unwrap_or_default().into());
-        self.add(column("rate", ColumnKind::Number, 2), rates);
-        let failures = cells().map(|cell| {
+            None => TonedText::default(),
+        }),
+        column("rate", "", Number, 3, &|cell| {
+            Plain.text(cell_rate(cell).unwrap_or_default())
+        }),
+        column("failures", "", Number, 2, &|cell| {
             let failures = cell.measurements.iter().map(Measurement::failures);
             match failures.fold(0, u64::saturating_add) {
-                0 => TableValue::default(),
-                failures => TableValue::new(failures.to_string(), ValueTone::Warning),
+                0 => TonedText::default(),
+                failures => Warning.text(failures.to_string()),
             }
-        });
-        self.add(column("failures", ColumnKind::Number, 2), failures);
-        let figures = cells().map(|cell| cell.write_up.clone().unwrap_or_default().into());
-        self.add(column("write-up", ColumnKind::Text, 4), figures);
-    }
+        }),
+        column("write-up", "", Text, 5, &|cell| {
+            Plain.text(cell.write_up.clone().unwrap_or_default())
+        }),
+    ]);
+    columns.extend(measured_columns(cells));
+    columns.retain(|column| column.values.iter().any(|value| !value.text.is_empty()));
+    columns
+}
 
-    fn add_measured(&mut self, experiment: &ExperimentResults, measured: &MeasuredColumn) {
-        let medians = experiment
-            .cells
+/// The columns that name the rows.
+pub(super) fn level_columns<'a>(
+    experiment: &ExperimentResults,
+    cells: impl IntoIterator<Item = &'a CellResults> + Clone,
+) -> Vec<ReportColumn> {
+    let columns = varying_factors(experiment).into_iter().map(|factor| {
+        let level =
+            |cell: &CellResults| TextTone::Plain.text(cell.cell.level(factor).unwrap_or("-"));
+        let levels = cells.clone().into_iter().map(level);
+        ReportColumn::new(factor, "", ColumnKind::Level, 0, levels)
+    });
+    columns.collect()
+}
+
+/// A ratio, or that there is none to speak of.
+pub(super) fn ratio_text(ratio: RatioInterval, detail: TableDetail) -> TonedText {
+    match (ratio.holds_one(), detail) {
+        (true, TableDetail::Terminal) => TextTone::Plain.text("no difference"),
+        (true, TableDetail::Page) => {
+            TextTone::Plain.text(format!("no difference {}", show_interval(ratio)))
+        }
+        (false, _) if ratio.ratio < 1.0 => TextTone::Good.text(show_ratio(ratio)),
+        (false, _) => TextTone::Bad.text(show_ratio(ratio)),
+    }
+}
+
+const SECONDS: &str = "s";
+const COUNT: &str = "";
+
+/// What a measurement holds of further columns: their names, units and priorities, and the values.
+fn further_values(found: &Measurement) -> [(&'static str, &'static str, u8, Option<f64>); 18] {
+    let count = |count: Option<u64>| count.map(|count| count as f64);
+    let memory = |bytes: Option<u64>| bytes.map(mebibytes);
+    let kernel = |cpu: CpuTime| cpu.system_s;
+    let (latency, client, server) = (found.latency, found.client_cpu, found.server_cpu);
+    // The mean rate of the connections of a single file.
+    let connections = count(found.connections).filter(|_| found.successes == 1);
+    let rate = connections.map(|count| mebibytes(found.bytes) / found.wall_s / count);
+    let rate = rate.filter(|rate| rate.is_finite());
+    // With no busy thread, nobody asks which are idle.
+    let threads = found.server_threads.filter(|threads| threads.busy > 0);
+    let busy = threads.map(|threads| threads.busy.into());
+    let idle = threads.map(|threads| threads.idle.into());
+    // A phase that no request had is no column.
+    let phase = |seconds: fn(PhaseTimes) -> f64| found.phases.map(seconds).filter(|s| *s > 0.0);
+    [
+        ("per connection", "MiB/s", 3, rate),
+        ("p50", SECONDS, 6, latency.map(|latency| latency.p50_s)),
+        ("p99", SECONDS, 6, latency.map(|latency| latency.p99_s)),
+        ("connections made", COUNT, 7, count(found.connections)),
+        ("resumed", COUNT, 7, count(found.resumed)),
+        ("busy threads", COUNT, 7, busy),
+        ("idle threads", COUNT, 7, idle),
+        ("client CPU", SECONDS, 8, client.map(CpuTime::total_s)),
+        ("client kernel CPU", SECONDS, 11, client.map(kernel)),
+        ("server CPU", SECONDS, 8, server.map(CpuTime::total_s)),
+        ("server kernel CPU", SECONDS, 11, server.map(kernel)),
+        ("DNS", SECONDS, 9, phase(|phases| phases.dns_s)),
+        ("connect", SECONDS, 9, phase(|phases| phases.connect_s)),
+        ("TLS", SECONDS, 9, phase(|phases| phases.tls_s)),
+        ("first byte", SECONDS, 9, phase(|all| all.first_byte_s)),
+        ("body", SECONDS, 9, phase(|phases| phases.body_s)),
+        ("client memory", "MiB", 10, memory(found.client_memory)),
+        ("server memory", "MiB", 10, memory(found.server_memory)),
+    ]
+}
+
+/// The medians of the further values of each cell.
+fn measured_columns(cells: &[CellResults]) -> impl Iterator<Item = ReportColumn> {
+    let heads = further_values(&Measurement::default())
+        .into_iter()
+        .enumerate();
+    heads.map(move |(index, (name, unit, priority, _))| {
+        let medians = cells
             .iter()
-            .map(|cell| median_of(cell, measured.value));
-        let medians: Vec<_> = medians.collect();
-        let unit = TimeUnit::for_times(medians.iter().flatten().copied());
-        let symbol = match measured.scale {
-            MeasuredScale::Seconds => unit.symbol(),
-            MeasuredScale::Count => "",
-            MeasuredScale::Mebibytes => "MiB",
-            MeasuredScale::MebibytesPerSecond => "MiB/s",
-        };
-        let show = |median| match measured.scale {
-            MeasuredScale::Seconds => unit.show(median),
-            MeasuredScale::Count => format!("{median:.0}"),
-            MeasuredScale::Mebibytes | MeasuredScale::MebibytesPerSecond => three_digits(median),
+            .map(|cell| median_of(cell, |found| further_values(found)[index].3));
+        let medians: Vec<Option<f64>> = medians.collect();
+        let times = TimeUnit::for_times(medians.iter().flatten().copied());
+        let show = |median: f64| match unit {
+            SECONDS => times.show(median),
+            COUNT => format!("{median:.0}"),
+            _ => three_digits(median),
         };
         let values = medians
             .iter()
-            .map(|median| median.map(show).unwrap_or_default().into());
-        let column =
-            ReportColumn::new(measured.name, symbol, ColumnKind::Number, measured.priority);
-        self.add(column, values);
-    }
+            .map(|median| median.map(show).unwrap_or_default());
+        let values = values.map(|value| TextTone::Plain.text(value));
+        let unit = if unit == SECONDS { times.symbol } else { unit };
+        ReportColumn::new(name, unit, ColumnKind::Number, priority, values)
+    })
 }
 
 /// The median rate of the successful measurements.
 fn cell_rate(cell: &CellResults) -> Option<String> {
-    let successes = median_of(cell, |m| Some(m.successes as f64))?;
-    let bytes = median_of(cell, |m| Some(m.bytes as f64))?;
-    Some(show_rate(
-        successes,
-        bytes,
-        median_of(cell, |m| Some(m.wall_s))?,
-    ))
+    let successes = median_of(cell, |found| Some(found.successes as f64))?;
+    let bytes = median_of(cell, |found| Some(found.bytes as f64))?;
+    let wall = median_of(cell, |found| Some(found.wall_s))?;
+    Some(show_rate(successes, bytes, wall))
 }
 
-/// A ratio, or that there is none to speak of.
-pub(super) fn ratio_value(ratio: RatioInterval, detail: TableDetail) -> TableValue {
-    match detail {
-        TableDetail::Terminal if ratio.holds_one() => "no difference".into(),
-        TableDetail::Page if ratio.holds_one() => {
-            format!("no difference {}", show_interval(ratio)).into()
-        }
-        _ if ratio.ratio < 1.0 => TableValue::new(show_ratio(ratio), ValueTone::Faster),
-        _ => TableValue::new(show_ratio(ratio), ValueTone::Slower),
-    }
+fn median_of(cell: &CellResults, value: impl Fn(&Measurement) -> Option<f64>) -> Option<f64> {
+    let successful = cell.measurements.iter().filter(|found| found.successes > 0);
+    median(&successful.filter_map(value).collect::<Vec<_>>())
 }
 
-fn median_of(cell: &CellResults, value: fn(&Measurement) -> Option<f64>) -> Option<f64> {
-    let successful = cell.measurements.iter().filter(|m| m.successes > 0);
-    let values: Vec<f64> = successful.filter_map(value).collect();
-    spread(&values).map(|spread| spread.median)
-}
-
-/// A bar for each cell: the longest is the slowest cell of its chart, since cells of different charts are not to be compared.
-fn wall_bars(experiment: &ExperimentResults) -> Vec<TableValue> {
-    let plan = ChartPlan::of_experiment(experiment);
-    let longest = |panel: &str| {
-        let of_panel = |cell: &&CellResults| plan.panel_name(&cell.cell) == panel;
-        let walls = experiment.cells.iter().filter(of_panel);
-        let walls = walls.filter_map(|cell| Some(cell.wall?.median));
-        walls.fold(0.0, f64::max)
-    };
-    let bar = |cell: &CellResults| {
-        let share = cell.wall?.median / longest(&plan.panel_name(&cell.cell));
-        Some(TableValue::new(bar_text(share), ValueTone::Plain))
-    };
-    let cells = experiment.cells.iter();
-    cells.map(|cell| bar(cell).unwrap_or_default()).collect()
-}
-
+/// A bar of this share of the longest one. What was measured is never nothing.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "the share is clamped"
 )]
 fn bar_text(share: f64) -> String {
-    let eighths = (share.clamp(0.0, 1.0) * (BAR_CHARACTERS * 8) as f64).round() as usize;
-    let whole = "█".repeat(eighths / 8);
-    // What was measured is never nothing.
-    format!(
-        "{whole}{}",
-        EIGHTHS[if eighths == 0 { 1 } else { eighths % 8 }]
-    )
+    let eighths = (share.clamp(0.0, 1.0) * BAR_CHARACTERS * 8.0)
+        .round()
+        .max(1.0) as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    fn bars(experiment: &ExperimentResults) -> Vec<String> {
+        let columns = experiment_table(experiment, TableDetail::Terminal);
+        let bars = columns
+            .into_iter()
+            .find(|column| column.kind == ColumnKind::Bar);
+        let values = bars.into_iter().flat_map(|bars| bars.values);
+        values.map(|value| value.text).collect()
+    }
+
+    #[test]
+    fn the_bars_of_a_table_have_one_scale() {
+        let mut accelerate = fixture::bench_results().experiments.remove(0);
+        let shown = bars(&accelerate);
+        // The slowest cells of the two links.
+        assert_eq!(
+            (shown[0].as_str(), shown[6].as_str()),
+            ("██▉", "██████████")
+        );
+        // A bar that would be more than a hundred times shorter than another says nothing.
+        if let Some(wall) = &mut accelerate.cells[1].wall {
+            wall.median = 0.01;
+        }
+        assert!(bars(&accelerate).is_empty());
+    }
 }

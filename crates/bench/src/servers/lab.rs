@@ -1,5 +1,7 @@
 //! Servers in this process: links, a proxy, certificates. They run on threads of their own, whose CPU time is not the client's.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::process::ServerError;
 use super::short_queue::ShortQueueServer;
-use crate::cell::{parse_size, parse_time};
+use crate::cell::{Cell, LevelError, parse_size, parse_time};
 
 /// The name of the threads.
 pub(super) const LAB_THREAD_NAME: &str = "haul-lab";
@@ -39,30 +41,34 @@ pub struct LinkRates {
 }
 
 impl LinkSpec {
-    /// What a level looks like, for messages.
-    pub const EXPECTED: &str = "loopback, or a round trip as 20ms, and rates of a connection and of all as in 20ms 25M/200M";
+    /// The level of the factor `link`.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn from_cell(cell: &Cell) -> Result<Self, LevelError> {
+        let expected = "loopback, or a round trip as 20ms, and rates of a connection and of all as in 20ms 25M/200M";
+        cell.parse("link", expected, Self::default(), Self::parse)
+    }
 
     /// Parses a level of the factor `link`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        let rate = |text| parse_size(text).filter(|rate| *rate > 0);
         let (delay, rates) = match text.split_once(' ') {
-            Some((delay, rates)) => (delay, Some(rates)),
+            Some((delay, rates)) => {
+                let (per_connection, total) = rates.split_once('/')?;
+                let (per_connection, total) = (rate(per_connection)?, rate(total)?);
+                let rates = LinkRates {
+                    per_connection,
+                    total,
+                };
+                (delay, Some(rates))
+            }
             None => (text, None),
         };
         let round_trip = match delay {
             "loopback" => Duration::ZERO,
             delay => parse_time(delay).filter(|delay| *delay <= MAX_ROUND_TRIP)?,
-        };
-        let rates = match rates {
-            Some(rates) => {
-                let (per_connection, total) = rates.split_once('/')?;
-                let rate = |text| parse_size(text).filter(|rate| *rate > 0);
-                Some(LinkRates {
-                    per_connection: rate(per_connection)?,
-                    total: rate(total)?,
-                })
-            }
-            None => None,
         };
         Some(Self { round_trip, rates })
     }
@@ -89,10 +95,10 @@ impl LinkSpec {
 /// Servers in this process, each started when it is first needed. All end when this is dropped.
 #[derive(Debug)]
 pub struct LabServers {
-    links: Vec<(SocketAddr, LinkSpec, SlowLink)>,
+    links: HashMap<(SocketAddr, LinkSpec), SlowLink>,
     proxy: Option<HttpProxy>,
     /// By the bytes of their files.
-    short_queues: Vec<(u64, ShortQueueServer)>,
+    short_queues: HashMap<u64, ShortQueueServer>,
     authority: Option<CertificateAuthority>,
     /// `None` once it is dropped.
     runtime: Option<Runtime>,
@@ -110,9 +116,9 @@ impl LabServers {
             .thread_name(LAB_THREAD_NAME)
             .enable_all();
         Ok(Self {
-            links: Vec::new(),
+            links: HashMap::new(),
             proxy: None,
-            short_queues: Vec::new(),
+            short_queues: HashMap::new(),
             authority: None,
             runtime: Some(builder.build().map_err(ServerError::Lab)?),
         })
@@ -145,15 +151,13 @@ impl LabServers {
         if spec.is_loopback() {
             return Ok(target);
         }
-        let mut links = self.links.iter();
-        let is_wanted = |link: &&(SocketAddr, LinkSpec, _)| (link.0, link.1) == (target, spec);
-        if let Some((.., link)) = links.find(is_wanted) {
+        if let Some(link) = self.links.get(&(target, spec)) {
             return Ok(link.address());
         }
         let builder = spec.builder(target);
         let link = self.start(async move { builder.start().await }).await?;
         let address = link.address();
-        self.links.push((target, spec, link));
+        self.links.insert((target, spec), link);
         Ok(address)
     }
 
@@ -174,14 +178,14 @@ impl LabServers {
     /// # Errors
     /// It cannot be started.
     pub fn short_queue(&mut self, bytes: u64) -> Result<SocketAddr, ServerError> {
-        let mut known = self.short_queues.iter();
-        if let Some((_, server)) = known.find(|(known, _)| *known == bytes) {
-            return Ok(server.address());
-        }
-        let server = ShortQueueServer::start(bytes, LAB_THREAD_NAME).map_err(ServerError::Lab)?;
-        let address = server.address();
-        self.short_queues.push((bytes, server));
-        Ok(address)
+        let server = match self.short_queues.entry(bytes) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let server = ShortQueueServer::start(bytes, LAB_THREAD_NAME);
+                new.insert(server.map_err(ServerError::Lab)?)
+            }
+        };
+        Ok(server.address())
     }
 
     /// The authority of all certificates.

@@ -16,6 +16,6 @@ mod usage;
 
 pub use lab::{LabServers, LinkRates, LinkSpec};
 pub(crate) use pool::bench_folder;
-pub use pool::{PooledServer, S3_ACCESS_KEY, S3_SECRET_KEY, ServeSpec, ServerPool};
-pub use process::{HaulProcess, ServerError};
-pub use usage::{UsageMeter, UsageReading};
+pub use pool::{PooledServer, ServerPool};
+pub use process::{HaulProcess, S3_ACCESS_KEY, S3_SECRET_KEY, ServerError};
+pub use usage::UsageMeter;

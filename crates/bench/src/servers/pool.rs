@@ -3,6 +3,8 @@
 //! All `haul serve` processes serve one temporary folder. It is in memory where that is possible: the question is what ways of
 //! moving bytes cost, and a disk would be the slowest part of most answers.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
@@ -10,18 +12,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_lab::{CertificateFiles, ResourceContent};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use haul_net::{TlsConfigError, TlsOptions};
 use tempfile::TempDir;
 
 use super::lab::{LabServers, LinkSpec};
 use super::process::{HaulProcess, ServerError};
 use crate::cell::FileSet;
-
-/// The access key of embedded S3 servers. They are on loopback and have nothing but noise.
-pub const S3_ACCESS_KEY: &str = "bench";
-/// Its secret.
-pub const S3_SECRET_KEY: &str = "bench-secret";
 
 /// What the names of temporary folders begin with.
 const FOLDER_PREFIX: &str = "haul-bench-";
@@ -39,21 +35,6 @@ const WARM_CONNECTIONS: &str = "16";
 /// Any number: the bytes must be reproducible, and not compressible.
 const SEED: u64 = 0x6265_6e63;
 
-/// A `haul serve`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct ServeSpec {
-    /// How its threads share connections (`--accept`); `None` is haul's default.
-    pub accept: Option<String>,
-    /// Whether it discards uploads (`--sink null`).
-    pub discards_uploads: bool,
-    /// Whether it takes uploads (`-w`).
-    pub is_writable: bool,
-    /// Whether it speaks TLS, with a certificate of [`ServerPool::authority_pem`].
-    pub is_tls: bool,
-    /// Whether it is an S3 store (`--s3`) with the key [`S3_ACCESS_KEY`].
-    pub is_s3: bool,
-}
-
 /// A server that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PooledServer {
@@ -61,8 +42,6 @@ pub struct PooledServer {
     pub address: SocketAddr,
     /// The number of its process.
     pub pid: u32,
-    /// Whether it speaks TLS.
-    pub is_tls: bool,
 }
 
 /// The servers of an experiment. All end when this is dropped, and the folder is removed.
@@ -73,7 +52,7 @@ pub struct ServerPool {
     /// File sets that are in the folder.
     files: Vec<FileSet>,
     /// By their arguments.
-    processes: Vec<(Vec<PathBuf>, HaulProcess)>,
+    processes: HashMap<Vec<PathBuf>, HaulProcess>,
     certificate: Option<CertificateFiles>,
     lab: LabServers,
 }
@@ -88,52 +67,36 @@ impl ServerPool {
             program,
             folder: bench_folder(true)?,
             files: Vec::new(),
-            processes: Vec::new(),
+            processes: HashMap::new(),
             certificate: None,
             lab: LabServers::new()?,
         })
     }
 
-    /// A `haul serve`, behind a link.
+    /// A `haul serve` with these flags, behind a link. Clients of one with TLS use [`client_tls`](Self::client_tls), and those of an S3 store
+    /// the key [`S3_ACCESS_KEY`](super::S3_ACCESS_KEY).
     ///
     /// # Errors
     /// It does not start, or has ended meanwhile.
     pub async fn serve(
         &mut self,
-        spec: &ServeSpec,
+        flags: &[&str],
+        is_tls: bool,
         link: LinkSpec,
     ) -> Result<PooledServer, ServerError> {
-        let arguments = self.serve_arguments(spec)?;
-        let server = self.process(arguments, spec.is_s3).await?;
-        Ok(PooledServer {
-            address: self.lab.link(server.address, link).await?,
-            is_tls: spec.is_tls,
-            ..server
-        })
-    }
-
-    fn serve_arguments(&mut self, spec: &ServeSpec) -> Result<Vec<PathBuf>, ServerError> {
         let mut arguments = vec!["serve".into(), self.folder().to_owned()];
-        let mut add = |words: &[&str]| arguments.extend(words.iter().map(PathBuf::from));
-        add(&["--listen", "127.0.0.1:0"]);
-        if let Some(accept) = &spec.accept {
-            add(&["--accept", accept]);
-        }
-        for (is_set, words) in [
-            (spec.discards_uploads, &["--sink", "null"][..]),
-            (spec.is_writable, &["--writable"]),
-            (spec.is_s3, &["--s3"]),
-        ] {
-            if is_set {
-                add(words);
-            }
-        }
-        if spec.is_tls {
+        let flags = ["--listen", "127.0.0.1:0"].iter().chain(flags);
+        arguments.extend(flags.map(PathBuf::from));
+        if is_tls {
             let files = self.certificate_files()?;
             let (certificate, key) = (files.certificate.clone(), files.key.clone());
             arguments.extend(["--cert".into(), certificate, "--key".into(), key]);
         }
-        Ok(arguments)
+        let server = self.process(arguments).await?;
+        Ok(PooledServer {
+            address: self.lab.link(server.address, link).await?,
+            ..server
+        })
     }
 
     /// A `haul tunnel` to a target through an HTTP proxy. A warm one keeps connections open in advance.
@@ -153,33 +116,22 @@ impl ServerPool {
             arguments.extend(["--warm", WARM_CONNECTIONS]);
         }
         let arguments = arguments.into_iter().map(PathBuf::from);
-        self.process(arguments.collect(), false).await
+        self.process(arguments.collect()).await
     }
 
     /// The process with these arguments, which is started if it is not there.
-    async fn process(
-        &mut self,
-        arguments: Vec<PathBuf>,
-        has_s3_key: bool,
-    ) -> Result<PooledServer, ServerError> {
-        let mut processes = self.processes.iter();
-        let index = match processes.position(|(known, _)| *known == arguments) {
-            Some(index) => index,
-            None => {
-                let keys = format!("{S3_ACCESS_KEY}:{S3_SECRET_KEY}");
-                let keys = has_s3_key.then_some(("HAUL_S3_KEYS", &*keys));
-                let process = HaulProcess::start(&self.program, &arguments, keys.as_slice());
-                let process = process.await?;
-                self.processes.push((arguments, process));
-                self.processes.len() - 1
+    async fn process(&mut self, arguments: Vec<PathBuf>) -> Result<PooledServer, ServerError> {
+        let process = match self.processes.entry(arguments) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let process = HaulProcess::start(&self.program, new.key()).await?;
+                new.insert(process)
             }
         };
-        let (_, process) = &mut self.processes[index];
         process.check()?;
         Ok(PooledServer {
             address: process.address(),
             pid: process.pid(),
-            is_tls: false,
         })
     }
 
@@ -202,7 +154,7 @@ impl ServerPool {
         if self.files.contains(&files) {
             return Ok(());
         }
-        let path = self.folder().join(set_name(files));
+        let path = self.folder().join(Self::folder_name(files));
         let error_path = path.clone();
         let written = tokio::task::spawn_blocking(move || write_files(&path, files)).await;
         let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -217,56 +169,46 @@ impl ServerPool {
     /// The folder of a set below the folder of all: a path of URLs, or a bucket.
     #[must_use]
     pub fn folder_name(files: FileSet) -> String {
-        set_name(files)
+        format!("{}x{}", files.count, files.bytes)
     }
 
     /// The path of a file of a set below the folder, with slashes: the path of its URL, or its bucket and key.
     #[must_use]
     pub fn file_path(files: FileSet, number: u32) -> String {
-        format!("{}/{number}", set_name(files))
+        format!("{}/{number}", Self::folder_name(files))
     }
 
-    /// What a file of a set holds.
-    #[must_use]
-    pub fn file_content(files: FileSet, number: u32) -> ResourceContent {
-        ResourceContent::random(SEED.wrapping_add(number.into()), files.bytes)
+    /// What a file of a set holds, in pieces.
+    pub fn file_pieces(files: FileSet, number: u32) -> impl Iterator<Item = Vec<u8>> {
+        let content = ResourceContent::random(SEED.wrapping_add(number.into()), files.bytes);
+        let starts = (0..files.bytes).step_by(PIECE);
+        starts.map(move |start| content.slice(start..start + PIECE as u64))
     }
 
-    /// The certificate that clients of TLS servers must trust, PEM.
-    pub fn authority_pem(&mut self) -> String {
-        self.lab.authority().certificate_pem()
-    }
-
-    /// TLS settings that trust it and nothing else.
+    /// TLS settings that trust the certificates of TLS servers and nothing else.
     ///
     /// # Errors
     /// None that is expected of a new certificate.
-    pub fn client_tls(&mut self) -> Result<Arc<rustls::ClientConfig>, rustls::Error> {
-        let pem = self.authority_pem();
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes());
-        let certificate = certificate.map_err(|error| rustls::Error::General(error.to_string()))?;
-        let mut roots = rustls::RootCertStore::empty();
-        roots.add(certificate)?;
-        let provider = Arc::new(haul_net::crypto_provider());
-        let builder = rustls::ClientConfig::builder_with_provider(provider);
-        let builder = builder.with_safe_default_protocol_versions()?;
-        let builder = builder.with_root_certificates(roots);
-        Ok(Arc::new(builder.with_no_client_auth()))
+    pub fn client_tls(&mut self) -> Result<Arc<rustls::ClientConfig>, TlsConfigError> {
+        let options = TlsOptions {
+            cacert: Some(self.lab.authority().certificate_pem().into_bytes()),
+            ..TlsOptions::default()
+        };
+        options.client_config()
     }
 
     fn certificate_files(&mut self) -> Result<&CertificateFiles, ServerError> {
-        if self.certificate.is_none() {
-            let issued = self.lab.authority().issue(&["localhost", "127.0.0.1"]);
-            let files = issued.write_files().map_err(|source| ServerError::File {
-                path: std::env::temp_dir(),
-                source,
-            })?;
-            self.certificate = Some(files);
-        }
-        match &self.certificate {
-            Some(files) => Ok(files),
-            None => unreachable!("it was set above"),
-        }
+        let files = match self.certificate.take() {
+            Some(files) => files,
+            None => {
+                let issued = self.lab.authority().issue(&["localhost", "127.0.0.1"]);
+                issued.write_files().map_err(|source| ServerError::File {
+                    path: std::env::temp_dir(),
+                    source,
+                })?
+            }
+        };
+        Ok(self.certificate.insert(files))
     }
 }
 
@@ -320,11 +262,6 @@ fn free_space(path: &Path) -> io::Result<u64> {
     Ok(status.f_bavail.saturating_mul(status.f_frsize))
 }
 
-/// The name of a file set, which is one of an S3 bucket, too.
-fn set_name(files: FileSet) -> String {
-    format!("{}x{}", files.count, files.bytes)
-}
-
 fn write_files(folder: &Path, files: FileSet) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let needed = files.bytes.saturating_mul(files.count.into());
@@ -332,10 +269,9 @@ fn write_files(folder: &Path, files: FileSet) -> io::Result<()> {
         return Err(io::ErrorKind::StorageFull.into());
     }
     for number in 0..files.count {
-        let content = ServerPool::file_content(files, number);
         let mut file = File::create(folder.join(number.to_string()))?;
-        for start in (0..files.bytes).step_by(PIECE) {
-            file.write_all(&content.slice(start..start + PIECE as u64))?;
+        for piece in ServerPool::file_pieces(files, number) {
+            file.write_all(&piece)?;
         }
     }
     Ok(())
@@ -362,7 +298,7 @@ mod tests {
         pool.add_files(files).await.unwrap();
         for number in 0..3 {
             let path = pool.folder().join(ServerPool::file_path(files, number));
-            let content = ServerPool::file_content(files, number).to_vec();
+            let content: Vec<u8> = ServerPool::file_pieces(files, number).flatten().collect();
             assert!(std::fs::read(&path).unwrap() == content, "{path:?}");
         }
         let first = pool.folder().join("3x1048583/0");
@@ -405,38 +341,6 @@ mod tests {
         };
         assert_eq!(source.kind(), io::ErrorKind::StorageFull);
         assert_eq!(std::fs::read_dir(path).unwrap().count(), 0);
-    }
-
-    #[tokio::test]
-    async fn arguments_say_what_a_server_is() {
-        let mut pool = pool();
-        let spec = ServeSpec {
-            accept: Some("single".into()),
-            discards_uploads: true,
-            is_writable: true,
-            is_tls: true,
-            is_s3: true,
-        };
-        let arguments = pool.serve_arguments(&spec).unwrap();
-        let text: Vec<_> = arguments
-            .iter()
-            .map(|path| path.to_str().unwrap())
-            .collect();
-        let folder = pool.folder().to_str().unwrap().to_owned();
-        let expected = "--listen 127.0.0.1:0 --accept single --sink null --writable --s3 --cert";
-        let expected: Vec<_> = ["serve", &folder]
-            .into_iter()
-            .chain(expected.split(' '))
-            .collect();
-        assert_eq!(text[..expected.len()], expected);
-        assert!(
-            std::fs::read_to_string(text[expected.len()])
-                .unwrap()
-                .contains("CERTIFICATE")
-        );
-        pool.client_tls().unwrap();
-        let plain = pool.serve_arguments(&ServeSpec::default()).unwrap();
-        assert_eq!(plain.len(), 4);
     }
 
     #[tokio::test]

@@ -15,8 +15,15 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, ChildStderr, Command};
 use tokio::task::JoinSet;
 
+/// The access key of embedded S3 servers. They are on loopback and have nothing but noise.
+pub const S3_ACCESS_KEY: &str = "bench";
+/// Its secret.
+pub const S3_SECRET_KEY: &str = "bench-secret";
+
 /// The longest that a server may take until it listens. It takes milliseconds; a machine under load may take longer.
 const START_LIMIT: Duration = Duration::from_secs(20);
+/// What is said after that.
+const SILENT: &str = "did not listen within 20 s";
 
 /// The last bytes of its standard error that are kept for messages.
 const KEPT_OUTPUT: usize = 16 << 10;
@@ -35,22 +42,9 @@ pub enum ServerError {
         /// The system's error.
         source: io::Error,
     },
-    /// It ended.
-    #[error("{command} ended{}", DisplayOutput(.output))]
-    Ended {
-        /// Its command line.
-        command: String,
-        /// The last lines of its standard error.
-        output: String,
-    },
-    /// It runs, and does not listen.
-    #[error("{command} did not listen within {} s{}", START_LIMIT.as_secs(), DisplayOutput(.output))]
-    Silent {
-        /// Its command line.
-        command: String,
-        /// The last lines of its standard error.
-        output: String,
-    },
+    /// It ended, or runs and does not listen. Has its command line and the last lines of its standard error.
+    #[error("{0}")]
+    Failed(String),
     /// A file or folder for servers cannot be made.
     #[error("cannot write {}", path.display())]
     File {
@@ -64,23 +58,10 @@ pub enum ServerError {
     Lab(#[source] io::Error),
 }
 
-/// Shows the output of a server, if there is any.
-struct DisplayOutput<'a>(&'a str);
-
-impl std::fmt::Display for DisplayOutput<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.trim() {
-            "" => Ok(()),
-            output => write!(f, ": {output}"),
-        }
-    }
-}
-
 /// A haul that listens. When dropped, it is killed; on Linux also when the thread ends that started it, which a killed process does.
 #[derive(Debug)]
 pub struct HaulProcess {
     child: Child,
-    pid: u32,
     address: SocketAddr,
     command: String,
     output: OutputTail,
@@ -89,14 +70,13 @@ pub struct HaulProcess {
 }
 
 impl HaulProcess {
-    /// Runs `program` with these arguments and further variables, and waits until it listens.
+    /// Runs `program` with these arguments, and waits until it listens.
     ///
     /// # Errors
     /// See [`ServerError`]; the last lines of its standard error are quoted.
     pub async fn start<A: AsRef<OsStr> + Sync>(
         program: &Path,
         arguments: &[A],
-        variables: &[(&str, &str)],
     ) -> Result<Self, ServerError> {
         let mut command = Command::new(program);
         command.args(arguments).kill_on_drop(true);
@@ -107,7 +87,8 @@ impl HaulProcess {
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_removed_variable(name)) {
             command.env_remove(name);
         }
-        command.env("NO_COLOR", "1").envs(variables.iter().copied());
+        let s3_keys = format!("{S3_ACCESS_KEY}:{S3_SECRET_KEY}");
+        command.env("NO_COLOR", "1").env("HAUL_S3_KEYS", s3_keys);
         #[cfg(target_os = "linux")]
         super::sys::end_with_this_thread(&mut command);
         let run_error = |source| ServerError::Run {
@@ -115,14 +96,12 @@ impl HaulProcess {
             source,
         };
         let mut child = command.spawn().map_err(run_error)?;
-        let pid = child.id().unwrap_or_default();
         let stderr = child.stderr.take();
         let stderr = stderr.ok_or_else(|| run_error(io::ErrorKind::BrokenPipe.into()))?;
         let (command, output) = (command_line(program, arguments), OutputTail::default());
         let (address, reader) = wait_for_address(stderr, &command, &output).await?;
         Ok(Self {
             child,
-            pid,
             address,
             command,
             output,
@@ -139,20 +118,17 @@ impl HaulProcess {
     /// The number of its process.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.child.id().unwrap_or_default()
     }
 
     /// Checks that it still runs.
     ///
     /// # Errors
-    /// [`ServerError::Ended`].
+    /// [`ServerError::Failed`].
     pub fn check(&mut self) -> Result<(), ServerError> {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
-            _ => Err(ServerError::Ended {
-                command: self.command.clone(),
-                output: self.output.last_lines(),
-            }),
+            _ => Err(self.output.failure(&self.command, "ended")),
         }
     }
 }
@@ -171,21 +147,14 @@ async fn wait_for_address(
         }
         None
     };
-    let command = command.to_owned();
     match tokio::time::timeout(START_LIMIT, read).await {
         Ok(Some(address)) => {
             let (mut reader, output) = (JoinSet::new(), output.clone());
             reader.spawn(async move { while output.read_from(&mut stderr).await {} });
             Ok((address, reader))
         }
-        Ok(None) => Err(ServerError::Ended {
-            command,
-            output: output.last_lines(),
-        }),
-        Err(_) => Err(ServerError::Silent {
-            command,
-            output: output.last_lines(),
-        }),
+        Ok(None) => Err(output.failure(command, "ended")),
+        Err(_) => Err(output.failure(command, SILENT)),
     }
 }
 
@@ -239,6 +208,13 @@ impl OutputTail {
         String::from_utf8_lossy(&kept).into_owned()
     }
 
+    fn failure(&self, command: &str, problem: &str) -> ServerError {
+        ServerError::Failed(match self.last_lines().trim() {
+            "" => format!("{command} {problem}"),
+            output => format!("{command} {problem}: {output}"),
+        })
+    }
+
     fn last_lines(&self) -> String {
         let text = self.text();
         let lines: Vec<&str> = text.lines().collect();
@@ -252,7 +228,7 @@ mod tests {
 
     /// A shell in place of haul.
     async fn start(script: &str) -> Result<HaulProcess, ServerError> {
-        HaulProcess::start(Path::new("/bin/sh"), &["-c", script], &[]).await
+        HaulProcess::start(Path::new("/bin/sh"), &["-c", script]).await
     }
 
     #[test]
@@ -332,7 +308,7 @@ mod tests {
             error.ends_with("ended: line 3\nline 4\nline 5\nline 6\nline 7"),
             "{error}"
         );
-        let missing = HaulProcess::start(Path::new("/nowhere/haul"), &["serve"], &[]).await;
+        let missing = HaulProcess::start(Path::new("/nowhere/haul"), &["serve"]).await;
         assert_eq!(missing.unwrap_err().to_string(), "cannot run /nowhere/haul");
     }
 

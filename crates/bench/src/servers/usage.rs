@@ -50,21 +50,6 @@ pub struct UsageMeter {
     servers: Vec<(u32, Option<ProcessUsage>)>,
 }
 
-/// What the processes have used. `None` is unknown: another system than Linux, or a process that has ended.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct UsageReading {
-    /// Our own process, without the threads of lab servers.
-    pub client_cpu: Option<CpuTime>,
-    /// The servers, in all.
-    pub server_cpu: Option<CpuTime>,
-    /// Threads of the servers that were busy for at least half of the time, and the others.
-    pub server_threads: Option<ThreadCounts>,
-    /// The peak of our resident memory in bytes, lab servers included.
-    pub client_memory: Option<u64>,
-    /// The peaks of the servers, in all.
-    pub server_memory: Option<u64>,
-}
-
 impl UsageMeter {
     /// Begins to measure our own process, and servers: none, for a server that is elsewhere.
     #[must_use]
@@ -83,47 +68,35 @@ impl UsageMeter {
         }
     }
 
-    /// The usage since the start, `wall` ago.
-    #[must_use]
-    pub fn finish(self, wall: Duration) -> UsageReading {
+    /// Notes the usage since the start, over the wall time of the measurement: CPU time of our own process without the threads of lab servers, its
+    /// memory with them, and the sums of the servers. What is unknown stays `None`: on another system than Linux, or of a process that has ended.
+    pub fn finish(self, measurement: &mut Measurement) {
+        let wall = Duration::try_from_secs_f64(measurement.wall_s).unwrap_or_default();
         let own_pid = std::process::id();
         let own_cpu = own_cpu().saturating_sub(self.client_cpu);
         let client = ProcessUsage::read(own_pid).zip(self.client);
+        measurement.client_cpu = client.map(|(end, start)| end.client_cpu_since(&start, own_cpu));
+        measurement.client_memory = peak_memory(own_pid);
         let servers = self.servers.iter().map(|(pid, start)| {
-            let end = ProcessUsage::read(*pid);
-            end.zip(start.as_ref())
+            let end = ProcessUsage::read(*pid)?;
+            Some((end, start.as_ref()?, peak_memory(*pid)))
         });
         // All of them, or nothing would be known of the sum.
         let servers: Option<Vec<_>> = servers.collect();
-        let servers = servers.filter(|servers| !servers.is_empty());
-        let memory = self.servers.iter().map(|(pid, _)| peak_memory(*pid));
-        let mut reading = UsageReading {
-            client_cpu: client.map(|(end, start)| end.client_cpu_since(&start, own_cpu)),
-            client_memory: peak_memory(own_pid),
-            server_memory: servers.as_ref().and_then(|_| memory.sum()),
-            ..UsageReading::default()
+        let Some(servers) = servers.filter(|servers| !servers.is_empty()) else {
+            return;
         };
-        for (end, start) in servers.iter().flatten() {
-            let (cpu, threads) = (end.cpu_since(start), end.threads_since(start, wall));
-            let sum = reading.server_cpu.get_or_insert_default();
-            sum.user_s += cpu.user_s;
-            sum.system_s += cpu.system_s;
-            let counts = reading.server_threads.get_or_insert_default();
+        let (mut cpu, mut counts) = (CpuTime::default(), ThreadCounts::default());
+        for (end, start, _) in &servers {
+            let (used, threads) = (end.cpu_since(start), end.threads_since(start, wall));
+            cpu.user_s += used.user_s;
+            cpu.system_s += used.system_s;
             counts.busy += threads.busy;
             counts.idle += threads.idle;
         }
-        reading
-    }
-}
-
-impl UsageReading {
-    /// Fills in the fields of a measurement.
-    pub fn add_to(self, measurement: &mut Measurement) {
-        measurement.client_cpu = self.client_cpu;
-        measurement.server_cpu = self.server_cpu;
-        measurement.server_threads = self.server_threads;
-        measurement.client_memory = self.client_memory;
-        measurement.server_memory = self.server_memory;
+        measurement.server_cpu = Some(cpu);
+        measurement.server_threads = Some(counts);
+        measurement.server_memory = servers.iter().map(|(.., memory)| *memory).sum();
     }
 }
 
@@ -366,7 +339,11 @@ mod tests {
             }
         };
         haul_lab::within(Duration::from_secs(60), has_worked).await;
-        let reading = meter.finish(Duration::from_millis(200));
+        let mut reading = Measurement {
+            wall_s: 0.2,
+            ..Measurement::default()
+        };
+        meter.finish(&mut reading);
         let cpu = reading.server_cpu.unwrap();
         assert!(cpu.total_s() > 0.2 && cpu.user_s > cpu.system_s, "{cpu:?}");
         assert_eq!(
@@ -376,16 +353,14 @@ mod tests {
         assert!(reading.server_memory.unwrap() > 100 << 10);
         assert!(reading.client_memory.unwrap() > 1 << 20);
         assert!(reading.client_cpu.unwrap().total_s() > 0.0);
-        let mut measurement = Measurement::default();
-        reading.add_to(&mut measurement);
-        assert_eq!(measurement.server_cpu, Some(cpu));
     }
 
     #[test]
     fn an_unknown_process_has_no_reading() {
-        let reading = UsageMeter::start(&[u32::MAX]).finish(Duration::from_secs(1));
+        let (mut reading, mut without_servers) = (Measurement::default(), Measurement::default());
+        UsageMeter::start(&[u32::MAX]).finish(&mut reading);
         assert_eq!((reading.server_cpu, reading.server_memory), (None, None));
-        let without_servers = UsageMeter::start(&[]).finish(Duration::from_secs(1));
+        UsageMeter::start(&[]).finish(&mut without_servers);
         assert_eq!(without_servers.server_threads, None);
         assert!(without_servers.client_memory.is_some());
     }

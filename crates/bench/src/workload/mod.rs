@@ -29,12 +29,12 @@ pub enum WorkloadError {
     /// The settings of connections to the server.
     #[error(transparent)]
     Settings(#[from] haul_s3::S3ConfigError),
-    /// A bucket of the user cannot be prepared, or cleaned afterwards.
+    /// Files of ours cannot be stored on a server, or removed from it.
     #[error("cannot {action} {place}: {cause}")]
-    Bucket {
+    Store {
         /// What was tried.
         action: &'static str,
-        /// The bucket and the prefix of our objects.
+        /// Where they are.
         place: String,
         /// Why it failed.
         cause: String,
@@ -50,19 +50,11 @@ pub enum WorkloadError {
         source: io::Error,
     },
     /// TLS with our own servers.
-    #[error("cannot make TLS settings")]
-    Tls(#[source] rustls::Error),
-    /// Files of ours, which the requests are about, cannot be stored.
-    #[error("{count} files cannot be stored: {kind}")]
-    Store {
-        /// How many.
-        count: u64,
-        /// Why the first of them.
-        kind: String,
-    },
-    /// A PUT or DELETE of files that are the user's.
-    #[error("PUT and DELETE are for files that haul has stored itself")]
-    NotStored,
+    #[error(transparent)]
+    Tls(#[from] haul_net::TlsConfigError),
+    /// It was stopped, and no request had succeeded by then.
+    #[error("nothing but failures: {0}")]
+    OnlyFailures(String),
     /// It was stopped.
     #[error("interrupted")]
     Interrupted,
@@ -77,10 +69,9 @@ pub(crate) fn check_level(workload: WorkloadKind, factor: &str, level: &str) -> 
         WorkloadKind::Requests => ("requests", requests::FACTORS),
         WorkloadKind::Transfer => ("transfer", transfer::FACTORS),
     };
-    if !factors.contains(&factor) {
-        let known = factors.join(", ");
+    if !factors.split(", ").any(|known| known == factor) {
         return Err(format!(
-            "the workload {name} has no factor {factor:?}, but {known}"
+            "the workload {name} has no factor {factor:?}, but {factors}"
         ));
     }
     let cell = Cell::new([(factor, level)]);

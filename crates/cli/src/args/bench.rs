@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use url::Url;
 
 use super::peer::PeerTlsArgs;
 use super::values::{DownloadUrl, DurationArg, HttpUrl};
@@ -31,10 +32,22 @@ pub(crate) enum BenchCommand {
     Accelerate(BenchUrlArgs),
     /// Small and large files, one after the other and all at once, over HTTP, HTTPS and HTTP/2.
     #[command(after_help = AFTER)]
-    Quirks(BenchUrlsArgs),
+    Quirks {
+        /// Files to fetch, in place of some on this machine: small ones and large ones.
+        #[arg(value_name = "URL")]
+        urls: Vec<HttpUrl>,
+        #[command(flatten)]
+        run: BenchRunArgs,
+    },
     /// 100 files, 5 to 100 at a time, by threads and by an event loop; and a server whose queue is too short.
     #[command(after_help = AFTER)]
-    Sweep(BenchSweepArgs),
+    Sweep {
+        /// Fetch the URLs of LIST, one a line, in place of files on this machine.
+        #[arg(short, long, value_name = "LIST")]
+        input: Option<PathBuf>,
+        #[command(flatten)]
+        run: BenchRunArgs,
+    },
     /// PUT, GET and DELETE; without a URL with the four ways in which `haul serve` accepts connections.
     ///
     /// At a URL of yours files with random names are stored below it, and removed.
@@ -42,7 +55,13 @@ pub(crate) enum BenchCommand {
     Store(BenchUrlArgs),
     /// Small files directly, through a proxy, and through `haul tunnel` and the proxy.
     #[command(after_help = AFTER)]
-    Tunnel(BenchTunnelArgs),
+    Tunnel {
+        /// Use this HTTP proxy, in place of one inside haul. It must be able to reach this machine.
+        #[arg(short, long, value_name = "HOST:PORT")]
+        proxy: Option<String>,
+        #[command(flatten)]
+        run: BenchRunArgs,
+    },
     /// One large object and many small ones, to S3 and from it.
     ///
     /// In a bucket of yours objects are stored below the prefix, in a folder with a random name, and removed. Credentials and endpoint are found as by
@@ -51,10 +70,19 @@ pub(crate) enum BenchCommand {
     S3(BenchUrlArgs),
     /// All experiments, in less than four minutes.
     #[command(after_help = AFTER)]
-    All(BenchAllArgs),
+    All(BenchRunArgs),
     /// An experiment of your own: factors, levels and rounds in a file. `haul bench show` prints examples.
     #[command(after_help = AFTER)]
-    Run(BenchFileArgs),
+    Run {
+        /// The experiment's file.
+        #[arg(value_name = "FILE.toml")]
+        file: PathBuf,
+        /// The server to measure, in place of one on this machine.
+        #[arg(value_name = "URL")]
+        urls: Vec<DownloadUrl>,
+        #[command(flatten)]
+        run: BenchRunArgs,
+    },
     /// Print the file of a built-in experiment, or without a name what there is.
     Show {
         /// The experiment.
@@ -82,54 +110,10 @@ pub(crate) struct BenchUrlArgs {
     pub(crate) run: BenchRunArgs,
 }
 
-/// An experiment with files of a server.
-#[derive(Debug, Args)]
-pub(crate) struct BenchUrlsArgs {
-    /// Files to fetch, in place of some on this machine: small ones and large ones.
-    #[arg(value_name = "URL")]
-    pub(crate) urls: Vec<HttpUrl>,
-    #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
-}
-
-/// `haul bench sweep`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchSweepArgs {
-    /// Fetch the URLs of LIST, one a line, in place of files on this machine.
-    #[arg(short, long, value_name = "LIST")]
-    pub(crate) input: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
-}
-
-/// `haul bench tunnel`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchTunnelArgs {
-    /// Use this HTTP proxy, in place of one inside haul. It must be able to reach this machine.
-    #[arg(short, long, value_name = "HOST:PORT")]
-    pub(crate) proxy: Option<String>,
-    #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
-}
-
-/// `haul bench all`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchAllArgs {
-    #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
-}
-
-/// `haul bench run`.
-#[derive(Debug, Args)]
-pub(crate) struct BenchFileArgs {
-    /// The experiment's file.
-    #[arg(value_name = "FILE.toml")]
-    pub(crate) file: PathBuf,
-    /// The server to measure, in place of one on this machine.
-    #[arg(value_name = "URL")]
-    pub(crate) urls: Vec<DownloadUrl>,
-    #[command(flatten)]
-    pub(crate) run: BenchRunArgs,
+impl BenchUrlArgs {
+    pub(crate) fn targets(&self) -> Vec<Url> {
+        self.url.iter().map(|url| url.0.clone()).collect()
+    }
 }
 
 /// How an experiment is run, and where its results go.

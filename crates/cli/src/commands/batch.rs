@@ -40,10 +40,7 @@ pub(super) async fn run(
     renderer: &mut dyn Renderer,
 ) -> Result<RunEnd, StartError> {
     let (run_loop, events) = RunLoop::start()?;
-    let BatchWorkload {
-        options,
-        mut sources,
-    } = workload;
+    let (options, mut sources) = (workload.options, workload.sources);
     let finds_objects = args.batch.input.is_empty() && sources.has_objects();
     let client = match sources.has_objects() {
         true => {

@@ -98,6 +98,12 @@ impl Client {
         &self.state.connector
     }
 
+    /// Changes the rate that all connections together may have, in bytes a second; `None` lifts the limit. It holds from now on, for
+    /// open connections, too: within a quarter of a second for those that wait for their turn under the limit before.
+    pub fn set_rate_limit(&self, bytes_per_second: Option<u64>) {
+        self.state.connector.set_rate_limit(bytes_per_second);
+    }
+
     /// Which redirects are followed. Other links from one URL to another should be held to the same rules.
     #[must_use]
     pub fn redirects(&self) -> RedirectOptions {

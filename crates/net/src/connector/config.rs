@@ -19,7 +19,8 @@ pub struct ConnectorConfig {
     /// Name servers for the built-in resolver, in place of the system's. Then no other server is asked. Names that mean something
     /// on this machine alone still go to the system's resolver.
     pub dns_servers: Vec<SocketAddr>,
-    /// Bytes a second that all streams together may read.
+    /// Bytes a second that all streams together may read and write. [`Connector::set_rate_limit`](super::Connector::set_rate_limit)
+    /// changes it later.
     pub rate_limit: Option<u64>,
     /// A connection without traffic is probed after this time, so that a peer that is gone is noticed; `None` never probes.
     pub keepalive: Option<Duration>,

@@ -45,23 +45,15 @@ pub(super) fn interleave_families(
     }
 }
 
-/// How a socket is configured.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SocketOptions {
-    /// A connection without traffic is probed after this time; `None` never probes.
-    pub(super) keepalive: Option<Duration>,
-    /// The size of the receive buffer in bytes; `None` leaves it to the system.
-    pub(super) receive_buffer: Option<usize>,
-}
-
-/// The first connection that is established, with its address. Dropping the future drops all attempts.
+/// The first connection that is established, with its address. Without traffic it is probed after `keepalive`, or never. Dropping the
+/// future drops all attempts.
 ///
 /// # Errors
 /// The error of the last attempt.
 pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
-    options: SocketOptions,
+    keepalive: Option<Duration>,
 ) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, address) = if let [address] = addresses {
         attempt(SocketAddr::new(*address, port)).await?
@@ -71,7 +63,7 @@ pub(super) async fn connect(
             .map(|address| SocketAddr::new(*address, port));
         Box::pin(race(addresses, attempt)).await?
     };
-    configure(&stream, options)?;
+    configure(&stream, keepalive)?;
     Ok((stream, address))
 }
 
@@ -110,17 +102,14 @@ where
     Err(last_error)
 }
 
-/// Sends small writes at once, and sets the options.
-fn configure(stream: &TcpStream, options: SocketOptions) -> io::Result<()> {
+/// Sends small writes at once, and sets when probes are sent.
+fn configure(stream: &TcpStream, keepalive: Option<Duration>) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
-    // A system that has no keepalive, or wants another buffer size, is no reason to fail.
-    if let Some(time) = options.keepalive {
+    // A system that has no keepalive is no reason to fail.
+    if let Some(time) = keepalive {
         let keepalive = socket2::TcpKeepalive::new().with_time(time);
         let _ = socket.set_tcp_keepalive(&keepalive);
-    }
-    if let Some(bytes) = options.receive_buffer {
-        let _ = socket.set_recv_buffer_size(bytes);
     }
     Ok(())
 }

@@ -32,7 +32,6 @@ use crate::transport::rate_limit::RateLimit;
 use crate::transport::{TcpTransport, TransportStream};
 pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
 use dns::DnsResolver;
-use happy_eyeballs::SocketOptions;
 use proxy_chain::ChainProgress;
 
 /// A stream that was made, and how long its steps took.
@@ -65,7 +64,7 @@ struct ConnectorState {
     spread: AtomicUsize,
     dns: DnsResolver,
     tls: TlsClient,
-    rate_limit: Option<RateLimit>,
+    rate_limit: RateLimit,
     /// The challenges of HTTP proxies, to CONNECT and to requests in absolute-form alike.
     proxy_auth: AuthCache,
 }
@@ -79,7 +78,7 @@ impl Connector {
         let state = ConnectorState {
             dns: DnsResolver::new(&config),
             tls: TlsClient::new(tls)?,
-            rate_limit: config.rate_limit.map(RateLimit::new),
+            rate_limit: RateLimit::new(config.rate_limit),
             proxy_auth: AuthCache::default(),
             config,
             spread: AtomicUsize::new(0),
@@ -102,10 +101,13 @@ impl Connector {
     /// The rate limit that all streams share, in bytes a second.
     #[must_use]
     pub fn rate_limit(&self) -> Option<u64> {
-        self.state
-            .rate_limit
-            .as_ref()
-            .map(RateLimit::bytes_per_second)
+        self.state.rate_limit.bytes_per_second()
+    }
+
+    /// Changes that rate limit, for streams that are open, too. `None` lifts it. Streams that were taken apart by
+    /// [`TransportStream::into_tcp`] go on without one.
+    pub fn set_rate_limit(&self, bytes_per_second: Option<u64>) {
+        self.state.rate_limit.set(bytes_per_second);
     }
 
     pub(crate) fn proxy_auth(&self) -> &AuthCache {
@@ -334,16 +336,12 @@ impl Connector {
     async fn connect_tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
         let started = Instant::now();
-        let rate_limit = self.state.rate_limit.as_ref();
-        let options = SocketOptions {
-            keepalive: self.state.config.keepalive,
-            receive_buffer: rate_limit.map(RateLimit::receive_buffer),
-        };
-        let (stream, peer) = happy_eyeballs::connect(&addresses, target.port, options)
+        let keepalive = self.state.config.keepalive;
+        let (stream, peer) = happy_eyeballs::connect(&addresses, target.port, keepalive)
             .await
             .map_err(|e| Error::new(Kind::Connect(target.to_string()), url).with_source(e))?;
         Ok(ConnectedStream {
-            stream: TransportStream::Tcp(TcpTransport::new(stream, rate_limit.cloned())),
+            stream: TransportStream::Tcp(TcpTransport::new(stream, self.state.rate_limit.clone())),
             peer,
             dns,
             connect: started.elapsed(),

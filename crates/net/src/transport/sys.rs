@@ -1,7 +1,7 @@
-//! `SO_RCVLOWAT` and `SIOCOUTQ`, which no safe wrapper offers.
+//! `SO_RCVLOWAT`, `SO_BUF_LOCK` and `SIOCOUTQ`, which no safe wrapper offers.
 #![expect(
     unsafe_code,
-    reason = "setsockopt(2) and ioctl(2) with an integer: one saves a wake-up for each packet, the other tells a slow peer from one that has stopped"
+    reason = "setsockopt(2) and ioctl(2) with an integer: they save a wake-up for each packet, let a connection grow fast again after a rate limit, and tell a slow peer from one that has stopped"
 )]
 
 use std::io;
@@ -15,6 +15,18 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
     // The kernel takes a C int; half of its range is far more than any socket buffer.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SO_RCVLOWAT, bytes)
+}
+
+/// Lets the system find the sizes of a socket's buffers again, after one was set (Linux 5.13).
+///
+/// # Errors
+/// The error of setsockopt(2).
+pub(super) fn unlock_buffer_sizes(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set_option(socket, libc::SO_BUF_LOCK, 0)
+}
+
+fn set_option(socket: BorrowedFd<'_>, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "four")]
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the descriptor is borrowed and so open. The pointer leads to an integer of this length, which the kernel copies
@@ -23,8 +35,8 @@ pub fn set_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const bytes).cast(),
+            option,
+            (&raw const value).cast(),
             length,
         )
     };

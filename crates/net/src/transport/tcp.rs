@@ -16,10 +16,9 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::rate_limit::RateLimit;
-use super::sys::{bytes_unacknowledged, set_low_water};
+use super::rate_limit::{ByteRate, RateLimit, RateLimitTurn};
+use super::sys::{bytes_unacknowledged, set_low_water, unlock_buffer_sizes};
 
 /// What the TCP stream at the bottom and the reader at the top share past the layers between them. Clones share one state.
 #[derive(Debug, Clone, Default)]
@@ -77,47 +76,72 @@ impl SocketState {
     }
 }
 
-/// TCP with a [`SocketState`], and with a rate limit if there is one.
+/// TCP with a [`SocketState`] and the rate limit of its connector.
 #[derive(Debug)]
 pub struct TcpTransport {
     stream: TcpStream,
     state: SocketState,
     /// The low-water mark that the kernel has.
     low_water: u32,
-    rate_limit: Option<StreamRateLimit>,
+    rate_limit: RateLimit,
+    /// The turns of this stream, once there was a limit.
+    turns: Option<Box<StreamTurns>>,
+    /// The rate that the receive buffer was made for. `None`: the system finds its size.
+    buffer_rate: Option<ByteRate>,
 }
 
-/// A rate limit, of both directions together. The timers are created once for the stream, and only moved later.
+/// When a stream may read and write under a limit, which is one of both directions together.
 #[derive(Debug)]
-struct StreamRateLimit {
-    limit: RateLimit,
-    /// When the next byte may be read.
-    next_read: Pin<Box<Sleep>>,
-    /// When the next byte may be written.
-    next_write: Pin<Box<Sleep>>,
+struct StreamTurns {
+    read: RateLimitTurn,
+    write: RateLimitTurn,
 }
 
 impl TcpTransport {
-    pub(crate) fn new(stream: TcpStream, rate_limit: Option<RateLimit>) -> Self {
-        let rate_limit = rate_limit.map(|limit| StreamRateLimit {
-            limit,
-            next_read: Box::pin(sleep_until(Instant::now())),
-            next_write: Box::pin(sleep_until(Instant::now())),
-        });
-        Self {
+    pub(crate) fn new(stream: TcpStream, rate_limit: RateLimit) -> Self {
+        let mut tcp = Self {
             stream,
             state: SocketState::default(),
             low_water: 1,
             rate_limit,
-        }
+            turns: None,
+            buffer_rate: None,
+        };
+        tcp.current_rate();
+        tcp
     }
 
-    /// The stream alone, unless it has a rate limit.
+    /// The stream alone, unless it has a rate limit now. A limit that is set later does not hold for it.
     pub(super) fn into_inner(self) -> Result<TcpStream, Self> {
-        match self.rate_limit {
+        match self.rate_limit.rate() {
             // The new owner sets a mark of its own, so it must not inherit one.
             None if self.low_water == 1 => Ok(self.stream),
             _ => Err(self),
+        }
+    }
+
+    /// The rate now. When it has changed, the receive buffer changes with it.
+    fn current_rate(&mut self) -> Option<ByteRate> {
+        let rate = self.rate_limit.rate();
+        if rate != self.buffer_rate {
+            self.buffer_rate = rate;
+            self.resize_receive_buffer(rate);
+        }
+        rate
+    }
+
+    /// A system that wants another size is no reason to fail.
+    fn resize_receive_buffer(&self, rate: Option<ByteRate>) {
+        let socket = socket2::SockRef::from(&self.stream);
+        match rate {
+            Some(rate) => {
+                let _ = socket.set_recv_buffer_size(rate.receive_buffer());
+            }
+            None => {
+                // Large at once, also where the system cannot go on from there by itself.
+                let _ = socket.set_recv_buffer_size(ByteRate::UNLIMITED.receive_buffer());
+                let _ = unlock_buffer_sizes(self.stream.as_fd());
+            }
         }
     }
 
@@ -130,12 +154,11 @@ impl TcpTransport {
     }
 
     /// Moves the kernel's low-water mark to where the reader wants it.
-    fn apply_low_water(&mut self) {
-        // Under a rate limit reads are small on purpose.
-        let wanted = if self.rate_limit.is_some() {
-            1
-        } else {
-            self.state.low_water()
+    fn apply_low_water(&mut self, rate: Option<ByteRate>) {
+        let wanted = match rate {
+            None => self.state.low_water(),
+            // Under a rate limit reads are small on purpose.
+            Some(_) => 1,
         };
         if wanted == self.low_water {
             return;
@@ -143,6 +166,41 @@ impl TcpTransport {
         self.low_water = wanted;
         // A failure does no harm: the reader is woken more often.
         let _ = set_low_water(self.stream.as_fd(), wanted);
+    }
+
+    /// Reads when it is time, and no more than the limit allows at once.
+    fn poll_limited_read(
+        &mut self,
+        rate: ByteRate,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let turn = &mut StreamTurns::of(&mut self.turns, rate).read;
+        std::task::ready!(turn.poll(rate, cx));
+        let size = rate.turn_size(buffer.remaining());
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
+        let stream = Pin::new(&mut self.stream);
+        std::task::ready!(stream.poll_read(cx, &mut part))?;
+        let count = part.filled().len();
+        buffer.advance(count);
+        turn.take(&self.rate_limit, rate, count as u64);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Writes when it is time, and no more than the limit allows at once.
+    fn poll_limited_write(
+        &mut self,
+        rate: ByteRate,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let turn = &mut StreamTurns::of(&mut self.turns, rate).write;
+        std::task::ready!(turn.poll(rate, cx));
+        let size = rate.turn_size(bytes.len());
+        let stream = Pin::new(&mut self.stream);
+        let count = std::task::ready!(stream.poll_write(cx, &bytes[..size]))?;
+        turn.take(&self.rate_limit, rate, count as u64);
+        Poll::Ready(Ok(count))
     }
 
     fn note_unacknowledged(&self) {
@@ -161,16 +219,17 @@ impl AsyncRead for TcpTransport {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let tcp = self.get_mut();
-        tcp.apply_low_water();
+        let rate = tcp.current_rate();
+        tcp.apply_low_water(rate);
         tcp.note_unacknowledged();
-        let stream = Pin::new(&mut tcp.stream);
-        let count = match &mut tcp.rate_limit {
+        let count = match rate {
             None => {
                 let before = buffer.filled().len();
+                let stream = Pin::new(&mut tcp.stream);
                 std::task::ready!(stream.poll_read(cx, buffer))?;
                 buffer.filled().len() - before
             }
-            Some(limit) => std::task::ready!(limit.poll_read(stream, cx, buffer))?,
+            Some(rate) => std::task::ready!(tcp.poll_limited_read(rate, cx, buffer))?,
         };
         let received = &tcp.state.0.bytes_received;
         received.fetch_add(count as u64, Ordering::Relaxed);
@@ -178,38 +237,15 @@ impl AsyncRead for TcpTransport {
     }
 }
 
-impl StreamRateLimit {
-    /// Reads when it is time, and no more than the limit allows at once.
-    fn poll_read(
-        &mut self,
-        stream: Pin<&mut TcpStream>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.next_read.as_mut().poll(cx));
-        let size = self.limit.max_turn().min(buffer.remaining());
-        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(size));
-        std::task::ready!(stream.poll_read(cx, &mut part))?;
-        let count = part.filled().len();
-        buffer.advance(count);
-        let next_read = self.limit.next_turn_after(count as u64);
-        self.next_read.as_mut().reset(next_read);
-        Poll::Ready(Ok(count))
-    }
-
-    /// Writes when it is time, and no more than the limit allows at once.
-    fn poll_write(
-        &mut self,
-        stream: Pin<&mut TcpStream>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        std::task::ready!(self.next_write.as_mut().poll(cx));
-        let size = self.limit.max_turn().min(bytes.len());
-        let count = std::task::ready!(stream.poll_write(cx, &bytes[..size]))?;
-        let next_write = self.limit.next_turn_after(count as u64);
-        self.next_write.as_mut().reset(next_write);
-        Poll::Ready(Ok(count))
+impl StreamTurns {
+    /// The turns of a stream, which it has from its first read or write under a limit on.
+    fn of(turns: &mut Option<Box<Self>>, rate: ByteRate) -> &mut Self {
+        turns.get_or_insert_with(|| {
+            Box::new(Self {
+                read: RateLimitTurn::new(rate),
+                write: RateLimitTurn::new(rate),
+            })
+        })
     }
 }
 
@@ -220,10 +256,9 @@ impl AsyncWrite for TcpTransport {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let tcp = self.get_mut();
-        let stream = Pin::new(&mut tcp.stream);
-        match &mut tcp.rate_limit {
-            None => stream.poll_write(cx, bytes),
-            Some(limit) => limit.poll_write(stream, cx, bytes),
+        match tcp.rate_limit.rate() {
+            None => Pin::new(&mut tcp.stream).poll_write(cx, bytes),
+            Some(rate) => tcp.poll_limited_write(rate, cx, bytes),
         }
     }
 
@@ -232,7 +267,7 @@ impl AsyncWrite for TcpTransport {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        if self.rate_limit.is_some() {
+        if self.rate_limit.rate().is_some() {
             let first = slices.iter().find(|slice| !slice.is_empty());
             return self.poll_write(cx, first.map_or(&[][..], |slice| slice));
         }
@@ -240,7 +275,7 @@ impl AsyncWrite for TcpTransport {
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.rate_limit.is_none() && self.stream.is_write_vectored()
+        self.rate_limit.rate().is_none() && self.stream.is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -249,5 +284,105 @@ impl AsyncWrite for TcpTransport {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    /// A stream whose peer sends without end.
+    async fn endless_stream(limit: &RateLimit) -> (TcpTransport, JoinSet<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut peer = TcpStream::connect(address).await.unwrap();
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move { while peer.write_all(&[7; 16 << 10]).await.is_ok() {} });
+        (TcpTransport::new(stream, limit.clone()), tasks)
+    }
+
+    /// How long it takes to read so many bytes.
+    async fn read(stream: &mut TcpTransport, bytes: usize) -> f64 {
+        let started = Instant::now();
+        stream.read_exact(&mut vec![0; bytes]).await.unwrap();
+        started.elapsed().as_secs_f64()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_changes_holds_for_a_stream_that_is_open() {
+        const BYTES: usize = 100_000;
+        let limit = RateLimit::new(None);
+        let (mut stream, _peer) = endless_stream(&limit).await;
+        assert_eq!(read(&mut stream, BYTES).await, 0.0);
+        for (rate, seconds) in [
+            (Some(100_000), 1.0),
+            (Some(1_000_000), 0.1),
+            (Some(50_000), 2.0),
+            (None, 0.0),
+            (Some(100_000), 1.0),
+        ] {
+            limit.set(rate);
+            let elapsed = read(&mut stream, BYTES).await;
+            // The first turn comes at once, and perhaps the last of the limit before is still to be paid for.
+            assert!((elapsed - seconds).abs() <= 0.06, "{elapsed} at {rate:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_waits_for_its_turn_notices_soon_that_the_limit_is_lifted() {
+        for lifted in [None, Some(1 << 30)] {
+            let limit = RateLimit::new(Some(0));
+            let (mut stream, _peer) = endless_stream(&limit).await;
+            let lift = async {
+                sleep(Duration::from_millis(10_100)).await;
+                limit.set(lifted);
+            };
+            let (elapsed, ()) = tokio::join!(read(&mut stream, 100_000), lift);
+            assert!((10.1..10.5).contains(&elapsed), "{elapsed}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_holds_for_writes_too() {
+        let limit = RateLimit::new(Some(100_000));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (_peer, mut stream) = (
+            peer.unwrap(),
+            TcpTransport::new(accepted.unwrap().0, limit.clone()),
+        );
+        let started = Instant::now();
+        stream.write_all(&[1; 20_000]).await.unwrap();
+        let limited = started.elapsed().as_secs_f64();
+        assert!((0.15..0.25).contains(&limited), "{limited}");
+        limit.set(None);
+        stream.write_all(&[1; 20_000]).await.unwrap();
+        assert_eq!(started.elapsed().as_secs_f64(), limited);
+    }
+
+    #[tokio::test]
+    async fn a_receive_buffer_is_small_as_long_as_the_limit_is() {
+        let limit = RateLimit::new(Some(1000));
+        let (mut stream, _peer) = endless_stream(&limit).await;
+        let size = |stream: &TcpTransport| {
+            let socket = socket2::SockRef::from(&stream.stream);
+            socket.recv_buffer_size().unwrap()
+        };
+        let small = size(&stream);
+        limit.set(None);
+        stream.read_u8().await.unwrap();
+        assert!(size(&stream) > 2 * small, "{} and {small}", size(&stream));
+        limit.set(Some(1000));
+        stream.read_u8().await.unwrap();
+        assert_eq!(size(&stream), small);
     }
 }

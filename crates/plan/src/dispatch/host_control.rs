@@ -141,9 +141,10 @@ impl HostControl {
         self.refusals.limit().is_some()
     }
 
-    /// Whether the rate of a number is known.
-    pub(super) fn has_found_number(&self) -> bool {
+    /// Whether the rate of a number is known, or requests were refused lately: worth remembering for the next batch.
+    pub(super) fn has_learned(&self) -> bool {
         !matches!(self.phase, HostControlPhase::Climb { below: None })
+            || self.refusals.has_unforgiven()
     }
 
     /// The host has a job again. Times and runs from before say nothing about the rate.

@@ -108,10 +108,15 @@ impl HostQueue {
         }
     }
 
-    /// The state to remember after the last job, if any is worth it. `keeps_number`: the number of requests is, too.
-    pub(super) fn take_idle_state(&mut self, keeps_number: bool, now: Duration) -> Option<IdleHost> {
+    /// The state to remember after the last job, if any is worth it. `for_next_batch`: the number of
+    /// requests is, too.
+    pub(super) fn take_idle_state(
+        &mut self,
+        for_next_batch: bool,
+        now: Duration,
+    ) -> Option<IdleHost> {
         let control = self.control.take().filter(|control| {
-            control.is_limited_by_refusals() || (keeps_number && control.has_found_number())
+            control.is_limited_by_refusals() || (for_next_batch && control.has_learned())
         });
         let max_streams = control.as_ref().map_or(0, |_| self.max_streams);
         let idle = IdleHost {

@@ -78,6 +78,11 @@ impl HostRefusals {
         self.limit
     }
 
+    /// Whether there are refusals that responses have not outweighed yet.
+    pub(super) fn has_unforgiven(&self) -> bool {
+        self.unforgiven > 0.0 || self.in_a_row > 0
+    }
+
     pub(super) fn on_response(&mut self) {
         self.unforgiven = (self.unforgiven - FORGIVEN_PER_RESPONSE).max(0.0);
         self.in_a_row = 0;

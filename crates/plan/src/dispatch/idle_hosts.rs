@@ -5,7 +5,7 @@
 //! remembered, too. The number is bounded, and the oldest entry goes first.
 //!
 //! A driver that runs one batch after another gives each the [`IdleHosts`] of the one before. Then the numbers of requests
-//! that were found are remembered, too.
+//! that were found, and refusals, are remembered, too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -57,13 +57,14 @@ impl IdleHosts {
         }
     }
 
-    /// Remembers numbers of requests that are found under these options, and forgets those that were found under others.
-    pub(super) fn remember_request_numbers(&mut self, options: &JobDispatcherOptions) {
+    /// Remembers also for the next batch: numbers of requests that are found under these options. Forgets those that were found
+    /// under others.
+    pub(super) fn remember_for_next_batch(&mut self, options: &JobDispatcherOptions) {
         self.set_request_limits(Some((options.per_host, options.max_streams)));
     }
 
-    /// Whether numbers of requests are remembered.
-    pub(super) fn remembers_request_numbers(&self) -> bool {
+    /// Whether it is remembered what only another batch needs.
+    pub(super) fn is_for_next_batch(&self) -> bool {
         self.request_limits.is_some()
     }
 

@@ -142,7 +142,7 @@ impl<T> JobDispatcher<T> {
     /// from the same moment for both.
     #[must_use]
     pub fn with_idle_hosts(options: JobDispatcherOptions, mut idle_hosts: IdleHosts) -> Self {
-        idle_hosts.remember_request_numbers(&options);
+        idle_hosts.remember_for_next_batch(&options);
         Self {
             idle_hosts,
             ..Self::new(options)
@@ -152,9 +152,9 @@ impl<T> JobDispatcher<T> {
     /// Takes out what is known of all hosts. To be called when the batch has ended, or was stopped.
     #[must_use]
     pub fn take_idle_hosts(&mut self, now: Duration) -> IdleHosts {
-        let keeps_number = self.idle_hosts.remembers_request_numbers();
+        let for_next_batch = self.idle_hosts.is_for_next_batch();
         for (_, host) in &mut self.hosts {
-            if let Some(idle) = host.take_idle_state(keeps_number, now) {
+            if let Some(idle) = host.take_idle_state(for_next_batch, now) {
                 self.idle_hosts.insert(Arc::clone(&host.name), idle);
             }
         }
@@ -327,8 +327,8 @@ impl<T> JobDispatcher<T> {
         };
         self.host_keys.remove(&host.name);
         self.paused_hosts.remove(&(host.paused_until, key));
-        let keeps_number = self.idle_hosts.remembers_request_numbers();
-        if let Some(idle) = host.take_idle_state(keeps_number, now) {
+        let for_next_batch = self.idle_hosts.is_for_next_batch();
+        if let Some(idle) = host.take_idle_state(for_next_batch, now) {
             self.idle_hosts.insert(host.name, idle);
         }
     }

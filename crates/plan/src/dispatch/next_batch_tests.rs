@@ -72,3 +72,27 @@ fn the_next_batch_knows_numbers_of_requests_that_were_found_under_its_limits() {
     let (_, dispatcher) = run_batch(JobDispatcher::new(slots(50)), ms(0));
     assert_eq!(dispatcher.idle_host_count(), 0);
 }
+
+#[test]
+fn a17_refusals_of_batches_with_one_job_each_add_up() {
+    let refused = JobRunReport {
+        bytes: 0,
+        result: JobRunResult::Refused {
+            overloaded: true,
+            retry_after: Some(ms(60_000)),
+        },
+    };
+    let mut dispatcher = JobDispatcher::with_idle_hosts(slots(8), IdleHosts::default());
+    for now in [ms(0), ms(100)] {
+        dispatcher.add("a", 1, now);
+        let ticket = start_all(&mut dispatcher, now)[0].1;
+        dispatcher.on_finished(ticket, refused, now);
+        dispatcher = next_batch(dispatcher, slots(8), now);
+    }
+    dispatcher.add("a", 2, ms(200));
+    assert_eq!(
+        dispatcher.next(ms(200)),
+        DispatchDecision::Wait(Some(ms(60_100)))
+    );
+    assert_eq!(numbers(&start_all(&mut dispatcher, ms(60_100))), [2]);
+}

@@ -132,7 +132,9 @@ mod tests {
         assert_eq!(rate(" 0.5 ").unwrap().thousandths, 500);
         assert_eq!(rate("0.0014").unwrap().thousandths, 1);
         assert_eq!(rate("1000000").unwrap().thousandths, 1_000_000_000);
-        for text in ["", ".", "+5", "-1", "1e1", "inf", "nan", "5/s", "1,5", "0x5"] {
+        for text in [
+            "", ".", "+5", "-1", "1e1", "inf", "nan", "5/s", "1,5", "0x5",
+        ] {
             let malformed = RequestRateError::Malformed(text.into());
             assert_eq!(rate(text), Err(malformed), "{text}");
         }
@@ -162,8 +164,9 @@ mod tests {
         assert_eq!(burst_at(0.5, ms(5000)), (1, ms(2000)));
         assert_eq!(burst_at(8.0, ms(5000)), (1, ms(125)));
         assert_eq!(burst_at(100.0, ms(5000)), (10, ms(10)));
-        // Of one and a half requests the half is paid by the next one.
-        assert_eq!(burst_at(15.0, ms(5000)).0, 2);
+        // The half of one and a half requests makes the next wait half as long.
+        assert_eq!(burst_at(10.0, ms(5000)), (1, ms(100)));
+        assert_eq!(burst_at(12.5, ms(5000)), (1, ms(60)));
     }
 
     #[test]

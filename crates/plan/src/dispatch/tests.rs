@@ -16,7 +16,10 @@ const UNREACHABLE: JobRunReport = JobRunReport {
     result: JobRunResult::Unreachable,
 };
 
-pub(super) fn dispatcher_with(options: JobDispatcherOptions, jobs: &[(&str, u32)]) -> JobDispatcher<u32> {
+pub(super) fn dispatcher_with(
+    options: JobDispatcherOptions,
+    jobs: &[(&str, u32)],
+) -> JobDispatcher<u32> {
     let mut dispatcher = JobDispatcher::new(options);
     for (host, job) in jobs {
         dispatcher.add(host, *job, Duration::ZERO);
@@ -26,7 +29,10 @@ pub(super) fn dispatcher_with(options: JobDispatcherOptions, jobs: &[(&str, u32)
 
 /// Starts all jobs that may run now.
 #[track_caller]
-pub(super) fn start_all(dispatcher: &mut JobDispatcher<u32>, now: Duration) -> Vec<(u32, JobTicket)> {
+pub(super) fn start_all(
+    dispatcher: &mut JobDispatcher<u32>,
+    now: Duration,
+) -> Vec<(u32, JobTicket)> {
     let mut jobs = Vec::new();
     while let DispatchDecision::Run(ticket, job) = dispatcher.next(now) {
         jobs.push((job, ticket));
@@ -426,13 +432,7 @@ fn retries_count_and_neither_refusals_nor_responses_end_the_pause_of_a_rate() {
     assert!(start_all(&mut dispatcher, ms(1999)).is_empty());
     let second = start_all(&mut dispatcher, ms(2000));
     assert_eq!(numbers(&second), [1]);
-    dispatcher.retry_later(
-        second[0].1,
-        1,
-        ms(10),
-        JobRunResult::Unreachable,
-        ms(2010),
-    );
+    dispatcher.retry_later(second[0].1, 1, ms(10), JobRunResult::Unreachable, ms(2010));
     let third = start_all(&mut dispatcher, ms(4000));
     assert_eq!(numbers(&third), [1]);
     dispatcher.on_response_head(third[0].1, None, ms(4010));

@@ -1,6 +1,5 @@
 //! The coordinator starts the threads and workers of a batch, and watches them until the batch is over.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -10,9 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::commit::{
-    BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter,
-};
+use super::Batch;
+use super::commit::{BatchSink, CommitMessage, CommitThread, DirectorySink, MemorySink, TarWriter};
 use super::counters::BatchCounters;
 use super::host_memory::HostMemory;
 use super::job_queue::JobQueue;
@@ -22,7 +20,6 @@ use super::output::BatchOutput;
 use super::reader::{JobReader, ListEntries, ReaderSettings};
 use super::running_jobs::RunningJobs;
 use super::workers::WorkerPool;
-use super::Batch;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::get::EngineState;
 use crate::options::ExistingFilePolicy;
@@ -62,9 +59,7 @@ impl BatchCoordinator {
         let reader_settings = ReaderSettings {
             // What was handed to a function then is not here any more.
             previous_runs: previous_runs.filter(|_| !batch.output.is_memory()),
-            staging_directory: batch.output.staging_directory().map(Path::to_owned),
-            is_memory: batch.output.is_memory(),
-            ..ReaderSettings::new(batch.options.clone(), &batch.get_options)
+            ..ReaderSettings::new(&batch.options, &batch.get_options, &batch.output)
         };
         let outcomes = OutcomeRecorder::new(
             &batch.options,
@@ -95,10 +90,7 @@ impl BatchCoordinator {
             Arc::clone(&counters),
             stop.clone(),
         );
-        let workers = Arc::new(match &memory {
-            Some(memory) => workers.with_host_failures(memory.failures()),
-            None => workers,
-        });
+        let workers = Arc::new(workers.with_memory(memory.as_ref()));
         let reader = JobReader::new(
             reader_settings,
             &workers,

@@ -172,9 +172,14 @@ impl AttemptError {
 
     /// The disk failed: no other source can help.
     pub(crate) fn local(path: PathBuf, source: io::Error) -> Box<Self> {
+        Self::without_recovery(GetError::local("write to", path, source))
+    }
+
+    /// An error that ends the job, whatever the recovery policy would say.
+    pub(crate) fn without_recovery(error: GetError) -> Box<Self> {
         Box::new(Self {
             failure: None,
-            error: GetError::local("write to", path, source),
+            error,
             redirect: None,
             lost_bytes: 0,
         })

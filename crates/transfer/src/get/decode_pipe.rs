@@ -1,12 +1,14 @@
 //! Where a sequential body goes: perhaps a decoder, perhaps digests, then a file or a stream.
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use haul_plan::ContentCoding;
 
 use super::content_decoder::{ContentDecoder, DecoderStage};
+use crate::body_channel::ChannelSink;
 use crate::checksum::{ComputedDigest, DigestSet};
 use crate::disk::{PartialStorage, StreamSink, blocking};
 
@@ -17,8 +19,20 @@ pub(super) enum PipeOutput {
     File(Arc<dyn PartialStorage>),
     /// In a stream, which cannot.
     Stream(StreamSink),
+    /// In a channel, which cannot either.
+    Channel(ChannelSink),
     /// Nowhere any more: what a discarded decoder still holds must not reach the file.
     Detached,
+}
+
+impl PipeOutput {
+    /// The path of a stream that has one.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::Stream(sink) => sink.path(),
+            Self::File(_) | Self::Channel(_) | Self::Detached => None,
+        }
+    }
 }
 
 /// Decodes a body, hashes it and writes it to its output.
@@ -71,6 +85,7 @@ impl HashingWriter {
                 storage.write_at(self.written, std::slice::from_ref(&piece))?
             }
             PipeOutput::Stream(sink) => sink.write(&piece)?,
+            PipeOutput::Channel(sink) => sink.send(piece.clone())?,
             PipeOutput::Detached => return Err(io::ErrorKind::BrokenPipe.into()),
         }
         self.digests.update(&piece);
@@ -88,7 +103,7 @@ impl Write for HashingWriter {
 
     fn flush(&mut self) -> io::Result<()> {
         let done = match &mut self.output {
-            PipeOutput::File(_) | PipeOutput::Detached => Ok(()),
+            PipeOutput::File(_) | PipeOutput::Channel(_) | PipeOutput::Detached => Ok(()),
             PipeOutput::Stream(sink) => sink.flush(),
         };
         self.has_failed |= done.is_err();
@@ -138,21 +153,41 @@ impl DecodePipe {
         self.writer().written
     }
 
-    /// Takes the next bytes of a body, without stalling the reactor.
+    /// Takes the next bytes of a body, without stalling the reactor. The output has room for them ([`DecodePipe::is_full`]).
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] when they are not what the coding says; else what the system says.
     pub(super) fn push(&mut self, bytes: Bytes) -> io::Result<()> {
         let count = bytes.len() as u64;
-        blocking(|| match &mut self.decoder {
-            BodyDecoder::Plain(writer) => writer.write_chunk(bytes),
+        match &mut self.decoder {
+            // Nothing here may block, so it needs no thread.
+            BodyDecoder::Plain(writer) if matches!(writer.output, PipeOutput::Channel(_)) => {
+                writer.write_chunk(bytes)
+            }
+            BodyDecoder::Plain(writer) => blocking(|| writer.write_chunk(bytes)),
             BodyDecoder::Decoding(decoder) => {
-                let done = decoder.write_all(&bytes);
+                let done = blocking(|| decoder.write_all(&bytes));
                 done.map_err(|error| body_error(decoder, error))
             }
-        })?;
+        }?;
         self.received += count;
         Ok(())
+    }
+
+    /// Whether the output has no room for more: [`DecodePipe::wait_for_room`] waits for it.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(&self.writer().output, PipeOutput::Channel(sink) if sink.is_full())
+    }
+
+    /// Waits until the output has room. Cancel safe.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::BrokenPipe`] when a reader has closed it.
+    pub(super) async fn wait_for_room(&mut self) -> io::Result<()> {
+        match &mut self.decoder.writer_mut().output {
+            PipeOutput::Channel(sink) => sink.wait_for_room().await,
+            _ => Ok(()),
+        }
     }
 
     /// Flushes what the decoder or the stream buffers.

@@ -7,8 +7,11 @@ use haul_plan::ResourceId;
 use haul_plan::filename;
 use http::HeaderMap;
 use http::header::CONTENT_DISPOSITION;
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::decode_pipe::PipeOutput;
+use crate::body_channel::ChannelSink;
 use crate::disk::{
     DownloadPaths, StoredValidators, StreamSink, blocking, is_stdout, is_stream, load_validators,
 };
@@ -19,7 +22,7 @@ use crate::options::{ExistingFilePolicy, JobOutput};
 #[derive(Debug)]
 pub(super) enum ResolvedOutput {
     /// In order, into an output that cannot take bytes back.
-    Stream(StreamSink),
+    Stream(PipeOutput),
     /// Into a file.
     File(DownloadDestination),
 }
@@ -39,16 +42,21 @@ pub(super) enum DownloadDestination {
 }
 
 impl ResolvedOutput {
-    /// Resolves an output as far as is possible without a response.
+    /// Resolves an output as far as is possible without a response. `stop` ends waits for the reader of a channel.
     ///
     /// # Errors
     /// [`GetError::IsDirectory`], [`GetError::ReservedName`], [`GetError::LocalIo`] for a FIFO or device that cannot be opened.
     pub(super) fn resolve(
         output: &JobOutput,
         existing: ExistingFilePolicy,
+        stop: &CancellationToken,
     ) -> Result<Self, GetError> {
         let path = match output {
-            JobOutput::Stdout => return Ok(Self::Stream(StreamSink::stdout())),
+            JobOutput::Stdout => return Ok(Self::stdout()),
+            JobOutput::Channel(sender) => {
+                let sink = ChannelSink::new(sender.clone(), stop.clone());
+                return Ok(Self::Stream(PipeOutput::Channel(sink)));
+            }
             JobOutput::Directory(directory) => {
                 return Ok(Self::File(DownloadDestination::Directory {
                     directory: directory.clone(),
@@ -58,14 +66,15 @@ impl ResolvedOutput {
             JobOutput::File(path) => path,
         };
         if is_stdout(path) {
-            return Ok(Self::Stream(StreamSink::stdout()));
+            return Ok(Self::stdout());
         }
         if path.is_dir() {
             return Err(GetError::IsDirectory { path: path.clone() });
         }
         if is_stream(path) {
             let local = |source| GetError::local("open", path.clone(), source);
-            return StreamSink::open(path).map(Self::Stream).map_err(local);
+            let sink = StreamSink::open(path).map_err(local)?;
+            return Ok(Self::Stream(PipeOutput::Stream(sink)));
         }
         let paths = download_paths(path.clone(), existing);
         // As the final name of one download it could be the temporary one of another, which would then be replaced.
@@ -74,6 +83,10 @@ impl ResolvedOutput {
             return Err(GetError::ReservedName { path });
         }
         Ok(Self::File(DownloadDestination::Named(paths)))
+    }
+
+    fn stdout() -> Self {
+        Self::Stream(PipeOutput::Stream(StreamSink::stdout()))
     }
 }
 

@@ -91,7 +91,7 @@ impl FirstRequest<'_> {
         match send(client, request, saved_version.as_ref(), if_range).await {
             Ok((response, content)) => {
                 let policy = context.options().robots_tag;
-                let response = check_robots_tag(policy, response, &source.location).await?;
+                check_robots_tag(policy, &response, &source.location)?;
                 let first = FirstResponse { response, content };
                 Ok(FirstRequestOutcome::Response(Box::new(first)))
             }

@@ -41,6 +41,7 @@ pub(crate) use attempt_error::{AttemptError, RedirectTarget, is_unreachable};
 pub(crate) use context::EngineState;
 pub use engine::TransferEngine;
 pub(crate) use expected_digests::ExpectedDigests;
+pub(crate) use request::send;
 pub(crate) use run::{DownloadStart, download};
 pub(crate) use single_response::{
     HandedOverResponse, ResponseInfo, SingleResponseFetch, SingleResponseOutcome, UnnamedBody,

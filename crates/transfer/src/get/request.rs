@@ -17,7 +17,7 @@ use crate::disk::StoredValidators;
 /// Sends a request and classifies the head of its response. `expected_version`: the version that the bytes on disk are of.
 ///
 /// Cancel safe: dropped, it closes the connection.
-pub(super) async fn send(
+pub(crate) async fn send(
     client: &Client,
     mut request: FetchRequest<'_>,
     expected_version: Option<&ResourceVersion>,
@@ -64,21 +64,19 @@ pub(super) async fn send(
     }
 }
 
-/// Refuses a response, before its body is read, by which the origin forbids the use of the file. To be called for the first
-/// response of each source.
-///
-/// Cancel safe: dropped, it closes the connection.
-pub(super) async fn check_robots_tag(
+/// Refuses a response by which the origin forbids the use of the file. To be called for the first response of each source,
+/// before its body is read.
+pub(super) fn check_robots_tag(
     policy: RobotsTagPolicy,
-    response: FetchResponse,
+    response: &FetchResponse,
     url: &Url,
-) -> Result<FetchResponse, Box<AttemptError>> {
-    let Some(directive) = policy.forbidding_directive(&response.headers) else {
-        return Ok(response);
-    };
-    let error = AttemptError::forbidden_by_robots_tag(directive, &response, url);
-    response.discard().await;
-    Err(error)
+) -> Result<(), Box<AttemptError>> {
+    let forbidding = policy.forbidding_directive(&response.headers);
+    forbidding.map_or(Ok(()), |directive| {
+        Err(AttemptError::forbidden_by_robots_tag(
+            directive, response, url,
+        ))
+    })
 }
 
 /// Header fields that ask for a file only if the origin has a newer one than these validators are of.

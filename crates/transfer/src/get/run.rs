@@ -113,10 +113,10 @@ impl<'a> DownloadRun<'a> {
 
     async fn run(mut self) -> Result<DownloadOutcome, GetError> {
         let existing = self.context.options().existing_file;
-        match ResolvedOutput::resolve(&self.context.job.output, existing)? {
-            ResolvedOutput::Stream(sink) => {
+        match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
+            ResolvedOutput::Stream(output) => {
                 let (context, expectations) = (self.context, &self.expectations);
-                stream_output::download(context, expectations, &mut self.sources, sink).await
+                stream_output::download(context, expectations, &mut self.sources, output).await
             }
             ResolvedOutput::File(destination) => {
                 let done = self.run_attempts(&destination).await;

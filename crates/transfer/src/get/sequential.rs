@@ -227,7 +227,7 @@ impl SequentialDownload {
             let started_at = self.pipe.received();
             let read = self.read_response(context, sources, totals, response.take());
             let error = match read.await {
-                Ok(StreamEnd::Complete) => return self.finish(sources),
+                Ok(StreamEnd::Complete) => return self.finish(context, sources).await,
                 Ok(_) => {
                     self.count_progress(sources, started_at);
                     continue;
@@ -252,11 +252,29 @@ impl SequentialDownload {
         }
     }
 
-    fn finish(&mut self, sources: &DownloadSources) -> Result<SequentialEnd, GetError> {
+    async fn finish(
+        &mut self,
+        context: &JobContext<'_>,
+        sources: &DownloadSources,
+    ) -> Result<SequentialEnd, GetError> {
         self.pipe
             .flush_all()
             .map_err(|e| self.output_error(sources, e))?;
+        self.wait_for_room(context, sources).await?;
         Ok(SequentialEnd::Complete(self.pipe.written()))
+    }
+
+    /// Waits until the output has room again.
+    async fn wait_for_room(
+        &mut self,
+        context: &JobContext<'_>,
+        sources: &DownloadSources,
+    ) -> Result<(), GetError> {
+        if !self.pipe.is_full() {
+            return Ok(());
+        }
+        let waited = context.unless_stopped(self.pipe.wait_for_room()).await?;
+        waited.map_err(|e| self.output_error(sources, e))
     }
 
     /// Counts the bytes since `started_at`, and returns how many there are. Only bytes that are kept are progress: a body that is
@@ -368,6 +386,8 @@ impl SequentialDownload {
             self.pipe
                 .push(chunk.slice(..keep))
                 .map_err(|e| ReadError::Final(self.output_error(sources, e)))?;
+            let waited = self.wait_for_room(context, sources).await;
+            waited.map_err(ReadError::Final)?;
             if keep < chunk.len() {
                 // A body that is longer than announced may be without end: it is not read on, and its connection goes.
                 return Ok(());

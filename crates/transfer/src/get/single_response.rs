@@ -201,7 +201,10 @@ impl SingleResponseFetch<'_> {
         };
         let (response, content) = send(&self.engine.client, request, None, false).await?;
         let policy = self.engine.options.robots_tag;
-        let response = check_robots_tag(policy, response, self.url).await?;
+        if let Err(error) = check_robots_tag(policy, &response, self.url) {
+            response.discard().await;
+            return Err(error);
+        }
         Ok((response, content))
     }
 

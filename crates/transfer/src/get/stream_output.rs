@@ -1,4 +1,4 @@
-//! Downloads into standard output, a FIFO or a device: in order, and with no way back.
+//! Downloads into standard output, a FIFO, a device or a channel: in order, and with no way back.
 //!
 //! The first request asks for an open range, which shows whether a broken body can be continued; bytes that were handed on are never
 //! fetched again. The body is read by [`sequential`](super::sequential).
@@ -21,7 +21,6 @@ use super::sequential::{SequentialDownload, SequentialEnd, open_pipe, warn_of_st
 use super::source_recovery::fail_over;
 use super::strategy::DownloadTotals;
 use crate::checksum::DigestSet;
-use crate::disk::StreamSink;
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::options::{DownloadOutcome, JobOutput};
@@ -31,10 +30,10 @@ pub(super) async fn download(
     context: &JobContext<'_>,
     expectations: &FileExpectations<'_>,
     sources: &mut DownloadSources,
-    sink: StreamSink,
+    output: PipeOutput,
 ) -> Result<DownloadOutcome, GetError> {
     let mut totals = DownloadTotals::default();
-    let path = sink.path().map(Path::to_owned);
+    let path = output.path().map(Path::to_owned);
     let (first, _permit) = first_response(context, expectations, sources).await?;
     let FirstResponse { response, content } = first;
     let digests = expectations.digests(&response.headers, &content);
@@ -50,7 +49,6 @@ pub(super) async fn download(
         .await;
     warn_of_stream(context, length, start.coding.as_ref()).await;
     let hashers = DigestSet::new(digests.algorithms());
-    let output = PipeOutput::Stream(sink);
     let pipe = open_pipe(context, sources, output, start.coding.as_ref(), hashers)?;
     start.may_join = expectations.may_join(&version, &digests);
     start.announced_digests = expected_digests(&response.headers, true);
@@ -69,6 +67,10 @@ pub(super) async fn download(
             Ok(SequentialEnd::Changed) => {
                 let url = haul_net::without_credentials(&sources.current().location);
                 return Err(GetError::ResourceChanged { url: Box::new(url) });
+            }
+            // The stop ends a write that waits for a reader.
+            Err(GetError::LocalIo { .. }) if context.stop.is_cancelled() => {
+                return Err(GetError::INTERRUPTED);
             }
             Err(error) => return Err(stream_error(error)),
         },
@@ -149,7 +151,8 @@ async fn first_response(
 fn shown_path(context: &JobContext<'_>, path: Option<&Path>) -> PathBuf {
     let named = match &context.job.output {
         JobOutput::File(path) => Some(&**path),
-        _ => path,
+        JobOutput::Channel(_) => Some(Path::new("the reader's channel")),
+        JobOutput::Directory(_) | JobOutput::Stdout => path,
     };
     named
         .unwrap_or_else(|| Path::new("standard output"))

@@ -18,8 +18,9 @@ async fn accelerate_shows_that_connections_add_up_where_each_is_limited() {
         assert_eq!(measured.connections, Some(1));
     }
     assert!(run.ratio("accelerate", &[("connections", "4")]).ratio < 0.9);
+    // The write-up's figures are of other sizes.
     let report = std::fs::read_to_string(haul.path("out/report.md")).unwrap();
-    assert!(report.contains("26.4 MiB/s at home"), "{report}");
+    assert!(!report.contains("MiB/s at home"), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

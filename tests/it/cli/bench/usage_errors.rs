@@ -18,7 +18,7 @@ async fn mistakes_in_a_file_are_told_with_their_line() {
         ),
         (
             good.replace("requests", "dances"),
-            "bad.toml, line 2: unknown workload \"dances\"",
+            "bad.toml, line 2: unknown variant `dances`, expected `requests` or `transfer`",
         ),
         (format!("{good}[baseline\n"), "bad.toml, line 5: "),
         (String::new(), "bad.toml, line 1: "),
@@ -39,6 +39,7 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
     let haul = HaulDirectory::new();
     haul.write("list", "http://127.0.0.1:1/a\n\n# a comment\nno url\n");
     haul.write("empty", "# nothing\n");
+    haul.write("long", "#".repeat((1 << 20) + 1));
     for (args, message) in [
         (&["quirks", "--set", "nonsense"][..], "is not FACTOR=LEVEL"),
         (&["quirks", "--set", "colour=red"], "no factor \"colour\""),
@@ -55,6 +56,11 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
             "several schemes",
         ),
         (&["tunnel", "--proxy", "nowhere"], "is not HOST:PORT"),
+        (
+            &["quirks", "--server-pid", "4194305"],
+            "--server-pid 4194305: there is no such process",
+        ),
+        (&["run", "long"], "cannot read long: it is longer than"),
         (&["quirks", "--time", "soon"], "--time"),
         (&["quirks", "ftp://127.0.0.1/a"], "ftp"),
         (&["quirks", "--cacert", "missing.pem"], "missing.pem"),
@@ -63,10 +69,12 @@ async fn arguments_that_mean_nothing_are_refused_before_anything_runs() {
         output.assert_code(2).assert_stderr_has(message);
         assert_eq!(output.stdout, "", "{args:?}");
     }
-    haul.run(&["bench", "sweep", "-i", "missing"])
-        .await
-        .assert_code(4)
-        .assert_stderr_has("cannot read missing");
+    for list in ["missing", "long"] {
+        haul.run(&["bench", "sweep", "-i", list])
+            .await
+            .assert_code(4)
+            .assert_stderr_has(&format!("cannot read {list}"));
+    }
 }
 
 #[cfg(target_os = "linux")]

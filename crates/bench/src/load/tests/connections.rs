@@ -68,23 +68,33 @@ async fn a_kept_connection_that_breaks_is_replaced_once() {
 async fn names_are_looked_up_and_urls_have_numbers_and_logins() {
     let origin = Origin::builder().start().await;
     let port = origin.address().port();
-    let numbered = format!("http://us%40er:pass@localhost:{port}/a/{{}}?n={{}}");
+    let login = format!("http://us%40er:pass@localhost:{port}/a{{}}/?s=1-");
+    let urls = [login, origin.url("/b")];
     let measured = run(LoadPlan {
-        urls: vec![numbered.parse().unwrap(), origin.url("/b").parse().unwrap()],
+        urls: urls.iter().map(|url| url.parse().unwrap()).collect(),
+        files: Some(2),
         method: LoadMethod::Delete,
         end: LoadEnd::Requests(4),
         concurrency: 1,
         ..plan("http://unused/")
     })
     .await;
-    assert_eq!(errors(&measured), "4 status 404");
+    let failures = format!(
+        "2 status 404 at {}, 2 status 404 at http://localhost:{port}/a%7B%7D/",
+        urls[1]
+    );
+    assert_eq!(errors(&measured), failures);
     assert_eq!(measured.connections, Some(2));
     let requests = origin.requests();
     let targets: Vec<&str> = requests
         .iter()
         .map(|request| request.target.as_str())
         .collect();
-    assert_eq!(targets, ["/a/0?n=0", "/b", "/a/2?n=2", "/b"]);
+    // What stands in a URL is taken as it is.
+    assert_eq!(
+        targets,
+        ["/a%7B%7D/?s=1-0", "/b1", "/a%7B%7D/?s=1-0", "/b1"]
+    );
     assert!(requests.iter().all(|request| request.method == "DELETE"));
     let host = format!("localhost:{port}");
     assert_eq!(requests[0].header("host"), Some(host.as_str()));
@@ -193,13 +203,14 @@ async fn serve_tls(
 async fn tls_sessions_are_resumed_or_not() {
     let authority = CertificateAuthority::new();
     for client in BOTH_CLIENTS {
-        for (protocol, resumed) in [(LoadProtocol::Http1, 0), (LoadProtocol::Http1Resumed, 19)] {
+        for (protocol, resumed) in [(LoadProtocol::Https, 0), (LoadProtocol::HttpsResumed, 19)] {
             let view = Arc::new(Mutex::new(ServerView::default()));
             let (address, _tasks) = serve_tls(&authority, Arc::clone(&view)).await;
             let measured = run(LoadPlan {
                 client,
                 protocol,
-                method: LoadMethod::Put(3_000_000),
+                method: LoadMethod::Put,
+                put_bytes: 3_000_000,
                 connect_to: Some(address),
                 concurrency: 1,
                 is_kept_alive: false,
@@ -254,7 +265,8 @@ fn http2_plan(authority: &CertificateAuthority, origin: &Http2Origin) -> LoadPla
         protocol: LoadProtocol::Http2,
         connect_to: Some(origin.address()),
         tls: client_tls(authority),
-        ..plan("https://u:p@files.test/f/{}")
+        files: Some(100),
+        ..plan("https://u:p@files.test/f/")
     }
 }
 

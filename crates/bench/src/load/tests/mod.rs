@@ -17,16 +17,17 @@ use super::*;
 const BOTH_CLIENTS: [LoadClient; 2] = [LoadClient::Threads, LoadClient::Async];
 
 /// 100 GETs, 4 at a time.
-fn plan(url: &str) -> LoadPlan {
+pub(super) fn plan(url: &str) -> LoadPlan {
     LoadPlan {
-        is_numbered: true,
+        files: None,
         urls: vec![url.parse().unwrap()],
         method: LoadMethod::Get,
+        put_bytes: 0,
         connect_to: None,
         proxy: None,
         client: LoadClient::Async,
         concurrency: 4,
-        protocol: LoadProtocol::Http1,
+        protocol: LoadProtocol::Http,
         is_kept_alive: true,
         pace: LoadPace::Closed,
         end: LoadEnd::Requests(100),

@@ -155,7 +155,8 @@ async fn a_load_that_is_stopped_keeps_what_it_measured() {
         };
         let load = async { tokio::join!(run_load(plan, stop.clone()), stopping).0 };
         let measured = within(Duration::from_secs(10), load).await.unwrap();
-        assert_eq!((measured.successes, measured.failures()), (10, 0));
+        assert_eq!(measured.successes, 10);
+        assert_eq!(errors(&measured), "4 no answer before the end");
     }
 }
 
@@ -178,7 +179,8 @@ async fn a_load_stops_while_it_connects_waits_or_is_paused() {
             };
             let load = async { tokio::join!(load, stopping).0 };
             let measured = within(Duration::from_secs(5), load).await.unwrap();
-            assert_eq!((measured.successes, measured.failures()), (0, 0));
+            assert_eq!(measured.successes, 0);
+            assert!(measured.failures() <= 4, "{measured:?}");
         }
     }
 }

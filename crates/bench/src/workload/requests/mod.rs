@@ -5,6 +5,9 @@
 
 mod cell;
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,10 +23,10 @@ use crate::cell::{FileSet, LevelError};
 use crate::load::{
     LoadEnd, LoadMethod, LoadPace, LoadPlan, LoadProtocol, run_load, with_session_memory,
 };
-use crate::servers::{ServeSpec, ServerPool, UsageMeter};
+use crate::servers::{ServerPool, UsageMeter};
 use crate::{Cell, Measurement};
 pub(crate) use cell::FACTORS;
-pub use cell::{RequestsCell, RequestsMethod, RequestsProtocol, RequestsRoute, RequestsServer};
+pub use cell::{RequestsCell, RequestsRoute};
 
 /// Requests at a time when files of ours are removed.
 const CLEANING_CONCURRENCY: u32 = 8;
@@ -62,15 +65,9 @@ pub struct RequestsWorkload {
     /// File sets that are there to be fetched.
     stored: Vec<FileSet>,
     /// File sets of which some files may be there, with the method that they are for.
-    leftover: Vec<(RequestsMethod, FileSet)>,
+    leftover: Vec<(LoadMethod, FileSet)>,
     /// Whether a measurement has begun, and has not ended as it should.
     is_interrupted: bool,
-}
-
-/// A load, and the processes that serve it.
-struct PreparedLoad {
-    plan: LoadPlan,
-    server_pids: Vec<u32>,
 }
 
 impl RequestsWorkload {
@@ -101,9 +98,12 @@ impl RequestsWorkload {
         stop: &CancellationToken,
     ) -> Result<Measurement, WorkloadError> {
         let requests = RequestsCell::parse(cell)?;
-        let load = match self.options.targets.is_empty() {
+        let (plan, server_pids) = match self.options.targets.is_empty() {
             true => self.embedded_load(&requests).await?,
-            false => self.target_load(&requests)?,
+            false => (
+                self.target_load(&requests)?,
+                self.options.server_pids.clone(),
+            ),
         };
         let files = (requests.method, requests.files);
         if self.options.is_store && !self.leftover.contains(&files) {
@@ -111,26 +111,25 @@ impl RequestsWorkload {
             self.leftover.push(files);
         }
         self.is_interrupted = true;
-        self.store_files(&requests, &load.plan, stop).await?;
-        let meter = UsageMeter::start(&load.server_pids);
+        self.store_files(&requests, &plan, stop).await?;
+        let meter = UsageMeter::start(&server_pids);
         let started = Instant::now();
-        let mut measurement = run_load(load.plan.clone(), stop.clone()).await?;
-        let wall = Duration::from_secs_f64(measurement.wall_s);
-        meter.finish(wall).add_to(&mut measurement);
-        let mut is_clean = requests.method == RequestsMethod::Delete
+        let mut measurement = run_load(plan.clone(), stop.clone()).await?;
+        meter.finish(&mut measurement);
+        let mut is_clean = requests.method == LoadMethod::Delete
             && measurement.successes == u64::from(requests.files.count);
-        if requests.method == RequestsMethod::Put && self.options.is_store {
+        if requests.method == LoadMethod::Put && self.options.is_store {
             // Not measured, and done also after a stop: nothing of ours stays there.
-            let plan = with_method(&load.plan, LoadMethod::Delete);
-            is_clean = run_load(plan, CancellationToken::new())
-                .await?
-                .errors
-                .is_empty();
+            let removed = run_load(
+                each_file(&plan, LoadMethod::Delete),
+                CancellationToken::new(),
+            );
+            is_clean = removed.await?.errors.is_empty();
         }
         if is_clean {
             self.leftover.retain(|leftover| *leftover != files);
         }
-        if let Some(cap) = load.plan.max_rate {
+        if let Some(cap) = plan.max_rate {
             // Each load begins at once, so that many short ones would be more than the cap.
             let requests = (measurement.successes + measurement.failures()) as f64;
             let until = started + Duration::from_secs_f64(requests / cap);
@@ -140,9 +139,16 @@ impl RequestsWorkload {
             }
         }
         self.is_interrupted = stop.is_cancelled();
-        match self.is_interrupted {
-            true => Err(WorkloadError::Interrupted),
-            false => Ok(measurement),
+        match (self.is_interrupted, measurement.successes) {
+            (false, _) => Ok(measurement),
+            (true, 0) if measurement.failures() > 0 => {
+                let kinds = measurement.errors.iter();
+                let kinds: Vec<_> = kinds
+                    .map(|(kind, count)| format!("{count} x {kind}"))
+                    .collect();
+                Err(WorkloadError::OnlyFailures(kinds.join(", ")))
+            }
+            (true, _) => Err(WorkloadError::Interrupted),
         }
     }
 
@@ -162,11 +168,10 @@ impl RequestsWorkload {
             let requests = RequestsCell {
                 method,
                 files,
-                concurrency: Some(CLEANING_CONCURRENCY),
+                concurrency: CLEANING_CONCURRENCY,
                 ..RequestsCell::parse(&Cell::default())?
             };
-            let load = self.target_load(&requests)?;
-            let plan = with_method(&load.plan, LoadMethod::Delete);
+            let plan = each_file(&self.target_load(&requests)?, LoadMethod::Delete);
             let removing = run_load(plan, CancellationToken::new());
             let mut errors = match tokio::time::timeout(CLEANING_LIMIT, removing).await {
                 Ok(removed) => removed?.errors.into_keys().collect(),
@@ -177,9 +182,9 @@ impl RequestsWorkload {
             cause = cause.or_else(|| errors.pop());
         }
         match (cause, self.options.targets.first()) {
-            (Some(cause), Some(target)) => Err(WorkloadError::Bucket {
+            (Some(cause), Some(target)) => Err(WorkloadError::Store {
                 action: "remove all files that begin with",
-                place: redacted_url(&below(target, &self.prefix)).to_string(),
+                place: redacted_url(&below(target, &self.prefix)),
                 cause,
             }),
             _ => Ok(()),
@@ -194,81 +199,74 @@ impl RequestsWorkload {
         stop: &CancellationToken,
     ) -> Result<(), WorkloadError> {
         let is_needed = match requests.method {
-            RequestsMethod::Put => false,
-            RequestsMethod::Delete => true,
-            RequestsMethod::Get => self.options.is_store && !self.stored.contains(&requests.files),
+            LoadMethod::Put => false,
+            LoadMethod::Delete => true,
+            LoadMethod::Get => self.options.is_store && !self.stored.contains(&requests.files),
         };
         if !is_needed {
             return Ok(());
         }
-        let plan = LoadPlan {
-            pace: LoadPace::Closed,
-            ..with_method(plan, LoadMethod::Put(requests.files.bytes))
-        };
-        let stored = run_load(plan, stop.clone()).await?;
-        if requests.method == RequestsMethod::Get {
+        let stored = run_load(each_file(plan, LoadMethod::Put), stop.clone()).await?;
+        if let Some(cause) = stored.errors.into_keys().next() {
+            return Err(WorkloadError::Store {
+                action: "store files that begin with",
+                place: redacted_url(&plan.urls[0]),
+                cause,
+            });
+        }
+        if requests.method == LoadMethod::Get {
             self.stored.push(requests.files);
         }
-        match stored.errors.iter().next() {
-            Some((kind, count)) if !stop.is_cancelled() => Err(WorkloadError::Store {
-                count: *count,
-                kind: kind.clone(),
-            }),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    /// A load on a server of ours.
+    /// A load on a server of ours, and the processes that serve it.
     async fn embedded_load(
         &mut self,
         requests: &RequestsCell,
-    ) -> Result<PreparedLoad, WorkloadError> {
-        let is_tls = requests.protocol != RequestsProtocol::Http;
-        if requests.server == RequestsServer::ShortQueue {
+    ) -> Result<(LoadPlan, Vec<u32>), WorkloadError> {
+        let is_tls = requests.protocol != LoadProtocol::Http;
+        if requests.has_short_queue {
             let is_plain = requests.route == RequestsRoute::Direct
-                && requests.method == RequestsMethod::Get
+                && requests.method == LoadMethod::Get
                 && !is_tls;
             if !is_plain {
-                return Err(WorkloadError::Level(LevelError {
-                    factor: "server",
-                    level: "short-queue".to_owned(),
-                    expected: "it only answers plain GETs, directly",
-                }));
+                let expected = "it only answers plain GETs, directly";
+                return Err(LevelError::new("server", "short-queue", expected).into());
             }
             let address = self.pool.lab().short_queue(requests.files.bytes)?;
             let address = self.pool.lab().link(address, requests.link).await?;
-            return self.load_on(requests, address, Vec::new());
+            return Ok((self.load_on(requests, address)?, Vec::new()));
         }
-        if requests.method == RequestsMethod::Get {
+        if requests.method == LoadMethod::Get {
             self.pool.add_files(requests.files).await?;
         }
-        let spec = ServeSpec {
-            accept: requests.accept.clone(),
-            discards_uploads: requests.method == RequestsMethod::Put,
-            is_writable: requests.method != RequestsMethod::Get,
-            is_tls,
-            is_s3: false,
+        let mut flags = match requests.method {
+            LoadMethod::Get => Vec::new(),
+            LoadMethod::Put => vec!["--sink", "null", "--writable"],
+            LoadMethod::Delete => vec!["--writable"],
         };
-        let server = self.pool.serve(&spec, requests.link).await?;
-        let (mut connect_to, mut pids) = (None, vec![server.pid]);
+        if let Some(accept) = &requests.accept {
+            flags.extend(["--accept", accept]);
+        }
+        let server = self.pool.serve(&flags, is_tls, requests.link).await?;
+        let mut plan = self.load_on(requests, server.address)?;
+        let mut pids = vec![server.pid];
         if requests.route != RequestsRoute::Direct {
             let proxy = match self.options.proxy {
                 Some(proxy) => proxy,
                 None => self.pool.lab().http_proxy().await?,
             };
             if requests.route == RequestsRoute::Proxy {
-                let mut load = self.load_on(requests, server.address, pids)?;
-                load.plan.proxy = Some(proxy);
-                return Ok(load);
+                plan.proxy = Some(proxy);
+            } else {
+                let is_warm = requests.route == RequestsRoute::WarmTunnel;
+                let tunnel = self.pool.tunnel(server.address, proxy, is_warm).await?;
+                plan.connect_to = Some(tunnel.address);
+                pids.push(tunnel.pid);
             }
-            let is_warm = requests.route == RequestsRoute::WarmTunnel;
-            let tunnel = self.pool.tunnel(server.address, proxy, is_warm).await?;
-            connect_to = Some(tunnel.address);
-            pids.push(tunnel.pid);
         }
-        let mut load = self.load_on(requests, server.address, pids)?;
-        load.plan.connect_to = connect_to;
-        Ok(load)
+        Ok((plan, pids))
     }
 
     /// A load on the file set of a server of ours.
@@ -276,113 +274,81 @@ impl RequestsWorkload {
         &mut self,
         requests: &RequestsCell,
         address: SocketAddr,
-        server_pids: Vec<u32>,
-    ) -> Result<PreparedLoad, WorkloadError> {
+    ) -> Result<LoadPlan, WorkloadError> {
         let scheme = match requests.protocol {
-            RequestsProtocol::Http => "http",
+            LoadProtocol::Http => "http",
             _ => "https",
         };
-        let Ok(mut url) = Url::parse(&format!("{scheme}://{address}/")) else {
-            unreachable!("an address makes a URL");
-        };
         let path = match requests.method {
-            RequestsMethod::Get => ServerPool::folder_name(requests.files),
+            LoadMethod::Get => ServerPool::folder_name(requests.files),
             _ => self.prefix.clone(),
         };
-        url.set_path(&format!("/{path}/{{}}"));
-        // A proxy of the user's is asked no more than a server of his.
-        let max_rate = self
-            .options
-            .max_rate
-            .filter(|_| self.options.proxy.is_some());
-        let tls = self.client_tls()?;
-        Ok(PreparedLoad {
-            plan: plan(requests, vec![url], tls, max_rate),
-            server_pids,
-        })
-    }
-
-    /// The name of files on the user's server. Those of another method or size are others: each is removed on its own.
-    fn stored_name(&self, requests: &RequestsCell) -> String {
-        let method = match requests.method {
-            RequestsMethod::Get => "get",
-            RequestsMethod::Put => "put",
-            RequestsMethod::Delete => "delete",
+        let Ok(url) = Url::parse(&format!("{scheme}://{address}/{path}/")) else {
+            unreachable!("an address makes a URL");
         };
-        let set = ServerPool::folder_name(requests.files);
-        format!("{}-{method}-{set}-{{}}", self.prefix)
-    }
-
-    fn client_tls(&mut self) -> Result<Arc<rustls::ClientConfig>, WorkloadError> {
-        if self.tls.is_none() {
-            let tls = self.pool.client_tls().map_err(WorkloadError::Tls)?;
-            self.tls = Some(with_session_memory(&tls));
-        }
-        match &self.tls {
-            Some(tls) => Ok(Arc::clone(tls)),
-            None => unreachable!("it was set above"),
-        }
+        let mut plan = self.plan(requests, vec![url], true)?;
+        // A proxy of the user's is asked no more than a server of his.
+        plan.max_rate = plan.max_rate.filter(|_| self.options.proxy.is_some());
+        Ok(plan)
     }
 
     /// A load on the user's server.
-    fn target_load(&mut self, requests: &RequestsCell) -> Result<PreparedLoad, WorkloadError> {
-        let targets = &self.options.targets;
-        let urls = match (self.options.is_store, requests.url) {
-            (true, _) => vec![below(&targets[0], &self.stored_name(requests))],
-            // They are the user's own files.
-            (false, _) if requests.method != RequestsMethod::Get => {
-                return Err(WorkloadError::NotStored);
-            }
-            (false, None) => targets.clone(),
-            (false, Some(number)) => targets.get(number - 1).cloned().into_iter().collect(),
+    fn target_load(&mut self, requests: &RequestsCell) -> Result<LoadPlan, WorkloadError> {
+        let (targets, method) = (&self.options.targets, requests.method.name());
+        if self.options.is_store {
+            // Files of another method or size are others: each is removed on its own.
+            let set = ServerPool::folder_name(requests.files);
+            let url = below(&targets[0], &format!("{}-{method}-{set}-", self.prefix));
+            return self.plan(requests, vec![url], true);
+        }
+        if requests.method != LoadMethod::Get {
+            let expected = "get: PUT and DELETE are for files that haul has stored itself";
+            return Err(LevelError::new("method", &method.to_lowercase(), expected).into());
+        }
+        let urls = match requests.url {
+            None => targets.clone(),
+            Some(number) => targets.get(number - 1).cloned().into_iter().collect(),
         };
-        let tls = self.client_tls()?;
-        Ok(PreparedLoad {
-            plan: LoadPlan {
-                // The user's own URLs are fetched as they are.
-                is_numbered: self.options.is_store,
-                ..plan(requests, urls, tls, self.options.max_rate)
-            },
-            server_pids: self.options.server_pids.clone(),
+        self.plan(requests, urls, false)
+    }
+
+    /// The load of a cell on these URLs, or on the files below them.
+    fn plan(
+        &mut self,
+        requests: &RequestsCell,
+        urls: Vec<Url>,
+        has_files: bool,
+    ) -> Result<LoadPlan, WorkloadError> {
+        let tls = match &self.tls {
+            Some(tls) => Arc::clone(tls),
+            None => with_session_memory(self.pool.client_tls()?.as_ref()),
+        };
+        self.tls = Some(Arc::clone(&tls));
+        Ok(LoadPlan {
+            urls,
+            files: has_files.then_some(requests.files.count.into()),
+            method: requests.method,
+            put_bytes: requests.files.bytes,
+            connect_to: None,
+            proxy: None,
+            client: requests.client,
+            concurrency: requests.concurrency,
+            protocol: requests.protocol,
+            is_kept_alive: requests.is_kept_alive,
+            pace: requests.pace,
+            end: requests.end,
+            tls,
+            max_rate: self.options.max_rate,
         })
     }
 }
 
-/// The load of a cell.
-fn plan(
-    requests: &RequestsCell,
-    urls: Vec<Url>,
-    tls: Arc<rustls::ClientConfig>,
-    max_rate: Option<f64>,
-) -> LoadPlan {
-    LoadPlan {
-        is_numbered: true,
-        urls,
-        method: match requests.method {
-            RequestsMethod::Get => LoadMethod::Get,
-            RequestsMethod::Put => LoadMethod::Put(requests.files.bytes),
-            RequestsMethod::Delete => LoadMethod::Delete,
-        },
-        connect_to: None,
-        proxy: None,
-        client: requests.client,
-        concurrency: requests.concurrency.unwrap_or(requests.files.count),
-        protocol: match requests.protocol {
-            RequestsProtocol::Http | RequestsProtocol::Https => LoadProtocol::Http1,
-            RequestsProtocol::HttpsResumed => LoadProtocol::Http1Resumed,
-            RequestsProtocol::Http2 => LoadProtocol::Http2,
-        },
-        is_kept_alive: requests.is_kept_alive,
-        pace: requests.pace,
-        end: LoadEnd::Requests(requests.files.count.into()),
-        tls,
-        max_rate,
-    }
-}
-
-fn with_method(plan: &LoadPlan, method: LoadMethod) -> LoadPlan {
+/// A request for each file of a plan, as fast as it goes.
+fn each_file(plan: &LoadPlan, method: LoadMethod) -> LoadPlan {
     LoadPlan {
         method,
+        pace: LoadPace::Closed,
+        end: LoadEnd::Requests(plan.files.unwrap_or_default()),
         ..plan.clone()
     }
 }

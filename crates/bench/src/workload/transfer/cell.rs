@@ -5,14 +5,7 @@ use crate::cell::{FileSet, LevelError, parse_size};
 use crate::servers::LinkSpec;
 
 /// The factors of this workload.
-pub(crate) const FACTORS: &[&str] = &[
-    "direction",
-    "store",
-    "files",
-    "connections",
-    "part-size",
-    "link",
-];
+pub(crate) const FACTORS: &str = "direction, store, files, connections, part-size, link";
 
 /// The most connections of a level. More would measure the limits of this machine.
 const MAX_CONNECTIONS: usize = 1024;
@@ -20,10 +13,10 @@ const MAX_CONNECTIONS: usize = 1024;
 /// What is transferred, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferCell {
-    /// To us, or from us.
-    pub direction: TransferDirection,
-    /// The kind of server.
-    pub store: TransferStore,
+    /// Whether files are uploaded, and not downloaded.
+    pub is_upload: bool,
+    /// Whether the server is an S3 store. Over plain HTTP a file is uploaded by one PUT, whatever its size.
+    pub is_s3: bool,
     /// Which files.
     pub files: FileSet,
     /// Connections, or requests at a time; `None` for haul's own choice.
@@ -34,53 +27,21 @@ pub struct TransferCell {
     pub link: LinkSpec,
 }
 
-/// A level of the factor `direction`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransferDirection {
-    /// Downloads.
-    Get,
-    /// Uploads.
-    Put,
-}
-
-/// A level of the factor `store`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TransferStore {
-    /// Plain HTTP. A file is uploaded by one PUT, whatever its size.
-    Http,
-    /// S3.
-    S3,
-}
-
 impl TransferCell {
-    /// Parses the levels. A factor that the experiment does not have is at its default.
+    /// Parses the levels. A factor that the experiment does not have is at its default: the download of a file over plain HTTP and loopback,
+    /// with haul's own choices.
     ///
     /// # Errors
     /// A level that its factor does not have.
     pub fn parse(cell: &Cell) -> Result<Self, LevelError> {
-        let defaults = Self::default();
+        let files = FileSet {
+            count: 1,
+            bytes: 64 << 20,
+        };
         Ok(Self {
-            direction: cell.parse(
-                "direction",
-                "get or put",
-                defaults.direction,
-                |text| match text {
-                    "get" => Some(TransferDirection::Get),
-                    "put" => Some(TransferDirection::Put),
-                    _ => None,
-                },
-            )?,
-            store: cell.parse("store", "http or s3", defaults.store, |text| match text {
-                "http" => Some(TransferStore::Http),
-                "s3" => Some(TransferStore::S3),
-                _ => None,
-            })?,
-            files: cell.parse(
-                "files",
-                "COUNT x SIZE, as 100 x 1k",
-                defaults.files,
-                FileSet::parse,
-            )?,
+            is_upload: cell.choose("direction", &[("get", false), ("put", true)])?,
+            is_s3: cell.choose("store", &[("http", false), ("s3", true)])?,
+            files: FileSet::from_cell(cell, files)?,
             connections: cell.parse("connections", "auto, or 1 to 1024", None, |text| {
                 let in_range = |count: &usize| (1..=MAX_CONNECTIONS).contains(count);
                 auto_or(text, |text| text.parse().ok().filter(in_range))
@@ -88,25 +49,8 @@ impl TransferCell {
             part_bytes: cell.parse("part-size", "auto, or a size as 8M", None, |text| {
                 auto_or(text, |text| parse_size(text).filter(|size| *size > 0))
             })?,
-            link: cell.parse("link", LinkSpec::EXPECTED, defaults.link, LinkSpec::parse)?,
+            link: LinkSpec::from_cell(cell)?,
         })
-    }
-}
-
-impl Default for TransferCell {
-    /// The download of a file over plain HTTP and loopback, with haul's own choices.
-    fn default() -> Self {
-        Self {
-            direction: TransferDirection::Get,
-            store: TransferStore::Http,
-            files: FileSet {
-                count: 1,
-                bytes: 64 << 20,
-            },
-            connections: None,
-            part_bytes: None,
-            link: LinkSpec::default(),
-        }
     }
 }
 
@@ -133,8 +77,8 @@ mod tests {
             ("link", "20ms 25M/200M"),
         ]);
         let parsed = TransferCell {
-            direction: TransferDirection::Put,
-            store: TransferStore::S3,
+            is_upload: true,
+            is_s3: true,
             files: FileSet {
                 count: 100,
                 bytes: 1024,
@@ -152,8 +96,7 @@ mod tests {
     #[test]
     fn a_factor_that_is_missing_has_its_default() {
         let parsed = TransferCell::parse(&Cell::default()).unwrap();
-        assert_eq!(parsed.direction, TransferDirection::Get);
-        assert_eq!(parsed.store, TransferStore::Http);
+        assert!(!parsed.is_upload && !parsed.is_s3);
         assert_eq!((parsed.files.count, parsed.files.bytes), (1, 64 << 20));
         assert_eq!((parsed.connections, parsed.part_bytes), (None, None));
         assert!(parsed.link.is_loopback());

@@ -29,8 +29,8 @@ fn get_options(cell: &TransferCell) -> GetOptions {
     }
 }
 
-/// Downloads one file to `directory/0`. Returns successes, bytes and errors.
-pub(super) async fn download_one(
+/// Downloads one file to `directory/0`.
+async fn download_one(
     client: Client,
     cell: TransferCell,
     url: Url,
@@ -77,7 +77,7 @@ fn failure_kind(error: &GetError) -> String {
 }
 
 /// Downloads file N to `directory/N`. Returns successes, bytes and errors.
-pub(super) async fn download_many(
+pub(super) async fn download_all(
     client: Client,
     cell: TransferCell,
     urls: Vec<Url>,
@@ -85,6 +85,9 @@ pub(super) async fn download_many(
     events: TransferEventSender,
     stop: CancellationToken,
 ) -> Measurement {
+    if let [url] = &*urls {
+        return download_one(client, cell, url.clone(), directory, events, stop).await;
+    }
     let dispatch = JobDispatcherOptions::default();
     let per_host = cell
         .connections

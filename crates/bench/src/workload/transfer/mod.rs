@@ -14,6 +14,7 @@ mod target;
 mod uploads;
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,8 @@ use crate::cell::FileSet;
 use crate::servers::{ServerPool, UsageMeter, bench_folder};
 use crate::{Cell, Measurement};
 pub(crate) use cell::FACTORS;
-pub use cell::{TransferCell, TransferDirection, TransferStore};
-use target::{BucketFolder, TransferPeer};
+pub use cell::TransferCell;
+use target::{BucketFolder, STORED, UPLOADS};
 
 /// Events that may wait, as in the binary.
 const EVENT_QUEUE: usize = 1024;
@@ -60,17 +61,8 @@ pub struct TransferWorkload {
     bucket: Option<BucketFolder>,
     /// Cells whose bytes have been compared.
     compared: HashSet<Cell>,
-    /// The files of a measurement that has begun, and has not ended as it should.
-    interrupted: Option<FileSet>,
-}
-
-/// Where the files of a measurement have come to, and what they must be.
-#[derive(Debug)]
-struct TransferResult {
-    files: Vec<PathBuf>,
-    /// `None` for files of a URL of the user's, of which nothing is known.
-    expected: Option<FileSet>,
-    compares_bytes: bool,
+    /// Whether a measurement has begun, and has not ended as it should.
+    is_interrupted: bool,
 }
 
 impl TransferWorkload {
@@ -84,7 +76,7 @@ impl TransferWorkload {
             bucket: BucketFolder::below(options.target.as_ref()),
             options,
             compared: HashSet::new(),
-            interrupted: None,
+            is_interrupted: false,
         })
     }
 
@@ -100,23 +92,29 @@ impl TransferWorkload {
     ) -> Result<Measurement, WorkloadError> {
         let transfer = TransferCell::parse(cell)?;
         let compares_bytes = !self.compared.contains(cell);
-        self.interrupted = Some(transfer.files);
-        let measured = match transfer.direction {
-            TransferDirection::Get => self.measure_get(transfer, compares_bytes, stop).await,
-            TransferDirection::Put => self.measure_put(transfer, compares_bytes, stop).await,
+        self.is_interrupted = true;
+        if let Some(bucket) = &mut self.bucket
+            && !bucket.begun.contains(&transfer.files)
+        {
+            // First, so that they are deleted also if this fails.
+            bucket.begun.push(transfer.files);
+        }
+        let measured = match transfer.is_upload {
+            false => self.measure_get(transfer, compares_bytes, stop).await,
+            true => self.measure_put(transfer, compares_bytes, stop).await,
         };
         if stop.is_cancelled() {
             return Err(WorkloadError::Interrupted);
         }
         let measurement = measured?;
-        self.interrupted = None;
+        self.is_interrupted = false;
         if measurement.successes > 0 {
             self.compared.insert(cell.clone());
         }
         Ok(measurement)
     }
 
-    /// Deletes the objects that downloads from the user's bucket have needed. To be called at the end, also after an interruption.
+    /// Deletes our objects in the user's bucket. To be called at the end, also after an interruption.
     ///
     /// # Errors
     /// They cannot be deleted; the error names the place.
@@ -124,15 +122,19 @@ impl TransferWorkload {
         let Some(bucket) = &mut self.bucket else {
             return Ok(());
         };
-        if bucket.stored.is_empty() && self.interrupted.is_none() {
+        if bucket.begun.is_empty() {
             return Ok(());
         }
         let client = self.options.store.connect(self.options.client.clone());
         let client = client.await?;
-        bucket.delete_stored(&client).await?;
-        if let Some(files) = self.interrupted.take() {
+        if self.is_interrupted {
             bucket.abort_uploads(&client).await?;
-            bucket.delete_uploads(&client, files).await?;
+        }
+        bucket.stored.clear();
+        while let Some(files) = bucket.begun.last().copied() {
+            bucket.delete(&client, STORED, files).await?;
+            bucket.delete(&client, UPLOADS, files).await?;
+            bucket.begun.pop();
         }
         Ok(())
     }
@@ -146,28 +148,12 @@ impl TransferWorkload {
         let peer = self.source(&cell, stop).await?;
         // A file of the user's may be larger than the memory.
         let directory = bench_folder(self.options.target.is_none())?;
-        let path = directory.path();
+        let (client, urls) = (peer.client.http().clone(), peer.files.clone());
+        let (count, folder) = (urls.len(), directory.path());
         let (events, receiver) = mpsc::channel(EVENT_QUEUE);
-        let (client, stop, urls) = (peer.client.http().clone(), stop.clone(), peer.urls.clone());
-        let measured = match &*urls {
-            [url] => {
-                let url = url.clone();
-                let run = downloads::download_one(client, cell, url, path, events, stop);
-                measure_run(&peer, receiver, Box::pin(run)).await
-            }
-            _ => {
-                let run = downloads::download_many(client, cell, urls, path, events, stop);
-                measure_run(&peer, receiver, Box::pin(run)).await
-            }
-        };
-        let result = TransferResult {
-            files: (0..peer.urls.len())
-                .map(|number| path.join(number.to_string()))
-                .collect(),
-            expected: peer.files,
-            compares_bytes,
-        };
-        check(measured, result).await
+        let run = downloads::download_all(client, cell, urls, folder, events, stop.clone());
+        let measured = measure_run(&peer.pids, receiver, Box::pin(run)).await;
+        check(measured, folder, count, peer.expected, compares_bytes).await
     }
 
     async fn measure_put(
@@ -177,25 +163,19 @@ impl TransferWorkload {
         stop: &CancellationToken,
     ) -> Result<Measurement, WorkloadError> {
         self.pool.add_files(cell.files).await?;
-        let (peer, targets) = self.destination(&cell).await?;
-        let sources = (0..cell.files.count).map(|number| self.source_file(cell.files, number));
-        let files = sources.zip(targets.clone()).collect();
+        let peer = self.destination(&cell).await?;
+        let (client, count) = (peer.client.clone(), peer.files.len());
+        let sources = (0..).map(|number| self.source_file(cell.files, number));
+        let files = sources.zip(peer.files).collect();
         let (events, receiver) = mpsc::channel(EVENT_QUEUE);
-        let run = uploads::upload_all(peer.client.clone(), cell, files, events, stop.clone());
-        let measured = measure_run(&peer, receiver, Box::pin(run)).await;
+        let run = uploads::upload_all(client, cell, files, events, stop.clone());
+        let measured = measure_run(&peer.pids, receiver, Box::pin(run)).await;
         if let Some(bucket) = &self.bucket {
-            bucket.delete_uploads(&peer.client, cell.files).await?;
+            bucket.delete(&peer.client, UPLOADS, cell.files).await?;
             return Ok(measured);
         }
-        let folder = self.pool.folder().join(target::UPLOADS);
-        let result = TransferResult {
-            files: (0..cell.files.count)
-                .map(|number| folder.join(number.to_string()))
-                .collect(),
-            expected: Some(cell.files),
-            compares_bytes,
-        };
-        let checked = check(measured, result).await;
+        let folder = self.pool.folder().join(UPLOADS);
+        let checked = check(measured, &folder, count, peer.expected, compares_bytes).await;
         std::fs::remove_dir_all(&folder).map_err(|source| WorkloadError::LocalIo {
             action: "remove",
             path: folder,
@@ -212,7 +192,7 @@ impl TransferWorkload {
 
 /// Runs a transfer: measures its time and usage, and the most connections that its events name.
 async fn measure_run(
-    peer: &TransferPeer,
+    server_pids: &[u32],
     mut events: mpsc::Receiver<TransferEvent>,
     run: impl Future<Output = Measurement>,
 ) -> Measurement {
@@ -226,15 +206,15 @@ async fn measure_run(
             });
         }
     };
-    let meter = UsageMeter::start(&peer.pids);
+    let meter = UsageMeter::start(server_pids);
     let started = Instant::now();
     let timed_run = async {
         let measurement = run.await;
         (measurement, started.elapsed())
     };
     let ((mut measurement, wall), ()) = tokio::join!(timed_run, read_events);
-    meter.finish(wall).add_to(&mut measurement);
     measurement.wall_s = wall.as_secs_f64();
+    meter.finish(&mut measurement);
     // A transfer may be over before its first event.
     if measurement.connections.is_none() && most > 0 {
         measurement.connections = u64::try_from(most).ok();
@@ -242,21 +222,25 @@ async fn measure_run(
     measurement
 }
 
-/// Compares the files with what they must be. A wrong one is an error, and no success.
+/// Compares so many files of a folder with what they must be, and the bytes of one of them if that is wished. A wrong one is an error, and no
+/// success. Of files of a URL of the user's nothing is `expected`.
 async fn check(
     mut measurement: Measurement,
-    result: TransferResult,
+    folder: &Path,
+    count: usize,
+    expected: Option<FileSet>,
+    compares_bytes: bool,
 ) -> Result<Measurement, WorkloadError> {
-    let successes = measurement.successes;
-    let checked = tokio::task::spawn_blocking(move || wrong_files(&result)).await;
-    let (wrong, bytes) = checked
-        .unwrap_or_else(|error| Err((PathBuf::new(), io::Error::other(error))))
-        .map_err(|(path, source)| WorkloadError::LocalIo {
-            action: "read",
-            path,
-            source,
-        })?;
-    let wrong = wrong.min(successes);
+    let path = folder.to_owned();
+    let checking = move || wrong_files(&path, count, expected, compares_bytes);
+    let checked = tokio::task::spawn_blocking(checking).await;
+    let checked = checked.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let (wrong, bytes) = checked.map_err(|source| WorkloadError::LocalIo {
+        action: "read",
+        path: folder.to_owned(),
+        source,
+    })?;
+    let wrong = wrong.min(measurement.successes);
     measurement.add_errors("wrong size or content", wrong);
     measurement.successes -= wrong;
     measurement.bytes = bytes;
@@ -264,23 +248,27 @@ async fn check(
 }
 
 /// How many of the files that exist are wrong, and the bytes of those that are right.
-fn wrong_files(result: &TransferResult) -> Result<(u64, u64), (PathBuf, io::Error)> {
+fn wrong_files(
+    folder: &Path,
+    count: usize,
+    expected: Option<FileSet>,
+    mut compares_bytes: bool,
+) -> io::Result<(u64, u64)> {
     let (mut wrong, mut bytes) = (0, 0);
-    let mut compares_bytes = result.compares_bytes;
-    for (number, path) in (0..).zip(&result.files) {
-        let length = match std::fs::metadata(path) {
+    for number in (0..).take(count) {
+        let path = folder.join(number.to_string());
+        let length = match std::fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             // It failed, and is counted as a failure.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err((path.clone(), error)),
+            Err(error) => return Err(error),
         };
-        let is_right = match result.expected {
-            None => true,
+        let is_right = match expected {
             Some(files) if files.bytes != length => false,
             Some(files) if std::mem::take(&mut compares_bytes) => {
-                has_content(path, files, number).map_err(|error| (path.clone(), error))?
+                has_content(&path, files, number)?
             }
-            Some(_) => true,
+            _ => true,
         };
         match is_right {
             true => bytes += length,
@@ -292,19 +280,13 @@ fn wrong_files(result: &TransferResult) -> Result<(u64, u64), (PathBuf, io::Erro
 
 /// Whether the file holds the bytes of that file of a set.
 fn has_content(path: &Path, files: FileSet, number: u32) -> io::Result<bool> {
-    const PIECE: usize = 1 << 20;
-    let content = ServerPool::file_content(files, number);
-    let mut file = std::fs::File::open(path)?;
-    let mut piece = vec![0; PIECE];
-    let mut at = 0;
-    while at < files.bytes {
-        let expected = content.slice(at..at + PIECE as u64);
-        let found = &mut piece[..expected.len()];
-        file.read_exact(found)?;
-        if *found != *expected {
+    let (mut file, mut found) = (File::open(path)?, Vec::new());
+    for expected in ServerPool::file_pieces(files, number) {
+        found.resize(expected.len(), 0);
+        file.read_exact(&mut found)?;
+        if found != expected {
             return Ok(false);
         }
-        at += PIECE as u64;
     }
     Ok(true)
 }
@@ -324,10 +306,15 @@ mod tests {
             bytes: (1 << 20) + 1,
         };
         let path = |number: u32| directory.path().join(number.to_string());
-        let mut changed = ServerPool::file_content(files, 0).to_vec();
+        let content = |number| {
+            ServerPool::file_pieces(files, number)
+                .collect::<Vec<_>>()
+                .concat()
+        };
+        let mut changed = content(0);
         changed[1 << 20] ^= 1;
         std::fs::write(path(0), changed).unwrap();
-        std::fs::write(path(1), ServerPool::file_content(files, 1).to_vec()).unwrap();
+        std::fs::write(path(1), content(1)).unwrap();
         std::fs::write(path(2), "short").unwrap();
         // The fourth failed.
         for (compares_bytes, wrong) in [(true, 2), (false, 1)] {
@@ -336,12 +323,8 @@ mod tests {
                 ..Measurement::default()
             };
             measured.add_errors("timeout", 1);
-            let result = TransferResult {
-                files: (0..4).map(path).collect(),
-                expected: Some(files),
-                compares_bytes,
-            };
-            let checked = check(measured, result).await.unwrap();
+            let checked = check(measured, directory.path(), 4, Some(files), compares_bytes);
+            let checked = checked.await.unwrap();
             assert_eq!(checked.errors["wrong size or content"], wrong);
             assert_eq!(checked.successes, 3 - wrong);
             assert_eq!(checked.bytes, checked.successes * files.bytes);

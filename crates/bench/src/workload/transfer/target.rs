@@ -7,30 +7,30 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use super::cell::{TransferCell, TransferStore};
+use super::cell::TransferCell;
 use super::{EVENT_QUEUE, TransferWorkload, uploads};
 use crate::cell::{FileSet, LevelError};
-use crate::servers::{PooledServer, S3_ACCESS_KEY, S3_SECRET_KEY, ServeSpec, ServerPool};
+use crate::servers::{PooledServer, S3_ACCESS_KEY, S3_SECRET_KEY, ServerPool};
 use crate::workload::WorkloadError;
 
 /// The folder of uploads to a server of ours, which is a bucket of its S3 store.
 pub(super) const UPLOADS: &str = "uploads";
 
 /// The folder of objects that are downloaded from a bucket of the user's.
-const STORED: &str = "files";
+pub(super) const STORED: &str = "files";
 
 /// The region of embedded stores.
 const REGION: &str = "us-east-1";
 
 /// A server, ready for a transfer.
 #[derive(Debug)]
-pub(super) struct TransferPeer {
+pub(super) struct TransferPeer<T> {
     /// A client that has no connection yet.
     pub(super) client: S3Client,
-    /// What is downloaded.
-    pub(super) urls: Vec<Url>,
-    /// The files of these URLs, where they are known.
-    pub(super) files: Option<FileSet>,
+    /// Where each file is downloaded from, or uploaded to.
+    pub(super) files: Vec<T>,
+    /// What the files must be, where that is known.
+    pub(super) expected: Option<FileSet>,
     /// The processes of the server, where it is ours.
     pub(super) pids: Vec<u32>,
 }
@@ -40,10 +40,10 @@ pub(super) struct TransferPeer {
 pub(super) struct BucketFolder {
     /// The user's prefix and a random folder below it.
     prefix: S3Address,
-    /// Sets of files to be downloaded that are there, or were begun to be stored.
+    /// Sets of files of which some may be there.
+    pub(super) begun: Vec<FileSet>,
+    /// Those that are there in full, to be downloaded.
     pub(super) stored: Vec<FileSet>,
-    /// Those that are there in full.
-    complete: Vec<FileSet>,
 }
 
 impl BucketFolder {
@@ -57,8 +57,8 @@ impl BucketFolder {
         let key = format!("{}haul-bench-{random:016x}/", address.key);
         Some(Self {
             prefix: address.with_key(key),
+            begun: Vec::new(),
             stored: Vec::new(),
-            complete: Vec::new(),
         })
     }
 
@@ -66,25 +66,6 @@ impl BucketFolder {
         let path = ServerPool::file_path(files, number);
         let key = format!("{}{folder}/{path}", self.prefix.key);
         self.prefix.with_key(key)
-    }
-
-    /// Deletes what was uploaded in a measurement.
-    pub(super) async fn delete_uploads(
-        &self,
-        client: &S3Client,
-        files: FileSet,
-    ) -> Result<(), WorkloadError> {
-        self.delete(client, UPLOADS, files).await
-    }
-
-    /// Deletes what was there to be downloaded.
-    pub(super) async fn delete_stored(&mut self, client: &S3Client) -> Result<(), WorkloadError> {
-        while let Some(files) = self.stored.last().copied() {
-            self.delete(client, STORED, files).await?;
-            self.complete.retain(|complete| *complete != files);
-            self.stored.pop();
-        }
-        Ok(())
     }
 
     /// Aborts uploads that were begun, and whose number the engine does not know: it was stopped before the response.
@@ -102,7 +83,8 @@ impl BucketFolder {
         Ok(())
     }
 
-    async fn delete(
+    /// Deletes the files of a set. Some of them may not exist.
+    pub(super) async fn delete(
         &self,
         client: &S3Client,
         folder: &str,
@@ -121,7 +103,7 @@ impl BucketFolder {
     }
 
     fn error(&self, action: &'static str, cause: impl ToString) -> WorkloadError {
-        WorkloadError::Bucket {
+        WorkloadError::Store {
             action,
             place: self.prefix.to_string(),
             cause: cause.to_string(),
@@ -135,99 +117,84 @@ impl TransferWorkload {
         &mut self,
         cell: &TransferCell,
         stop: &CancellationToken,
-    ) -> Result<TransferPeer, WorkloadError> {
-        if let Some(target) = &self.options.target {
-            let client = self.connect_to_target(cell).await?;
-            let (urls, files) = match self.bucket {
-                Some(_) => {
-                    self.store_files(cell.files, stop).await?;
-                    (self.stored_urls(cell.files), Some(cell.files))
-                }
-                None => (vec![target.clone()], None),
+    ) -> Result<TransferPeer<Url>, WorkloadError> {
+        if let Some(target) = self.options.target.clone() {
+            let (files, expected) = match self.bucket.clone() {
+                Some(bucket) => (
+                    self.store_files(bucket, cell, stop).await?,
+                    Some(cell.files),
+                ),
+                None => (vec![target], None),
             };
             return Ok(TransferPeer {
-                client,
-                urls,
+                client: self.connect_to_target(cell).await?,
                 files,
+                expected,
                 pids: self.options.server_pids.clone(),
             });
         }
         self.pool.add_files(cell.files).await?;
-        let server = self.serve(cell, false).await?;
-        let base = match cell.store {
-            TransferStore::Http => format!("http://{}/", server.address),
-            TransferStore::S3 => "s3://".to_owned(),
+        let server = self.serve(cell, None).await?;
+        let base = match cell.is_s3 {
+            false => format!("http://{}/", server.address),
+            true => "s3://".to_owned(),
         };
         let paths = (0..cell.files.count).map(|number| ServerPool::file_path(cell.files, number));
         Ok(TransferPeer {
             client: connect(server, cell).await?,
-            urls: paths.map(|path| own_url(&base, &path)).collect(),
-            files: Some(cell.files),
+            files: paths.map(|path| own_url(&base, &path)).collect(),
+            expected: Some(cell.files),
             pids: vec![server.pid],
         })
     }
 
-    /// The server that takes uploads, and the target of each file.
+    /// The server that takes uploads.
     pub(super) async fn destination(
         &mut self,
         cell: &TransferCell,
-    ) -> Result<(TransferPeer, Vec<UploadTarget>), WorkloadError> {
+    ) -> Result<TransferPeer<UploadTarget>, WorkloadError> {
         let numbers = 0..cell.files.count;
-        let (client, pids, targets) = match (&self.bucket, &self.options.target) {
-            (Some(bucket), _) => {
-                let objects = numbers.map(|number| bucket.object(UPLOADS, cell.files, number));
-                let targets = objects.map(UploadTarget::from).collect();
-                let client = self.connect_to_target(cell).await?;
-                (client, self.options.server_pids.clone(), targets)
-            }
-            (None, Some(_)) => {
-                return Err(WorkloadError::Level(LevelError {
-                    factor: "direction",
-                    level: "put".to_owned(),
-                    expected: "get: files are uploaded to targets s3://BUCKET/PREFIX/ only",
-                }));
-            }
-            (None, None) => {
-                let server = self.serve(cell, true).await?;
-                let folder = self.pool.folder().join(UPLOADS);
-                let made = std::fs::create_dir_all(&folder);
-                made.map_err(|source| WorkloadError::LocalIo {
-                    action: "make",
-                    path: folder,
-                    source,
-                })?;
-                let base = format!("http://{}/{UPLOADS}/", server.address);
-                let targets = numbers.map(|number| match cell.store {
-                    TransferStore::Http => UploadTarget::Url(own_url(&base, &number.to_string())),
-                    TransferStore::S3 => S3Address::new(UPLOADS, number.to_string()).into(),
-                });
-                (
-                    connect(server, cell).await?,
-                    vec![server.pid],
-                    targets.collect(),
-                )
-            }
-        };
-        let peer = TransferPeer {
-            client,
-            urls: Vec::new(),
-            files: Some(cell.files),
-            pids,
-        };
-        Ok((peer, targets))
+        if let Some(bucket) = &self.bucket {
+            let objects = numbers.map(|number| bucket.object(UPLOADS, cell.files, number));
+            return Ok(TransferPeer {
+                client: self.connect_to_target(cell).await?,
+                files: objects.map(UploadTarget::from).collect(),
+                expected: Some(cell.files),
+                pids: self.options.server_pids.clone(),
+            });
+        }
+        if self.options.target.is_some() {
+            let expected = "get: files are uploaded to targets s3://BUCKET/PREFIX/ only";
+            return Err(LevelError::new("direction", "put", expected).into());
+        }
+        let server = self.serve(cell, Some("--writable")).await?;
+        let folder = self.pool.folder().join(UPLOADS);
+        std::fs::create_dir_all(&folder).map_err(|source| WorkloadError::LocalIo {
+            action: "make",
+            path: folder,
+            source,
+        })?;
+        let base = format!("http://{}/{UPLOADS}/", server.address);
+        let targets = numbers.map(|number| match cell.is_s3 {
+            false => UploadTarget::Url(own_url(&base, &number.to_string())),
+            true => S3Address::new(UPLOADS, number.to_string()).into(),
+        });
+        Ok(TransferPeer {
+            client: connect(server, cell).await?,
+            files: targets.collect(),
+            expected: Some(cell.files),
+            pids: vec![server.pid],
+        })
     }
 
     async fn serve(
         &mut self,
         cell: &TransferCell,
-        is_writable: bool,
+        flag: Option<&str>,
     ) -> Result<PooledServer, WorkloadError> {
-        let spec = ServeSpec {
-            is_writable,
-            is_s3: cell.store == TransferStore::S3,
-            ..ServeSpec::default()
-        };
-        Ok(self.pool.serve(&spec, cell.link).await?)
+        let flags = flag.into_iter().chain(cell.is_s3.then_some("--s3"));
+        let flags: Vec<&str> = flags.collect();
+        Ok(self.pool.serve(&flags, false, cell.link).await?)
     }
 
     async fn connect_to_target(&self, cell: &TransferCell) -> Result<S3Client, WorkloadError> {
@@ -235,49 +202,36 @@ impl TransferWorkload {
         Ok(self.options.store.connect(config).await?)
     }
 
-    /// Uploads the files of a set to the user's bucket, unless they are there.
+    /// Uploads the files of a cell to the user's bucket, unless they are there. Returns their URLs.
     async fn store_files(
         &mut self,
-        files: FileSet,
+        bucket: BucketFolder,
+        cell: &TransferCell,
         stop: &CancellationToken,
-    ) -> Result<(), WorkloadError> {
-        let Some(bucket) = &mut self.bucket else {
-            return Ok(());
-        };
-        if bucket.complete.contains(&files) {
-            return Ok(());
+    ) -> Result<Vec<Url>, WorkloadError> {
+        let files = cell.files;
+        let objects = (0..files.count).map(|number| bucket.object(STORED, files, number));
+        if !bucket.stored.contains(&files) {
+            self.pool.add_files(files).await?;
+            let cell = TransferCell {
+                connections: None,
+                part_bytes: None,
+                ..*cell
+            };
+            let client = self.connect_to_target(&cell).await?;
+            let sources = (0..).map(|number| self.source_file(files, number));
+            let jobs = sources.zip(objects.clone().map(UploadTarget::from));
+            let (events, mut receiver) = mpsc::channel(EVENT_QUEUE);
+            let upload = uploads::upload_all(client, cell, jobs.collect(), events, stop.clone());
+            let read_events = async { while receiver.recv().await.is_some() {} };
+            let (uploaded, ()) = tokio::join!(Box::pin(upload), read_events);
+            if let Some(cause) = uploaded.errors.into_keys().next() {
+                return Err(bucket.error("store files at", cause));
+            }
+            let known = self.bucket.iter_mut();
+            known.for_each(|bucket| bucket.stored.push(files));
         }
-        // First, so that those of an upload that fails are deleted, too.
-        bucket.stored.push(files);
-        let bucket = bucket.clone();
-        self.pool.add_files(files).await?;
-        let cell = TransferCell {
-            files,
-            ..TransferCell::default()
-        };
-        let client = self.connect_to_target(&cell).await?;
-        let objects = (0..files.count).map(|number| {
-            let object = bucket.object(STORED, files, number);
-            (self.source_file(files, number), UploadTarget::from(object))
-        });
-        let (events, mut receiver) = mpsc::channel(EVENT_QUEUE);
-        let upload = uploads::upload_all(client, cell, objects.collect(), events, stop.clone());
-        let read_events = async { while receiver.recv().await.is_some() {} };
-        let (uploaded, ()) = tokio::join!(Box::pin(upload), read_events);
-        if let Some(cause) = uploaded.errors.into_keys().next() {
-            return Err(bucket.error("store files at", cause));
-        }
-        self.bucket
-            .iter_mut()
-            .for_each(|bucket| bucket.complete.push(files));
-        Ok(())
-    }
-
-    fn stored_urls(&self, files: FileSet) -> Vec<Url> {
-        let objects = self.bucket.iter().flat_map(|bucket| {
-            (0..files.count).map(move |number| bucket.object(STORED, files, number))
-        });
-        objects.filter_map(|object| object.to_url().ok()).collect()
+        Ok(objects.filter_map(|object| object.to_url().ok()).collect())
     }
 }
 

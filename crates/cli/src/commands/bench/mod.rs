@@ -3,21 +3,24 @@
 mod plan;
 mod progress;
 
+use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
 use haul_bench::environment::bench_environment;
-use haul_bench::experiment::{BUILTIN_EXPERIMENTS, builtin_text};
+use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, builtin_text};
 use haul_bench::report::{compare_text, read_results, text_report, write_reports};
 use haul_bench::results::BenchResults;
-use haul_bench::runner::RunProgress;
 use haul_bench::session::{BenchOptions, run_experiments};
+use haul_bench::workload::requests::RequestsOptions;
+use haul_bench::workload::transfer::TransferOptions;
 use haul_net::{ClientConfig, redacted_text};
 use haul_plan::RedirectOptions;
 use haul_s3::S3Config;
 use tokio_util::sync::CancellationToken;
 
 use super::run_loop::{new_runtime, stop_on_signals};
+use super::service::command_error::CommandError;
 use crate::args::{BenchArgs, BenchCommand, BenchRunArgs};
 use crate::exit::ExitReason;
 use crate::message;
@@ -36,150 +39,131 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
         BenchCommand::Compare { before, after } => compare(before, after),
         command => run_plan(command),
     };
-    exit.unwrap_or_else(|exit| exit).into()
+    exit.unwrap_or_else(|error| error.report()).into()
 }
 
 /// Prints the file of an experiment, or the names.
-fn show(name: Option<&str>) -> Result<ExitReason, ExitReason> {
-    let text = match name {
-        None => {
-            let lines = BUILTIN_EXPERIMENTS.iter().map(|(name, text)| {
-                let title = text.lines().find_map(|line| line.strip_prefix("title = "));
-                format!(
-                    "{name:12} {}\n",
-                    title.unwrap_or_default().trim_matches('"')
-                )
-            });
-            lines.collect()
-        }
-        Some(name) => match builtin_text(name) {
-            Some(text) => text.to_owned(),
-            None => {
-                let names: Vec<&str> = BUILTIN_EXPERIMENTS.iter().map(|(name, _)| *name).collect();
-                let text = format!("there is no experiment {name:?}");
-                let hint = format!("there are {}", names.join(", "));
-                message::print_error(&text, Some(&hint));
-                return Err(ExitReason::Usage);
-            }
-        },
+fn show(name: Option<&str>) -> Result<ExitReason, CommandError> {
+    let Some(name) = name else {
+        let lines = BUILTIN_EXPERIMENTS.iter().map(|(name, text)| {
+            let experiment = Experiment::parse(name, text, false);
+            let title = experiment.map(|experiment| experiment.title);
+            format!("{name:12} {}\n", title.unwrap_or_default())
+        });
+        return Ok(print(&lines.collect::<String>()));
     };
-    print(text.as_bytes())
+    let text = builtin_text(name).ok_or_else(|| {
+        let names = BUILTIN_EXPERIMENTS.map(|(name, _)| name).join(", ");
+        CommandError::usage(format!("there is no experiment {name:?}"))
+            .with_hint(format!("there are {names}"))
+    })?;
+    Ok(print(text))
 }
 
-fn compare(before: &Path, after: &Path) -> Result<ExitReason, ExitReason> {
-    let read = |path| {
-        read_results(path).map_err(|error| {
-            message::print_error(&message::chain_text(&error), None);
-            ExitReason::LocalIo
-        })
-    };
+fn compare(before: &Path, after: &Path) -> Result<ExitReason, CommandError> {
+    let read = |path| read_results(path).map_err(|error| local_error(&error));
     let (before, after) = (read(before)?, read(after)?);
     let (width, has_color) = terminal();
-    print(compare_text(&before, &after, width, has_color).as_bytes())
+    Ok(print(&compare_text(&before, &after, width, has_color)))
 }
 
 /// Runs experiments.
-fn run_plan(command: &BenchCommand) -> Result<ExitReason, ExitReason> {
-    let plan = BenchPlan::new(command).map_err(|problem| {
-        message::print_error(&message::sanitize(&problem.text), problem.hint.as_deref());
-        problem.exit
-    })?;
-    let run = plan.run;
-    if let Some(directory) = &run.report {
+fn run_plan(command: &BenchCommand) -> Result<ExitReason, CommandError> {
+    let plan = BenchPlan::new(command)?;
+    if let Some(directory) = &plan.run.report {
         // Before the minutes that would be lost.
         let is_writable = std::fs::create_dir_all(directory)
             .and_then(|()| tempfile::tempfile_in(directory).map(drop));
         is_writable.map_err(|error| {
-            let text = format!("cannot write into {}: {error}", directory.display());
-            message::print_error(&text, None);
-            ExitReason::LocalIo
+            CommandError::local(format!(
+                "cannot write into {}: {error}",
+                directory.display()
+            ))
         })?;
     }
-    let runtime = new_runtime().map_err(|error| {
-        message::print_error(&format!("cannot start: {error}"), None);
-        ExitReason::LocalIo
-    })?;
+    let runtime =
+        new_runtime().map_err(|error| CommandError::local(format!("cannot start: {error}")))?;
     let results = runtime.block_on(measure(&plan));
     runtime.shutdown_background();
-    report(run, &results?)
+    Ok(report(plan.run, &results?))
 }
 
-async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, ExitReason> {
+async fn measure(plan: &BenchPlan<'_>) -> Result<BenchResults, CommandError> {
     let options = bench_options(plan)?;
     let stop = CancellationToken::new();
-    let _signals = stop_on_signals(stop.clone()).map_err(|error| {
-        message::print_error(&message::chain_text(&error), None);
-        ExitReason::LocalIo
-    })?;
+    let _signals = stop_on_signals(stop.clone()).map_err(|error| local_error(&error))?;
     // Where the program is says nothing about the run.
     let words = std::env::args().skip(1).map(|word| redacted_text(&word));
     let words = std::iter::once("haul".to_owned()).chain(words);
-    let environment = bench_environment(
-        env!("CARGO_PKG_VERSION"),
-        words.collect::<Vec<_>>().join(" "),
-    );
-    let progress = BenchProgress::new(plan.run.quiet);
-    let mut observer = |found: RunProgress<'_>| progress.show(&found);
-    let running = run_experiments(
+    let environment = bench_environment(words.collect::<Vec<_>>().join(" "));
+    let mut progress = BenchProgress::new(plan.run.quiet);
+    let results = run_experiments(
         &plan.experiments,
         &options,
         environment,
         &stop,
-        &mut observer,
-        |error| message::print_line(&message::warning_text(&message::chain_text(error))),
-    );
-    let results = running.await.map_err(|error| {
-        message::print_error(&message::chain_text(&error), None);
-        ExitReason::LocalIo
-    });
+        &mut |found| progress.show(&found),
+        |experiment, error| {
+            let text = format!("{experiment}: {}", message::chain_text(error));
+            message::print_line(&message::warning_text(&message::sanitize(&text)));
+        },
+    )
+    .await;
     progress.end();
-    results
+    Ok(results)
 }
 
-fn bench_options(plan: &BenchPlan<'_>) -> Result<BenchOptions, ExitReason> {
-    let failed = |error: &dyn std::error::Error| {
-        message::print_error(&message::chain_text(error), None);
-        ExitReason::Usage
-    };
-    let tls = peer_tls_options(&plan.run.tls).map_err(|error| failed(&error))?;
-    let haul = std::env::current_exe().map_err(|error| failed(&error))?;
+fn bench_options(plan: &BenchPlan<'_>) -> Result<BenchOptions, CommandError> {
+    fn failed(error: impl Error) -> CommandError {
+        CommandError::usage(message::chain_text(&error))
+    }
+    let tls = peer_tls_options(&plan.run.tls).map_err(failed)?;
+    let haul = std::env::current_exe().map_err(failed)?;
+    let server_pids = &plan.run.server_pid;
     Ok(BenchOptions {
-        haul,
-        targets: plan.targets.clone(),
-        is_store: plan.is_store,
-        client: ClientConfig {
-            tls: tls.clone(),
-            // Another host was not named.
-            redirects: RedirectOptions {
-                max_redirects: 0,
-                ..RedirectOptions::default()
+        requests: RequestsOptions {
+            haul: haul.clone(),
+            targets: plan.targets.clone(),
+            is_store: plan.is_store,
+            // The platform's certificates may be missing where nobody needs them.
+            tls: match plan.targets.iter().any(|url| url.scheme() == "https") {
+                true => Some(tls.clone().client_config().map_err(failed)?),
+                false => None,
             },
-            ..ClientConfig::default()
+            max_rate: plan.max_rate,
+            server_pids: server_pids.clone(),
+            proxy: plan.proxy,
         },
-        store: S3Config::default(),
-        // The platform's certificates may be missing where nobody needs them.
-        tls: match plan.targets.iter().any(|url| url.scheme() == "https") {
-            true => Some(tls.client_config().map_err(|error| failed(&error))?),
-            false => None,
+        transfer: TransferOptions {
+            haul,
+            target: plan.targets.first().cloned(),
+            client: ClientConfig {
+                tls,
+                // Another host was not named.
+                redirects: RedirectOptions {
+                    max_redirects: 0,
+                    ..RedirectOptions::default()
+                },
+                ..ClientConfig::default()
+            },
+            store: S3Config::default(),
+            server_pids: server_pids.clone(),
         },
-        max_rate: plan.max_rate,
-        server_pids: plan.run.server_pid.clone(),
-        proxy: plan.proxy,
         seed: rand::random(),
     })
 }
 
 /// Shows and writes the results.
-fn report(run: &BenchRunArgs, results: &BenchResults) -> Result<ExitReason, ExitReason> {
-    let mut written = Ok(());
+fn report(run: &BenchRunArgs, results: &BenchResults) -> ExitReason {
+    let mut exit = exit_reason(results);
     if let Some(directory) = &run.report {
-        written = write_reports(directory, results).map_err(|error| {
-            message::print_error(&message::chain_text(&error), None);
-            ExitReason::LocalIo
-        });
-        if written.is_ok() && !run.quiet {
-            let page = directory.join("report.html");
-            message::print_line(&format!("haul: wrote {}", page.display()));
+        match write_reports(directory, results) {
+            Err(error) => exit = local_error(&error).report(),
+            Ok(()) if run.quiet => {}
+            Ok(()) => {
+                let page = directory.join("report.html");
+                message::print_line(&format!("haul: wrote {}", page.display()));
+            }
         }
     }
     let text = match run.json {
@@ -189,9 +173,10 @@ fn report(run: &BenchRunArgs, results: &BenchResults) -> Result<ExitReason, Exit
             text_report(results, width, has_color)
         }
     };
-    print(text.as_bytes())?;
-    written?;
-    Ok(exit_reason(results))
+    match print(&text) {
+        ExitReason::Done => exit,
+        failed => failed,
+    }
 }
 
 /// The exit code of a run.
@@ -222,8 +207,13 @@ fn terminal() -> (usize, bool) {
     (width, terminal.is_term() && console::colors_enabled())
 }
 
-fn print(text: &[u8]) -> Result<ExitReason, ExitReason> {
-    output::write_stdout(text)
-        .map(|()| ExitReason::Done)
-        .map_err(|error| output::report_write_error(&error))
+fn print(text: &str) -> ExitReason {
+    match output::write_stdout(text.as_bytes()) {
+        Ok(()) => ExitReason::Done,
+        Err(error) => output::report_write_error(&error),
+    }
+}
+
+fn local_error(error: &dyn Error) -> CommandError {
+    CommandError::local(message::chain_text(error))
 }

@@ -1,22 +1,24 @@
 //! What a command line of `haul bench` asks for: experiments, changed for the user's server and levels, and how much that server may be asked.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 
-use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, WorkloadKind, builtin_experiment};
+use haul_bench::experiment::{BUILTIN_EXPERIMENTS, Experiment, WorkloadKind, builtin_text};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use url::{Host, Url};
 
-use crate::args::{BenchCommand, BenchRunArgs};
-use crate::exit::ExitReason;
+use crate::args::{BenchCommand, BenchRunArgs, HttpUrl};
+use crate::commands::service::command_error::CommandError;
 use crate::message;
 
 /// Requests a second that a host which is not this machine gets without being asked for.
 const POLITE_RATE: f64 = 100.0;
 
-/// The longest list of URLs: more would be a batch, and not an experiment.
-const MAX_LIST: u64 = 1 << 20;
+/// The longest experiment, and the longest list of URLs: more would be a batch.
+const MAX_FILE: u64 = 1 << 20;
 
 /// What is to be run.
 pub(super) struct BenchPlan<'a> {
@@ -29,262 +31,199 @@ pub(super) struct BenchPlan<'a> {
     pub(super) run: &'a BenchRunArgs,
 }
 
-/// Why there is nothing to run.
-pub(super) struct BenchProblem {
-    pub(super) text: String,
-    pub(super) hint: Option<String>,
-    pub(super) exit: ExitReason,
-}
-
-impl BenchProblem {
-    fn usage(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            hint: None,
-            exit: ExitReason::Usage,
-        }
-    }
-}
-
-/// The experiments of a command, and their servers.
-struct ChosenExperiments<'a> {
-    experiments: Vec<Experiment>,
-    targets: Vec<Url>,
-    each_url: bool,
-    is_store: bool,
-    proxy: Option<SocketAddr>,
-    run: &'a BenchRunArgs,
-}
-
 impl<'a> BenchPlan<'a> {
     /// What a command asks for. Asks the user before a host that is not this machine gets many requests.
     ///
     /// # Errors
     /// The command asks for something that is not there.
-    pub(super) fn new(command: &'a BenchCommand) -> Result<Self, BenchProblem> {
-        let mut chosen = ChosenExperiments::new(command)?;
-        chosen.check_targets()?;
-        for experiment in &mut chosen.experiments {
-            experiment.use_targets(&chosen.targets, chosen.each_url, chosen.is_store);
+    pub(super) fn new(command: &'a BenchCommand) -> Result<Self, CommandError> {
+        let mut plan = Self::of_command(command)?;
+        let run = plan.run;
+        check_processes(&run.server_pid)?;
+        plan.check_targets()?;
+        let each_url = matches!(command, BenchCommand::Quirks { .. });
+        for experiment in &mut plan.experiments {
+            experiment.use_targets(&plan.targets, each_url, plan.is_store);
         }
-        for text in &chosen.run.set {
-            chosen.set_levels(text)?;
+        for text in &run.set {
+            plan.set_levels(text)?;
         }
-        for experiment in &mut chosen.experiments {
-            if let Some(time) = chosen.run.time {
+        for experiment in &mut plan.experiments {
+            if let Some(time) = run.time {
                 experiment.rounds.time = time.0;
             }
         }
-        let max_rate = max_rate(&chosen, chosen.run.yes);
-        if max_rate.is_some_and(|cap| chosen.exceeds(cap)) {
-            let text = "a rate of more than 100 requests a second needs --yes";
-            return Err(BenchProblem::usage(text));
-        }
-        if max_rate.is_some() {
-            // The engine has no limit of requests. One large file has few.
-            chosen
+        plan.max_rate = plan.ask_for_rate();
+        if let Some(cap) = plan.max_rate {
+            let mut rates = plan
                 .experiments
+                .iter()
+                .filter_map(Experiment::max_fixed_rate);
+            if rates.any(|rate| rate > cap) {
+                let text = "a rate of more than 100 requests a second needs --yes";
+                return Err(CommandError::usage(text));
+            }
+            // The engine has no limit of requests. One large file has few.
+            plan.experiments
                 .iter_mut()
                 .for_each(Experiment::leave_out_many_files);
-            chosen
-                .experiments
+            plan.experiments
                 .retain(|experiment| !experiment.cells().is_empty());
         }
-        if chosen.experiments.is_empty() {
+        if plan.experiments.is_empty() {
             let text = "without --yes there is nothing to measure: many small files are more than 100 requests a second";
-            return Err(BenchProblem::usage(text));
+            return Err(CommandError::usage(text));
         }
-        Ok(Self {
-            max_rate,
-            experiments: chosen.experiments,
-            targets: chosen.targets,
-            is_store: chosen.is_store,
-            proxy: chosen.proxy,
-            run: chosen.run,
-        })
+        Ok(plan)
     }
-}
 
-impl<'a> ChosenExperiments<'a> {
-    fn new(command: &'a BenchCommand) -> Result<Self, BenchProblem> {
-        let url = |url: &Option<crate::args::DownloadUrl>| -> Vec<Url> {
-            url.iter().map(|url| url.0.clone()).collect()
-        };
-        match command {
-            BenchCommand::Accelerate(args) => {
-                let targets = url(&args.url);
-                Self::builtin(&["accelerate"], targets, &args.run)
+    /// The experiments of a command as they are in their files, and their servers.
+    fn of_command(command: &'a BenchCommand) -> Result<Self, CommandError> {
+        let all = BUILTIN_EXPERIMENTS.map(|(name, _)| name);
+        let mut proxy = None;
+        let (names, targets, run): (&[&str], Vec<Url>, _) = match command {
+            BenchCommand::Accelerate(args) => (&["accelerate"], args.targets(), &args.run),
+            BenchCommand::Quirks { urls, run } => {
+                let targets = urls.iter().map(|url| url.0.clone());
+                (&["quirks"], targets.collect(), run)
             }
-            BenchCommand::Quirks(args) => {
-                let targets = args.urls.iter().map(|url| url.0.clone()).collect();
-                let chosen = Self::builtin(&["quirks"], targets, &args.run)?;
-                Ok(Self {
-                    each_url: true,
-                    ..chosen
-                })
+            BenchCommand::Sweep { input: None, run } => (&["sweep", "collapse"], Vec::new(), run),
+            // A queue that is too short is ours alone.
+            BenchCommand::Sweep {
+                input: Some(list),
+                run,
+            } => (&["sweep"], read_list(list)?, run),
+            BenchCommand::Store(args) => (&["store"], args.targets(), &args.run),
+            BenchCommand::Tunnel {
+                proxy: address,
+                run,
+            } => {
+                proxy = address.as_deref().map(proxy_address).transpose()?;
+                (&["tunnel"], Vec::new(), run)
             }
-            BenchCommand::Sweep(args) => match &args.input {
-                // A queue that is too short is ours alone.
-                Some(list) => Self::builtin(&["sweep"], read_list(list)?, &args.run),
-                None => Self::builtin(&["sweep", "collapse"], Vec::new(), &args.run),
-            },
-            BenchCommand::Store(args) => {
-                let targets = url(&args.url);
-                let chosen = Self::builtin(&["store"], targets, &args.run)?;
-                Ok(Self {
-                    is_store: !chosen.targets.is_empty(),
-                    ..chosen
-                })
-            }
-            BenchCommand::Tunnel(args) => {
-                let chosen = Self::builtin(&["tunnel"], Vec::new(), &args.run)?;
-                let proxy = args.proxy.as_deref().map(proxy_address).transpose()?;
-                Ok(Self { proxy, ..chosen })
-            }
-            BenchCommand::S3(args) => Self::builtin(&["s3"], url(&args.url), &args.run),
-            BenchCommand::All(args) => Self::builtin(
-                &BUILTIN_EXPERIMENTS.map(|(name, _)| name),
-                Vec::new(),
-                &args.run,
-            ),
-            BenchCommand::Run(args) => {
-                let experiment = Experiment::read(&args.file, args.run.full);
-                let experiment = experiment.map_err(|error| BenchProblem {
-                    hint: Some("`haul bench show quirks` prints an example".to_owned()),
-                    ..BenchProblem::usage(message::chain_text(&error))
-                })?;
-                let targets = args.urls.iter().map(|url| url.0.clone()).collect();
-                Self::with(vec![experiment], targets, &args.run)
+            BenchCommand::S3(args) => (&["s3"], args.targets(), &args.run),
+            BenchCommand::All(run) => (&all, Vec::new(), run),
+            BenchCommand::Run { urls, run, .. } => {
+                let targets = urls.iter().map(|url| url.0.clone());
+                (&[], targets.collect(), run)
             }
             BenchCommand::Show { .. } | BenchCommand::Compare { .. } => {
                 unreachable!("they run nothing")
             }
-        }
-    }
-
-    fn builtin(
-        names: &[&str],
-        targets: Vec<Url>,
-        run: &'a BenchRunArgs,
-    ) -> Result<Self, BenchProblem> {
+        };
         let experiments = names.iter().map(|name| {
-            let experiment = builtin_experiment(name, run.full);
-            let experiment = experiment.unwrap_or_else(|| unreachable!("{name} is built in"));
-            experiment.map_err(|error| BenchProblem::usage(format!("{name}, {error}")))
+            let text = builtin_text(name).unwrap_or_default();
+            let experiment = Experiment::parse(name, text, run.full);
+            experiment.map_err(|error| CommandError::usage(format!("{name}, {error}")))
         });
-        Self::with(experiments.collect::<Result<_, _>>()?, targets, run)
-    }
-
-    fn with(
-        experiments: Vec<Experiment>,
-        targets: Vec<Url>,
-        run: &'a BenchRunArgs,
-    ) -> Result<Self, BenchProblem> {
-        let schemes: Vec<&str> = targets.iter().map(Url::scheme).collect();
-        if schemes.iter().any(|scheme| Some(scheme) != schemes.first()) {
-            let text = "the URLs have several schemes, and each experiment needs one of them";
-            return Err(BenchProblem::usage(text));
+        let mut experiments = experiments.collect::<Result<Vec<_>, _>>()?;
+        if let BenchCommand::Run { file, .. } = command {
+            experiments.push(read_experiment(file, run.full)?);
         }
         Ok(Self {
             experiments,
             targets,
-            each_url: false,
             is_store: false,
-            proxy: None,
+            proxy,
+            max_rate: None,
             run,
         })
     }
 
-    /// Whether a fixed arrival rate is above the cap.
-    fn exceeds(&self, cap: f64) -> bool {
-        let mut experiments = self.experiments.iter();
-        experiments.any(|experiment| experiment.max_fixed_rate().is_some_and(|rate| rate > cap))
-    }
-
     /// Finds what the user's servers cannot be asked, and whether files are stored there.
-    fn check_targets(&mut self) -> Result<(), BenchProblem> {
-        if self.targets.is_empty() {
+    fn check_targets(&mut self) -> Result<(), CommandError> {
+        let Some(first) = self.targets.first() else {
             return Ok(());
-        }
-        let mut experiments = self.experiments.iter();
-        if self.targets.len() > 1
-            && experiments.any(|experiment| experiment.workload == WorkloadKind::Transfer)
-        {
-            return Err(BenchProblem::usage(
-                "an experiment of the workload transfer has one URL",
-            ));
-        }
-        let stores = |text: &String| text.starts_with("method=") && text != "method=get";
-        // Never with files of the user's.
-        self.is_store |= self.experiments.iter().any(Experiment::changes_files)
-            || self.run.set.iter().any(stores);
-        let is_s3 = self.targets.iter().any(|url| url.scheme() == "s3");
+        };
+        let is_s3 = first.scheme() == "s3";
+        let is_transfer = |experiment: &Experiment| experiment.workload == WorkloadKind::Transfer;
         let needs_s3 = self.experiments.iter().any(|experiment| {
             let store = experiment.factor("store");
             store.is_some_and(|store| store.levels.iter().any(|level| level == "s3"))
         });
-        if is_s3 != needs_s3 {
-            let text = "an experiment with the store s3 needs an s3:// URL, and others http:// or https://";
-            return Err(BenchProblem::usage(text));
+        let mistake = if self
+            .targets
+            .iter()
+            .any(|url| url.scheme() != first.scheme())
+        {
+            Some("the URLs have several schemes, and each experiment needs one of them")
+        } else if self.targets.len() > 1 && self.experiments.iter().any(is_transfer) {
+            Some("an experiment of the workload transfer has one URL")
+        } else if is_s3 != needs_s3 {
+            Some(
+                "an experiment with the store s3 needs an s3:// URL, and others http:// or https://",
+            )
+        } else if is_s3 && self.targets.iter().any(|url| !url.path().ends_with('/')) {
+            Some("the prefix must end with a slash: s3://BUCKET/PREFIX/")
+        } else {
+            None
+        };
+        if let Some(mistake) = mistake {
+            return Err(CommandError::usage(mistake));
         }
-        if is_s3 && self.targets.iter().any(|url| !url.path().ends_with('/')) {
-            return Err(BenchProblem::usage(
-                "the prefix must end with a slash: s3://BUCKET/PREFIX/",
-            ));
-        }
-        for text in &self.run.set {
-            if !self.is_store && !is_s3 {
-                Experiment::check_for_targets(text, &self.targets)
-                    .map_err(|problem| BenchProblem::usage(format!("--set {text}: {problem}")))?;
-            }
-        }
-        Ok(())
+        let stores = |text: &String| text.starts_with("method=") && text != "method=get";
+        // Never with files of the user's.
+        self.is_store = self.experiments.iter().any(Experiment::changes_files)
+            || self.run.set.iter().any(stores);
+        let mut sets = self.run.set.iter().filter(|_| !self.is_store && !is_s3);
+        sets.try_for_each(|text| {
+            Experiment::check_for_targets(text, &self.targets)
+                .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
+        })
     }
 
     /// Sets levels where an experiment has the factor. Where none has it, those get it that can.
-    fn set_levels(&mut self, text: &str) -> Result<(), BenchProblem> {
-        let mut last = None;
-        let mut is_set = false;
+    fn set_levels(&mut self, text: &str) -> Result<(), CommandError> {
         let name = text.split('=').next().unwrap_or_default();
-        let mut all = self.experiments.iter();
-        let is_known = all.any(|experiment| experiment.factor(name).is_some());
+        let has_factor = |experiment: &Experiment| experiment.factor(name).is_some();
+        let is_known = self.experiments.iter().any(has_factor);
         let experiments = self.experiments.iter_mut();
-        for experiment in
-            experiments.filter(|experiment| !is_known || experiment.factor(name).is_some())
-        {
-            match experiment.set_by_text(text) {
-                Ok(()) => is_set = true,
-                Err(problem) => last = Some(problem),
+        let experiments = experiments.filter(|experiment| !is_known || has_factor(experiment));
+        let set = experiments.map(|experiment| experiment.set_by_text(text));
+        // All of them are tried; one that can is enough.
+        let set = set.reduce(|one, other| if one.is_ok() { one } else { other });
+        set.unwrap_or(Ok(()))
+            .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
+    }
+
+    /// The most requests a second for these hosts. Asks the user if there is one, unless he has said so.
+    fn ask_for_rate(&self) -> Option<f64> {
+        let remote = self.targets.iter().find(|url| !is_this_machine(url));
+        let remote = remote.map(|url| url.host_str().unwrap_or_default().to_owned());
+        let proxy = self.proxy.filter(|proxy| !proxy.ip().is_loopback());
+        let host = remote.or_else(|| proxy.map(|proxy| proxy.ip().to_string()))?;
+        if self.run.yes {
+            return None;
+        }
+        if io::stdin().is_terminal() && io::stderr().is_terminal() {
+            let question = format!("haul: send more than 100 requests a second to {host}? [y/N] ");
+            let mut answer = String::new();
+            let asked = write!(io::stderr(), "{}", message::sanitize(&question))
+                .and_then(|()| io::stdin().lock().take(100).read_line(&mut answer));
+            if asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
+                return None;
             }
         }
-        match last.filter(|_| !is_set) {
-            None => Ok(()),
-            Some(problem) => Err(BenchProblem::usage(format!("--set {text}: {problem}"))),
-        }
+        let text = format!("haul: {host} gets at most 100 requests a second; --yes allows more");
+        message::print_line(&message::sanitize(&text));
+        Some(POLITE_RATE)
     }
 }
 
-/// The most requests a second for these hosts. Asks the user if there is one, unless he has said so.
-fn max_rate(chosen: &ChosenExperiments<'_>, is_allowed: bool) -> Option<f64> {
-    let remote = chosen.targets.iter().find(|url| !is_this_machine(url));
-    let remote = remote.map(|url| url.host_str().unwrap_or_default().to_owned());
-    let proxy = chosen.proxy.filter(|proxy| !proxy.ip().is_loopback());
-    let host = remote.or_else(|| proxy.map(|proxy| proxy.ip().to_string()))?;
-    if is_allowed {
-        return None;
-    }
-    if io::stdin().is_terminal() && io::stderr().is_terminal() {
-        let question = format!("haul: send more than 100 requests a second to {host}? [y/N] ");
-        let mut answer = String::new();
-        let asked = write!(io::stderr(), "{}", message::sanitize(&question))
-            .and_then(|()| io::stdin().lock().take(100).read_line(&mut answer));
-        if asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
-            return None;
+/// Checks that the processes that are to be measured are there.
+fn check_processes(pids: &[u32]) -> Result<(), CommandError> {
+    let is_there = |pid: u32| {
+        let process = Pid::from_raw(i32::try_from(pid).ok()?)?;
+        // One of another user's exists, too.
+        (test_kill_process(process) != Err(Errno::SRCH)).then_some(())
+    };
+    match pids.iter().find(|pid| is_there(**pid).is_none()) {
+        None => Ok(()),
+        Some(pid) => {
+            let text = format!("--server-pid {pid}: there is no such process");
+            Err(CommandError::usage(text))
         }
     }
-    let text = format!("haul: {host} gets at most 100 requests a second; --yes allows more");
-    message::print_line(&message::sanitize(&text));
-    Some(POLITE_RATE)
 }
 
 /// Whether a URL is of this machine; one of S3, whether its endpoint is.
@@ -304,50 +243,70 @@ fn is_this_machine(url: &Url) -> bool {
 }
 
 /// The address of a proxy.
-fn proxy_address(text: &str) -> Result<SocketAddr, BenchProblem> {
+fn proxy_address(text: &str) -> Result<SocketAddr, CommandError> {
     let text = text.strip_prefix("http://").unwrap_or(text);
     let text = text.trim_end_matches('/');
     if text.contains('@') {
         // It is not repeated: it has a password.
-        return Err(BenchProblem::usage("--proxy is HOST:PORT, without a login"));
+        return Err(CommandError::usage("--proxy is HOST:PORT, without a login"));
     }
     let addresses = text.to_socket_addrs();
     let mut addresses = addresses.map_err(|error| {
-        BenchProblem::usage(format!("--proxy {text} is not HOST:PORT: {error}"))
+        CommandError::usage(format!("--proxy {text} is not HOST:PORT: {error}"))
     })?;
     let first = addresses.next();
-    first.ok_or_else(|| BenchProblem::usage(format!("--proxy {text} has no address")))
+    first.ok_or_else(|| CommandError::usage(format!("--proxy {text} has no address")))
+}
+
+/// The experiment of a file, whose name without `.toml` is that of the experiment.
+fn read_experiment(path: &Path, is_full: bool) -> Result<Experiment, CommandError> {
+    let failed = |text: String| {
+        CommandError::usage(text).with_hint("`haul bench show quirks` prints an example")
+    };
+    let text = read_text(path)
+        .map_err(|error| failed(format!("cannot read {}: {error}", path.display())))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    Experiment::parse(&name, &text, is_full)
+        .map_err(|error| failed(format!("{}, {error}", path.display())))
 }
 
 /// The URLs of a list, one a line.
-fn read_list(path: &Path) -> Result<Vec<Url>, BenchProblem> {
-    let failed = |error: io::Error| BenchProblem {
-        exit: ExitReason::LocalIo,
-        ..BenchProblem::usage(format!("cannot read {}: {error}", path.display()))
-    };
-    let file = File::open(path).map_err(failed)?;
+fn read_list(path: &Path) -> Result<Vec<Url>, CommandError> {
+    let text = read_text(path)
+        .map_err(|error| CommandError::local(format!("cannot read {}: {error}", path.display())))?;
     let mut urls = Vec::new();
-    for (number, line) in BufReader::new(file.take(MAX_LIST)).lines().enumerate() {
-        let line = line.map_err(failed)?;
-        let text = line.trim();
-        if text.is_empty() || text.starts_with('#') {
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        if text.contains(char::is_whitespace) {
-            let text = format!("{}:{}: more than a URL", path.display(), number + 1);
-            return Err(BenchProblem::usage(text));
+        let failed =
+            |text: &str| CommandError::usage(format!("{}:{number}: {text}", path.display()));
+        if line.contains(char::is_whitespace) {
+            return Err(failed("more than a URL"));
         }
-        let url: Result<crate::args::HttpUrl, _> = text.parse();
-        let url = url.map_err(|error| {
-            BenchProblem::usage(format!("{}:{}: {error}", path.display(), number + 1))
-        })?;
-        urls.push(url.0);
+        let url = line.parse::<HttpUrl>();
+        urls.push(url.map_err(|error| failed(&error.to_string()))?.0);
     }
     match urls.is_empty() {
-        true => {
-            let text = format!("{} has no URL", path.display());
-            Err(BenchProblem::usage(text))
-        }
+        true => Err(CommandError::usage(format!(
+            "{} has no URL",
+            path.display()
+        ))),
         false => Ok(urls),
+    }
+}
+
+/// The text of a file that is not too long.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let length = File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_string(&mut text)?;
+    match length as u64 > MAX_FILE {
+        true => Err(io::Error::other(format!(
+            "it is longer than {MAX_FILE} bytes"
+        ))),
+        false => Ok(text),
     }
 }

@@ -1,7 +1,6 @@
 //! A line of progress on standard error: the experiment, the round and the cell. Without a terminal a line for each experiment.
 
 use std::io::IsTerminal as _;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use haul_bench::runner::RunProgress;
@@ -15,7 +14,7 @@ pub(super) struct BenchProgress {
     bar: Option<ProgressBar>,
     is_quiet: bool,
     /// The experiment that was named last.
-    named: Mutex<String>,
+    named: String,
 }
 
 impl BenchProgress {
@@ -32,33 +31,27 @@ impl BenchProgress {
         Self {
             bar,
             is_quiet,
-            named: Mutex::default(),
+            named: String::new(),
         }
     }
 
-    pub(super) fn show(&self, found: &RunProgress<'_>) {
+    pub(super) fn show(&mut self, found: &RunProgress<'_>) {
         let name = &found.experiment.name;
         if let Some(bar) = &self.bar {
             let round = match found.round {
                 0 => "warming up".to_owned(),
                 round => format!("round {round}"),
             };
-            let (measured, cells) = (found.measured + 1, found.cells);
-            let (elapsed, time) = (
+            bar.set_message(message::sanitize(&format!(
+                "{name}: {round}, {} of {}, {} of about {} s: {}",
+                found.measured + 1,
+                found.cells,
                 found.elapsed.as_secs(),
                 found.experiment.rounds.time.as_secs(),
-            );
-            bar.set_message(message::sanitize(&format!(
-                "{name}: {round}, {measured} of {cells}, {elapsed} of about {time} s: {}",
                 found.cell
             )));
-            return;
-        }
-        let Ok(mut named) = self.named.lock() else {
-            return;
-        };
-        if !self.is_quiet && *named != *name {
-            named.clone_from(name);
+        } else if !self.is_quiet && self.named != *name {
+            self.named.clone_from(name);
             let title = &found.experiment.title;
             message::print_line(&message::sanitize(&format!("haul: {name}: {title}")));
         }

@@ -36,12 +36,7 @@ impl MemorySink {
     }
 
     /// Hands a body over. Its share of the memory for bodies is free when the function has returned.
-    fn hand_over(
-        &mut self,
-        line: u64,
-        content: FetchedFileContent,
-        length: u64,
-    ) -> io::Result<()> {
+    fn hand_over(&mut self, line: u64, content: FetchedFileContent, length: u64) -> io::Result<()> {
         let (pieces, _permit) = match content {
             FetchedFileContent::Unnamed(UnnamedBody::Memory(pieces, permit)) => {
                 (pieces, Some(permit))

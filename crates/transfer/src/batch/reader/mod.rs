@@ -24,6 +24,7 @@ use super::job::{BatchJob, BatchJobStrategy, manifest_line};
 use super::job_queue::{JobQueue, WindowFull};
 use super::options::{BatchHaltKind, BatchOptions};
 use super::outcome::{JobOutcome, error_chain};
+use super::output::BatchOutput;
 use super::workers::WorkerPool;
 use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
 use crate::error::{ErrorClass, GetError};
@@ -77,16 +78,16 @@ pub(super) struct JobReader {
 }
 
 impl ReaderSettings {
-    /// Settings for a batch without earlier runs that writes files.
-    pub(super) fn new(options: BatchOptions, get_options: &GetOptions) -> Self {
+    /// Settings for a batch without earlier runs.
+    pub(super) fn new(options: &BatchOptions, get: &GetOptions, output: &BatchOutput) -> Self {
         Self {
-            options,
-            existing_files: get_options.existing_file,
-            expected_content: get_options.expected_content.clone(),
-            storage_wrapping: get_options.storage_wrapping.clone(),
+            options: options.clone(),
+            existing_files: get.existing_file,
+            expected_content: get.expected_content.clone(),
+            storage_wrapping: get.storage_wrapping.clone(),
             previous_runs: None,
-            staging_directory: None,
-            is_memory: false,
+            staging_directory: output.staging_directory().map(Path::to_owned),
+            is_memory: output.is_memory(),
         }
     }
 

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::commit::CommitMessage;
 use super::counters::BatchCounters;
 use super::host_failures::HostFailures;
+use super::host_memory::HostMemory;
 use super::job::BatchJob;
 use super::job_queue::JobQueue;
 use super::options::BatchOptions;
@@ -90,11 +91,11 @@ impl WorkerPool {
     }
 
     /// The same pool, with what earlier batches know about hosts that fail.
-    pub(super) fn with_host_failures(self, host_failures: Arc<HostFailures>) -> Self {
-        Self {
-            host_failures,
-            ..self
+    pub(super) fn with_memory(mut self, memory: Option<&HostMemory>) -> Self {
+        if let Some(memory) = memory {
+            self.host_failures = memory.failures();
         }
+        self
     }
 
     /// Starts a worker for each job that may run.

@@ -93,7 +93,7 @@ impl SegmentedState {
         let if_range = source.may_send_if_range;
         let sent = send(&self.client, request, pinned.as_ref(), if_range);
         let (response, content) = sent.await?;
-        let response = check_robots_tag(self.robots_tag, response, &source.location).await?;
+        check_robots_tag(self.robots_tag, &response, &source.location)?;
         let ResponseContent::Part { range, version, .. } = content else {
             // To a range that begins with the first byte, before the version is known, the whole file.
             let failure = RequestFailure::Unusable(UnusableResponse::Unexpected);

@@ -51,10 +51,10 @@ async fn a17_a_host_that_asked_one_batch_to_wait_gets_no_request_of_the_next() {
 async fn the_next_batch_keeps_a_hosts_rate() {
     let times = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&times);
-    let timed = OriginResource::new(small_content(3)).rule(
-        RequestMatcher::always(),
-        move |_, _| seen.lock().unwrap().push(Instant::now()),
-    );
+    let timed = OriginResource::new(small_content(3))
+        .rule(RequestMatcher::always(), move |_, _| {
+            seen.lock().unwrap().push(Instant::now())
+        });
     let origin = Origin::builder().resource("/f", timed).start().await;
     let memory = HostMemory::new();
     for _ in 0..3 {

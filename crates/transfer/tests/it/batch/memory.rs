@@ -176,10 +176,7 @@ async fn b9_a_wrong_digest_is_handed_over_to_nobody_and_kept_nowhere() {
             ..ListEntry::new(line, origin.url(name).parse().unwrap())
         })
     };
-    let entries: Vec<_> = (1..)
-        .zip(["/1", "/medium", "/large"])
-        .map(entry)
-        .collect();
+    let entries: Vec<_> = (1..).zip(["/1", "/medium", "/large"]).map(entry).collect();
     let run = case.run(Box::new(entries.into_iter())).await;
     assert_eq!((run.counts(), bodies.count()), ((0, 0, 3), 0));
     assert!(case.listing().is_empty(), "{:?}", case.listing());
