@@ -5,7 +5,7 @@ import tarfile
 import zlib
 
 from lib import files, report
-from lib.bench import Bench
+from lib.bench import ROOT, Bench
 from lib.case import CPU, WALL, Case, Limit
 from lib.environment import find_program
 from lib.files import MB, MIB
@@ -57,8 +57,9 @@ class PythonBench(Bench):
         self.served.mkdir()
         self.small = SmallFiles(work, "small", 4096)
         self.tiny = SmallFiles(work, "tiny", 1024)
-        self.medium = SmallFiles(work, "medium", MB)
-        self.nginx = stack.enter_context(PythonOrigin(work / "nginx", self.served, [self.small, self.tiny, self.medium]))
+        # Every URL below /one/ is this file.
+        files.write_random(self.served / "one", MB)
+        self.nginx = stack.enter_context(PythonOrigin(work / "nginx", self.served, [self.small, self.tiny]))
         self.runner = ClientRunner(self.output, self.nginx.home, self.nginx)
         self.figures_path = work / "figures"
 
@@ -181,7 +182,7 @@ class PythonBench(Bench):
         files.require_space(self.work, count * (MB + 1024) + 640 * MIB)
         common = {
             "script": "shard_memory.py", "expected": {"right": count}, "requests": count,
-            "base": self.nginx.base(self.medium.folder), "count": count, "filler": self.medium.filler_path, "output": self.output}
+            "base": self.nginx.base("one"), "count": count, "output": self.output}
         programs = [*self.hauls(client="actor", suffix=", an actor", **common), *self.hauls(client="process", **common)]
 
         def facts():
@@ -219,7 +220,7 @@ class PythonBench(Bench):
 
     def notes(self, cases):
         commands = [report.short_command(program.command) for case in cases for program in case.programs]
-        return [report.command_lines("Commands:", commands, {self.work: ".", self.args.environments: "."})]
+        return [report.command_lines("Commands:", commands, {self.work: ".", ROOT: "."})]
 
 
 def split_content(content, path_length):

@@ -21,7 +21,7 @@ LOCATION = """
 class SmallFiles:
     """Files below a folder of the origin, with names of seven digits. The content of a file is its path, and a filler that all share.
 
-    So results can be checked, and nginx needs a third of the time that it needs to open a file.
+    So results can be checked, and nginx needs half of the time that it needs for a file.
     """
 
     def __init__(self, work, folder, size):

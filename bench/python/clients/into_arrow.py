@@ -21,11 +21,12 @@ def fetch_haul(args):
 def fetch_daft(args):
     os.environ["DO_NOT_TRACK"] = "true"
     import daft
+    from daft.functions import download
 
     frame = daft.from_arrow(pyarrow.table({"url": urls(args.base, args.count)}))
     with Clock() as clock:
-        download = daft.col("url").url.download(max_connections=args.at_once, on_error="raise")
-        bodies = frame.select(download.alias("body")).to_arrow().column("body")
+        body = download(daft.col("url"), max_connections=args.at_once, on_error="raise")
+        bodies = frame.select(body.alias("body")).to_arrow().column("body")
     return checked(clock, bodies, args)
 
 

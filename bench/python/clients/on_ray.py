@@ -66,7 +66,7 @@ def fetch_haul_tar(args):
 
 
 def fetch_ray(args):
-    """Ray Data's own expression."""
+    """Ray Data's own expression, which uses obstore where it is installed."""
     import ray.data
     from ray.data.expressions import download
 
