@@ -353,8 +353,8 @@ class _Job:
         rows = rows.select([name for name in rows.column_names if name in (url, _ROW, *FIELDS)])
         dataset = _dataset(rows, self._options, self._pool)
         # Ray would keep a block back to prefetch the next one.
-        tables: Any = dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow")
-        for table in tables:
+        table: pa.Table
+        for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
             file.write(_json_lines(table.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)))
             file.flush()
             os.fsync(file.fileno())
@@ -479,7 +479,13 @@ def _actor_range(actors: Any) -> tuple[int, int]:
     if not ray.is_initialized():
         ray.init()
     least, most = actors or (1, None)
-    return least, max(least, most or int(ray.cluster_resources().get("CPU", 1)))  # type: ignore[no-untyped-call]
+    return least, max(least, most or int(_cpus()))
+
+
+def _cpus() -> float:
+    """The processors of the cluster."""
+    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    return resources.get("CPU", 1)
 
 
 def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -> ray.data.Dataset:

@@ -34,7 +34,9 @@ impl GetError {
                 resumable: true, ..
             }
             | Self::Interrupted { resumable: true } => Some(CAN_BE_RESUMED.into()),
-            Self::UnexpectedContent { .. } => Some(ERROR_PAGE.into()),
+            Self::UnexpectedContent { .. } => {
+                Some("it may be an error page: open the URL in a browser".into())
+            }
             Self::ForbiddenByRobotsTag { .. } => Some(ROBOTS_TAG_HINT.into()),
             Self::FolderListing { url } => Some(folder_hint(url)),
             Self::HostUnreachable { .. } => Some("try again when it is up".into()),
@@ -133,9 +135,6 @@ fn folder_hint(url: &Url) -> String {
 
 /// For files whose use an origin forbids.
 const ROBOTS_TAG_HINT: &str = "--robots-tag ignore downloads it all the same";
-
-/// For files of another type or size than the user expects.
-const ERROR_PAGE: &str = "it may be an error page: open the URL in a browser";
 
 /// For names that are taken.
 const EXISTS_HINT: &str =

@@ -85,7 +85,7 @@ pub(crate) struct OutputArgs {
     /// By default haul stores such a response as it was sent, with a warning.
     #[arg(long)]
     pub(crate) decode: bool,
-    /// What an origin's X-Robots-Tag means.
+    /// Respect or ignore an origin's X-Robots-Tag.
     ///
     /// Directives that forbid the use of a file are noai, noimageai, noindex, noimageindex and none, unless they are for a robot that is
     /// not called haul. Then `respect` fails before the body is read.

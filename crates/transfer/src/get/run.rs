@@ -116,7 +116,13 @@ impl<'a> DownloadRun<'a> {
         match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
             ResolvedOutput::Stream(output) => {
                 let (context, expectations) = (self.context, &self.expectations);
-                stream_output::download(context, expectations, &mut self.sources, output).await
+                Box::pin(stream_output::download(
+                    context,
+                    expectations,
+                    &mut self.sources,
+                    output,
+                ))
+                .await
             }
             ResolvedOutput::File(destination) => {
                 let done = self.run_attempts(&destination).await;

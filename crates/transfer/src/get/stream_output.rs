@@ -62,7 +62,7 @@ pub(super) async fn download(
     };
     let bytes = match length {
         Some(0) => 0,
-        _ => match download.run(context, sources, &mut totals, response).await {
+        _ => match Box::pin(download.run(context, sources, &mut totals, response)).await {
             Ok(SequentialEnd::Complete(bytes)) => bytes,
             Ok(SequentialEnd::Changed) => {
                 let url = haul_net::without_credentials(&sources.current().location);
