@@ -16,6 +16,7 @@ rows, and no row comes twice.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
 import json
@@ -28,6 +29,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from json.encoder import encode_basestring_ascii
 from typing import IO, Any, TypeAlias
 
 import numpy as np
@@ -351,12 +353,9 @@ class _Job:
         rows = rows.select([name for name in rows.column_names if name in (url, _ROW, *FIELDS)])
         dataset = _dataset(rows, self._options, self._pool)
         # Ray would keep a block back to prefetch the next one.
-        found: pa.Table
-        for found in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
-            table = found.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)
-            columns = [column.to_pylist() for column in table.columns]
-            lines = [json.dumps(dict(zip(_MANIFEST_SCHEMA.names, values, strict=True))) for values in zip(*columns, strict=True)]
-            file.write(("\n".join(lines) + "\n").encode() if lines else b"")
+        table: pa.Table
+        for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
+            file.write(_json_lines(table.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)))
             file.flush()
             os.fsync(file.fileno())
 
@@ -383,24 +382,27 @@ class _Job:
 _MANIFEST_SCHEMA = pa.schema([(_ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
 
 
-class _written:
-    """A file that is there when it is whole."""
+@contextlib.contextmanager
+def _written(path: pathlib.Path) -> Iterator[IO[bytes]]:
+    """A file that is there when it is whole. It is for its owner alone: URLs may have signatures."""
+    temporary = path.with_name(path.name + ".tmp")
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
 
-    def __init__(self, path: pathlib.Path) -> None:
-        self._path, self._temporary = path, path.with_name(path.name + ".tmp")
 
-    def __enter__(self) -> IO[bytes]:
-        # For its owner alone: URLs may have signatures.
-        self._file = open(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-        return self._file
+def _json_lines(table: pa.Table) -> bytes:
+    """Numbers and texts as JSON Lines, column by column: a `json.dumps` for each row takes several times as long."""
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        with self._file as file:
-            if kind is None:
-                file.flush()
-                os.fsync(file.fileno())
-        if kind is None:
-            os.replace(self._temporary, self._path)
+    def texts(column: pa.ChunkedArray) -> list[str]:
+        if pa.types.is_integer(column.type):
+            return pc.fill_null(pc.cast(column, pa.string()), "null").to_pylist()  # type: ignore[no-any-return]
+        return ["null" if value is None else encode_basestring_ascii(value) for value in column.to_pylist()]
+
+    pattern = "{" + ", ".join(f'"{name}": %s' for name in table.column_names) + "}\n"
+    return "".join(pattern % values for values in zip(*map(texts, table.columns), strict=True)).encode()
 
 
 def _lock(file: IO[bytes]) -> None:

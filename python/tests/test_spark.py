@@ -39,7 +39,7 @@ def test_the_example_fetches_into_shards(origin: Origin, tmp_path: pathlib.Path)
         "PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] --driver-memory 512m --conf spark.ui.enabled=false pyspark-shell",
     }
     command = [sys.executable, str(_EXAMPLE), str(tmp_path / "urls.parquet"), str(tmp_path / "shards"), "--rate-per-host", "1000"]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr.decode()[-4000:]
     rows = pq.read_table(tmp_path / "shards/rows").to_pylist()
     assert sorted(row["url"] or "" for row in rows) == sorted(url or "" for url in urls)
