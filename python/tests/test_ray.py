@@ -242,6 +242,16 @@ def test_partition_gives_every_actor_some() -> None:
     assert haul.ray.partition(rows.slice(0, 0), "url", 4096, 4) == []
 
 
+def test_lines_of_a_manifest_are_json() -> None:
+    rows = [
+        {"row": 0, "url": 'http://h/"\\\n\x01ä\U0001f600%s', "state": "done", "path": None, "status": 200, "bytes": 2**40},
+        {"row": 1, "url": None, "state": "failed", "path": "", "status": None, "bytes": 0},
+    ]
+    text = haul.ray._json_lines(pa.Table.from_pylist(rows)).decode()
+    assert [json.loads(line) for line in text.splitlines()] == rows
+    assert haul.ray._json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
+
+
 # Jobs.
 
 
