@@ -44,6 +44,7 @@ from ._arguments import Path, Size
 from ._arrow import FIELDS, RESULT_SCHEMA, add_columns, rows_of_batch
 from ._client import Client
 from ._errors import Error, LocalIOError, UsageError, error_class
+from ._partition import ROW, SHARE, partition
 from ._waiting import INTERVAL
 
 __all__ = ["Fetch", "fetch", "resume"]
@@ -55,9 +56,6 @@ _logger = logging.getLogger("haul")
 #: Rows of one call of an actor at most, which are fetched again if its machine is lost.
 BATCH_SIZE = 4096
 
-#: Rows of a call that are not divided further to give every actor some.
-_MIN_ROWS = 256
-
 #: Files that an actor uploads at a time.
 _UPLOADS = 16
 
@@ -67,14 +65,8 @@ _LOCAL_PAUSE = 5.0
 #: Rows of a block of the results.
 _BLOCK_ROWS = 1 << 17
 
-#: The number of a row, and how many calls share the limits of its host.
-_ROW, _SHARE = "row", "_share"
-
 #: Settings of a client that may have secrets, and are not written beside the manifest.
 _SECRETS = ("s3", "headers", "proxy")
-
-#: The host of a URL, without its port.
-_HOST = r"^\s*[^:/?#]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:]*)"
 
 
 class Fetch:
@@ -112,9 +104,9 @@ class Fetch:
 
     def __call__(self, table: pa.Table) -> pa.Table:
         share = 1
-        if _SHARE in table.column_names:
-            share = table.column(_SHARE)[0].as_py() if table.num_rows else 1
-            table = table.drop_columns([_SHARE])
+        if SHARE in table.column_names:
+            share = table.column(SHARE)[0].as_py() if table.num_rows else 1
+            table = table.drop_columns([SHARE])
         batches = table.combine_chunks().to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         return pa.Table.from_batches([self._fetch(batch, self._client(share)) for batch in batches])
 
@@ -332,8 +324,8 @@ class _Job:
             _lock(file)
             _cut_incomplete_line(file)
             results = self._recorded()
-            done = results.filter(pc.not_equal(results.column("state"), "failed")).column(_ROW)
-            missing = table.filter(pc.invert(pc.is_in(table.column(_ROW), done)))
+            done = results.filter(pc.not_equal(results.column("state"), "failed")).column(ROW)
+            missing = table.filter(pc.invert(pc.is_in(table.column(ROW), done)))
             _logger.info("%d rows to fetch, %d done before", missing.num_rows, len(done))
             if missing.num_rows:
                 self._fetch(missing, file)
@@ -341,7 +333,7 @@ class _Job:
         self._remove_orphans(results)
         _log_summary(results)
         columns = {name: results.column(name) for name in RESULT_SCHEMA.names}
-        table = table.take(results.column(_ROW)).combine_chunks()
+        table = table.take(results.column(ROW)).combine_chunks()
         table = table.drop_columns([name for name in columns if name in table.column_names])
         for name, column in columns.items():
             table = table.append_column(name, column)
@@ -350,12 +342,12 @@ class _Job:
     def _fetch(self, rows: pa.Table, file: IO[bytes]) -> None:
         """Records rows as they come, a call's together."""
         url = self._options["url"]
-        rows = rows.select([name for name in rows.column_names if name in (url, _ROW, *FIELDS)])
+        rows = rows.select([name for name in rows.column_names if name in (url, ROW, *FIELDS)])
         dataset = _dataset(rows, self._options, self._pool)
         # Ray would keep a block back to prefetch the next one.
         table: pa.Table
         for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
-            file.write(_json_lines(table.select([_ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)))
+            file.write(_json_lines(table.select([ROW, url, *RESULT_SCHEMA.names]).rename_columns(_MANIFEST_SCHEMA.names)))
             file.flush()
             os.fsync(file.fileno())
 
@@ -368,7 +360,7 @@ class _Job:
             read_options=pyarrow.json.ReadOptions(block_size=16 << 20),
             parse_options=pyarrow.json.ParseOptions(explicit_schema=_MANIFEST_SCHEMA, unexpected_field_behavior="ignore"),
         )
-        numbers = found.column(_ROW).to_numpy()
+        numbers = found.column(ROW).to_numpy()
         _, from_end = np.unique(numbers[::-1], return_index=True)
         return found.take(len(numbers) - 1 - from_end)
 
@@ -379,7 +371,7 @@ class _Job:
             _remove_others(tar, f"{self._options['job']}-", set(pc.unique(results.column("shard")).to_pylist()))
 
 
-_MANIFEST_SCHEMA = pa.schema([(_ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
+_MANIFEST_SCHEMA = pa.schema([(ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
 
 
 @contextlib.contextmanager
@@ -457,10 +449,10 @@ def _table(rows: Any, url: str) -> pa.Table:
         table = pa.table({url: pa.array(values, pa.large_string())}) if is_urls else pa.Table.from_pylist(values)
     if url not in table.column_names:
         raise UsageError(f"rows: there is no column {url!r}")
-    table = table.drop_columns([name for name in (_ROW, _SHARE) if name in table.column_names])
+    table = table.drop_columns([name for name in (ROW, SHARE) if name in table.column_names])
     # With small offsets a column of more than 2 GiB could not be sorted.
     table = table.cast(pa.schema([_with_large_offsets(field, field.name == url) for field in table.schema]))
-    return table.append_column(_ROW, pa.array(np.arange(table.num_rows)))
+    return table.append_column(ROW, pa.array(np.arange(table.num_rows)))
 
 
 def _with_large_offsets(field: pa.Field, is_url: bool) -> pa.Field:
@@ -506,38 +498,6 @@ def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -
         batch_size=None,
         **pool["ray_remote_args"],
     )
-
-
-def partition(rows: pa.Table, url: str, batch_size: int, actors: int) -> list[pa.Table]:
-    """The rows of each call. Those of a host are in one call; a host with more than a call takes has several, which share its limits."""
-    if rows.num_rows == 0:
-        return []
-    size = min(batch_size, max(_MIN_ROWS, -(-rows.num_rows // actors)))
-    urls = pc.cast(rows.column(url), pa.large_string())
-    hosts = pc.utf8_lower(pc.struct_field(pc.extract_regex(urls, _HOST), "host")).combine_chunks()
-    order = pc.array_sort_indices(hosts)
-    rows = rows.take(order)
-    # First row, end, and how many calls share the limits.
-    calls: list[tuple[int, int, int]] = []
-    first = begin = 0
-    for end in pc.run_end_encode(hosts.take(order)).run_ends.to_pylist():
-        if end - first > size:
-            if begin > first:
-                calls.append((first, begin, 1))
-            first = begin
-        if end - begin > size:
-            share = min(actors, -(-(end - begin) // size))
-            calls += [(at, min(at + size, end), share) for at in range(begin, end, size)]
-            first = end
-        begin = end
-    if begin > first:
-        calls.append((first, begin, 1))
-    # Calls of one large host are not all at once, as far as there are others.
-    calls = [call for offset in range(actors) for call in calls[offset::actors]]
-    return [
-        rows.slice(begin, end - begin).append_column(_SHARE, pa.array(np.full(end - begin, share, np.int32)))
-        for begin, end, share in calls
-    ]
 
 
 def _log_summary(results: pa.Table) -> None:
