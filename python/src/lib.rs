@@ -13,6 +13,7 @@ mod errors;
 mod log;
 mod operation;
 mod reader;
+mod result_row;
 mod rows;
 mod settings;
 
@@ -22,7 +23,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _haul {
     #[pymodule_export]
-    use crate::batch::{BatchHandle, ResultRow};
+    use crate::batch::BatchHandle;
     #[pymodule_export]
     use crate::download::{FileResult, UploadResult};
     #[pymodule_export]
@@ -33,6 +34,8 @@ mod _haul {
     use crate::operation::CallHandle;
     #[pymodule_export]
     use crate::reader::{BodyChunks, RemoteReader};
+    #[pymodule_export]
+    use crate::result_row::ResultRow;
 
     use super::*;
 

@@ -1,0 +1,121 @@
+//! The result of a row of a batch, as Python gets it.
+
+use haul_transfer::manifest::ManifestRow;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::columns::state_name;
+use crate::errors::class_name;
+
+/// The result of a row.
+#[pyclass(frozen, get_all, name = "Row", module = "haul")]
+pub(crate) struct ResultRow {
+    index: Option<u64>,
+    url: String,
+    path: Option<String>,
+    state: &'static str,
+    status: Option<u16>,
+    bytes: u64,
+    checksum: Option<String>,
+    etag: Option<String>,
+    attempts: u32,
+    ms: u64,
+    error_class: Option<&'static str>,
+    error: Option<String>,
+    shard: Option<String>,
+    offset: Option<u64>,
+    body: Option<Py<PyBytes>>,
+    value: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl ResultRow {
+    /// The row with what a function made of its body, or why it failed.
+    fn _mapped(&self, value: Option<Py<PyAny>>, error: Option<String>) -> Self {
+        let is_failed = error.is_some();
+        Self {
+            index: self.index,
+            url: self.url.clone(),
+            path: self.path.clone(),
+            state: if is_failed { "failed" } else { self.state },
+            status: self.status,
+            bytes: self.bytes,
+            checksum: self.checksum.clone(),
+            etag: self.etag.clone(),
+            attempts: self.attempts,
+            ms: self.ms,
+            error_class: if is_failed {
+                Some("map")
+            } else {
+                self.error_class
+            },
+            error: error.or_else(|| self.error.clone()),
+            shard: self.shard.clone(),
+            offset: self.offset,
+            body: None,
+            value,
+        }
+    }
+
+    /// Whether the file is there, from now or from an earlier run.
+    #[getter]
+    fn ok(&self) -> bool {
+        self.error_class.is_none() && self.state != "failed"
+    }
+
+    /// All fields but the body.
+    fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("index", self.index)?;
+        dict.set_item("url", &self.url)?;
+        dict.set_item("path", &self.path)?;
+        dict.set_item("state", self.state)?;
+        dict.set_item("status", self.status)?;
+        dict.set_item("bytes", self.bytes)?;
+        dict.set_item("checksum", &self.checksum)?;
+        dict.set_item("etag", &self.etag)?;
+        dict.set_item("attempts", self.attempts)?;
+        dict.set_item("ms", self.ms)?;
+        dict.set_item("error_class", self.error_class)?;
+        dict.set_item("error", &self.error)?;
+        dict.set_item("shard", &self.shard)?;
+        dict.set_item("offset", self.offset)?;
+        Ok(dict)
+    }
+
+    fn __repr__(&self) -> String {
+        let error = self.error.as_deref();
+        let error = error.map_or_else(String::new, |error| format!(", error={error:?}"));
+        format!(
+            "haul.Row(url={:?}, state={:?}, bytes={}{error})",
+            self.url, self.state, self.bytes
+        )
+    }
+}
+
+impl ResultRow {
+    pub(crate) fn new(py: Python<'_>, row: ManifestRow, body: Option<Vec<u8>>) -> Self {
+        let shard = row.shard;
+        Self {
+            index: row.line.map(|line| line.saturating_sub(1)),
+            url: row.url,
+            path: row.path,
+            state: state_name(row.state),
+            status: row.status,
+            bytes: row.bytes,
+            checksum: row
+                .checksums
+                .first()
+                .map(|(algorithm, hex)| format!("{algorithm}:{hex}")),
+            etag: row.etag,
+            attempts: row.attempts,
+            ms: row.timings.total,
+            error_class: row.error.as_ref().map(|error| class_name(error.class)),
+            error: row.error.map(|error| error.text),
+            offset: shard.as_ref().map(|location| location.offset),
+            shard: shard.map(|location| location.shard),
+            body: body.map(|body| PyBytes::new(py, &body).unbind()),
+            value: None,
+        }
+    }
+}
