@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(found.headers["x-a"], "b");
         let bad = entry(&[("path", "../x")], &[]).unwrap_err();
         assert_eq!(bad.to_string(), "line 7 of rows: \"../x\"");
-        assert!(entry(&[], &[("Host", "h")]).is_err());
+        assert!(entry(&[], &[("Bad Name", "v")]).is_err());
     }
 
     #[test]
