@@ -49,22 +49,23 @@ find_python() {
     return 1
 }
 
-# test_wheel DIR PYTHON ENVIRONMENT [PACKAGE ...]
-#
-# Installs the wheel and what its tests want in an environment, and runs them: without the packages of a cluster those of clusters are skipped.
+# test_environment PYTHON ENVIRONMENT [PACKAGE ...]: installs what the tests of the wheel want. Those of clusters are skipped where Ray and Spark are not.
+test_environment() {
+    local interpreter=$1 environment=$2
+    shift 2
+    if [ -e "$environment/complete" ]; then return; fi
+    "$interpreter" -m venv "$environment"
+    "$environment/bin/python" -m pip install -q --disable-pip-version-check pytest pyarrow fsspec numpy "$@"
+    touch "$environment/complete"
+}
+
+# test_wheel DIR ENVIRONMENT: installs the wheel of a folder in an environment, and runs its tests.
 test_wheel() {
-    local folder=$1 interpreter=$2 environment=$3 python
-    shift 3
-    python=$environment/bin/python
-    if [ ! -e "$environment/complete" ]; then
-        "$interpreter" -m venv "$environment"
-        "$python" -m pip install -q --disable-pip-version-check pytest pyarrow fsspec "$@"
-        touch "$environment/complete"
-    fi
-    install_wheel "$folder" "$python"
-    PATH="$(realpath "$environment")/bin:$PATH" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
+    local python=$2/bin/python
+    install_wheel "$1" "$python"
+    PATH="$(realpath "$2")/bin:$PATH" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
     if "$python" -c 'import mypy' 2>/dev/null; then
         "$python" -m mypy --strict --config-file python/pyproject.toml -p haul
-        "$python" -m mypy.stubtest haul._haul
+        "$python" -m mypy.stubtest haul._haul --mypy-config-file python/pyproject.toml
     fi
 }
