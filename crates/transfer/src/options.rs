@@ -107,7 +107,7 @@ pub enum JobOutput {
     Directory(PathBuf),
     /// Standard output, in order.
     Stdout,
-    /// A reader in this process, in order: see [`body_channel`](crate::body_channel).
+    /// A reader in this process, in order: see [`body_channel`](crate::body_channel()).
     Channel(BodySender),
 }
 

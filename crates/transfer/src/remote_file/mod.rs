@@ -1,6 +1,6 @@
 //! A file of one URL that is read at any offset: what a seekable file object of a program reads from.
 //!
-//! [`ReadAhead`](haul_plan::ReadAhead) decides which ranges are requested. One response is open at a time ([`range_body`]), whose body is
+//! [`ReadAhead`] decides which ranges are requested. One response is open at a time ([`range_body`]), whose body is
 //! read as far as reads need it; the blocks that were read last are kept ([`block_cache`]). Each request says which version it wants, and
 //! each response must be of the version that the file was opened with ([`source`]): a file that changes is an error, never a mix. A file
 //! that cannot be read so, since its server has no ranges or nothing tells its versions apart, is read whole into memory if it is small
