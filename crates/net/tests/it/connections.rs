@@ -179,6 +179,28 @@ async fn a_slow_redirect_body_does_not_delay_the_redirect() {
 }
 
 #[tokio::test]
+async fn a_rate_limit_that_is_lifted_frees_a_body_that_is_on_its_way() {
+    let origin = Origin::builder()
+        .resource("/f", OriginResource::new(content()))
+        .start()
+        .await;
+    let client = client(ClientConfig {
+        connector: ConnectorConfig {
+            // A minute for the body.
+            rate_limit: Some(5_000),
+            ..ConnectorConfig::default()
+        },
+        ..ClientConfig::default()
+    });
+    let mut response = get(&client, &origin.url("/f")).await.unwrap();
+    let first = within(LIMIT, response.chunk()).await.unwrap().unwrap();
+    client.set_rate_limit(None);
+    assert_eq!(client.connector().rate_limit(), None);
+    let rest = within(LIMIT, body(response)).await.unwrap();
+    assert_eq!([first.to_vec(), rest].concat(), content().to_vec());
+}
+
+#[tokio::test]
 async fn the_connect_timeout_covers_lookup_proxy_and_tls() {
     // The proxy answers CONNECT late, and the target then never answers the TLS handshake.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
