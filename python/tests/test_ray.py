@@ -25,6 +25,9 @@ import conftest
 import haul
 from conftest import Answer, Origin, Store, content, entry_at, wait_for
 
+#: Seconds after which something hangs: several times what it takes on a machine that is busy.
+GIVE_UP = 240
+
 ray = pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
@@ -260,11 +263,11 @@ def test_a_machine_that_is_lost_in_mid_job_costs_no_row(
     node = next(iter(machines.cluster.worker_nodes))
     raylet = node.all_processes["raylet"][0].process
     try:
-        wait_for(lambda: origin.count() >= 150 or job.done(), 60)
+        wait_for(lambda: origin.count() >= 150 or job.done(), GIVE_UP)
         os.kill(raylet.pid, how)
-        wait_for(lambda: not machines.is_alive(node), 60)
+        wait_for(lambda: not machines.is_alive(node), GIVE_UP)
         gate.set()
-        rows = job.result(timeout=90)
+        rows = job.result(timeout=GIVE_UP)
     finally:
         gate.set()
         if how == signal.SIGSTOP:
@@ -305,7 +308,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     command = [sys.executable, "-c", _DRIVER, machines.cluster.address, *map(str, (tmp_path / "urls", folder, manifest))]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as first:
         try:
-            wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or first.poll() is not None, 60)
+            wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or first.poll() is not None, GIVE_UP)
         finally:
             first.kill()
     assert first.returncode == -signal.SIGKILL
@@ -316,7 +319,7 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
         file.write('{"row": 3, "url": "http')
     gate.set()
     asked_before = origin.times_asked()
-    subprocess.run(command, check=True, timeout=90)
+    subprocess.run(command, check=True, timeout=GIVE_UP)
     rows = haul.ray.resume(manifest).take_all()
     assert [row["url"] for row in rows] == urls and {row["state"] for row in rows} == {"done"}
     check_places(folder, rows, manifest)
@@ -379,10 +382,10 @@ def test_a_disk_that_fails_on_one_machine_of_three(
     job = in_background(lambda: haul.ray.fetch(origin.urls(20), **options).take_all())
     # The others are held until the machine has failed a call.
     try:
-        wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or job.done(), 60)
+        wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or job.done(), GIVE_UP)
     finally:
         gate.set()
-    failed = [row for row in job.result(timeout=60) if row["state"] == "failed"]
+    failed = [row for row in job.result(timeout=GIVE_UP) if row["state"] == "failed"]
     assert 0 < len(failed) < 100 and {row["error_class"] for row in failed} == {"local_io"}
     broken.unlink()
     rows = haul.ray.resume(manifest).take_all()
