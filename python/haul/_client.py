@@ -275,6 +275,8 @@ class Client:
         keeps_bodies = dir is None and tar is None
         if map is not None and not keeps_bodies:
             raise UsageError("map: it takes bodies, which go into a file with dir or tar")
+        if map_threads is not None and map is None:
+            raise UsageError("map_threads: it is for map")
         if manifest is not None and keeps_bodies:
             raise UsageError("manifest: it records files, and without dir or tar there are none")
         arguments = {

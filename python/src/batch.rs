@@ -373,7 +373,8 @@ impl BatchHandle {
 
     /// The numbers so far.
     fn snapshot<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let summary = self.lock().summary.clone();
+        // Whoever waits for rows holds the lock, and needs the interpreter's after it.
+        let summary = py.detach(|| self.lock().summary.clone());
         let snapshot = self.snapshot.lock().unwrap_or_else(PoisonError::into_inner);
         let running = match summary {
             Some(_) => 0,

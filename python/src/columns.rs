@@ -1,10 +1,8 @@
 //! Results as columns, for Arrow: bodies in one buffer in the order of the rows, and lists of the rest.
 
-use haul_transfer::manifest::{JobRowState, ManifestRow};
+use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-
-use crate::errors::class_name;
 
 /// Results that were collected, by the number of their row.
 #[derive(Default)]
@@ -42,7 +40,7 @@ impl ResultColumns {
                 .iter()
                 .map(|row| row.as_ref().map(|found| &found.row))
         };
-        let states = rows().map(|row| row.map_or("failed", |row| state_name(row.state)));
+        let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;
         let paths = rows().map(|row| row.and_then(|row| row.path.as_deref()));
         dict.set_item("path", paths.collect::<Vec<_>>())?;
@@ -60,7 +58,7 @@ impl ResultColumns {
         let times = rows().map(|row| row.map_or(0, |row| row.timings.total));
         dict.set_item("ms", times.collect::<Vec<_>>())?;
         let errors = || rows().map(|row| row.and_then(|row| row.error.as_ref()));
-        let classes = errors().map(|error| error.map(|error| class_name(error.class)));
+        let classes = errors().map(|error| error.map(|error| error.class.name()));
         dict.set_item("error_class", classes.collect::<Vec<_>>())?;
         let texts = errors().map(|error| error.map(|error| error.text.as_str()));
         dict.set_item("error", texts.collect::<Vec<_>>())?;
@@ -103,14 +101,5 @@ impl ResultColumns {
         dict.set_item("body_validity", PyBytes::new(py, &validity))?;
         dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
         dict.set_item("body_data", data)
-    }
-}
-
-/// The name of a state, as manifests have it.
-pub(crate) fn state_name(state: JobRowState) -> &'static str {
-    match state {
-        JobRowState::Done => "done",
-        JobRowState::Failed => "failed",
-        JobRowState::Skipped => "skipped",
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use haul_net::redacted_url;
+use haul_plan::is_busy_status;
 use haul_transfer::put::PutError;
 use haul_transfer::{ErrorClass, GetError};
 use pyo3::exceptions::PyRuntimeError;
@@ -95,7 +96,7 @@ impl HaulError {
         let is_retryable = match error {
             PutError::Store(error) => error.is_transient(),
             PutError::Transport { source, .. } => source.is_transient(),
-            PutError::Status { status, .. } => status.is_server_error(),
+            PutError::Status { status, .. } => is_busy_status(*status),
             PutError::Changed { .. } | PutError::Locked { .. } | PutError::Interrupted { .. } => {
                 true
             }
@@ -105,7 +106,7 @@ impl HaulError {
         Self {
             class,
             text: chain_text(error),
-            kind: status.map_or_else(|| class_name(class).to_owned(), |status| status.to_string()),
+            kind: status.map_or_else(|| class.name().to_owned(), |status| status.to_string()),
             status,
             url: Some(target),
             hint: error.hint().map(str::to_owned),
@@ -136,7 +137,7 @@ fn exception(py: Python<'_>, error: &HaulError) -> PyResult<PyErr> {
         PyResult::Ok(module.getattr("_from_parts")?.unbind())
     })?;
     let value = constructor.bind(py).call1((
-        class_name(error.class),
+        error.class.name(),
         &error.text,
         &error.kind,
         error.status,
@@ -150,17 +151,6 @@ fn exception(py: Python<'_>, error: &HaulError) -> PyResult<PyErr> {
 /// An exception for what must not happen.
 pub(crate) fn bug(text: &str) -> PyErr {
     PyRuntimeError::new_err(format!("{text}: this is a bug of haul"))
-}
-
-/// The name of a class, as manifests have it.
-pub(crate) fn class_name(class: ErrorClass) -> &'static str {
-    match class {
-        ErrorClass::Verification => "verification",
-        ErrorClass::LocalIo => "local_io",
-        ErrorClass::Network => "network",
-        ErrorClass::Interrupted => "interrupted",
-        ErrorClass::Usage => "usage",
-    }
 }
 
 /// An error and its sources in one line.

@@ -4,9 +4,6 @@ use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use crate::columns::state_name;
-use crate::errors::class_name;
-
 /// The result of a row.
 #[pyclass(frozen, get_all, name = "Row", module = "haul")]
 pub(crate) struct ResultRow {
@@ -100,7 +97,7 @@ impl ResultRow {
             index: row.line.map(|line| line.saturating_sub(1)),
             url: row.url,
             path: row.path,
-            state: state_name(row.state),
+            state: row.state.name(),
             status: row.status,
             bytes: row.bytes,
             checksum: row
@@ -110,7 +107,7 @@ impl ResultRow {
             etag: row.etag,
             attempts: row.attempts,
             ms: row.timings.total,
-            error_class: row.error.as_ref().map(|error| class_name(error.class)),
+            error_class: row.error.as_ref().map(|error| error.class.name()),
             error: row.error.map(|error| error.text),
             offset: shard.as_ref().map(|location| location.offset),
             shard: shard.map(|location| location.shard),

@@ -91,7 +91,7 @@ pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
-pub use response::{RequestedContent, ResponseContent, classify_response};
+pub use response::{RequestedContent, ResponseContent, classify_response, is_busy_status};
 pub use response_digests::{ExpectedDigest, expected_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RequestRetries, RetryNumber, RetryOptions, parse_retry_after};

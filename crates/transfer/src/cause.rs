@@ -2,6 +2,7 @@
 //! sense follows from them.
 
 use haul_net::{Kind, TlsProblem};
+use haul_plan::is_busy_status;
 
 use crate::error::GetError;
 
@@ -12,9 +13,7 @@ impl GetError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Transport { source, .. } => source.is_transient(),
-            Self::Status { status, .. } => {
-                status.is_server_error() || matches!(status.as_u16(), 408 | 425 | 429)
-            }
+            Self::Status { status, .. } => is_busy_status(*status),
             Self::AllSourcesFailed { last, .. } => last.is_transient(),
             Self::HostUnreachable { .. }
             | Self::HostRefuses { .. }

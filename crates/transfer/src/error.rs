@@ -30,6 +30,20 @@ pub enum ErrorClass {
     Usage,
 }
 
+impl ErrorClass {
+    /// The name in manifests and other results; that of the binary's JSON, too.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verification => "verification",
+            Self::LocalIo => "local_io",
+            Self::Network => "network",
+            Self::Interrupted => "interrupted",
+            Self::Usage => "usage",
+        }
+    }
+}
+
 /// Why a job ended without its file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -24,7 +24,7 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
     let ms = &row.timings;
     let mut object = json!({
-        "state": state_name(row.state),
+        "state": row.state.name(),
         "url": row.url,
         "bytes": row.bytes,
         "attempts": row.attempts,
@@ -63,14 +63,6 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         set("error", Some(error.text.as_str().into()));
     }
     object
-}
-
-fn state_name(state: JobRowState) -> &'static str {
-    match state {
-        JobRowState::Done => "done",
-        JobRowState::Failed => "failed",
-        JobRowState::Skipped => "skipped",
-    }
 }
 
 /// Why a job failed, in a line that names the job.

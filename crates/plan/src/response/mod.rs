@@ -79,6 +79,12 @@ impl ResponseContent {
     }
 }
 
+/// Whether a status says that the same request may succeed later.
+#[must_use]
+pub fn is_busy_status(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
+}
+
 /// Classifies the head of a response. `now` is the wall clock, for a Retry-After that is a date.
 ///
 /// # Errors
@@ -99,7 +105,7 @@ pub fn classify_response(
             status,
             realm: realm(status, headers),
         }),
-        408 | 425 | 429 | 500..=599 => Err(RequestFailure::Busy {
+        _ if is_busy_status(status) => Err(RequestFailure::Busy {
             status,
             retry_after: headers
                 .get(RETRY_AFTER)

@@ -24,6 +24,18 @@ pub enum JobRowState {
     Skipped,
 }
 
+impl JobRowState {
+    /// The name in manifests and other results.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
 /// Where a job's time went, in milliseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,7 +121,7 @@ pub(super) struct SerializedRow<'a> {
     /// `None` where nothing was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ms: Option<RowTimings>,
-    /// The name from [`class_name`]. A name that only a newer haul knows is ignored.
+    /// The name of the class. A name that only a newer haul knows is ignored.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub(super) error_class: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "is_empty")]
@@ -140,7 +152,7 @@ impl<'a> SerializedRow<'a> {
             .iter()
             .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
         let mut serialized = Self {
-            state: Cow::Borrowed(state_name(row.state)),
+            state: Cow::Borrowed(row.state.name()),
             url: one_line(&row.url),
             path: row.path.as_deref().map(one_line),
             status: row.status,
@@ -150,10 +162,7 @@ impl<'a> SerializedRow<'a> {
             etag: row.etag.as_deref().map(one_line),
             attempts: row.attempts,
             ms: (row.attempts > 0).then_some(row.timings),
-            error_class: row
-                .error
-                .as_ref()
-                .map(|error| class_name(error.class).into()),
+            error_class: row.error.as_ref().map(|error| error.class.name().into()),
             error: row.error.as_ref().map(|error| one_line(&error.text)),
             line: row.line,
             shard: row.shard.as_ref().map(|location| one_line(&location.shard)),
@@ -174,7 +183,7 @@ impl<'a> SerializedRow<'a> {
         }
         let state = [JobRowState::Done, JobRowState::Failed, JobRowState::Skipped]
             .into_iter()
-            .find(|state| state_name(*state) == self.state)?;
+            .find(|state| state.name() == self.state)?;
         // The row of an unreadable line has no URL. Such a job can only have failed.
         if self.url.is_empty() && state == JobRowState::Done {
             return None;
@@ -234,25 +243,6 @@ impl<'a> SerializedRow<'a> {
     }
 }
 
-fn state_name(state: JobRowState) -> &'static str {
-    match state {
-        JobRowState::Done => "done",
-        JobRowState::Failed => "failed",
-        JobRowState::Skipped => "skipped",
-    }
-}
-
-/// The names that the binary's JSON has, too.
-fn class_name(class: ErrorClass) -> &'static str {
-    match class {
-        ErrorClass::Verification => "verification",
-        ErrorClass::LocalIo => "local_io",
-        ErrorClass::Network => "network",
-        ErrorClass::Interrupted => "interrupted",
-        ErrorClass::Usage => "usage",
-    }
-}
-
 fn parse_class(name: &str) -> Option<ErrorClass> {
     [
         ErrorClass::Verification,
@@ -262,7 +252,7 @@ fn parse_class(name: &str) -> Option<ErrorClass> {
         ErrorClass::Usage,
     ]
     .into_iter()
-    .find(|class| class_name(*class) == name)
+    .find(|class| class.name() == name)
 }
 
 fn parse_checksum(text: &str) -> Option<(DigestAlgorithm, String)> {
