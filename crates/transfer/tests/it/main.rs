@@ -17,6 +17,7 @@ mod mirror_resume;
 mod mirror_versions;
 mod mirrors;
 mod put;
+mod remote_file;
 mod robots_tag;
 mod rows_a_addresses;
 mod rows_a_bodies;
