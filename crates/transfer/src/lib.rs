@@ -33,4 +33,4 @@ pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
 };
-pub use remote_file::RemoteFile;
+pub use remote_file::{RemoteFile, RemoteFileMetadata};

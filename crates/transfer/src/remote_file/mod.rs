@@ -4,11 +4,12 @@
 //! read as far as reads need it; the blocks that were read last are kept ([`block_cache`]). Each request says which version it wants, and
 //! each response must be of the version that the file was opened with ([`source`]): a file that changes is an error, never a mix. A file
 //! that cannot be read so, since its server has no ranges or nothing tells its versions apart, is read whole into memory if it is small
-//! ([`whole_file`]).
+//! ([`whole_file`]). A single range is read without opening the file ([`single_range`]).
 
 mod block_cache;
 mod part_response;
 mod range_body;
+mod single_range;
 mod source;
 mod whole_file;
 
@@ -27,6 +28,7 @@ use crate::error::GetError;
 use block_cache::BlockCache;
 use part_response::PartResponse;
 use range_body::RangeBody;
+pub use single_range::RemoteFileMetadata;
 use source::RemoteFileSource;
 use whole_file::{WholeResponse, read_whole};
 

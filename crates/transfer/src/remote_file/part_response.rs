@@ -62,14 +62,18 @@ impl PartResponse {
                     received: self.brought,
                     length: self.brought + self.missing,
                 });
-                let url = &self.response.url;
-                Err(AttemptError::response(failure, &self.response, url))
+                Err(self.error(failure))
             }
             Err(error) => {
                 let url = error.url().clone();
                 Err(AttemptError::transport(error, true, &url, None))
             }
         }
+    }
+
+    /// The error of a response that cannot be used.
+    pub(super) fn error(&self, failure: RequestFailure) -> Box<AttemptError> {
+        AttemptError::response(failure, &self.response, &self.response.url)
     }
 
     /// Gives its connection back, if nothing follows the range.

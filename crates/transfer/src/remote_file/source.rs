@@ -87,25 +87,37 @@ impl RemoteFileSource {
         range: Range<u64>,
     ) -> Result<(FetchResponse, ResponseContent), GetError> {
         loop {
-            let request = FetchRequest {
-                user_url: &self.url,
-                range: Some(range.clone()).filter(|_| self.may_send_range),
-                user_headers: Some(&self.headers).filter(|headers| !headers.is_empty()),
-                ..FetchRequest::get(&self.location)
-            };
-            let version = self.version.as_ref();
-            let sent = Box::pin(send(&self.client, request, version, self.may_send_if_range));
-            match self.unless_stopped(sent).await? {
-                Ok((response, content)) => {
-                    self.recovery.on_usable_response(SOURCE);
-                    if response.redirected {
-                        self.location = response.url.clone();
-                    }
-                    return Ok((response, content));
-                }
+            match self.request_once(range.clone()).await? {
+                Ok(response) => return Ok(response),
                 Err(error) => self.recover(*error, 0).await?,
             }
         }
+    }
+
+    /// Requests a range once. What failed is for [`Self::recover`].
+    ///
+    /// # Errors
+    /// [`GetError::Interrupted`].
+    pub(super) async fn request_once(
+        &mut self,
+        range: Range<u64>,
+    ) -> Result<Result<(FetchResponse, ResponseContent), Box<AttemptError>>, GetError> {
+        let request = FetchRequest {
+            user_url: &self.url,
+            range: Some(range).filter(|_| self.may_send_range),
+            user_headers: Some(&self.headers).filter(|headers| !headers.is_empty()),
+            ..FetchRequest::get(&self.location)
+        };
+        let version = self.version.as_ref();
+        let sent = Box::pin(send(&self.client, request, version, self.may_send_if_range));
+        let sent = self.unless_stopped(sent).await?;
+        if let Ok((response, _)) = &sent {
+            self.recovery.on_usable_response(SOURCE);
+            if response.redirected {
+                self.location = response.url.clone();
+            }
+        }
+        Ok(sent)
     }
 
     /// Requests a range of the version that the file was opened with.

@@ -18,6 +18,7 @@ mod mirror_versions;
 mod mirrors;
 mod put;
 mod remote_file;
+mod remote_range;
 mod robots_tag;
 mod rows_a_addresses;
 mod rows_a_bodies;
