@@ -236,7 +236,7 @@ class Client:
 
     def open(self, url: str, *, headers: Headers = None, auth: Auth = None) -> RemoteFile:
         """A file object that reads a URL by range requests, and never mixes two versions of it."""
-        return RemoteFile(self._engine.open(_download(url, None, (), headers, auth)), url)
+        return RemoteFile(self._engine.open(_remote_file(url, headers, auth)), url)
 
     def batch(
         self,
@@ -316,14 +316,21 @@ class Client:
         return fetch_arrow(self, record_batch, url=url, into=into, path=path, on_error=on_error, arguments=arguments)
 
 
-class RemoteFile(io.BufferedIOBase):
+class RemoteFile(io.BufferedReader):
     """A file at a URL, read by range requests. Reading on costs no request of its own; a seek costs one where the bytes are not there."""
+
+    def __init__(self, reader: _haul.RemoteReader, url: str) -> None:
+        super().__init__(_UnbufferedRemoteFile(reader, url))
+        self.size = reader.size
+
+
+class _UnbufferedRemoteFile(io.RawIOBase):
+    mode = "rb"
 
     def __init__(self, reader: _haul.RemoteReader, url: str) -> None:
         self._reader = reader
         self._position = 0
         self.name = url
-        self.size = reader.size
 
     def readable(self) -> bool:
         return True
@@ -335,40 +342,34 @@ class RemoteFile(io.BufferedIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}.get(whence)
-        if base is None:
-            raise ValueError(f"unknown whence {whence}")
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._reader.size}[whence]
         if base + offset < 0:
             raise ValueError("a position before the file")
         self._position = base + offset
         return self._position
 
-    def read(self, size: int | None = -1) -> bytes:
-        data = self.peek(-1 if size is None else size)
+    def _read(self, size: int) -> bytes:
+        data = self._reader.read_at(self._position, size)
         self._position += len(data)
         return data
 
-    def read1(self, size: int = -1) -> bytes:
-        return self.read(1 << 16 if size < 0 else size)
+    def readall(self) -> bytes:
+        return self._read(max(0, self._reader.size - self._position))
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        data = self.read(len(view))
+        data = self._read(len(view))
         view[: len(data)] = data
         return len(data)
-
-    def peek(self, size: int = 1 << 16) -> bytes:
-        """The next bytes, without moving on."""
-        if self.closed:
-            raise ValueError("I/O operation on closed file")
-        left = max(0, self.size - self._position)
-        length = left if size < 0 else min(size, left)
-        return self._reader.read_at(self._position, length) if length else b""
 
     def close(self) -> None:
         if not self.closed:
             self._reader.close()
         super().close()
+
+
+def _remote_file(url: str, headers: Headers, auth: Auth) -> dict[str, Any]:
+    return {"url": url, "headers": _arguments.headers(headers), "auth": auth}
 
 
 def _download(

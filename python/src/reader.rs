@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use haul_transfer::{DownloadOutcome, GetError, JobOutput, RemoteFile, body_channel};
+use http::HeaderMap;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::runtime::Handle;
@@ -18,10 +19,31 @@ use url::Url;
 use crate::download::DownloadArguments;
 use crate::engine::{Engine, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text};
-use crate::operation::CallHandle;
+use crate::operation::{CallHandle, ResultMaker};
+use crate::settings::{AuthArgument, parse_headers, parse_url};
 
 /// How often a read looks for Ctrl-C.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Where a file is that is read without being downloaded.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct RemoteFileArguments {
+    url: String,
+    headers: Vec<(String, String)>,
+    auth: Option<AuthArgument>,
+}
+
+impl RemoteFileArguments {
+    fn parse(&self) -> Result<(Url, HeaderMap), HaulError> {
+        let mut headers = parse_headers(&self.headers)?;
+        let mut url = parse_url(&self.url)?;
+        if let Some(auth) = &self.auth {
+            auth.apply(&mut url, &mut headers)?;
+        }
+        Ok((url, headers))
+    }
+}
 
 /// A body as it comes.
 #[pyclass(frozen, module = "haul._haul")]
@@ -77,6 +99,24 @@ impl Engine {
             ended: Box::pin(ended),
         })
     }
+
+    /// Starts a read without an open file.
+    fn start_read<T: Send + 'static>(
+        &self,
+        url: Url,
+        stop: CancellationToken,
+        reading: impl Future<Output = Result<T, GetError>> + Send + 'static,
+        make: impl FnOnce(T) -> ResultMaker + Send + 'static,
+    ) -> PyResult<CallHandle> {
+        let runtime = self.state.runtime()?;
+        let call = async move {
+            let read = reading.await;
+            Ok(make(
+                read.map_err(|error| HaulError::of_download(&error, &url))?,
+            ))
+        };
+        Ok(CallHandle::start(runtime, Arc::default(), stop, call))
+    }
 }
 
 #[pymethods]
@@ -122,24 +162,65 @@ impl Engine {
     }
 
     /// Opens a file to read at any place.
-    fn open(&self, py: Python<'_>, download: DownloadArguments) -> PyResult<RemoteReader> {
+    fn open(&self, py: Python<'_>, file: RemoteFileArguments) -> PyResult<RemoteReader> {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
-        let job = download.job(0, JobOutput::Stdout)?;
+        let (url, headers) = file.parse()?;
         let opening = RemoteFile::open(
             self.state.http.clone(),
-            job.url.clone(),
-            job.headers,
+            url.clone(),
+            headers,
             self.state.retry.clone(),
             stop.clone(),
         );
-        let file = wait(py, runtime, &job.url, opening)?;
+        let file = wait(py, runtime, &url, opening)?;
         Ok(RemoteReader {
             engine: Arc::clone(&self.state),
             size: file.size(),
-            url: job.url,
+            url,
             file: tokio::sync::Mutex::new(Some(file)),
             stop,
+        })
+    }
+
+    /// Starts to read a range of a file, up to its end without an `end`.
+    #[pyo3(signature = (file, start, end))]
+    fn read_range(
+        &self,
+        file: RemoteFileArguments,
+        start: u64,
+        end: Option<u64>,
+    ) -> PyResult<CallHandle> {
+        let (url, headers) = file.parse()?;
+        let stop = self.state.stop_token();
+        let reading = RemoteFile::read_range(
+            self.state.http.clone(),
+            url.clone(),
+            headers,
+            self.state.retry.clone(),
+            stop.clone(),
+            start..end.unwrap_or(u64::MAX),
+        );
+        self.start_read(url, stop, reading, |bytes| {
+            Box::new(move |py| Ok(PyBytes::new(py, &bytes).unbind().into_any()))
+        })
+    }
+
+    /// Starts to ask for the size, the ETag and the Last-Modified of a file.
+    fn fetch_metadata(&self, file: RemoteFileArguments) -> PyResult<CallHandle> {
+        let (url, headers) = file.parse()?;
+        let stop = self.state.stop_token();
+        let asking = RemoteFile::fetch_metadata(
+            self.state.http.clone(),
+            url.clone(),
+            headers,
+            self.state.retry.clone(),
+            stop.clone(),
+        );
+        self.start_read(url, stop, asking, |metadata| {
+            let etag = metadata.version.etag.map(|tag| tag.to_string());
+            let found = (metadata.size, etag, metadata.version.last_modified);
+            Box::new(move |py| Ok(found.into_pyobject(py)?.unbind().into_any()))
         })
     }
 }

@@ -5,11 +5,9 @@ import gzip
 import io
 import random
 
-import fsspec
 import pytest
 
 import haul
-import haul.fs
 from conftest import Answer, Origin, content
 
 
@@ -72,32 +70,16 @@ def test_two_versions_are_never_mixed(origin: Origin, client: haul.Client) -> No
 def test_standard_readers_take_it(origin: Origin, client: haul.Client) -> None:
     text = "".join(f"line {n}\n" for n in range(5000)).encode()
     origin.answers["lines.gz"] = Answer(body=gzip.compress(text))
-    with client.open(origin.url("lines.gz")) as file, gzip.open(io.BufferedReader(file)) as lines:  # type: ignore[type-var]
+    with client.open(origin.url("lines.gz")) as file, gzip.open(file) as lines:
         assert sum(1 for _ in lines) == 5000
 
 
-def test_fsspec_reads_by_haul(origin: Origin) -> None:
-    data = content("t.csv", 5000)
-    with fsspec.open("haul+" + origin.url("t.csv", 5000)) as file:
-        assert file.read() == data
-    files = haul.fs.HaulFileSystem()
-    url = origin.url("t.csv", 5000)
-    assert files.cat_file(url, 10, 20) == data[10:20]
-    assert files.cat(url) == data and files.size(url) == 5000
-    assert files.cat_file(url, -10) == data[-10:]
-    origin.answers["gone"] = Answer(404)
-    assert not files.exists(origin.url("gone"))
-    with pytest.raises(FileNotFoundError):
-        files.open(origin.url("gone"))
-
-
-def test_pandas_reads_by_haul(origin: Origin, monkeypatch: pytest.MonkeyPatch) -> None:
-    pandas = pytest.importorskip("pandas")
-    registry = dict(fsspec.registry)
-    origin.answers["t.csv"] = Answer(body=b"a,b\n1,2\n3,4\n")
-    try:
-        haul.fs.register()
-        assert pandas.read_csv("haul+" + origin.url("t.csv"))["b"].tolist() == [2, 4]
-    finally:
-        fsspec.registry._registry.clear() if hasattr(fsspec.registry, "_registry") else None
-        del registry
+def test_lines_are_read_from_a_buffer(origin: Origin, client: haul.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    origin.answers["lines"] = Answer(body=b"".join(b"line %d\n" % n for n in range(10_000)))
+    with client.open(origin.url("lines")) as file:
+        reads = []
+        read = file.raw._read  # type: ignore[attr-defined]
+        monkeypatch.setattr(file.raw, "_read", lambda size: reads.append(size) or read(size))
+        assert [file.readline(), file.peek(1)[:7], file.readline(3)] == [b"line 0\n", b"line 1\n", b"lin"]
+        assert file.tell() == 10 and sum(1 for _ in file) == 9999
+    assert len(reads) < 50
