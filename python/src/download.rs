@@ -148,6 +148,7 @@ impl Engine {
                 let url = job.url.clone();
                 create_directories(&job.output)?;
                 let result = engine.get(job, stop).await;
+                engine.release_names(running.id);
                 let outcome = result.map_err(|error| HaulError::of_download(&error, &url))?;
                 running.progress.set(outcome.bytes, Some(outcome.bytes));
                 drop(running);

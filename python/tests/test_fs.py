@@ -170,6 +170,25 @@ def test_get_file(origin: Origin, files: haul.fs.HaulFileSystem, tmp_path: pathl
         files.get_file(origin.url("gone"), outfile=outfile)
 
 
+def test_a_path_is_free_after_a_call(origin: Origin, files: haul.fs.HaulFileSystem, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "f"
+    for name in ("a", "b", "b"):
+        files.get_file(origin.url(name), target)
+        assert target.read_bytes() == content(name, 1000)
+    # The same call continues one that was stopped.
+    origin.rate = 100_000
+    url, target = origin.url("c", 100_000), tmp_path / "c"
+
+    def stop(done: int, length: int | None) -> None:
+        if done:
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        files.client.get(url, target, progress=stop)
+    files.client.get(url, target)
+    assert target.read_bytes() == content("c", 100_000)
+
+
 def test_put_file_creates(
     origin: Origin, files: haul.fs.HaulFileSystem, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

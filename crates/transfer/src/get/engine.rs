@@ -58,4 +58,12 @@ impl TransferEngine {
         let _ = events.send(event).await;
         result
     }
+
+    /// Lets later jobs have the final names of a job that has ended. For programs, whose calls are not the URLs of one command: the same
+    /// call must be able to continue a download.
+    pub fn release_names(&self, job: u64) {
+        if let Some(names) = &self.state.reserved_names {
+            names.release(job);
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! Which job of an engine a final name belongs to.
 //!
 //! Two URLs may come to one name, and that is known only when the origin has answered. The first to come to it has it for as
-//! long as the engine lives: a later job must neither replace what the first one made nor blame another process for its lock.
+//! long as the engine lives, unless the caller releases it: a later job must neither replace what the first one made nor blame another
+//! process for its lock.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,12 @@ impl ReservedNames {
             path: path.to_owned(),
         })
     }
+
+    /// Gives the names of a job to whichever comes next.
+    pub(super) fn release(&self, job: u64) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|_, holder| *holder != job);
+    }
 }
 
 #[cfg(test)]
@@ -51,5 +58,8 @@ mod tests {
             twice.to_string(),
             "http://h.test/f comes to the name d/f, which another URL of this command has"
         );
+        names.release(3);
+        assert!(names.claim(Path::new("d/f"), 4, &url).is_ok());
+        assert!(names.claim(Path::new("d/g"), 5, &url).is_err());
     }
 }
