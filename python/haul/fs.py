@@ -29,7 +29,7 @@ from ._waiting import wait
 
 __all__ = ["HaulFileSystem", "register"]
 
-#: Reads of one call that are under way at a time. Each has a connection.
+#: Reads of one call that are under way at a time, each with a connection. The engine has 16 to a host for whole files.
 _READS_AT_ONCE = 64
 
 #: A range of a file, as slices have it.
