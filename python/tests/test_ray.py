@@ -31,6 +31,7 @@ GIVE_UP = 240
 ray = pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
+from haul._ray_manifest import json_lines  # noqa: E402
 from ray.cluster_utils import Cluster  # noqa: E402
 
 #: A machine that does not answer is given up after two seconds.
@@ -203,9 +204,9 @@ def test_lines_of_a_manifest_are_json() -> None:
         {"row": 0, "url": 'http://h/"\\\n\x01ä\U0001f600%s', "state": "done", "path": None, "status": 200, "bytes": 2**40},
         {"row": 1, "url": None, "state": "failed", "path": "", "status": None, "bytes": 0},
     ]
-    text = haul.ray._json_lines(pa.Table.from_pylist(rows)).decode()
+    text = json_lines(pa.Table.from_pylist(rows)).decode()
     assert [json.loads(line) for line in text.splitlines()] == rows
-    assert haul.ray._json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
+    assert json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
 
 
 def test_rows_go_into_shards_and_failures_are_rows(
