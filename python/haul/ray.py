@@ -38,7 +38,7 @@ from ._errors import UsageError
 from ._partition import ROW, partition
 from ._ray_actor import Fetch
 from ._ray_manifest import MANIFEST_SCHEMA, cut_incomplete_line, json_lines, lock, remove_others, written
-from ._ray_rows import has_same_urls, table_of_rows
+from ._ray_rows import check_paths, has_same_urls, table_of_rows
 
 __all__ = ["Fetch", "fetch", "resume"]
 
@@ -101,6 +101,8 @@ def fetch(
     Fetch(**options)._check()
     pool = {"batch_size": batch_size, "actors": actors, "ray_remote_args": dict(ray_remote_args or {})}
     table = table_of_rows(rows, url)
+    if tar is not None or dir is not None:
+        check_paths(table, url)
     if manifest is None:
         return _dataset(table, options, pool)
     return _Job.begin(pathlib.Path(manifest), table, options, pool).run()
