@@ -20,6 +20,25 @@ from ._partition import ROW
 
 MANIFEST_SCHEMA = pa.schema([(ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
 
+#: The beginning of a URL, to the end of its host and port.
+_AUTHORITY = r"^\s*[A-Za-z][A-Za-z0-9+.-]*://([^/?#\\]*@)?(\[[^\]/]*\]|[^/?#@:\\\[\]]*)(:[0-9]*)?([/?#]|$)"
+
+
+def open_manifest(path: pathlib.Path) -> IO[bytes]:
+    """The manifest, to read and to append to. A new one is for its owner alone."""
+    return open(path, "a+b", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def redact_urls(table: pa.Table) -> pa.Table:
+    """Results whose URLs have no login, no query and no fragment, since these may be secret. The row's number says which URL it is."""
+    urls = pc.cast(table.column("url"), pa.large_string())
+    has_authority = pc.match_substring_regex(urls, _AUTHORITY)
+    urls = pc.replace_substring_regex(urls, r"(?s)[?#].*", "?***")
+    urls = pc.replace_substring_regex(urls, r"//[^/]*@", "//***@")
+    # Where a login in another text ends, nobody knows.
+    urls = pc.if_else(has_authority, urls, pa.scalar(None, pa.large_string()))
+    return table.set_column(table.column_names.index("url"), "url", urls)
+
 
 @contextlib.contextmanager
 def written(path: pathlib.Path) -> Iterator[IO[bytes]]:

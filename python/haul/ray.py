@@ -34,10 +34,19 @@ import ray.data
 
 from ._arguments import Path, Size
 from ._arrow import FIELDS, RESULT_SCHEMA
-from ._errors import UsageError
+from ._errors import Interrupted, UsageError
 from ._partition import ROW, partition
 from ._ray_actor import Fetch
-from ._ray_manifest import MANIFEST_SCHEMA, cut_incomplete_line, json_lines, lock, remove_others, written
+from ._ray_manifest import (
+    MANIFEST_SCHEMA,
+    cut_incomplete_line,
+    json_lines,
+    lock,
+    open_manifest,
+    redact_urls,
+    remove_others,
+    written,
+)
 from ._ray_rows import check_paths, has_same_urls, table_of_rows
 
 __all__ = ["Fetch", "fetch", "resume"]
@@ -54,6 +63,9 @@ _BLOCK_ROWS = 1 << 17
 
 #: Settings of a client that may have secrets, and are not written beside the manifest.
 _SECRETS = ("s3", "headers", "proxy")
+
+#: What is written of `ray_remote_args`. Others, as a runtime_env with variables, may have secrets, or are no JSON.
+_STORED_REMOTE_ARGS = ("num_cpus", "num_gpus", "memory", "resources", "accelerator_type", "max_restarts", "max_task_retries")
 
 
 def fetch(
@@ -74,14 +86,15 @@ def fetch(
 ) -> ray.data.Dataset:
     """Fetches URLs on all machines of a Ray cluster, and returns a dataset with a row for each: what came of it, and where its bytes are.
 
-    `rows`: a Ray dataset or an Arrow table with a column `url`, or URLs; they are in the driver's memory once. `tar` and `dir` are folders
-    that all machines see, or s3://bucket/prefix/; with neither, the bodies of a call of `batch_size` rows are in memory together. `actors`:
-    how many, or the least and the most; one for each CPU by default. Rows of one host go to one call; a host with more rows than a call
-    takes is divided, and so are its limits. `client` has the arguments of `haul.Client`, and further arguments are those of `Client.batch`.
+    `rows`: a Ray dataset or an Arrow table with a column `url`, URLs, or dicts; they are in the driver's memory, two or three times while
+    it sorts them. `tar` and `dir` are folders that all machines see, or s3://bucket/prefix/; with neither, the bodies of a call of
+    `batch_size` rows are in memory together. `actors`: how many, or the least and the most; one for each CPU by default. Rows of one host
+    go to one call; a host with more rows than a call takes is divided, and so are its limits. `client` has the arguments of `haul.Client`,
+    and further arguments are those of `Fetch`.
 
     With a manifest, a file of the driver's, everything is fetched now and each row is recorded as soon as its shard is whole. The same call
     after a crash of any part goes on with the rest, and shards whose rows were lost are removed at the end (those on S3 stay). The rows and
-    arguments are beside the manifest, without what may be secret. Without a manifest the dataset is lazy, as all of Ray Data's: each time it is
+    arguments are beside the manifest, for their owner to read: rows as they are, arguments without what may be secret. Without a manifest the dataset is lazy, as all of Ray Data's: each time it is
     executed everything is fetched again, into other shards. `materialize()` executes it once.
     """
     if tar is None and dir is None and manifest is not None:
@@ -100,6 +113,7 @@ def fetch(
     }
     Fetch(**options)._check()
     pool = {"batch_size": batch_size, "actors": actors, "ray_remote_args": dict(ray_remote_args or {})}
+    _check_pool(pool)
     table = table_of_rows(rows, url)
     if tar is not None or dir is not None:
         check_paths(table, url)
@@ -110,7 +124,7 @@ def fetch(
 
 def _absolute(path: Path | None) -> str | None:
     """A folder as other processes find it."""
-    if path is None or os.fspath(path).startswith("s3://"):
+    if path is None or "://" in os.fspath(path):
         return None if path is None else os.fspath(path)
     return os.path.abspath(path)
 
@@ -118,7 +132,8 @@ def _absolute(path: Path | None) -> str | None:
 def resume(manifest: Path, *, client: Mapping[str, Any] | None = None) -> ray.data.Dataset:
     """Fetches what failed or is missing of an earlier `fetch` with this manifest, with its arguments, and returns all rows.
 
-    `client`: settings of the client to add or change; those of S3, headers and a proxy are not stored.
+    `client`: settings of the client to add or change; those of S3, headers and a proxy are not stored. Where `ray_remote_args` were not
+    stored either, call `fetch` again.
     """
     return _Job.open(pathlib.Path(manifest), client or {}).run()
 
@@ -148,10 +163,15 @@ class _Job:
             raise UsageError(f"{manifest} exists and is not the manifest of such a job", hint="choose another name")
         manifest.parent.mkdir(parents=True, exist_ok=True)
         options = {**options, "job": uuid.uuid4().hex[:8]}
-        settings = options["client"]
-        stored = {**options, "client": {name: value for name, value in settings.items() if name not in _SECRETS}}
-        withheld = [name for name in _SECRETS if settings.get(name)]
-        text = json.dumps({"format": 1, "options": stored, "withheld": withheld, "pool": pool}, default=os.fspath)
+        settings, remote_args = options["client"], pool["ray_remote_args"]
+        stored = {
+            "format": 1,
+            "options": {**options, "client": {name: value for name, value in settings.items() if name not in _SECRETS}},
+            "withheld": [name for name in _SECRETS if settings.get(name)],
+            "pool": {**pool, "ray_remote_args": {name: remote_args[name] for name in remote_args if name in _STORED_REMOTE_ARGS}},
+            "withheld_remote_args": [name for name in remote_args if name not in _STORED_REMOTE_ARGS],
+        }
+        text = json.dumps(stored, default=_storable)
         # The description comes last: it says that the rows are whole.
         with written(input_file) as file:
             pq.write_table(table, file)
@@ -169,12 +189,14 @@ class _Job:
         missing = [name for name in found["withheld"] if name not in client]
         if missing:
             raise UsageError(f"client: give its {missing[0]} again, which was not stored", hint=f"client={{{missing[0]!r}: ...}}")
+        for name in found["withheld_remote_args"]:
+            raise UsageError(f"ray_remote_args: its {name} was not stored", hint="call haul.ray.fetch again, with the same arguments")
         options = found["options"]
         return cls(manifest, {**options, "client": {**options["client"], **client}}, found["pool"])
 
     def run(self) -> ray.data.Dataset:
         table = pq.read_table(self._files(self._manifest)[1])
-        with open(self._manifest, "a+b") as file:
+        with open_manifest(self._manifest) as file:
             lock(file)
             cut_incomplete_line(file)
             results = self._recorded()
@@ -184,8 +206,12 @@ class _Job:
             if missing.num_rows:
                 self._fetch(missing, file)
                 results = self._recorded()
-        self._remove_orphans(results)
+            # Nobody else writes shards of the job before the lock is gone.
+            self._remove_orphans(results)
         _log_summary(results)
+        if results.num_rows < table.num_rows:
+            lost = f"{table.num_rows - results.num_rows} of {table.num_rows} rows did not come back from Ray"
+            raise Interrupted(lost, "lost rows", hint="haul.ray.resume fetches them; max_errored_blocks lets Ray drop them", retryable=True)
         columns = {name: results.column(name) for name in RESULT_SCHEMA.names}
         table = table.take(results.column(ROW)).combine_chunks()
         table = table.drop_columns([name for name in columns if name in table.column_names])
@@ -201,7 +227,8 @@ class _Job:
         # Ray would keep a block back to prefetch the next one.
         table: pa.Table
         for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
-            file.write(json_lines(table.select([ROW, url, *RESULT_SCHEMA.names]).rename_columns(MANIFEST_SCHEMA.names)))
+            table = table.select([ROW, url, *RESULT_SCHEMA.names]).rename_columns(MANIFEST_SCHEMA.names)
+            file.write(json_lines(redact_urls(table)))
             file.flush()
             os.fsync(file.fileno())
 
@@ -223,6 +250,36 @@ class _Job:
         tar = self._options["tar"]
         if tar is not None and not tar.startswith("s3://"):
             remove_others(tar, f"{self._options['job']}-", set(pc.unique(results.column("shard")).to_pylist()))
+
+
+def _storable(value: Any) -> str:
+    """A path among arguments as JSON has it."""
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
+    raise UsageError(f"manifest: an argument of the type {type(value).__name__} cannot be stored beside it")
+
+
+def _check_pool(pool: Mapping[str, Any]) -> None:
+    """Raises what is wrong with the arguments for Ray."""
+    if not _is_count(pool["batch_size"]):
+        raise UsageError("batch_size: it must be at least 1")
+    match pool["actors"]:
+        case None:
+            pass
+        case (least, most) if _is_count(least) and (most is None or (_is_count(most) and most >= least)):
+            pass
+        case count if not _is_count(count):
+            raise UsageError("actors: give a number, or the least and the most of them, from 1")
+    remote_args = pool["ray_remote_args"]
+    try:
+        if remote_args:
+            ray.remote(**remote_args)(Fetch)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"ray_remote_args: {error}") from None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 def _actor_range(actors: Any) -> tuple[int, int]:
