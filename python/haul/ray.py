@@ -300,7 +300,9 @@ def _cpus() -> float:
 def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -> ray.data.Dataset:
     """What fetches rows when it is executed."""
     least, most = _actor_range(pool["actors"])
-    calls = partition(rows, options["url"], pool["batch_size"], most)
+    # Larger calls would have more bodies in memory together.
+    connections = None if options["tar"] is None and options["dir"] is None else options["client"].get("connections_per_host")
+    calls = partition(rows, options["url"], pool["batch_size"], most, connections)
     if not calls:
         return ray.data.from_arrow(Fetch(**options)(rows))
     dataset = ray.data.from_arrow(calls)
