@@ -228,3 +228,10 @@ def test_temporary_folders_of_killed_actors_are_removed(store: Store, tmp_path: 
     (row,) = actor(table_of_rows(["http://127.0.0.1:1/x"], "url")).to_pylist()
     assert (row["state"], row["error_class"]) == ("failed", "local_io")
 
+
+def test_a_machine_that_cannot_store_fails_its_rows(origin: Origin, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    for arguments in ({"tar": tmp_path / "file"}, {"dir": tmp_path / "file"}):
+        found = fetched([origin.url("f"), origin.url("g")], **arguments)
+        assert [(row["state"], row["error_class"]) for row in found] == [("failed", "local_io")] * 2
+    assert origin.count() == 0
