@@ -7,14 +7,12 @@ import fcntl
 import json
 import os
 import pathlib
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,64 +32,7 @@ GIVE_UP = 240
 ray = pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
-from haul._ray_manifest import json_lines  # noqa: E402
-from ray.cluster_utils import Cluster  # noqa: E402
-
-#: A machine that does not answer is given up after two seconds.
-_SETTINGS = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 3,
-}
-
-
-class Machines:
-    """A cluster with a raylet of one CPU for each machine, whose processes have a working directory of their own."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
-        self.folders: dict[Any, pathlib.Path] = {}
-        self.cluster = Cluster()
-        self._add(_system_config=_SETTINGS)
-        self.fill()
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
-        ray.data.DataContext.get_current().enable_progress_bars = False
-
-    def _add(self, **arguments: Any) -> None:
-        folder = self._folder / f"machine{len(self.folders)}"
-        folder.mkdir()
-        before = os.getcwd()
-        os.chdir(folder)
-        try:
-            node = self.cluster.add_node(num_cpus=1, object_store_memory=80 << 20, include_dashboard=False, **arguments)
-        finally:
-            os.chdir(before)
-        self.folders[node] = folder
-
-    def fill(self) -> None:
-        """Brings it back to three machines."""
-        while len(self.cluster.worker_nodes) < 2:
-            self._add()
-
-    def remove(self, node: Any) -> None:
-        """Removes a machine, and returns when nothing of it runs."""
-        raylet = node.all_processes["raylet"][0].process.pid
-        children = [pid for path in pathlib.Path("/proc").glob(f"{raylet}/task/*/children") for pid in path.read_text().split()]
-        self.cluster.remove_node(node, allow_graceful=False)
-        wait_for(lambda: not any(map(is_running, children)))
-
-    def is_alive(self, node: Any) -> bool:
-        return any(found["NodeID"] == node.node_id and found["Alive"] for found in ray.nodes())
-
-
-def is_running(pid: str) -> bool:
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
+from cluster import HostedOrigin, Machines  # noqa: E402
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
@@ -106,51 +47,6 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 def machines(started: Machines) -> Machines:
     started.fill()
     return started
-
-
-class HostedOrigin(Origin):
-    """An origin that is several hosts, and knows when it was asked."""
-
-    def __init__(self, hosts: int) -> None:
-        super().__init__()
-        self.hosts = [f"127.0.0.{n + 1}" for n in range(hosts)]
-        self.times: dict[str, list[float]] = collections.defaultdict(list)
-        self.requests = _TimedRequests(self.times)
-        self.more: list[conftest._Server] = []
-        for host in self.hosts[1:]:
-            server = conftest._Server((host, self.port), conftest._Handler)
-            server.origin = self
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            self.more.append(server)
-
-    def urls(self, each: int, size: int = 700) -> list[str | None]:
-        """So many files of each host, in any order."""
-        urls: list[str | None] = [
-            self.url(f"h{number}f{n}", size, host) for number, host in enumerate(self.hosts) for n in range(each)
-        ]
-        random.Random(1).shuffle(urls)
-        return urls
-
-    def times_asked(self) -> collections.Counter[str]:
-        """How often each file was asked for."""
-        with self.lock:
-            return collections.Counter(urlsplit(path).path.lstrip("/") for _, path, _ in self.requests)
-
-    def close(self) -> None:
-        for server in self.more:
-            server.shutdown()
-            server.server_close()
-        super().close()
-
-
-class _TimedRequests(list[tuple[str, str, "str | None"]]):
-    def __init__(self, times: dict[str, list[float]]) -> None:
-        super().__init__()
-        self._times = times
-
-    def append(self, request: tuple[str, str, str | None]) -> None:
-        super().append(request)
-        self._times[request[0]].append(time.monotonic())
 
 
 @pytest.fixture
@@ -200,16 +96,6 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
     future = pool.submit(function)
     pool.shutdown(wait=False)
     return future
-
-
-def test_lines_of_a_manifest_are_json() -> None:
-    rows = [
-        {"row": 0, "url": 'http://h/"\\\n\x01ä\U0001f600%s', "state": "done", "path": None, "status": 200, "bytes": 2**40},
-        {"row": 1, "url": None, "state": "failed", "path": "", "status": None, "bytes": 0},
-    ]
-    text = json_lines(pa.Table.from_pylist(rows)).decode()
-    assert [json.loads(line) for line in text.splitlines()] == rows
-    assert json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
 
 
 def test_rows_go_into_shards_and_failures_are_rows(

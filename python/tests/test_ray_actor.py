@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import tempfile
@@ -22,7 +23,7 @@ pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
 from haul import _ray_actor  # noqa: E402
-from haul._ray_manifest import redact_urls  # noqa: E402
+from haul._ray_manifest import json_lines, redact_urls  # noqa: E402
 from haul._ray_rows import check_paths, table_of_rows  # noqa: E402
 
 
@@ -128,6 +129,16 @@ def test_rows_that_are_none_are_refused(tmp_path: pathlib.Path) -> None:
         haul.ray.fetch(["http://127.0.0.1/x"], tar="a", manifest=tmp_path / "m")
     with pytest.raises(haul.UsageError, match="manifest"):
         haul.ray.Fetch(tar="a", manifest="m")
+
+
+def test_lines_of_a_manifest_are_json() -> None:
+    rows = [
+        {"row": 0, "url": 'http://h/"\\\n\x01ä\U0001f600%s', "state": "done", "path": None, "status": 200, "bytes": 2**40},
+        {"row": 1, "url": None, "state": "failed", "path": "", "status": None, "bytes": 0},
+    ]
+    text = json_lines(pa.Table.from_pylist(rows)).decode()
+    assert [json.loads(line) for line in text.splitlines()] == rows
+    assert json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
 
 
 def test_urls_of_a_manifest_have_no_secrets() -> None:
