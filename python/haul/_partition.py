@@ -16,8 +16,12 @@ _MIN_ROWS = 256
 _HOST = r"^\s*[^:/?#]*://(?:[^/?#@]*@)?(?P<host>\[[^\]/?#]*\]|[^/?#:]*)"
 
 
-def partition(rows: pa.Table, url: str, batch_size: int, actors: int) -> list[pa.Table]:
-    """The rows of each call. Those of a host are in one call; a host with more than a call takes has several, which share its limits."""
+def partition(rows: pa.Table, url: str, batch_size: int, actors: int, connections: int | None = None) -> list[pa.Table]:
+    """The rows of each call. Those of a host are in one call; a host with more than a call takes has several, which share its limits.
+
+    Each of these needs a connection: where a host may have fewer than there are actors, it has no more calls than connections, whatever
+    their size.
+    """
     if rows.num_rows == 0:
         return []
     size = min(batch_size, max(_MIN_ROWS, -(-rows.num_rows // actors)))
@@ -34,8 +38,10 @@ def partition(rows: pa.Table, url: str, batch_size: int, actors: int) -> list[pa
                 calls.append((first, begin, 1))
             first = begin
         if end - begin > size:
-            share = min(actors, -(-(end - begin) // size))
-            calls += [(at, min(at + size, end), share) for at in range(begin, end, size)]
+            is_limited = connections is not None and connections < actors
+            step = max(size, -(-(end - begin) // connections)) if is_limited else size
+            share = min(actors, -(-(end - begin) // step))
+            calls += [(at, min(at + step, end), share) for at in range(begin, end, step)]
             first = end
         begin = end
     if begin > first:

@@ -28,12 +28,13 @@ def test_partition_divides_rows_as_it_promises(seed: int) -> None:
     urls += [None] * chance.randint(0, 5)
     chance.shuffle(urls)
     rows = pa.table({"url": pa.array(urls, pa.string()), "row": list(range(len(urls)))})
-    calls = partition(rows, "url", batch_size, actors)
+    connections = chance.choice([None, chance.randint(1, 12)])
+    calls = partition(rows, "url", batch_size, actors, connections)
     assert sorted(row for call in calls for row in call.column("row").to_pylist()) == list(range(len(urls)))
     counts = collections.Counter(host_of(url) for url in urls)
     by_host: dict[str | None, list[tuple[int, set[str | None]]]] = collections.defaultdict(list)
     for call in calls:
-        assert 0 < call.num_rows <= batch_size
+        assert call.num_rows > 0
         assert all(urls[row] == url for row, url in zip(call.column("row").to_pylist(), call.column("url").to_pylist(), strict=True))
         shares = set(call.column("_share").to_pylist())
         names = {host_of(url) for url in call.column("url").to_pylist()}
@@ -44,9 +45,12 @@ def test_partition_divides_rows_as_it_promises(seed: int) -> None:
         if counts[name] <= batch_size:
             assert len(parts) == 1 and parts[0][0] == 1
         else:
-            # It is alone in its calls, and those that may run at once have the whole limit together.
-            assert len(parts) == -(-counts[name] // batch_size)
+            # It is alone in its calls, and those that may run at once have the whole limit together: a connection each, at least.
+            most = -(-counts[name] // batch_size)
+            is_limited = connections is not None and connections < min(actors, most)
+            assert len(parts) <= connections if is_limited else len(parts) == most
             assert all(share == min(actors, len(parts)) and names == {name} for share, names in parts)
+            assert connections is None or min(actors, len(parts)) * max(1, connections // parts[0][0]) <= connections
 
 
 def test_partition_gives_every_actor_some() -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import collections
+import fcntl
 import json
 import os
 import pathlib
-import random
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import threading
-import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -31,63 +32,7 @@ GIVE_UP = 240
 ray = pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
-from ray.cluster_utils import Cluster  # noqa: E402
-
-#: A machine that does not answer is given up after two seconds.
-_SETTINGS = {
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
-    "health_check_timeout_ms": 2000,
-    "health_check_failure_threshold": 3,
-}
-
-
-class Machines:
-    """A cluster with a raylet of one CPU for each machine, whose processes have a working directory of their own."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self._folder = folder
-        self.folders: dict[Any, pathlib.Path] = {}
-        self.cluster = Cluster()
-        self._add(_system_config=_SETTINGS)
-        self.fill()
-        ray.init(address=self.cluster.address, log_to_driver=False, logging_level="ERROR")
-        ray.data.DataContext.get_current().enable_progress_bars = False
-
-    def _add(self, **arguments: Any) -> None:
-        folder = self._folder / f"machine{len(self.folders)}"
-        folder.mkdir()
-        before = os.getcwd()
-        os.chdir(folder)
-        try:
-            node = self.cluster.add_node(num_cpus=1, object_store_memory=80 << 20, include_dashboard=False, **arguments)
-        finally:
-            os.chdir(before)
-        self.folders[node] = folder
-
-    def fill(self) -> None:
-        """Brings it back to three machines."""
-        while len(self.cluster.worker_nodes) < 2:
-            self._add()
-
-    def remove(self, node: Any) -> None:
-        """Removes a machine, and returns when nothing of it runs."""
-        raylet = node.all_processes["raylet"][0].process.pid
-        children = [pid for path in pathlib.Path("/proc").glob(f"{raylet}/task/*/children") for pid in path.read_text().split()]
-        self.cluster.remove_node(node, allow_graceful=False)
-        wait_for(lambda: not any(map(is_running, children)))
-
-    def is_alive(self, node: Any) -> bool:
-        return any(found["NodeID"] == node.node_id and found["Alive"] for found in ray.nodes())
-
-
-def is_running(pid: str) -> bool:
-    try:
-        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
-
+from cluster import HostedOrigin, Machines  # noqa: E402
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
@@ -102,51 +47,6 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 def machines(started: Machines) -> Machines:
     started.fill()
     return started
-
-
-class HostedOrigin(Origin):
-    """An origin that is several hosts, and knows when it was asked."""
-
-    def __init__(self, hosts: int) -> None:
-        super().__init__()
-        self.hosts = [f"127.0.0.{n + 1}" for n in range(hosts)]
-        self.times: dict[str, list[float]] = collections.defaultdict(list)
-        self.requests = _TimedRequests(self.times)
-        self.more: list[conftest._Server] = []
-        for host in self.hosts[1:]:
-            server = conftest._Server((host, self.port), conftest._Handler)
-            server.origin = self
-            threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-            self.more.append(server)
-
-    def urls(self, each: int, size: int = 700) -> list[str | None]:
-        """So many files of each host, in any order."""
-        urls: list[str | None] = [
-            self.url(f"h{number}f{n}", size, host) for number, host in enumerate(self.hosts) for n in range(each)
-        ]
-        random.Random(1).shuffle(urls)
-        return urls
-
-    def times_asked(self) -> collections.Counter[str]:
-        """How often each file was asked for."""
-        with self.lock:
-            return collections.Counter(urlsplit(path).path.lstrip("/") for _, path, _ in self.requests)
-
-    def close(self) -> None:
-        for server in self.more:
-            server.shutdown()
-            server.server_close()
-        super().close()
-
-
-class _TimedRequests(list[tuple[str, str, "str | None"]]):
-    def __init__(self, times: dict[str, list[float]]) -> None:
-        super().__init__()
-        self._times = times
-
-    def append(self, request: tuple[str, str, str | None]) -> None:
-        super().append(request)
-        self._times[request[0]].append(time.monotonic())
 
 
 @pytest.fixture
@@ -196,16 +96,6 @@ def in_background(function: Callable[[], Any]) -> Future[Any]:
     future = pool.submit(function)
     pool.shutdown(wait=False)
     return future
-
-
-def test_lines_of_a_manifest_are_json() -> None:
-    rows = [
-        {"row": 0, "url": 'http://h/"\\\n\x01ä\U0001f600%s', "state": "done", "path": None, "status": 200, "bytes": 2**40},
-        {"row": 1, "url": None, "state": "failed", "path": "", "status": None, "bytes": 0},
-    ]
-    text = haul.ray._json_lines(pa.Table.from_pylist(rows)).decode()
-    assert [json.loads(line) for line in text.splitlines()] == rows
-    assert haul.ray._json_lines(pa.Table.from_pylist(rows).slice(0, 0)) == b""
 
 
 def test_rows_go_into_shards_and_failures_are_rows(
@@ -346,7 +236,8 @@ def test_a_host_that_answers_429_gets_its_time(machines: Machines, hosts: Callab
     origin = hosts(3)
     for n in range(20):
         origin.answers[f"h1f{n}"] = Answer(429, headers={"Retry-After": "1"}, times=1)
-    found = haul.ray.fetch(origin.urls(20), tar=tmp_path / "t", manifest=tmp_path / "m.jsonl", actors=1, batch_size=20)
+    # One of three actors has the host.
+    found = haul.ray.fetch(origin.urls(20), tar=tmp_path / "t", manifest=tmp_path / "m.jsonl", actors=3, batch_size=20)
     assert {row["state"] for row in found.take_all()} == {"done"}
     asked = origin.times_asked()
     assert all(asked[f"h{host}f{n}"] == 1 for host in (0, 2) for n in range(20))
@@ -367,33 +258,114 @@ def test_files_of_different_hosts_with_the_same_name(
     assert [(tmp_path / "n/sub" / str(n)).read_bytes() for n in range(3)] == [content("same", 10 + n) for n in range(3)]
 
 
-def test_a_disk_that_fails_on_one_machine_of_three(
+def test_a_disk_that_is_full_on_one_machine_of_three(
     machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
 ) -> None:
-    # Each machine has a disk of its own, since the path means its working directory. One of them cannot store anything.
-    broken = machines.folders[next(iter(machines.cluster.worker_nodes))] / tmp_path.name
-    broken.write_text("no directory")
+    # Each machine has a disk of its own, since the path means its working directory. One of them has room for small files only.
+    small = machines.folders[next(iter(machines.cluster.worker_nodes))] / tmp_path.name
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], stderr=subprocess.DEVNULL, check=False).returncode:
+        pytest.skip("to mount a small disk takes rights that are not there")
     origin = hosts(5)
     gate = threading.Event()
-    for number in range(5):
-        origin.answers[f"h{number}f0"] = Answer(gate=gate)
+    urls = origin.urls(19)
+    for number, host in enumerate(origin.hosts):
+        origin.answers[f"h{number}large"] = Answer(gate=gate)
+        urls.append(origin.url(f"h{number}large", 100_000, host))
     manifest = tmp_path / "m.jsonl"
-    options = {"tar": f"/proc/self/cwd/{tmp_path.name}", "manifest": manifest, "actors": 3, "batch_size": 20}
-    job = in_background(lambda: haul.ray.fetch(origin.urls(20), **options).take_all())
-    # The others are held until the machine has failed a call.
     try:
-        wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or job.done(), GIVE_UP)
+        options = {"tar": f"/proc/self/cwd/{tmp_path.name}", "manifest": manifest, "actors": 3, "batch_size": 20}
+        job = in_background(lambda: haul.ray.fetch(urls, **options).take_all())
+        # All three have written the small files of a call.
+        wait_for(lambda: origin.count() >= 60 or job.done(), GIVE_UP)
+        wait_for(lambda: size_below(small) >= 19 * 1000 or job.done(), GIVE_UP)
+        gate.set()
+        rows = job.result(timeout=GIVE_UP)
+        failed = [row for row in rows if row["state"] == "failed"]
+        # A call fails as a whole: its shard has no name. Nothing of it is left.
+        assert 20 <= len(failed) < 100 and {row["error_class"] for row in failed} == {"local_io"}
+        assert all(count == 20 for count in collections.Counter(urlsplit(row["url"]).hostname for row in failed).values())
+        assert not list(small.iterdir())
+        subprocess.run(["mount", "-o", "remount,size=10m", small], check=True)
+        rows = haul.ray.resume(manifest).take_all()
+        assert {row["state"] for row in rows} == {"done"}
+        again = {name_of(row["url"]) for row in failed}
+        assert origin.times_asked() == {name_of(str(url)): 1 + (name_of(str(url)) in again) for url in urls}
+        shards = {path.name: path.parent for folder in machines.folders.values() for path in folder.glob(f"{tmp_path.name}/*")}
+        assert set(shards) == {row["shard"] for row in rows}
+        assert all(entry_at(shards[row["shard"]] / row["shard"], row["offset"])[0] == row["path"] for row in rows)
     finally:
         gate.set()
-    failed = [row for row in job.result(timeout=GIVE_UP) if row["state"] == "failed"]
-    assert 0 < len(failed) < 100 and {row["error_class"] for row in failed} == {"local_io"}
-    broken.unlink()
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def size_below(folder: pathlib.Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def in_driver(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver fetches by itself: what becomes of a manifest does not depend on who does."""
+    monkeypatch.setattr(haul.ray, "_dataset", lambda rows, options, pool: ray.data.from_arrow(haul.ray.Fetch(**options)(rows)))
+
+
+def test_secrets_are_for_the_owner_of_a_manifest(in_driver: None, origin: Origin, tmp_path: pathlib.Path) -> None:
+    origin.answers["f"] = Answer(503, times=1)
+    parts = urlsplit(origin.url("f"))
+    urls = [
+        *(f"{parts.scheme}://{parts.netloc}/f?size=1000&X-Amz-Signature=s3cret{n}" for n in range(3)),
+        f"{parts.scheme}://me:s3cret@{parts.netloc}/g?size=1000",
+        "me:s3cret@h/g",
+    ]
+    rows = [{"url": url, "headers": {"Authorization": "Bearer s3cret"}} for url in urls]
+    manifest = tmp_path / "m.jsonl"
+    arguments = {
+        "tar": tmp_path / "t",
+        "manifest": manifest,
+        "client": {"retries": 0, "headers": {"X-Token": "s3cret"}, "proxy": ""},
+        "ray_remote_args": {"num_cpus": 1, "runtime_env": {"env_vars": {"AWS_SECRET_ACCESS_KEY": "s3cret"}}},
+    }
+    states = [row["state"] for row in haul.ray.fetch(rows, **arguments).take_all()]
+    assert sorted(states) == ["done", "done", "done", "failed", "failed"]
+    job = tmp_path / "m.jsonl.job"
+    assert "s3cret" not in manifest.read_text() and "s3cret" not in job.read_text()
+    for file in tmp_path.iterdir():
+        assert file.is_dir() or file.stat().st_mode & 0o077 == 0
+    with pytest.raises(haul.UsageError, match="X-Token|headers"):
+        haul.ray.resume(manifest)
+    with pytest.raises(haul.UsageError, match="its runtime_env was not stored"):
+        haul.ray.resume(manifest, client=arguments["client"])
+    # Rows are told apart by their numbers: URLs that differ in their secrets alone are different ones.
+    again = haul.ray.fetch(rows, **arguments).take_all()
+    assert [(row["url"], row["state"]) for row in again] == [(url, "done") for url in urls[:4]] + [(urls[4], "failed")]
+    asked = collections.Counter(path for _, path, _ in origin.requests)
+    assert sorted(asked.values()) == [1, 1, 1, 2]
+
+
+def test_rows_that_ray_dropped_are_said(
+    in_driver: None, origin: Origin, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = [origin.url(f"f{n}") for n in range(10)]
+    manifest, folder = tmp_path / "m.jsonl", tmp_path / "t"
+    whole = haul.ray._dataset
+    with monkeypatch.context() as patch:
+        patch.setattr(haul.ray, "_dataset", lambda rows, options, pool: whole(rows.slice(3), options, pool))
+        with pytest.raises(haul.Interrupted, match="3 of 10 rows did not come back"):
+            haul.ray.fetch(urls, tar=folder, manifest=manifest)
+    # Orphans are removed while nobody else can write shards of the job.
+    locked: list[bool] = []
+    remove = haul.ray.remove_others
+
+    def remove_others(*arguments: Any) -> None:
+        with open(manifest, "rb") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked.append(True)
+        remove(*arguments)
+
+    monkeypatch.setattr(haul.ray, "remove_others", remove_others)
     rows = haul.ray.resume(manifest).take_all()
-    assert {row["state"] for row in rows} == {"done"}
-    assert max(origin.times_asked().values()) == 1
-    shards = {path.name: path.parent for folder in machines.folders.values() for path in folder.glob(f"{tmp_path.name}/*")}
-    assert set(shards) == {row["shard"] for row in rows}
-    assert all(entry_at(shards[row["shard"]] / row["shard"], row["offset"])[0] == row["path"] for row in rows)
+    assert locked and [row["url"] for row in rows] == urls and origin.count() == 10
+    check_places(folder, rows, manifest)
 
 
 def test_shards_and_files_go_to_s3(
@@ -423,6 +395,34 @@ def test_shards_and_files_go_to_s3(
     assert {(row["state"], row["error_class"], row["shard"]) for row in rows} == {("failed", "network", None)}
 
 
+@pytest.fixture
+def moto() -> Iterator[str]:
+    """The endpoint of a store of other people's, with a bucket."""
+    program = shutil.which("moto_server")
+    if program is None:
+        pytest.skip("moto is not installed")
+    endpoint = f"http://127.0.0.1:{conftest.free_port()}"
+    command = [program, "-H", "127.0.0.1", "-p", endpoint.rpartition(":")[2]]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_for(lambda: conftest._accepts(int(command[-1])) or process.poll() is not None)
+            with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/bucket", method="PUT")):
+                yield endpoint
+        finally:
+            process.terminate()
+
+
+def test_shards_go_to_moto(machines: Machines, hosts: Callable[[int], HostedOrigin], moto: str, tmp_path: pathlib.Path) -> None:
+    settings = {"endpoint_url": moto, "region": "us-east-1", "access_key": "key", "secret_key": "secretsecret"}
+    urls = hosts(3).urls(20)
+    rows = haul.ray.fetch(urls, tar="s3://bucket/pre", actors=2, batch_size=20, client={"s3": settings}).take_all()
+    assert sorted(row["url"] for row in rows) == sorted(map(str, urls)) and {row["state"] for row in rows} == {"done"}
+    for shard in {row["shard"] for row in rows}:
+        haul.Client(s3=settings).get(f"s3://bucket/pre/{shard}", dir=tmp_path)
+    for row in rows:
+        assert entry_at(tmp_path / row["shard"], row["offset"]) == (row["path"], content(name_of(row["url"]), 700))
+
+
 def test_fetch_is_an_actor_for_pipelines(machines: Machines, origin: Origin, tmp_path: pathlib.Path) -> None:
     origin.answers["f7"] = Answer(404)
     rows = pa.table({"link": [origin.url(f"f{n}", 100 + n) for n in range(100)], "label": list(range(100))})
@@ -448,25 +448,3 @@ def test_without_a_manifest_nothing_is_fetched_before_it_is_needed(
     assert haul.ray.fetch([], tar=tmp_path / "t").take_all() == []
     dataset = haul.ray.fetch(ray.data.from_items([{"url": url} for url in urls]), actors=1)
     assert sorted(row["body"] for row in dataset.take_all()) == sorted(content(f"f{n}", 1000) for n in range(20))
-
-
-def test_wrong_arguments_are_said_before_machines_are_asked(machines: Machines, tmp_path: pathlib.Path) -> None:
-    for arguments in (
-        {"tar": "a", "dir": "b"},
-        {"manifest": tmp_path / "m"},
-        {"tar": "a", "robots_tag": "perhaps"},
-        {"tar": "a", "checksum": "sha257"},
-        {"tar": "a", "rate_per_host": 0},
-        {"dir": "a", "shard_size": "1M"},
-    ):
-        with pytest.raises(haul.UsageError):
-            haul.ray.fetch(["http://127.0.0.1/x"], **arguments)
-    with pytest.raises(haul.UsageError, match="no column"):
-        haul.ray.fetch(pa.table({"url": ["http://127.0.0.1/x"]}), url="link")
-    with pytest.raises(haul.UsageError, match="not one text"):
-        haul.ray.fetch("http://127.0.0.1/x")
-    with pytest.raises(haul.UsageError, match="there is no"):
-        haul.ray.resume(tmp_path / "m")
-    (tmp_path / "m").write_text("mine")
-    with pytest.raises(haul.UsageError, match="not the manifest"):
-        haul.ray.fetch(["http://127.0.0.1/x"], tar="a", manifest=tmp_path / "m")

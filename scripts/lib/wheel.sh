@@ -63,7 +63,8 @@ test_environment() {
 test_wheel() {
     local python=$2/bin/python
     install_wheel "$1" "$python"
-    PATH="$(realpath "$2")/bin:$PATH" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
+    # Last, the environment of other tests, which has moto.
+    PATH="$(realpath "$2")/bin:$PATH:$(realpath -m "${CARGO_TARGET_DIR:-target}/python")/bin" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
     if "$python" -c 'import mypy' 2>/dev/null; then
         "$python" -m mypy --strict --config-file python/pyproject.toml -p haul
         "$python" -m mypy.stubtest haul._haul --mypy-config-file python/pyproject.toml
