@@ -75,7 +75,7 @@ def fetch_arrow(
     if "map" in arguments:
         raise UsageError("map: it is for batch", hint="apply it to the column body")
     place = {into: path} if into in ("dir", "tar") else {}
-    batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, **arguments)
+    batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, _collects=True, **arguments)
     with batch:
         while not batch._run.collect(INTERVAL):
             pass

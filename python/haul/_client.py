@@ -255,6 +255,7 @@ class Client:
         map: Callable[[builtins.bytes], Any] | None = None,
         map_threads: int | None = None,
         _drop_bodies: bool = False,
+        _collects: bool = False,
     ) -> Batch:
         """Fetches many files: one result for each row, whatever happens to it, in the order in which they end.
 
@@ -292,6 +293,7 @@ class Client:
             "layout": layout,
             "keep_bodies": keeps_bodies and not _drop_bodies,
             "drop_bodies": _drop_bodies,
+            "collects": _collects,
         }
         source, list_path = input_rows(rows)
         return Batch(self._engine.batch(source, {**arguments, "list": list_path}), self, map, map_threads)

@@ -152,7 +152,7 @@ class Fetch:
         """The columns of results. Where this machine fails, rows that were done stay done, and the others are failures to try elsewhere."""
         columns = _empty_columns(batch.num_rows)
         try:
-            with client.batch(rows_of_batch(batch, self._url), **self._arguments, **place) as run:
+            with client.batch(rows_of_batch(batch, self._url), **self._arguments, **place, _collects=True) as run:
                 try:
                     while not run._run.collect(INTERVAL):
                         pass

@@ -39,6 +39,9 @@ const RESULT_QUEUE: usize = 1024;
 /// Results with bodies that may wait for Python, and those of a group.
 const BODY_QUEUE: usize = 64;
 
+/// Results are collected as often, so that not each of them wakes a thread.
+const COLLECT_PAUSE: Duration = Duration::from_millis(2);
+
 /// Bytes of a group of bodies.
 const BODY_GROUP_BYTES: u64 = 8 << 20;
 
@@ -63,6 +66,8 @@ struct BatchArguments {
     keep_bodies: bool,
     /// Whether bodies are fetched and dropped.
     drop_bodies: bool,
+    /// Whether results are collected, and not handed over one by one.
+    collects: bool,
 }
 
 /// Bodies whose rows have not come yet, by the number of their row.
@@ -126,7 +131,7 @@ impl Engine {
         };
         let bodies = WaitingBodies::default();
         let (manifest, output, staging) = arguments.open_outputs(&bodies)?;
-        let queue = match arguments.keep_bodies {
+        let queue = match arguments.hands_bodies_over() {
             true => BODY_QUEUE,
             false => RESULT_QUEUE,
         };
@@ -164,6 +169,11 @@ impl Engine {
 }
 
 impl BatchArguments {
+    /// Whether bodies wait for Python, so that few of them may.
+    fn hands_bodies_over(&self) -> bool {
+        self.keep_bodies && !self.collects
+    }
+
     fn get_options(&self, engine: &PythonEngine) -> Result<GetOptions, HaulError> {
         let options = engine.get_options(None, self.overwrite);
         Ok(GetOptions {
@@ -208,7 +218,7 @@ impl BatchArguments {
                 _ => PathLayout::Name,
             },
             report_every_row: true,
-            commit_group: match self.keep_bodies {
+            commit_group: match self.hands_bodies_over() {
                 true => CommitGroupOptions {
                     max_files: BODY_QUEUE,
                     max_bytes: BODY_GROUP_BYTES,
@@ -352,10 +362,10 @@ impl BatchHandle {
         let Some(rows) = found else {
             return self.raise_failure().map(|()| true);
         };
+        let runtime = self.engine.runtime()?;
         py.detach(|| {
-            let columns = &mut self.lock().columns;
-            rows.into_iter()
-                .for_each(|(row, body)| columns.add(row, body));
+            self.lock().columns.extend(rows);
+            runtime.block_on(async { tokio::time::sleep(COLLECT_PAUSE).await });
         });
         Ok(false)
     }

@@ -1,23 +1,77 @@
 //! Results as columns, for Arrow: bodies in one buffer in the order of the rows, and lists of the rest.
 
+use std::collections::HashMap;
+
 use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
+use crate::body_buffer::BodyBuffer;
+
 /// Results that were collected, by the number of their row.
 #[derive(Default)]
 pub(crate) struct ResultColumns {
-    rows: Vec<Option<CollectedRow>>,
+    rows: Vec<Option<ManifestRow>>,
+    bodies: BodyColumn,
 }
 
-struct CollectedRow {
-    row: ManifestRow,
-    body: Option<Vec<u8>>,
+/// Bodies in the order of their rows. Each is moved to its place as soon as those before it are there, so that little is left to do at
+/// the end.
+#[derive(Default)]
+struct BodyColumn {
+    /// The rows up to here are in place.
+    rows: usize,
+    bytes: Vec<u8>,
+    /// The end of each row's body in `bytes`, and whether there is one.
+    ends: Vec<(usize, bool)>,
+    /// Bodies whose turn has not come.
+    early: HashMap<usize, Vec<u8>>,
+}
+
+impl BodyColumn {
+    /// Adds the bodies whose turn has come.
+    fn advance(&mut self, rows: &[Option<ManifestRow>]) {
+        while rows.get(self.rows).is_some_and(Option::is_some) {
+            self.append();
+        }
+    }
+
+    /// The buffers of an Arrow array of large binaries: validity, offsets, bytes.
+    fn set_in(mut self, dict: &Bound<'_, PyDict>, count: usize) -> PyResult<()> {
+        while self.rows < count {
+            self.append();
+        }
+        let py = dict.py();
+        let mut validity = vec![0_u8; count.div_ceil(8)];
+        let mut offsets = Vec::with_capacity(8 * (count + 1));
+        offsets.extend(0_i64.to_ne_bytes());
+        for (index, (end, is_there)) in self.ends.into_iter().enumerate() {
+            validity[index / 8] |= u8::from(is_there) << (index % 8);
+            offsets.extend((end as u64).to_ne_bytes());
+        }
+        dict.set_item("body_validity", PyBytes::new(py, &validity))?;
+        dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
+        dict.set_item("body_data", BodyBuffer::new(self.bytes))
+    }
+
+    fn append(&mut self) {
+        let body = self.early.remove(&self.rows);
+        self.bytes
+            .extend_from_slice(body.as_deref().unwrap_or_default());
+        self.ends.push((self.bytes.len(), body.is_some()));
+        self.rows += 1;
+    }
 }
 
 impl ResultColumns {
-    /// Adds a result.
-    pub(crate) fn add(&mut self, row: ManifestRow, body: Option<Vec<u8>>) {
+    /// Adds results.
+    pub(crate) fn extend(&mut self, results: Vec<(ManifestRow, Option<Vec<u8>>)>) {
+        for (row, body) in results {
+            self.add(row, body);
+        }
+    }
+
+    fn add(&mut self, row: ManifestRow, body: Option<Vec<u8>>) {
         let Some(index) = row
             .line
             .and_then(|line| usize::try_from(line.checked_sub(1)?).ok())
@@ -27,19 +81,19 @@ impl ResultColumns {
         if self.rows.len() <= index {
             self.rows.resize_with(index + 1, || None);
         }
-        self.rows[index] = Some(CollectedRow { row, body });
+        self.rows[index] = Some(row);
+        if let Some(body) = body {
+            self.bodies.early.insert(index, body);
+        }
+        self.bodies.advance(&self.rows);
     }
 
     /// The columns of so many rows. Those without a result are empty.
     pub(crate) fn into_dict(mut self, py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
         self.rows.resize_with(count, || None);
         let dict = PyDict::new(py);
-        self.set_bodies(&dict)?;
-        let rows = || {
-            self.rows
-                .iter()
-                .map(|row| row.as_ref().map(|found| &found.row))
-        };
+        self.bodies.set_in(&dict, count)?;
+        let rows = || self.rows.iter().map(Option::as_ref);
         let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;
         let paths = rows().map(|row| row.and_then(|row| row.path.as_deref()));
@@ -68,38 +122,5 @@ impl ResultColumns {
         let offsets = locations().map(|location| location.map(|found| found.offset));
         dict.set_item("offset", offsets.collect::<Vec<_>>())?;
         Ok(dict)
-    }
-
-    /// The buffers of an Arrow array of large binaries: validity, offsets, bytes.
-    fn set_bodies(&self, dict: &Bound<'_, PyDict>) -> PyResult<()> {
-        let py = dict.py();
-        let bodies = || {
-            self.rows
-                .iter()
-                .map(|row| row.as_ref().and_then(|row| row.body.as_deref()))
-        };
-        let mut validity = vec![0_u8; self.rows.len().div_ceil(8)];
-        let mut offsets = Vec::with_capacity(8 * (self.rows.len() + 1));
-        let mut end = 0_i64;
-        offsets.extend(end.to_ne_bytes());
-        for (index, body) in bodies().enumerate() {
-            if let Some(body) = body {
-                validity[index / 8] |= 1 << (index % 8);
-                end += i64::try_from(body.len()).unwrap_or(i64::MAX);
-            }
-            offsets.extend(end.to_ne_bytes());
-        }
-        let total = usize::try_from(end).unwrap_or_default();
-        let data = PyBytes::new_with(py, total, |mut buffer| {
-            for body in bodies().flatten() {
-                let (part, rest) = buffer.split_at_mut(body.len());
-                part.copy_from_slice(body);
-                buffer = rest;
-            }
-            Ok(())
-        })?;
-        dict.set_item("body_validity", PyBytes::new(py, &validity))?;
-        dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
-        dict.set_item("body_data", data)
     }
 }

@@ -6,6 +6,7 @@
 //! come.
 
 mod batch;
+mod body_buffer;
 mod columns;
 mod download;
 mod engine;

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
@@ -228,6 +229,22 @@ def test_arrow_columns_come_out(origin: Origin, client: haul.Client, tmp_path: p
     assert len(rows) == 3
     with pytest.raises(haul.UsageError, match="column"):
         client.fetch_arrow(table, url="link")
+
+
+def test_bodies_are_in_the_order_of_rows_in_whatever_order_they_come(origin: Origin) -> None:
+    gate = threading.Event()
+    late, gone = {0, 1, 7, 30}, {3, 8, 29}
+    for n in late:
+        origin.answers[f"f{n}"] = Answer(gate=gate)
+    for n in gone:
+        origin.answers[f"f{n}"] = Answer(404)
+    table = pa.record_batch({"url": [origin.url(f"f{n}", n * 10, host=f"127.0.0.{1 + n % 4}") for n in range(50)]})
+    with ThreadPoolExecutor(1) as pool:
+        fetched = pool.submit(haul.Client(retries=0).fetch_arrow, table)
+        wait_for(lambda: len({path for _, path, _ in origin.requests}) == 50)
+        gate.set()
+        bodies = fetched.result().column("body").to_pylist()
+    assert bodies == [None if n in gone else content(f"f{n}", n * 10) for n in range(50)]
 
 
 def test_a_full_disk_stops_the_batch_and_says_so(origin: Origin, client: haul.Client) -> None:

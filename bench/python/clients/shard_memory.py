@@ -41,7 +41,9 @@ def measure_actor(args):
     with raylets(1, 2):
         dataset = ray.data.from_arrow(table).map_batches(
             MeasuredFetch, fn_constructor_kwargs={"tar": str(args.output), "shard_size": SHARD_SIZE},
-            compute=ray.data.ActorPoolStrategy(size=1), batch_format="pyarrow", batch_size=args.count // 4)
+            compute=ray.data.ActorPoolStrategy(size=1), batch_format="pyarrow", batch_size=args.count // 4,
+            # As haul.ray.fetch has it.
+            runtime_env={"env_vars": {"MALLOC_ARENA_MAX": "2"}})
         with Clock() as clock:
             rows = dataset.take_all()
     figures = clock.figures(right=sum(row["right"] for row in rows))
