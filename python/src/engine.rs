@@ -196,7 +196,7 @@ impl PythonEngine {
     /// In a child process.
     pub(crate) fn runtime(&self) -> Result<&Handle, HaulError> {
         if let Some(runtime) = &self.runtime
-            && std::process::id() == self.process
+            && self.belongs_to_this_process()
         {
             return Ok(runtime.handle());
         }
@@ -205,6 +205,18 @@ impl PythonEngine {
         let hint =
             "make a haul.Client in the child, or start processes with \"spawn\" or \"forkserver\"";
         Err(HaulError::usage(text).with_hint(hint))
+    }
+
+    fn belongs_to_this_process(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    /// Leaves the parent's runtime and sockets alone. The threads do not exist here, and waiting for them would never end. A
+    /// socket that is dropped is removed from the epoll instance, which is shared: the parent would wait for it in vain.
+    fn forget(&mut self) {
+        let engines = std::mem::take(&mut self.engines);
+        let stores = std::mem::take(&mut self.stores);
+        std::mem::forget((self.runtime.take(), self.http.clone(), engines, stores));
     }
 
     /// A token that stops one call, and is cancelled with all others when the interpreter ends.
@@ -282,13 +294,12 @@ impl PythonEngine {
 
 impl Drop for PythonEngine {
     fn drop(&mut self) {
+        if !self.belongs_to_this_process() {
+            return self.forget();
+        }
         self.stop.cancel();
         let runtime = self.runtime.take();
-        match std::process::id() == self.process {
-            true => runtime.into_iter().for_each(Runtime::shutdown_background),
-            // Its threads do not exist here, and waiting for them would never end.
-            false => std::mem::forget(runtime),
-        }
+        runtime.into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -301,7 +312,8 @@ fn rate_per_host(requests: f64) -> Result<RequestRate, HaulError> {
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
     let engines = std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner));
-    let engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
+    let mut engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
+    engines.retain(|engine| engine.belongs_to_this_process());
     engines.iter().for_each(|engine| engine.stop.cancel());
     py.detach(|| {
         let deadline = Instant::now() + SHUTDOWN_TIME;

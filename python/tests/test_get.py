@@ -179,6 +179,28 @@ assert os.waitpid(child, 0)[1] == 0
     assert "forked" in done.stdout and "spawn" in done.stdout
 
 
+def test_a_fork_leaves_the_connections_of_the_parent_alone(origin: Origin) -> None:
+    """Clients that end in a child must not take the parent's sockets out of its epoll."""
+    script = f"""
+import os, time, haul
+clients = [haul.Client(retries=0) for _ in range(3)]
+for client in clients:
+    client.bytes({origin.url("a")!r})
+child = os.fork()
+if child == 0:
+    del client, clients
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+begun = time.monotonic()
+for client in clients:
+    assert len(client.bytes({origin.url("b")!r})) == 1000
+print(time.monotonic() - begun)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    # A socket that is not watched any more stalls for half a minute.
+    assert float(done.stdout) < 10
+
+
 def test_the_interpreter_ends_in_mid_transfer(origin: Origin, tmp_path: pathlib.Path) -> None:
     origin.rate = 200_000
     script = f"""
