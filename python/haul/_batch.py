@@ -34,9 +34,9 @@ class Snapshot:
     listed: int
     """Rows that were pulled."""
     done: int
-    """Files that are there."""
+    """Rows whose file is there."""
     skipped: int
-    """Rows that repeat another one, or whose file exists already."""
+    """Rows whose file existed already."""
     failed: int
     retries: int
     bytes: int

@@ -208,6 +208,7 @@ impl BatchArguments {
                 _ => PathLayout::Name,
             },
             report_every_row: true,
+            repeats_have_results: true,
             commit_group: match self.keep_bodies {
                 true => CommitGroupOptions {
                     max_files: BODY_QUEUE,

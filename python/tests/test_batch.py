@@ -133,6 +133,22 @@ def test_shards_have_entries_where_rows_say(origin: Origin, client: haul.Client,
                 assert body is not None and body.read() == content(f"f{int(entry.name[:3])}", 10_000)
 
 
+def test_a_repeated_url_has_the_result_of_the_first(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    origin.answers["bad"] = Answer(404)
+    rows = [origin.url("a"), origin.url("bad"), origin.url("a"), origin.url("bad"), origin.url("a")]
+    for place in ({"dir": tmp_path / "d"}, {"tar": tmp_path / "t.tar"}):
+        batch = client.batch(rows, **place, checksum="sha256")  # type: ignore[arg-type]
+        found = {row.index: row.as_dict() | {"index": None, "attempts": 0, "ms": 0} for row in batch}
+        assert found[2] == found[4] == found[0] and found[3] == found[1]
+        assert (found[4]["state"], found[4]["bytes"], found[3]["status"]) == ("done", 1000, 404)
+        assert (batch.snapshot().done, batch.snapshot().failed) == (3, 2)
+        assert batch.snapshot().causes == [("404 Not Found", 2)]
+    assert (found[4]["shard"], found[4]["offset"], found[4]["checksum"]) == ("t.tar", 0, found[0]["checksum"])
+    assert origin.count("a") == 2
+    table = client.fetch_arrow(pa.record_batch({"url": rows}), into="tar", path=tmp_path / "u.tar")
+    assert table.column("offset").to_pylist() == [0, None, 0, None, 0]
+
+
 def test_async_iteration(origin: Origin, client: haul.Client) -> None:
     async def run() -> int:
         async with client.batch([origin.url(f"f{n}") for n in range(50)]) as batch:
