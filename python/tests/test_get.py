@@ -1,6 +1,7 @@
 """One file: `get`, `put`, their results and their errors."""
 
 import asyncio
+import base64
 import hashlib
 import logging
 import os
@@ -69,6 +70,16 @@ def test_secrets_reach_no_message(origin: Origin, client: haul.Client, tmp_path:
     with pytest.raises(haul.NetworkError) as caught:
         client.get(url, tmp_path / "x")
     assert "s3cret" not in str(caught.value) + repr(caught.value) + str(caught.value.url)
+
+
+def test_a_login_is_sent_as_it_is(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    client.get(origin.url("x"), tmp_path / "x", auth=("m%65:@/ü", "p%41ss:@/#?"))
+    assert base64.b64decode(str(origin.logins[-1]).removeprefix("Basic ")).decode() == "m%65:@/ü:p%41ss:@/#?"
+    for url, auth in ((origin.url("x"), ("", "token")), ("s3://bucket/key", ("a", "b")), ("s3://bucket/key", "token")):
+        with pytest.raises(haul.UsageError, match="auth"):
+            client.get(url, tmp_path / "y", auth=auth)
+    with pytest.raises(haul.UsageError, match="auth"):
+        client.put(tmp_path / "x", "s3://bucket/key", auth="token")
 
 
 def test_progress_is_told_and_its_exception_stops_the_download(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
