@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::columns::ResultColumns;
-use crate::engine::{Engine, PythonEngine};
+use crate::engine::{Engine, EventReceiver, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text};
 use crate::result_row::ResultRow;
 use crate::rows::{IteratorFailure, PythonRows};
@@ -101,7 +101,7 @@ pub(crate) struct BatchHandle {
 
 /// What comes out of a batch.
 struct BatchResults {
-    events: mpsc::Receiver<TransferEvent>,
+    events: Arc<EventReceiver>,
     task: Option<JoinHandle<BatchSummary>>,
     summary: Option<BatchSummary>,
     columns: ResultColumns,
@@ -112,6 +112,7 @@ impl Engine {
     /// Starts a batch of rows.
     fn batch(
         &self,
+        py: Python<'_>,
         rows: Option<&Bound<'_, PyAny>>,
         arguments: BatchArguments,
     ) -> PyResult<BatchHandle> {
@@ -125,7 +126,8 @@ impl Engine {
             (None, None) => return Err(bug("a batch without rows")),
         };
         let bodies = WaitingBodies::default();
-        let (manifest, output, staging) = arguments.open_outputs(&bodies)?;
+        // A manifest of earlier runs and the archive are read for as long as they are large.
+        let (manifest, output, staging) = py.detach(|| arguments.open_outputs(&bodies))?;
         let queue = match arguments.keep_bodies {
             true => BODY_QUEUE,
             false => RESULT_QUEUE,
@@ -147,6 +149,8 @@ impl Engine {
             drop(running);
             summary
         });
+        let events = Arc::new(EventReceiver::new(events));
+        engine.add_receiver(&events);
         Ok(BatchHandle {
             engine,
             results: Mutex::new(BatchResults {
@@ -410,9 +414,10 @@ impl BatchHandle {
         let runtime = self.engine.runtime()?;
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
+        let receiver = Arc::clone(&results.events);
+        let mut events = receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();
-        let mut next = match runtime.block_on(async { timeout(wait, results.events.recv()).await })
-        {
+        let mut next = match runtime.block_on(async { timeout(wait, events.recv()).await }) {
             Ok(Some(event)) => Some(event),
             Ok(None) => {
                 results.end(runtime)?;
@@ -428,7 +433,7 @@ impl BatchHandle {
             }
             next = match rows.len() < max_rows {
                 // That it has ended is found the next time.
-                true => results.events.try_recv().ok(),
+                true => events.try_recv().ok(),
                 false => None,
             };
         }

@@ -64,12 +64,17 @@ pub(crate) struct PythonEngine {
     progress: Arc<ProgressTable>,
     next_job: AtomicU64,
     running: AtomicU64,
+    /// Receivers of batches, for the end of the interpreter.
+    receivers: Mutex<Vec<Weak<EventReceiver>>>,
     /// Stops everything.
     stop: CancellationToken,
 }
 
 /// A number of connections, as a key.
 type ConnectionCountKey = (bool, usize);
+
+/// What a batch sends, to be received by one thread at a time.
+pub(crate) type EventReceiver = Mutex<mpsc::Receiver<TransferEvent>>;
 
 /// The progress of running transfers, by the numbers of their jobs.
 #[derive(Default)]
@@ -186,6 +191,7 @@ impl PythonEngine {
             progress,
             next_job: AtomicU64::new(0),
             running: AtomicU64::new(0),
+            receivers: Mutex::default(),
             stop: CancellationToken::new(),
         })
     }
@@ -234,6 +240,29 @@ impl PythonEngine {
             state: Arc::clone(self),
             id,
             progress,
+        }
+    }
+
+    /// Remembers the receiver of a batch until it is dropped.
+    pub(crate) fn add_receiver(&self, events: &Arc<EventReceiver>) {
+        let mut receivers = self.receivers();
+        receivers.retain(|receiver| receiver.strong_count() > 0);
+        receivers.push(Arc::downgrade(events));
+    }
+
+    fn receivers(&self) -> MutexGuard<'_, Vec<Weak<EventReceiver>>> {
+        self.receivers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops everything. No batch waits for somebody who takes its results any more.
+    fn stop_all(&self) {
+        self.stop.cancel();
+        let receivers = std::mem::take(&mut *self.receivers());
+        for receiver in receivers.iter().filter_map(Weak::upgrade) {
+            let mut events = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            events.close();
         }
     }
 
@@ -314,8 +343,8 @@ pub(crate) fn shut_down(py: Python<'_>) {
     let engines = std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner));
     let mut engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
     engines.retain(|engine| engine.belongs_to_this_process());
-    engines.iter().for_each(|engine| engine.stop.cancel());
     py.detach(|| {
+        engines.iter().for_each(|engine| engine.stop_all());
         let deadline = Instant::now() + SHUTDOWN_TIME;
         for engine in &engines {
             if let Ok(runtime) = engine.runtime() {
