@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ._errors import Error, UsageError
+from ._errors import UsageError, _from_parts
 from ._waiting import INTERVAL
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def fetch_arrow(
         columns = batch._run.columns(record_batch.num_rows)
     result = add_columns(record_batch, columns, with_bodies=into == "bytes")
     if on_error == "raise":
-        _raise_first(record_batch.column(url), columns)
+        _raise_first(columns)
     return result
 
 
@@ -103,17 +103,14 @@ def add_columns(record_batch: pa.RecordBatch, columns: dict[str, Any], with_bodi
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _raise_first(urls: Any, columns: dict[str, Any]) -> None:
+def _raise_first(columns: dict[str, Any]) -> None:
     """Raises the first error of the rows."""
-    from ._errors import _from_parts
-
     for index, text in enumerate(columns["error"]):
         if text is not None:
-            error: Error = _from_parts(
-                columns["error_class"][index], text, columns["error_class"][index], columns["status"][index],
-                urls[index].as_py(), None, False,
+            kind, status, url, hint, retryable = (
+                columns[name][index] for name in ("kind", "status", "url", "hint", "retryable")
             )
-            raise error
+            raise _from_parts(columns["error_class"][index], text, kind, status, url, hint, retryable)
 
 
 __all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]

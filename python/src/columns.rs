@@ -62,6 +62,18 @@ impl ResultColumns {
         dict.set_item("error_class", classes.collect::<Vec<_>>())?;
         let texts = errors().map(|error| error.map(|error| error.text.as_str()));
         dict.set_item("error", texts.collect::<Vec<_>>())?;
+        // For exceptions, and no columns of the table.
+        let urls = rows().map(|row| {
+            row.map(|row| row.url.as_str())
+                .filter(|url| !url.is_empty())
+        });
+        dict.set_item("url", urls.collect::<Vec<_>>())?;
+        let causes = errors().map(|error| error.map(|error| error.cause.as_str()));
+        dict.set_item("kind", causes.collect::<Vec<_>>())?;
+        let hints = errors().map(|error| error?.hint.as_deref());
+        dict.set_item("hint", hints.collect::<Vec<_>>())?;
+        let transient = errors().map(|error| error.is_some_and(|error| error.is_transient));
+        dict.set_item("retryable", transient.collect::<Vec<_>>())?;
         let locations = || rows().map(|row| row.and_then(|row| row.shard.as_ref()));
         let shards = locations().map(|location| location.map(|found| found.shard.as_str()));
         dict.set_item("shard", shards.collect::<Vec<_>>())?;
