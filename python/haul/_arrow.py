@@ -34,13 +34,23 @@ RESULT_SCHEMA = pa.schema(
 )
 
 
-def rows_of_stream(stream: Any) -> Iterator[Any]:
-    """The rows of an Arrow table, batch or stream, one record batch at a time."""
-    reader = pa.RecordBatchReader.from_stream(stream)
+def rows_of_arrow(data: Any) -> Iterator[Any]:
+    """The rows of an Arrow table, batch or stream, one record batch at a time; or the URLs of a column."""
+    if isinstance(data, pa.Array):
+        data = pa.chunked_array([data])
+    try:
+        if not isinstance(data, pa.ChunkedArray):
+            return _rows_of_reader(pa.RecordBatchReader.from_stream(data))
+    except pa.ArrowInvalid:
+        # A column of another library: not a stream of records.
+        data = pa.chunked_array(data)
+    return (url for chunk in data.chunks for url in chunk.to_pylist())
+
+
+def _rows_of_reader(reader: pa.RecordBatchReader) -> Iterator[Any]:
     if "url" not in reader.schema.names:
         raise UsageError("rows: the table has no column url")
-    for batch in reader:
-        yield from rows_of_batch(batch, "url")
+    return (row for batch in reader for row in rows_of_batch(batch, "url"))
 
 
 def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
@@ -72,8 +82,12 @@ def fetch_arrow(
         raise UsageError('path: it goes with into="dir" and into="tar"')
     if url not in record_batch.schema.names:
         raise UsageError(f"url: there is no column {url!r}")
-    if "map" in arguments:
-        raise UsageError("map: it is for batch", hint="apply it to the column body")
+    for name in ("map", "map_threads"):
+        if name in arguments:
+            raise UsageError(f"{name}: it is for batch", hint="apply the function to the column body")
+    for name in ("dir", "tar"):
+        if name in arguments:
+            raise UsageError(f"{name}: it is for batch", hint=f'give into="{name}" and path=')
     place = {into: path} if into in ("dir", "tar") else {}
     batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, **arguments)
     with batch:
@@ -113,4 +127,4 @@ def _raise_first(columns: dict[str, Any]) -> None:
             raise _from_parts(columns["error_class"][index], text, kind, status, url, hint, retryable)
 
 
-__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]
+__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_arrow", "rows_of_batch"]
