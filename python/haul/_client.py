@@ -291,7 +291,6 @@ class Client:
             "overwrite": overwrite,
             "layout": layout,
             "keep_bodies": keeps_bodies and not _drop_bodies,
-            "drop_bodies": _drop_bodies,
         }
         source, list_path = input_rows(rows)
         return Batch(self._engine.batch(source, {**arguments, "list": list_path}), self, map, map_threads)

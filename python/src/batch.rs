@@ -60,9 +60,8 @@ struct BatchArguments {
     respect_robots_tag: bool,
     overwrite: bool,
     layout: String,
+    /// Whether bodies come with rows. Without this, a directory and an archive they are dropped.
     keep_bodies: bool,
-    /// Whether bodies are fetched and dropped.
-    drop_bodies: bool,
 }
 
 /// Bodies whose rows have not come yet, by the number of their row.
@@ -243,7 +242,7 @@ impl BatchArguments {
             let fits = manifest.check_destination(previous, self.tar.is_some());
             fits.map_err(|error| local_error("manifest", &error))?;
         }
-        if self.keep_bodies || self.drop_bodies {
+        if self.directory.is_none() && self.tar.is_none() {
             let staging = temporary_directory()?;
             let output = BatchOutput::Memory(MemoryOutput {
                 staging_directory: staging.path().to_owned(),
