@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ._errors import Error, UsageError
+from ._errors import UsageError, _from_parts
 from ._waiting import INTERVAL
 
 if TYPE_CHECKING:
@@ -34,13 +34,23 @@ RESULT_SCHEMA = pa.schema(
 )
 
 
-def rows_of_stream(stream: Any) -> Iterator[Any]:
-    """The rows of an Arrow table, batch or stream, one record batch at a time."""
-    reader = pa.RecordBatchReader.from_stream(stream)
+def rows_of_arrow(data: Any) -> Iterator[Any]:
+    """The rows of an Arrow table, batch or stream, one record batch at a time; or the URLs of a column."""
+    if isinstance(data, pa.Array):
+        data = pa.chunked_array([data])
+    try:
+        if not isinstance(data, pa.ChunkedArray):
+            return _rows_of_reader(pa.RecordBatchReader.from_stream(data))
+    except pa.ArrowInvalid:
+        # A column of another library: not a stream of records.
+        data = pa.chunked_array(data)
+    return (url for chunk in data.chunks for url in chunk.to_pylist())
+
+
+def _rows_of_reader(reader: pa.RecordBatchReader) -> Iterator[Any]:
     if "url" not in reader.schema.names:
         raise UsageError("rows: the table has no column url")
-    for batch in reader:
-        yield from rows_of_batch(batch, "url")
+    return (row for batch in reader for row in rows_of_batch(batch, "url"))
 
 
 def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
@@ -72,8 +82,12 @@ def fetch_arrow(
         raise UsageError('path: it goes with into="dir" and into="tar"')
     if url not in record_batch.schema.names:
         raise UsageError(f"url: there is no column {url!r}")
-    if "map" in arguments:
-        raise UsageError("map: it is for batch", hint="apply it to the column body")
+    for name in ("map", "map_threads"):
+        if name in arguments:
+            raise UsageError(f"{name}: it is for batch", hint="apply the function to the column body")
+    for name in ("dir", "tar"):
+        if name in arguments:
+            raise UsageError(f"{name}: it is for batch", hint=f'give into="{name}" and path=')
     place = {into: path} if into in ("dir", "tar") else {}
     batch = client.batch(rows_of_batch(record_batch, url), **place, _drop_bodies=into is None, _collects=True, **arguments)
     with batch:
@@ -82,8 +96,8 @@ def fetch_arrow(
         batch._is_ended = True
         columns = batch._run.columns(record_batch.num_rows)
     result = add_columns(record_batch, columns, with_bodies=into == "bytes")
-    if on_error == "raise":
-        _raise_first(record_batch.column(url), columns)
+    if on_error == "raise" and columns["first_error"] is not None:
+        raise _from_parts(*columns["first_error"])
     return result
 
 
@@ -103,17 +117,4 @@ def add_columns(record_batch: pa.RecordBatch, columns: dict[str, Any], with_bodi
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-def _raise_first(urls: Any, columns: dict[str, Any]) -> None:
-    """Raises the first error of the rows."""
-    from ._errors import _from_parts
-
-    for index, text in enumerate(columns["error"]):
-        if text is not None:
-            error: Error = _from_parts(
-                columns["error_class"][index], text, columns["error_class"][index], columns["status"][index],
-                urls[index].as_py(), None, False,
-            )
-            raise error
-
-
-__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_batch", "rows_of_stream"]
+__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_arrow", "rows_of_batch"]

@@ -34,9 +34,9 @@ class Snapshot:
     listed: int
     """Rows that were pulled."""
     done: int
-    """Files that are there."""
+    """Rows whose file is there."""
     skipped: int
-    """Rows that repeat another one, or whose file exists already."""
+    """Rows whose file existed already."""
     failed: int
     retries: int
     bytes: int
@@ -60,6 +60,7 @@ class Batch:
         self._client = client
         self._rows: collections.deque[Row] = collections.deque()
         self._is_ended = False
+        self._failure: Exception | None = None
         self._mapper = None if function is None else _Mapper(function, threads)
 
     def __enter__(self) -> Batch:
@@ -119,7 +120,7 @@ class Batch:
             return True
         mapper = self._mapper
         if not self._is_ended and (mapper is None or mapper.has_room()):
-            rows = self._run.next_rows(_ROWS if mapper is None else mapper.size, INTERVAL)
+            rows = self._next_rows(_ROWS if mapper is None else mapper.size)
             self._is_ended = rows is None
             if mapper is None:
                 self._rows.extend(rows or ())
@@ -128,7 +129,20 @@ class Batch:
                     mapper.submit(row)
         if mapper is not None:
             self._rows.extend(mapper.finished(wait=self._is_ended or not mapper.has_room()))
-        return not self._is_ended or bool(self._rows) or (mapper is not None and mapper.is_busy())
+        if not self._is_ended or self._rows or (mapper is not None and mapper.is_busy()):
+            return True
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        return False
+
+    def _next_rows(self, count: int) -> list[Row] | None:
+        """Takes results. Why the batch ended early is kept until the results so far have been taken."""
+        try:
+            return self._run.next_rows(count, INTERVAL)
+        except Exception as error:
+            self._failure = error
+            return None
 
     def _drain(self) -> None:
         """Waits for the end of a cancelled batch."""
@@ -193,8 +207,8 @@ def input_rows(rows: Any) -> tuple[Iterable[Any] | None, str | None]:
         if "://" in text:
             raise UsageError("rows: one URL is no batch", hint="give a list of URLs, or the path of a list")
         return None, text
-    if hasattr(rows, "__arrow_c_stream__"):
-        from ._arrow import rows_of_stream
+    if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
+        from ._arrow import rows_of_arrow
 
-        return rows_of_stream(rows), None
+        return rows_of_arrow(rows), None
     return rows, None

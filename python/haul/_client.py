@@ -292,7 +292,6 @@ class Client:
             "overwrite": overwrite,
             "layout": layout,
             "keep_bodies": keeps_bodies and not _drop_bodies,
-            "drop_bodies": _drop_bodies,
             "collects": _collects,
         }
         source, list_path = input_rows(rows)

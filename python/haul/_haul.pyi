@@ -86,7 +86,7 @@ class Row:
         """The file, or the name of its entry in an archive."""
     @property
     def state(self) -> str:
-        """done, failed, or skipped: it repeats another row, its file exists already, or an earlier run has done it."""
+        """done, failed, or skipped: its file exists already, or an earlier run has done it. Repeats of a row have its result."""
     @property
     def status(self) -> int | None: ...
     @property

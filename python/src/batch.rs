@@ -27,7 +27,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::columns::ResultColumns;
-use crate::engine::{Engine, PythonEngine};
+use crate::engine::{Engine, EventReceiver, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text};
 use crate::result_row::ResultRow;
 use crate::rows::{IteratorFailure, PythonRows};
@@ -63,9 +63,8 @@ struct BatchArguments {
     respect_robots_tag: bool,
     overwrite: bool,
     layout: String,
+    /// Whether bodies come with rows. Without this, a directory and an archive they are dropped.
     keep_bodies: bool,
-    /// Whether bodies are fetched and dropped.
-    drop_bodies: bool,
     /// Whether results are collected, and not handed over one by one.
     collects: bool,
 }
@@ -106,7 +105,7 @@ pub(crate) struct BatchHandle {
 
 /// What comes out of a batch.
 struct BatchResults {
-    events: mpsc::Receiver<TransferEvent>,
+    events: Arc<EventReceiver>,
     task: Option<JoinHandle<BatchSummary>>,
     summary: Option<BatchSummary>,
     columns: ResultColumns,
@@ -117,6 +116,7 @@ impl Engine {
     /// Starts a batch of rows.
     fn batch(
         &self,
+        py: Python<'_>,
         rows: Option<&Bound<'_, PyAny>>,
         arguments: BatchArguments,
     ) -> PyResult<BatchHandle> {
@@ -130,7 +130,8 @@ impl Engine {
             (None, None) => return Err(bug("a batch without rows")),
         };
         let bodies = WaitingBodies::default();
-        let (manifest, output, staging) = arguments.open_outputs(&bodies)?;
+        // A manifest of earlier runs and the archive are read for as long as they are large.
+        let (manifest, output, staging) = py.detach(|| arguments.open_outputs(&bodies))?;
         let queue = match arguments.hands_bodies_over() {
             true => BODY_QUEUE,
             false => RESULT_QUEUE,
@@ -152,6 +153,8 @@ impl Engine {
             drop(running);
             summary
         });
+        let events = Arc::new(EventReceiver::new(events));
+        engine.add_receiver(&events);
         Ok(BatchHandle {
             engine,
             results: Mutex::new(BatchResults {
@@ -218,6 +221,7 @@ impl BatchArguments {
                 _ => PathLayout::Name,
             },
             report_every_row: true,
+            repeats_have_results: true,
             commit_group: match self.hands_bodies_over() {
                 true => CommitGroupOptions {
                     max_files: BODY_QUEUE,
@@ -248,7 +252,7 @@ impl BatchArguments {
             let fits = manifest.check_destination(previous, self.tar.is_some());
             fits.map_err(|error| local_error("manifest", &error))?;
         }
-        if self.keep_bodies || self.drop_bodies {
+        if self.directory.is_none() && self.tar.is_none() {
             let staging = temporary_directory()?;
             let output = BatchOutput::Memory(MemoryOutput {
                 staging_directory: staging.path().to_owned(),
@@ -419,9 +423,10 @@ impl BatchHandle {
         let runtime = self.engine.runtime()?;
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
+        let receiver = Arc::clone(&results.events);
+        let mut events = receiver.lock().unwrap_or_else(PoisonError::into_inner);
         let mut rows = Vec::new();
-        let mut next = match runtime.block_on(async { timeout(wait, results.events.recv()).await })
-        {
+        let mut next = match runtime.block_on(async { timeout(wait, events.recv()).await }) {
             Ok(Some(event)) => Some(event),
             Ok(None) => {
                 results.end(runtime)?;
@@ -437,7 +442,7 @@ impl BatchHandle {
             }
             next = match rows.len() < max_rows {
                 // That it has ended is found the next time.
-                true => results.events.try_recv().ok(),
+                true => events.try_recv().ok(),
                 false => None,
             };
         }

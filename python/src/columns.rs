@@ -92,7 +92,7 @@ impl ResultColumns {
     pub(crate) fn into_dict(mut self, py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
         self.rows.resize_with(count, || None);
         let dict = PyDict::new(py);
-        self.bodies.set_in(&dict, count)?;
+        std::mem::take(&mut self.bodies).set_in(&dict, count)?;
         let rows = || self.rows.iter().map(Option::as_ref);
         let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;
@@ -121,6 +121,36 @@ impl ResultColumns {
         dict.set_item("shard", shards.collect::<Vec<_>>())?;
         let offsets = locations().map(|location| location.map(|found| found.offset));
         dict.set_item("offset", offsets.collect::<Vec<_>>())?;
+        dict.set_item("first_error", self.first_error())?;
         Ok(dict)
+    }
+
+    /// The first error, as the arguments of its exception: class, text, kind, status, URL, hint, whether a retry may help.
+    #[expect(
+        clippy::type_complexity,
+        reason = "the arguments of a function in Python"
+    )]
+    fn first_error(
+        &self,
+    ) -> Option<(
+        &str,
+        &str,
+        &str,
+        Option<u16>,
+        Option<&str>,
+        Option<&str>,
+        bool,
+    )> {
+        let mut failed = self.rows.iter().flatten();
+        let (row, error) = failed.find_map(|row| Some((row, row.error.as_ref()?)))?;
+        Some((
+            error.class.name(),
+            &error.text,
+            &error.cause,
+            row.status,
+            Some(row.url.as_str()).filter(|url| !url.is_empty()),
+            error.hint.as_deref(),
+            error.is_transient,
+        ))
     }
 }

@@ -18,7 +18,9 @@ use url::Url;
 use crate::engine::{Engine, upload_state_directory};
 use crate::errors::HaulError;
 use crate::operation::{CallHandle, ResultMaker};
-use crate::settings::{AuthArgument, argument, parse_all, parse_headers, parse_url};
+use crate::settings::{
+    AuthArgument, argument, no_auth_for_stores, parse_all, parse_headers, parse_url,
+};
 
 /// The arguments of a download.
 #[derive(FromPyObject)]
@@ -224,6 +226,9 @@ fn upload_target(
         headers.insert(CONTENT_TYPE, unknown);
     }
     if is_store {
+        if arguments.auth.is_some() {
+            return Err(no_auth_for_stores());
+        }
         let mut address = argument("url", arguments.url.parse::<S3Address>())?;
         if address.is_prefix() {
             let name = arguments.path.file_name().and_then(|name| name.to_str());

@@ -64,12 +64,17 @@ pub(crate) struct PythonEngine {
     progress: Arc<ProgressTable>,
     next_job: AtomicU64,
     running: AtomicU64,
+    /// Receivers of batches, for the end of the interpreter.
+    receivers: Mutex<Vec<Weak<EventReceiver>>>,
     /// Stops everything.
     stop: CancellationToken,
 }
 
 /// A number of connections, as a key.
 type ConnectionCountKey = (bool, usize);
+
+/// What a batch sends, to be received by one thread at a time.
+pub(crate) type EventReceiver = Mutex<mpsc::Receiver<TransferEvent>>;
 
 /// The progress of running transfers, by the numbers of their jobs.
 #[derive(Default)]
@@ -186,6 +191,7 @@ impl PythonEngine {
             progress,
             next_job: AtomicU64::new(0),
             running: AtomicU64::new(0),
+            receivers: Mutex::default(),
             stop: CancellationToken::new(),
         })
     }
@@ -196,7 +202,7 @@ impl PythonEngine {
     /// In a child process.
     pub(crate) fn runtime(&self) -> Result<&Handle, HaulError> {
         if let Some(runtime) = &self.runtime
-            && std::process::id() == self.process
+            && self.belongs_to_this_process()
         {
             return Ok(runtime.handle());
         }
@@ -205,6 +211,18 @@ impl PythonEngine {
         let hint =
             "make a haul.Client in the child, or start processes with \"spawn\" or \"forkserver\"";
         Err(HaulError::usage(text).with_hint(hint))
+    }
+
+    fn belongs_to_this_process(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    /// Leaves the parent's runtime and sockets alone. The threads do not exist here, and waiting for them would never end. A
+    /// socket that is dropped is removed from the epoll instance, which is shared: the parent would wait for it in vain.
+    fn forget(&mut self) {
+        let engines = std::mem::take(&mut self.engines);
+        let stores = std::mem::take(&mut self.stores);
+        std::mem::forget((self.runtime.take(), self.http.clone(), engines, stores));
     }
 
     /// A token that stops one call, and is cancelled with all others when the interpreter ends.
@@ -222,6 +240,29 @@ impl PythonEngine {
             state: Arc::clone(self),
             id,
             progress,
+        }
+    }
+
+    /// Remembers the receiver of a batch until it is dropped.
+    pub(crate) fn add_receiver(&self, events: &Arc<EventReceiver>) {
+        let mut receivers = self.receivers();
+        receivers.retain(|receiver| receiver.strong_count() > 0);
+        receivers.push(Arc::downgrade(events));
+    }
+
+    fn receivers(&self) -> MutexGuard<'_, Vec<Weak<EventReceiver>>> {
+        self.receivers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops everything. No batch waits for somebody who takes its results any more.
+    fn stop_all(&self) {
+        self.stop.cancel();
+        let receivers = std::mem::take(&mut *self.receivers());
+        for receiver in receivers.iter().filter_map(Weak::upgrade) {
+            let mut events = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+            events.close();
         }
     }
 
@@ -282,13 +323,12 @@ impl PythonEngine {
 
 impl Drop for PythonEngine {
     fn drop(&mut self) {
+        if !self.belongs_to_this_process() {
+            return self.forget();
+        }
         self.stop.cancel();
         let runtime = self.runtime.take();
-        match std::process::id() == self.process {
-            true => runtime.into_iter().for_each(Runtime::shutdown_background),
-            // Its threads do not exist here, and waiting for them would never end.
-            false => std::mem::forget(runtime),
-        }
+        runtime.into_iter().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -301,9 +341,10 @@ fn rate_per_host(requests: f64) -> Result<RequestRate, HaulError> {
 #[pyfunction]
 pub(crate) fn shut_down(py: Python<'_>) {
     let engines = std::mem::take(&mut *ENGINES.lock().unwrap_or_else(PoisonError::into_inner));
-    let engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
-    engines.iter().for_each(|engine| engine.stop.cancel());
+    let mut engines: Vec<_> = engines.iter().filter_map(Weak::upgrade).collect();
+    engines.retain(|engine| engine.belongs_to_this_process());
     py.detach(|| {
+        engines.iter().for_each(|engine| engine.stop_all());
         let deadline = Instant::now() + SHUTDOWN_TIME;
         for engine in &engines {
             if let Ok(runtime) = engine.runtime() {

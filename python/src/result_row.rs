@@ -54,7 +54,7 @@ impl ResultRow {
         }
     }
 
-    /// Whether the file is there, from now or from an earlier run.
+    /// Whether it has not failed: the file is there, from now or from an earlier run.
     #[getter]
     fn ok(&self) -> bool {
         self.error_class.is_none() && self.state != "failed"

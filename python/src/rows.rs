@@ -1,13 +1,14 @@
 //! The rows of a batch: pulled from a Python iterator by the batch's own thread, as many as the batch has room for.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry, parse_list_url};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyString};
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyIterator, PyString};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -106,29 +107,31 @@ impl Iterator for PythonRows {
 
 /// The entry of a row: a URL, or a dict with a URL and what else is known of the file.
 fn entry(row: &Bound<'_, PyAny>, line: u64) -> PyResult<Result<ListEntry, BadLine>> {
-    if row.is_none() {
+    if is_missing(row) {
         return Ok(Err(bad_row(line, BadLineProblem::NoUrl)));
     }
     if let Ok(url) = row.cast::<PyString>() {
-        let parsed = parse_list_url(url.to_str()?.trim());
-        return Ok(match parsed {
-            Ok(url) => Ok(ListEntry::new(line, url)),
-            Err(problem) => Err(BadLine {
-                excerpt: haul_net::redacted_text(url.to_str()?)
-                    .chars()
-                    .take(80)
-                    .collect(),
-                ..bad_row(line, problem)
-            }),
-        });
+        return Ok(entry_of_url(url, line));
     }
     match row.cast::<PyDict>() {
-        Ok(fields) => entry_of_dict(fields, line),
+        Ok(fields) => Ok(entry_of_dict(fields, line)),
         Err(_) => Err(PyTypeError::new_err(format!(
             "a row is a URL or a dict with a url, not {}",
             row.get_type().name()?
         ))),
     }
+}
+
+/// Whether a value is none: also what pandas has in its place.
+fn is_missing(value: &Bound<'_, PyAny>) -> bool {
+    if value.is_none() {
+        return true;
+    }
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return number.value().is_nan();
+    }
+    let name = value.get_type().name();
+    name.is_ok_and(|name| matches!(name.to_str(), Ok("NAType" | "NaTType")))
 }
 
 fn bad_row(line: u64, problem: BadLineProblem) -> BadLine {
@@ -140,34 +143,107 @@ fn bad_row(line: u64, problem: BadLineProblem) -> BadLine {
     }
 }
 
-/// The entry of a dict. Unknown keys and values of None are ignored, so that rows of a table can have more columns.
-fn entry_of_dict(fields: &Bound<'_, PyDict>, line: u64) -> PyResult<Result<ListEntry, BadLine>> {
-    let (mut urls, mut values, mut headers) = (Vec::new(), Vec::new(), Vec::new());
-    for (key, value) in fields {
-        let key: String = key.extract()?;
-        match key.as_str() {
-            _ if value.is_none() => {}
-            "url" => urls.insert(0, value.extract::<String>()?),
-            "mirrors" => urls.extend(value.extract::<Vec<String>>()?),
-            "headers" => headers.extend(header_fields(&value)?),
-            // A size may be a number.
-            _ => {
-                if let Ok(text) = value.str()?.to_str() {
-                    values.push((key, text.to_owned()));
+fn entry_of_url(url: &Bound<'_, PyString>, line: u64) -> Result<ListEntry, BadLine> {
+    let text = url.to_str().map_err(|error| {
+        let reason = error.to_string();
+        let field = "url".to_owned();
+        bad_row(line, BadLineProblem::UnusableValue { field, reason })
+    })?;
+    match parse_list_url(text.trim()) {
+        Ok(url) => Ok(ListEntry::new(line, url)),
+        Err(problem) => Err(BadLine {
+            excerpt: haul_net::redacted_text(text).chars().take(80).collect(),
+            ..bad_row(line, problem)
+        }),
+    }
+}
+
+/// What a dict says of a file.
+#[derive(Default)]
+struct RowFields {
+    /// The URL, then the mirrors.
+    urls: Vec<String>,
+    values: Vec<(String, String)>,
+    headers: Vec<(String, String)>,
+}
+
+/// The entry of a dict. Unknown keys and missing values are ignored, so that rows of a table can have more columns.
+fn entry_of_dict(dict: &Bound<'_, PyDict>, line: u64) -> Result<ListEntry, BadLine> {
+    let mut fields = RowFields::default();
+    for (key, value) in dict {
+        let Some(key) = key
+            .cast::<PyString>()
+            .ok()
+            .and_then(|key| key.to_str().ok())
+        else {
+            continue;
+        };
+        fields.add(key, &value).map_err(|error| {
+            let (field, reason) = (key.to_owned(), error.to_string());
+            bad_row(line, BadLineProblem::UnusableValue { field, reason })
+        })?;
+    }
+    ListEntry::from_fields(
+        LIST_NAME,
+        line,
+        fields.urls.iter().map(String::as_str),
+        fields
+            .values
+            .iter()
+            .map(|(name, value)| (&**name, &**value)),
+        fields
+            .headers
+            .iter()
+            .map(|(name, value)| (&**name, &**value)),
+    )
+}
+
+impl RowFields {
+    fn add(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        match key {
+            "url" | "mirrors" | "headers" if is_missing(value) => {}
+            "url" => self.urls.insert(0, text(value)?),
+            "mirrors" if value.is_instance_of::<PyString>() => self.urls.push(text(value)?),
+            "mirrors" => {
+                for mirror in value.try_iter()? {
+                    let mirror = mirror?;
+                    if !is_missing(&mirror) {
+                        self.urls.push(text(&mirror)?);
+                    }
                 }
             }
+            "headers" => self.headers.extend(header_fields(value)?),
+            _ if ListEntry::has_field(key) && !is_missing(value) => {
+                self.values.push((key.to_owned(), text(value)?));
+            }
+            _ => {}
         }
+        Ok(())
     }
-    let values = values
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    let urls = urls.iter().map(String::as_str);
-    let headers = headers
-        .iter()
-        .map(|(name, value)| (name.as_str(), value.as_str()));
-    Ok(ListEntry::from_fields(
-        LIST_NAME, line, urls, values, headers,
-    ))
+}
+
+/// The text of a value: also of a number, of bytes, and of a path.
+fn text(value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(text.to_str()?.to_owned());
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        let text = std::str::from_utf8(bytes.as_bytes());
+        return Ok(text
+            .map_err(|error| PyValueError::new_err(error.to_string()))?
+            .to_owned());
+    }
+    if let Ok(number) = value.extract::<i128>() {
+        return Ok(number.to_string());
+    }
+    // Whole numbers of a column where some are missing. Others are refused as what they are.
+    if let Ok(number) = value.extract::<f64>() {
+        return Ok(number.to_string());
+    }
+    match value.extract::<PathBuf>()?.into_os_string().into_string() {
+        Ok(path) => Ok(path),
+        Err(_) => Err(PyValueError::new_err("the path is no text")),
+    }
 }
 
 /// The fields of a dict or of pairs. A column of structs has None for the fields that a row does not have.

@@ -9,6 +9,7 @@ use haul_plan::RetryOptions;
 use haul_s3::S3Config;
 use haul_transfer::ConnectionCount;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pyo3::prelude::*;
 use url::Url;
 
@@ -207,10 +208,19 @@ pub(crate) enum AuthArgument {
 impl AuthArgument {
     /// Adds it to a request. A login goes into the URL, so that it is for the URL's host alone.
     pub(crate) fn apply(&self, url: &mut Url, headers: &mut HeaderMap) -> Result<(), HaulError> {
+        if url.scheme() == "s3" {
+            return Err(no_auth_for_stores());
+        }
         match self {
+            Self::Login(user, _) if user.is_empty() => {
+                let error = HaulError::usage("auth: a login needs a user");
+                let hint = "give the field Authorization with headers=";
+                Err(error.with_hint(hint))
+            }
             Self::Login(user, password) => {
-                let is_set =
-                    url.set_username(user).is_ok() && url.set_password(Some(password)).is_ok();
+                let encoded = |text| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+                let is_set = url.set_username(&encoded(user)).is_ok()
+                    && url.set_password(Some(&encoded(password))).is_ok();
                 match is_set {
                     true => Ok(()),
                     false => Err(HaulError::usage("auth: this URL cannot have a login")),
@@ -223,6 +233,12 @@ impl AuthArgument {
             }
         }
     }
+}
+
+/// Requests to stores are signed.
+pub(crate) fn no_auth_for_stores() -> HaulError {
+    let error = HaulError::usage("auth: it is for http:// and https://");
+    error.with_hint("give the keys of a store with s3= of the client")
 }
 
 /// A URL that can be downloaded.

@@ -61,6 +61,8 @@ class Origin:
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
         self.answers: dict[str, Answer] = {}
+        #: The field Authorization of each request.
+        self.logins: list[str | None] = []
         self.etags: dict[str, str] = {}
         self.lock = threading.Lock()
         #: Bytes a second of each response; None for all at once.
@@ -105,6 +107,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         name = parts.path.lstrip("/")
         with origin.lock:
             origin.requests.append((self.headers["Host"], self.path, self.headers.get("Range")))
+            origin.logins.append(self.headers.get("Authorization"))
             answer = origin.answers.get(name)
             if answer is not None:
                 answer.times -= 1

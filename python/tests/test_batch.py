@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,6 +37,22 @@ def test_every_row_has_a_result(origin: Origin, client: haul.Client, tmp_path: p
     assert (snapshot.done, snapshot.failed, snapshot.listed) == (101, 6, 107)
     assert ("404 Not Found", 1) in snapshot.causes
     assert found[0].as_dict()["url"] == origin.url("f0")
+
+
+def test_a_row_with_an_odd_value_fails_alone(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    nan, text = float("nan"), "http://h/\udc80"
+    bad = [nan, text, {"url": nan}, {"url": text}, {"url": 7}, {"url": origin.url("a"), "path": 1.5j}, {"url": origin.url("a"), "mirrors": 7}]
+    bad += [{"url": origin.url("a"), "size": 10.5}, {"url": origin.url("a"), "headers": [7]}, {"url": origin.url("a"), "path": b"\xff"}]
+    good: list[object] = [
+        {"url": origin.url("b"), "path": nan, "size": 1000.0, "mirrors": [None, nan], "headers": nan, 7: 8, "caption": object()},
+        {"url": origin.url("c"), "mirrors": origin.url("d"), "path": pathlib.Path("x/y"), "size": 1000},
+        {"url": origin.url("e").encode(), "path": b"z", "mirrors": None},
+    ]
+    found = {row.index: row for row in client.batch(bad + good, dir=tmp_path)}
+    assert [found[n].error_class for n in range(len(bad))] == ["usage"] * len(bad)
+    assert "codec can't encode" in str(found[1].error) and "path:" in str(found[5].error)
+    assert all(found[len(bad) + n].ok for n in range(len(good))), found
+    assert (tmp_path / "x/y").exists() and (tmp_path / "z").exists() and not (tmp_path / "nan").exists()
 
 
 def test_without_a_place_rows_have_their_bodies(origin: Origin, client: haul.Client) -> None:
@@ -86,17 +103,45 @@ def test_an_exception_of_the_rows_is_raised_behind_their_results(origin: Origin,
     def rows() -> Iterator[str]:
         for n in range(20):
             yield origin.url(f"f{n}")
+        wait_for(lambda: found)
         raise LookupError("the database is gone")
 
-    batch = client.batch(rows())
+    found: list[haul.Row] = []
     with pytest.raises(LookupError, match="the database is gone"):
-        list(batch)
+        for row in client.batch(rows()):
+            found.append(row)
+    assert found and all(row.ok for row in found)
     with pytest.raises(TypeError, match="a row is a URL or a dict"):
         list(client.batch([origin.url("a"), 7]))
     with pytest.raises(haul.UsageError, match="one URL is no batch"):
         client.batch(origin.url("a"))
     with pytest.raises(TypeError):
         client.batch(7)
+
+
+def test_an_exception_waits_for_bodies_that_are_mapped(origin: Origin, client: haul.Client) -> None:
+    rows, failed = list(client.batch([origin.url("a"), origin.url("b"), "nonsense"])), threading.Event()
+
+    class Handle:
+        """A batch that fails while its bodies are mapped."""
+
+        def next_rows(self, count: int, seconds: float) -> list[haul.Row]:
+            if rows:
+                return [rows.pop()]
+            failed.set()
+            raise LookupError("the database is gone")
+
+    def length(body: bytes) -> int:
+        assert failed.wait(30)
+        return len(body)
+
+    batch = haul.Batch(Handle(), client, length, 4)  # type: ignore[arg-type]
+    found: list[haul.Row] = []
+    with pytest.raises(LookupError, match="the database is gone"):
+        for row in batch:
+            found.append(row)
+    assert sorted(str(row.value) for row in found) == ["1000", "1000", "None"]
+    assert list(batch) == []
 
 
 def test_a_list_file_is_read_as_the_command_reads_it(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
@@ -119,6 +164,26 @@ def test_a_manifest_continues(origin: Origin, client: haul.Client, tmp_path: pat
     assert len((tmp_path / "m.jsonl").read_text().splitlines()) >= 11
 
 
+def test_other_threads_run_while_a_manifest_is_read(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    manifest, ended, ticks = tmp_path / "m.jsonl", threading.Event(), 0
+    client.batch([origin.url("a")], dir=tmp_path / "d", manifest=manifest).run()
+    manifest.write_text(manifest.read_text() * 100_000)
+
+    def count() -> None:
+        nonlocal ticks
+        while not ended.wait(0.001):
+            ticks += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    before = ticks
+    batch = client.batch([origin.url("a")], dir=tmp_path / "d", manifest=manifest)
+    found = ticks - before
+    ended.set()
+    thread.join()
+    assert batch.run().done == 1 and found > 10
+
+
 def test_shards_have_entries_where_rows_say(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     rows = [{"url": origin.url(f"f{n}", 10_000), "path": f"{n:03}.bin"} for n in range(40)]
     found = list(client.batch(rows, tar=tmp_path / "t.tar", shard_size="100k"))
@@ -132,6 +197,22 @@ def test_shards_have_entries_where_rows_say(origin: Origin, client: haul.Client,
                 assert entry is not None and entry.name == row.path
                 body = archive.extractfile(entry)
                 assert body is not None and body.read() == content(f"f{int(entry.name[:3])}", 10_000)
+
+
+def test_a_repeated_url_has_the_result_of_the_first(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    origin.answers["bad"] = Answer(404)
+    rows = [origin.url("a"), origin.url("bad"), origin.url("a"), origin.url("bad"), origin.url("a")]
+    for place in ({"dir": tmp_path / "d"}, {"tar": tmp_path / "t.tar"}):
+        batch = client.batch(rows, **place, checksum="sha256")  # type: ignore[arg-type]
+        found = {row.index: row.as_dict() | {"index": None, "attempts": 0, "ms": 0} for row in batch}
+        assert found[2] == found[4] == found[0] and found[3] == found[1]
+        assert (found[4]["state"], found[4]["bytes"], found[3]["status"]) == ("done", 1000, 404)
+        assert (batch.snapshot().done, batch.snapshot().failed) == (3, 2)
+        assert batch.snapshot().causes == [("404 Not Found", 2)]
+    assert (found[4]["shard"], found[4]["offset"], found[4]["checksum"]) == ("t.tar", 0, found[0]["checksum"])
+    assert origin.count("a") == 2
+    table = client.fetch_arrow(pa.record_batch({"url": rows}), into="tar", path=tmp_path / "u.tar")
+    assert table.column("offset").to_pylist() == [0, None, 0, None, 0]
 
 
 def test_async_iteration(origin: Origin, client: haul.Client) -> None:
@@ -160,13 +241,15 @@ def test_types_and_sizes_are_expected(origin: Origin, client: haul.Client) -> No
 
 
 def test_a_rate_per_host_holds_for_each_host(origin: Origin) -> None:
-    client = haul.Client(rate_per_host=40)
-    import time
-
+    others = [Origin() for _ in range(4)]
     begun = time.monotonic()
-    rows = [origin.url(f"f{n}", 10, host=f"127.0.0.{1 + n % 1}") for n in range(30)]
-    assert client.batch(rows).run().done == 30
-    assert time.monotonic() - begun > 0.5
+    rows = [one.url(f"f{n}", 10) for n in range(20) for one in (origin, *others)]
+    assert haul.Client(rate_per_host=10).batch(rows).run().done == 100
+    elapsed = time.monotonic() - begun
+    for other in others:
+        other.close()
+    # One rate for all of them would take ten seconds.
+    assert 1.5 < elapsed < 7
 
 
 def test_a_limit_can_be_changed_while_it_runs(origin: Origin, tmp_path: pathlib.Path) -> None:
@@ -220,13 +303,28 @@ def test_arrow_columns_come_out(origin: Origin, client: haul.Client, tmp_path: p
     assert bodies == [content(f"f{n}", 10 * n) for n in range(20)] + [None, None]
     assert found.column("status").to_pylist()[-1] == 500
     assert found.column("error_class").to_pylist()[-2:] == ["usage", "network"]
-    with pytest.raises(haul.UsageError):
+    with pytest.raises(haul.UsageError, match="there is no URL"):
         client.fetch_arrow(table, on_error="raise")
     shard = client.fetch_arrow(table.slice(0, 5), into="tar", path=tmp_path / "s.tar")
     assert shard.column("shard").to_pylist() == ["s.tar"] * 5 and (tmp_path / "s.tar").exists()
     assert "body" not in client.fetch_arrow(table.slice(0, 5), into=None).schema.names
-    rows = list(client.batch(pa.Table.from_batches([table.slice(0, 3)])))
-    assert len(rows) == 3
+    columns = pa.Table.from_batches([table.slice(0, 3)])
+
+    class Series:
+        """A column of another library."""
+
+        def __arrow_c_stream__(self, schema: object = None) -> object:
+            return columns["url"].__arrow_c_stream__(schema)
+
+    for rows in (columns, table.slice(0, 3), columns["url"], table.column("url").slice(0, 3), Series()):
+        assert [row.bytes for row in sorted(client.batch(rows), key=lambda row: row.index or 0)] == [0, 10, 20]
+    with pytest.raises(TypeError, match="not int"):
+        client.batch(columns["label"]).run()
+    with pytest.raises(haul.UsageError, match="no column url"):
+        client.batch(columns.select(["label"]))
+    for wrong in ("dir", "tar", "map_threads"):
+        with pytest.raises(haul.UsageError, match=f"{wrong}: it is for batch"):
+            client.fetch_arrow(table, **{wrong: 3})
     with pytest.raises(haul.UsageError, match="column"):
         client.fetch_arrow(table, url="link")
 
@@ -246,6 +344,36 @@ def test_bodies_are_in_the_order_of_rows_in_whatever_order_they_come(origin: Ori
         gate.set()
         bodies = fetched.result().column("body").to_pylist()
     assert bodies == [None if n in gone else content(f"f{n}", n * 10) for n in range(50)]
+
+
+def test_an_exception_of_fetch_arrow_is_that_of_a_get(origin: Origin, client: haul.Client) -> None:
+    origin.answers["bad"] = Answer(404)
+    url = origin.url("bad").replace("http://", "http://me:s3cret@") + "&X-Amz-Signature=s3cret"
+    with pytest.raises(haul.NetworkError) as caught:
+        client.fetch_arrow(pa.record_batch({"url": [url]}), on_error="raise")
+    error = caught.value
+    assert (error.kind, error.status, error.hint, error.retryable) == ("404 Not Found", 404, "check the URL", False)
+    assert str(error.url).startswith("http://127.0.0.1") and "s3cret" not in repr(error) + str(error) + repr(error.args)
+    origin.answers["busy"] = Answer(503)
+    with pytest.raises(haul.NetworkError) as caught:
+        haul.Client(retries=0).fetch_arrow(pa.record_batch({"url": [origin.url("busy")]}), on_error="raise")
+    assert caught.value.retryable
+
+
+def test_a_batch_that_was_left_does_not_keep_the_interpreter(origin: Origin) -> None:
+    script = f"""
+import haul, sys
+batch = haul.Client().batch({origin.url("x", 10)!r} for _ in range(100_000))
+for row in batch:
+    break
+sys.stdin.readline()
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as process:
+        # More than may wait for somebody who takes them.
+        wait_for(lambda: origin.count() > 300)
+        begun = time.monotonic()
+        process.communicate(b"\n", timeout=30)
+    assert process.returncode == 0 and time.monotonic() - begun < 4
 
 
 def test_a_full_disk_stops_the_batch_and_says_so(origin: Origin, client: haul.Client) -> None:

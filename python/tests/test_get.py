@@ -1,6 +1,7 @@
 """One file: `get`, `put`, their results and their errors."""
 
 import asyncio
+import base64
 import hashlib
 import logging
 import os
@@ -69,6 +70,16 @@ def test_secrets_reach_no_message(origin: Origin, client: haul.Client, tmp_path:
     with pytest.raises(haul.NetworkError) as caught:
         client.get(url, tmp_path / "x")
     assert "s3cret" not in str(caught.value) + repr(caught.value) + str(caught.value.url)
+
+
+def test_a_login_is_sent_as_it_is(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    client.get(origin.url("x"), tmp_path / "x", auth=("m%65:@/ü", "p%41ss:@/#?"))
+    assert base64.b64decode(str(origin.logins[-1]).removeprefix("Basic ")).decode() == "m%65:@/ü:p%41ss:@/#?"
+    for url, auth in ((origin.url("x"), ("", "token")), ("s3://bucket/key", ("a", "b")), ("s3://bucket/key", "token")):
+        with pytest.raises(haul.UsageError, match="auth"):
+            client.get(url, tmp_path / "y", auth=auth)
+    with pytest.raises(haul.UsageError, match="auth"):
+        client.put(tmp_path / "x", "s3://bucket/key", auth="token")
 
 
 def test_progress_is_told_and_its_exception_stops_the_download(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
@@ -177,6 +188,28 @@ assert os.waitpid(child, 0)[1] == 0
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert "forked" in done.stdout and "spawn" in done.stdout
+
+
+def test_a_fork_leaves_the_connections_of_the_parent_alone(origin: Origin) -> None:
+    """Clients that end in a child must not take the parent's sockets out of its epoll."""
+    script = f"""
+import os, time, haul
+clients = [haul.Client(retries=0) for _ in range(3)]
+for client in clients:
+    client.bytes({origin.url("a")!r})
+child = os.fork()
+if child == 0:
+    del client, clients
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+begun = time.monotonic()
+for client in clients:
+    assert len(client.bytes({origin.url("b")!r})) == 1000
+print(time.monotonic() - begun)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    # A socket that is not watched any more stalls for half a minute.
+    assert float(done.stdout) < 10
 
 
 def test_the_interpreter_ends_in_mid_transfer(origin: Origin, tmp_path: pathlib.Path) -> None:

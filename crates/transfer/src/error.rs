@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use haul_net::redacted_url;
 use haul_plan::{DigestAlgorithm, UnexpectedContent};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::archive::ArchiveError;
 
 /// The classes of errors, each with an exit code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorClass {
     /// The received bytes are not those of the file.
     Verification,

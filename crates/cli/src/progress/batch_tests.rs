@@ -60,10 +60,8 @@ fn failed(n: u64) -> TransferEvent {
 }
 
 fn row(state: JobRowState, url: &str) -> TransferEvent {
-    let error = (state == JobRowState::Failed).then(|| ManifestRowError {
-        class: ErrorClass::Network,
-        text: "closed".into(),
-    });
+    let error = (state == JobRowState::Failed)
+        .then(|| ManifestRowError::new(ErrorClass::Network, "closed".into()));
     TransferEvent::BatchRow(Box::new(ManifestRow {
         line: Some(1),
         url: url.into(),

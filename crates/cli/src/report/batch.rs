@@ -270,10 +270,7 @@ mod tests {
             status: None,
             checksums: Vec::new(),
             etag: None,
-            error: Some(ManifestRowError {
-                class: ErrorClass::Network,
-                text: text.into(),
-            }),
+            error: Some(ManifestRowError::new(ErrorClass::Network, text.into())),
             ..done()
         }
     }

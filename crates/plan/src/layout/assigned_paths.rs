@@ -92,8 +92,8 @@ impl PathCandidate<'_> {
 pub enum PathAssignment {
     /// This path, which no other URL has.
     Assigned(PathBuf),
-    /// The same URL wanted the same path before.
-    Duplicate,
+    /// The same URL wanted the same path before, and has it.
+    Duplicate(PathBuf),
     /// The path is explicit, and another URL has it, or a file would be where a directory is needed (or the
     /// reverse).
     Conflict,
@@ -133,7 +133,7 @@ impl AssignedPaths {
     fn assign_explicit(&mut self, wanted: PathBuf, url_key: AssignedUrlKey) -> PathAssignment {
         let key = path_key(&wanted, PathComparison::Exact);
         match self.assigned_to(key, &wanted, PathComparison::Exact) {
-            Some(other) if other == url_key => return PathAssignment::Duplicate,
+            Some(other) if other == url_key => return PathAssignment::Duplicate(wanted),
             Some(_) => return PathAssignment::Conflict,
             None => {}
         }
@@ -169,7 +169,7 @@ impl AssignedPaths {
         for (tried, path) in paths.enumerate() {
             let key = path_key(&path, PathComparison::CaseFolded);
             match self.assigned_to(key, &path, PathComparison::CaseFolded) {
-                Some(other) if other == url_key => return PathAssignment::Duplicate,
+                Some(other) if other == url_key => return PathAssignment::Duplicate(path),
                 Some(_) => continue,
                 None => {}
             }

@@ -20,6 +20,10 @@ fn assign_explicit(paths: &mut AssignedPaths, wanted: &str, from: &str) -> PathA
     paths.assign(wanted.into(), &url(from), true, |_| false)
 }
 
+fn duplicate(path: &str) -> PathAssignment {
+    PathAssignment::Duplicate(path.into())
+}
+
 fn assigned(path: &str) -> PathAssignment {
     PathAssignment::Assigned(path.into())
 }
@@ -58,11 +62,11 @@ fn c4_the_second_url_of_a_name_gets_a_suffix_of_its_own() {
         // The same URLs, with another login and fragment.
         assert_eq!(
             assign_derived(&mut paths, "photo.jpg", a),
-            PathAssignment::Duplicate
+            duplicate("photo.jpg")
         );
         assert_eq!(
             assign_derived(&mut paths, "photo.jpg", "http://me:pw@h.test/2/photo.jpg#x"),
-            PathAssignment::Duplicate
+            duplicate(&second)
         );
     }
 }
@@ -83,7 +87,7 @@ fn c4_a_name_whose_file_belongs_to_another_url_is_left_to_it() {
         })
     };
     assert_eq!(place(b), assigned(&suffixed));
-    assert_eq!(place(b), PathAssignment::Duplicate);
+    assert_eq!(place(b), duplicate(&suffixed));
     assert_eq!(place(a), assigned("photo.jpg"));
     let longer = format!("photo.{}.jpg", tag(b, 16));
     let mut paths = AssignedPaths::new();
@@ -147,7 +151,7 @@ fn c4_explicit_paths_are_kept_or_refused() {
     );
     assert_eq!(
         assign_explicit(&mut paths, "d/Ab.jpg", "http://h.test/1#x"),
-        PathAssignment::Duplicate
+        duplicate("d/Ab.jpg")
     );
     // Explicit and derived paths collide.
     let other = assigned(&format!("d/Ab.{}.jpg", tag("http://h.test/4", 8)));
@@ -157,7 +161,7 @@ fn c4_explicit_paths_are_kept_or_refused() {
     );
     assert_eq!(
         assign_derived(&mut paths, "d/Ab.jpg", "http://h.test/1"),
-        PathAssignment::Duplicate
+        duplicate("d/Ab.jpg")
     );
     assert_eq!(
         assign_derived(&mut paths, "d/x.jpg", "http://h.test/5"),
@@ -169,7 +173,7 @@ fn c4_explicit_paths_are_kept_or_refused() {
     );
     assert_eq!(
         assign_explicit(&mut paths, "d/x.jpg", "http://h.test/5"),
-        PathAssignment::Duplicate
+        duplicate("d/x.jpg")
     );
 }
 
@@ -194,7 +198,7 @@ fn c4_no_file_takes_the_path_of_a_directory_nor_the_reverse() {
     );
     assert_eq!(
         assign_derived(&mut paths, "h/a/b", "http://h/a/b"),
-        PathAssignment::Duplicate
+        duplicate(&format!("{directory}/b"))
     );
     assert_eq!(
         assign_derived(&mut paths, "x/y/z", "http://h/x/y/z"),
@@ -291,7 +295,7 @@ proptest! {
                     *wants.entry(want).or_default() += 1;
                 }
                 // Folding may make two wanted paths of one URL the same, so the reverse need not hold.
-                PathAssignment::Duplicate => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
+                PathAssignment::Duplicate(_) => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
                 PathAssignment::Conflict => prop_assert!(false, "a derived path in conflict"),
             }
         }

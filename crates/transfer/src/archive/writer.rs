@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use super::entry_header::{END, entry_header, entry_name, padding};
 use super::error::ArchiveError;
@@ -66,7 +67,7 @@ pub struct ArchiveOptions {
 }
 
 /// The location of an entry in an archive.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardEntryLocation {
     /// The archive's name without its directory; `-` for a stream.
     pub shard: String,

@@ -67,6 +67,7 @@ impl BatchCoordinator {
             batch.events.clone(),
             stop.clone(),
             manifest,
+            reader_settings.published_rows(),
         );
         let commit_group = batch.output.commit_group(batch.options.commit_group);
         let sink = open_sink(batch.output, batch.get_options.existing_file);
@@ -96,7 +97,6 @@ impl BatchCoordinator {
             &workers,
             Arc::clone(&queue),
             Arc::clone(&counters),
-            &batch.events,
             stop.clone(),
         );
         Self {

@@ -94,7 +94,7 @@ impl BatchCounters {
             JobRowState::Failed => counts.failed += 1,
         }
         let Some(row_error) = &row.error else { return };
-        let cause = error.map_or_else(|| "the line cannot be parsed".into(), GetError::cause);
+        let cause = row_error.cause.clone();
         let full = counts.groups.len() >= MAX_FAILURE_GROUPS;
         let mut key = (row_error.class, cause);
         if full && !counts.groups.contains_key(&key) {

@@ -25,6 +25,9 @@ pub struct BatchOptions {
     pub checksums: Vec<Checksum>,
     /// Whether rows of all jobs are published as events, or only those of failed jobs.
     pub report_every_row: bool,
+    /// Whether the published row of an entry that repeats another one has the result of that one, which is kept for it on the disk. Otherwise,
+    /// and in the manifest in any case, it only says that the entry was skipped.
+    pub repeats_have_results: bool,
     /// When a group of files is synced and named.
     pub commit_group: CommitGroupOptions,
     /// The longest that the body of a small file may take, plus one second for each KiB. A slower download continues in
@@ -52,6 +55,7 @@ impl Default for BatchOptions {
             error_limit: None,
             checksums: Vec::new(),
             report_every_row: false,
+            repeats_have_results: false,
             commit_group: CommitGroupOptions::default(),
             // Longer than a healthy response takes.
             body_timeout: Duration::from_secs(60),

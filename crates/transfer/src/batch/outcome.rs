@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::counters::BatchCounters;
 use super::job::BatchJob;
 use super::options::{BatchHaltKind, BatchOptions};
+use super::published_rows::PublishedRows;
 use crate::archive::ArchiveError;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
@@ -21,6 +22,8 @@ pub(super) struct JobOutcome {
     pub(super) row: ManifestRow,
     /// Why the job failed, if it did.
     pub(super) error: Option<GetError>,
+    /// The path of the file that the entry repeats, if it does and its row shall have the result of that file.
+    pub(super) repeated_path: Option<String>,
 }
 
 impl JobOutcome {
@@ -30,6 +33,9 @@ impl JobOutcome {
         row.error = Some(ManifestRowError {
             class: error.class(),
             text: error_chain(&error),
+            cause: error.cause(),
+            hint: error.hint(),
+            is_transient: error.is_transient(),
         });
         if let GetError::Status { status, .. }
         | GetError::Unauthorized { status, .. }
@@ -41,13 +47,27 @@ impl JobOutcome {
         {
             row.status = Some(status.as_u16());
         }
-        let error = Some(error);
-        Self { row, error }
+        Self {
+            error: Some(error),
+            ..Self::success(row)
+        }
     }
 
     /// A job that ended without an error, as its row says.
     pub(super) fn success(row: ManifestRow) -> Self {
-        Self { row, error: None }
+        Self {
+            row,
+            error: None,
+            repeated_path: None,
+        }
+    }
+
+    /// An entry that repeats the file with this path.
+    pub(super) fn repeat(row: ManifestRow, path: String) -> Self {
+        Self {
+            repeated_path: Some(path),
+            ..Self::success(row)
+        }
     }
 }
 
@@ -65,6 +85,8 @@ pub(super) struct OutcomeRecorder {
     stop: CancellationToken,
     /// Where rows are written.
     manifest: Option<Manifest>,
+    /// Results for entries that repeat a URL, if their rows shall have them.
+    published_rows: Option<PublishedRows>,
     /// Outcomes whose rows are not written yet.
     pending: Vec<JobOutcome>,
     /// How many of those are failures.
@@ -80,6 +102,7 @@ impl OutcomeRecorder {
         events: TransferEventSender,
         stop: CancellationToken,
         manifest: Option<Manifest>,
+        published_rows: Option<PublishedRows>,
     ) -> Self {
         Self {
             counters,
@@ -88,6 +111,7 @@ impl OutcomeRecorder {
             error_limit: options.error_limit,
             stop,
             manifest,
+            published_rows,
             pending: Vec::new(),
             pending_failures: 0,
             manifest_failed: false,
@@ -152,8 +176,54 @@ impl OutcomeRecorder {
         manifest.sync()
     }
 
-    fn publish(&self, JobOutcome { row, error }: JobOutcome) {
-        self.counters.count_outcome(&row, error.as_ref());
+    fn publish(&mut self, outcome: JobOutcome) {
+        let JobOutcome {
+            row,
+            error,
+            repeated_path,
+        } = outcome;
+        match (&mut self.published_rows, repeated_path) {
+            (Some(rows), Some(path)) => {
+                if let Some(row) = rows.repeat(row, &path) {
+                    self.publish_row(row, None);
+                }
+            }
+            // The file under its path is another URL's.
+            (Some(_), None) if matches!(error, Some(GetError::DuplicateName { .. })) => {
+                self.publish_row(row, error.as_ref());
+            }
+            (Some(rows), None) => {
+                let repeats = rows.add(&row);
+                self.publish_row(row, error.as_ref());
+                self.publish_repeats(repeats);
+            }
+            (None, _) => self.publish_row(row, error.as_ref()),
+        }
+    }
+
+    /// Publishes the row of a job that an earlier run has done.
+    pub(super) fn publish_done_earlier(&mut self, row: ManifestRow) {
+        let rows = self.published_rows.as_mut();
+        let repeats = rows.map_or_else(Vec::new, |rows| rows.add(&row));
+        self.send(row);
+        self.publish_repeats(repeats);
+    }
+
+    /// Publishes the rows of entries that repeat a file without a row, as skipped.
+    pub(super) fn publish_waiting_repeats(&mut self) {
+        let rows = self.published_rows.as_mut();
+        let repeats = rows.map_or_else(Vec::new, PublishedRows::take_waiting);
+        self.publish_repeats(repeats);
+    }
+
+    fn publish_repeats(&self, rows: Vec<ManifestRow>) {
+        for row in rows {
+            self.publish_row(row, None);
+        }
+    }
+
+    fn publish_row(&self, row: ManifestRow, error: Option<&GetError>) {
+        self.counters.count_outcome(&row, error);
         if let Some(reason) = self
             .error_limit
             .and_then(|limit| self.counters.error_limit_exceeded(limit, 0, 0))
@@ -162,11 +232,14 @@ impl OutcomeRecorder {
             self.stop.cancel();
         }
         if self.report_every_row || row.state == JobRowState::Failed {
-            // A closed channel is no reason to stop.
-            let _ = self
-                .events
-                .blocking_send(TransferEvent::BatchRow(Box::new(row)));
+            self.send(row);
         }
+    }
+
+    fn send(&self, row: ManifestRow) {
+        let event = TransferEvent::BatchRow(Box::new(row));
+        // A closed channel is no reason to stop.
+        let _ = self.events.blocking_send(event);
     }
 
     /// Ends the batch, because nothing more could be kept.

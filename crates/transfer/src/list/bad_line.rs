@@ -135,6 +135,14 @@ pub enum BadLineProblem {
         /// Where parsing stopped, from 1.
         column: usize,
     },
+    /// A value that a program gives is none that the field can have.
+    #[error("{field}: {reason}")]
+    UnusableValue {
+        /// The name of the field.
+        field: String,
+        /// What the value is.
+        reason: String,
+    },
     /// A Metalink document, or one file in it, cannot be used. An error of the document ends the list.
     #[error(transparent)]
     Metalink(metalink::MetalinkProblem),

@@ -111,6 +111,12 @@ impl ListEntry {
         Ok(entry)
     }
 
+    /// Whether [`Self::from_fields`] knows a value of this name.
+    #[must_use]
+    pub fn has_field(name: &str) -> bool {
+        ListField::parse(name).is_some()
+    }
+
     /// The entry of values that a program has, with the names of a table's columns: `path`, `size`, `checksum`, `sha256` and so
     /// on. Other names and empty values are ignored. `list_name` is for the message about what is wrong.
     ///

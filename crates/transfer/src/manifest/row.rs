@@ -13,7 +13,7 @@ use crate::checksum::crc32c;
 use crate::error::ErrorClass;
 
 /// How a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JobRowState {
     /// The file is durable in its place.
     Done,
@@ -53,12 +53,32 @@ pub struct RowTimings {
 }
 
 /// Why a job failed or was skipped.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ManifestRowError {
     /// The class, which decides the exit code.
     pub class: ErrorClass,
     /// The error and its sources in one line.
     pub text: String,
+    /// The cause in a few words, the same for all URLs. This and the following fields are not in the file.
+    pub cause: String,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+    /// Whether the same job may succeed later.
+    pub is_transient: bool,
+}
+
+impl ManifestRowError {
+    /// An error of which no more is known.
+    #[must_use]
+    pub fn new(class: ErrorClass, text: String) -> Self {
+        Self {
+            class,
+            text,
+            cause: class.name().to_owned(),
+            hint: None,
+            is_transient: false,
+        }
+    }
 }
 
 /// The outcome of one job. `url` and `path` together are its key between runs.
@@ -91,6 +111,27 @@ pub struct ManifestRow {
     pub error: Option<ManifestRowError>,
     /// Where the file is in an archive. Rows of one shard are in the order of its entries.
     pub shard: Option<ShardEntryLocation>,
+}
+
+impl ManifestRow {
+    /// A row of a job that was never begun.
+    #[must_use]
+    pub fn new(line: Option<u64>, url: String, state: JobRowState) -> Self {
+        Self {
+            line,
+            url,
+            path: None,
+            state,
+            status: None,
+            bytes: 0,
+            checksums: Vec::new(),
+            etag: None,
+            attempts: 0,
+            timings: RowTimings::default(),
+            error: None,
+            shard: None,
+        }
+    }
 }
 
 /// The fields under their names in the file. Unknown fields of a line are ignored. A missing field (of an older haul's
@@ -202,9 +243,9 @@ impl<'a> SerializedRow<'a> {
             etag: non_empty(self.etag),
             attempts: self.attempts,
             timings: self.ms.unwrap_or_default(),
-            error: error.map(|class| ManifestRowError {
-                class,
-                text: self.error.map_or_else(String::new, Cow::into_owned),
+            error: error.map(|class| {
+                let text = self.error.map_or_else(String::new, Cow::into_owned);
+                ManifestRowError::new(class, text)
             }),
             shard: non_empty(self.shard).map(|shard| ShardEntryLocation {
                 shard,

@@ -91,10 +91,10 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
             total: u64::try_from(total).unwrap_or(u64::MAX),
             ..RowTimings::default()
         },
-        error: result.as_ref().err().map(|error| ManifestRowError {
-            class: error.class(),
-            text: message::chain_text(error),
-        }),
+        error: result
+            .as_ref()
+            .err()
+            .map(|error| ManifestRowError::new(error.class(), message::chain_text(error))),
         shard: None,
     }
 }

@@ -43,6 +43,8 @@ pub(super) enum CommitMessage {
     File(Box<VerifiedFile>, FetchedFileContent),
     /// The outcome of a job without a file to commit.
     Outcome(Box<JobOutcome>),
+    /// The row of a job that an earlier run has done.
+    DoneEarlier(Box<ManifestRow>),
 }
 
 impl From<JobOutcome> for CommitMessage {
@@ -199,14 +201,17 @@ impl CommitThread {
                 }
             }
             CommitMessage::Outcome(outcome) => self.outcomes.record(*outcome),
+            CommitMessage::DoneEarlier(row) => self.outcomes.publish_done_earlier(*row),
         }
     }
 
     /// Finishes the archive, unless the batch was stopped.
-    fn finish(self) {
-        if !self.outcomes.is_stopped()
-            && let Err(error) = self.sink.finish(self.outcomes.nothing_succeeded())
-        {
+    fn finish(mut self) {
+        if self.outcomes.is_stopped() {
+            return;
+        }
+        self.outcomes.publish_waiting_repeats();
+        if let Err(error) = self.sink.finish(self.outcomes.nothing_succeeded()) {
             self.outcomes.halt(&error);
         }
     }

@@ -14,23 +14,22 @@ use std::sync::{Arc, Weak};
 use haul_plan::{
     AssignedPaths, ContentExpectation, PathAssignment, PathCandidate, PathLayoutInput,
 };
-use tokio::sync::mpsc::WeakSender;
 use tokio_util::sync::CancellationToken;
 
-use super::commit::remove_stale_staged;
+use super::commit::{CommitMessage, remove_stale_staged};
 use super::counters::BatchCounters;
 use super::existing_file::{check_existing, unexpected_content};
-use super::job::{BatchJob, BatchJobStrategy, manifest_line};
+use super::job::{BatchJob, BatchJobStrategy, manifest_line, manifest_path};
 use super::job_queue::{JobQueue, WindowFull};
 use super::options::{BatchHaltKind, BatchOptions};
 use super::outcome::{JobOutcome, error_chain};
 use super::output::BatchOutput;
+use super::published_rows::PublishedRows;
 use super::workers::WorkerPool;
 use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
 use crate::error::{ErrorClass, GetError};
-use crate::event::{TransferEvent, TransferEventSender};
 use crate::list::{BadLine, ListEntry};
-use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns, RowTimings};
+use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns};
 use crate::options::{ExistingFilePolicy, GetOptions};
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
@@ -63,8 +62,6 @@ pub(super) struct JobReader {
     workers: Weak<WorkerPool>,
     queue: Arc<JobQueue>,
     counters: Arc<BatchCounters>,
-    /// Weak for the same reason: the receiver reads until the channel closes.
-    events: WeakSender<TransferEvent>,
     /// Ends the batch.
     stop: CancellationToken,
     /// Whether the batch's file system supports unnamed files.
@@ -96,6 +93,12 @@ impl ReaderSettings {
         let staging = self.staging_directory.as_ref();
         staging.unwrap_or(&self.options.directory)
     }
+
+    /// Where results are kept for entries that repeat a URL. Without paths no entry repeats another.
+    pub(super) fn published_rows(&self) -> Option<PublishedRows> {
+        let is_wanted = self.options.repeats_have_results && !self.is_memory;
+        is_wanted.then(|| PublishedRows::new(self.output_directory()))
+    }
 }
 
 impl JobReader {
@@ -104,14 +107,12 @@ impl JobReader {
         workers: &Arc<WorkerPool>,
         queue: Arc<JobQueue>,
         counters: Arc<BatchCounters>,
-        events: &TransferEventSender,
         stop: CancellationToken,
     ) -> Self {
         Self {
             workers: Arc::downgrade(workers),
             queue,
             counters,
-            events: events.downgrade(),
             stop,
             has_unnamed_files: true,
             assigned_paths: AssignedPaths::new(),
@@ -149,9 +150,8 @@ impl JobReader {
                 Err(SkippedEntry::Outcome(outcome)) => workers.report(*outcome),
                 Err(SkippedEntry::DoneEarlier(row)) => {
                     self.counters.count_done_earlier();
-                    if let (Some(row), Some(events)) = (row, self.events.upgrade()) {
-                        // A closed channel is no reason to stop.
-                        let _ = events.blocking_send(TransferEvent::BatchRow(row));
+                    if let Some(row) = row {
+                        workers.report(CommitMessage::DoneEarlier(row));
                     }
                 }
             }
@@ -353,7 +353,17 @@ impl JobReader {
             // Entries of an archive have relative names.
             PathAssignment::Assigned(path) if is_archive => Ok(path),
             PathAssignment::Assigned(path) => Ok(options.directory.join(path)),
-            PathAssignment::Duplicate => Err(duplicate_outcome(entry).into()),
+            PathAssignment::Duplicate(path) => {
+                let path = match is_archive {
+                    true => path,
+                    false => options.directory.join(path),
+                };
+                let row = duplicate_row(entry);
+                Err(match options.repeats_have_results {
+                    true => JobOutcome::repeat(row, manifest_path(&path)).into(),
+                    false => JobOutcome::success(row).into(),
+                })
+            }
             PathAssignment::Conflict => {
                 let path = options.directory.join(path);
                 let error = GetError::DuplicateName {
@@ -452,46 +462,23 @@ fn manifest_outcome(job: &BatchJob) -> JobOutcome {
     JobOutcome::failed(job, GetError::local("replace", job.path.clone(), reason))
 }
 
-/// The outcome of a repeated entry.
-fn duplicate_outcome(entry: &ListEntry) -> JobOutcome {
-    JobOutcome::success(ManifestRow {
-        line: manifest_line(entry.line),
-        url: haul_net::redacted_url(&entry.url).to_string(),
-        state: JobRowState::Skipped,
-        ..empty_row()
-    })
+/// The row of a repeated entry.
+fn duplicate_row(entry: &ListEntry) -> ManifestRow {
+    let url = haul_net::redacted_url(&entry.url);
+    ManifestRow::new(manifest_line(entry.line), url, JobRowState::Skipped)
 }
 
 /// The outcome of an unreadable line.
 fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
     JobOutcome::success(ManifestRow {
-        line: manifest_line(bad.line),
         error: Some(ManifestRowError {
-            class: ErrorClass::Usage,
-            text: bad_line_text(bad),
+            cause: "the line cannot be parsed".into(),
+            ..ManifestRowError::new(ErrorClass::Usage, bad_line_text(bad))
         }),
-        ..empty_row()
+        ..ManifestRow::new(manifest_line(bad.line), String::new(), JobRowState::Failed)
     })
 }
 
 fn bad_line_text(bad: &BadLine) -> String {
     format!("{bad}: {}", bad.problem)
-}
-
-/// A row of a job that was never begun.
-fn empty_row() -> ManifestRow {
-    ManifestRow {
-        line: None,
-        url: String::new(),
-        path: None,
-        state: JobRowState::Failed,
-        status: None,
-        bytes: 0,
-        checksums: Vec::new(),
-        etag: None,
-        attempts: 0,
-        timings: RowTimings::default(),
-        error: None,
-        shard: None,
-    }
 }

@@ -5,45 +5,30 @@
 //! each host. Jobs come back in their order when the host has room again. An empty file starts again from the
 //! beginning, and its size is bounded.
 //!
-//! The file is written and read in blocks of many records: the newest records are in memory until they fill a block, and
-//! a read takes the records behind the wanted one along. Jobs that come back soon never reach the file.
+//! Jobs that come back soon never reach the file, see [`RecordFile`].
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use haul_plan::Checksum;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::job::{BatchJob, BatchJobStrategy};
-use crate::disk::UnnamedFile;
+use crate::batch::record_file::RecordFile;
 use crate::list::ListEntry;
 
 /// The largest size of the file, in bytes: some five million jobs.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Bytes that are written and read at once: some 200 jobs.
-const BLOCK: usize = 64 << 10;
-
 /// Length of the header of a record: the offset of the host's next record (0 for none), and the length of this one.
 const RECORD_HEADER: usize = 12;
-
-/// Offset of the first record. It is not 0, which means "no record".
-const FIRST_RECORD: u64 = 8;
 
 /// The spilled jobs.
 #[derive(Debug)]
 pub(super) struct SpillFile {
-    /// `None` where the file system has no unnamed files.
-    file: Option<UnnamedFile>,
-    /// Bytes in the file, and the offset of the first of the newest records.
-    written: u64,
-    /// The newest records, which are not in the file yet.
-    newest: Vec<u8>,
-    /// A copy of a part of the file, for the next reads.
-    read_block: SpillFileBlock,
+    records: RecordFile,
     /// The records of each host.
     chains: HashMap<String, HostSpillOffsets>,
     /// The hosts in the order of their turns.
@@ -57,44 +42,11 @@ struct HostSpillOffsets {
     last: u64,
 }
 
-/// A copy of a part of the file.
-#[derive(Debug, Default)]
-struct SpillFileBlock {
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-impl SpillFileBlock {
-    /// The bytes at this offset of the file, if all of them are here.
-    fn get(&self, at: u64, length: usize) -> Option<&[u8]> {
-        let start = usize::try_from(at.checked_sub(self.offset)?).ok()?;
-        self.bytes.get(start..start.checked_add(length)?)
-    }
-
-    /// Reads at least `length` bytes at this offset, and up to a block if the file goes to `end`.
-    fn load(&mut self, file: &UnnamedFile, at: u64, length: usize, end: u64) -> io::Result<()> {
-        let rest = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
-        self.bytes.clear();
-        self.bytes.resize(rest.min(BLOCK).max(length), 0);
-        self.offset = at;
-        let read = read_exact_at(file, at, &mut self.bytes);
-        if read.is_err() {
-            self.bytes.clear();
-        }
-        read
-    }
-}
-
 impl SpillFile {
     /// A spill file in the file system of this directory.
     pub(super) fn new(directory: &Path) -> Self {
-        let here = directory.as_os_str().is_empty();
-        let directory = if here { Path::new(".") } else { directory };
         Self {
-            file: UnnamedFile::create_in(directory).ok(),
-            written: FIRST_RECORD,
-            newest: Vec::new(),
-            read_block: SpillFileBlock::default(),
+            records: RecordFile::new(directory),
             chains: HashMap::new(),
             turns: VecDeque::new(),
         }
@@ -134,85 +86,24 @@ impl SpillFile {
     }
 
     fn has_room(&self) -> bool {
-        self.file.is_some() && self.end() < MAX_BYTES
+        self.records.is_on_disk() && self.records.end() < MAX_BYTES
     }
 
-    /// The offset for the next record.
-    fn end(&self) -> u64 {
-        self.written + self.newest.len() as u64
-    }
-
-    /// Appends a record. After an error it is not there, and the others still are.
+    /// Appends a record. After an error nothing points to it.
     fn push_record(&mut self, host: &str, record: &[u8]) -> io::Result<()> {
         let length = u32::try_from(record.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-        if self.newest.len() + RECORD_HEADER + record.len() > BLOCK {
-            self.write_newest()?;
-        }
-        let at = self.end();
-        match self.chains.get(host).map(|chain| chain.last) {
-            Some(last) => self.set_next(last, at)?,
-            None => self.turns.push_back(host.to_owned()),
-        }
-        self.newest.extend_from_slice(&0u64.to_le_bytes());
-        self.newest.extend_from_slice(&length.to_le_bytes());
-        self.newest.extend_from_slice(record);
-        match self.chains.get_mut(host) {
-            Some(chain) => chain.last = at,
-            None => {
-                let chain = HostSpillOffsets {
-                    first: at,
-                    last: at,
-                };
-                self.chains.insert(host.to_owned(), chain);
-            }
+        let (no_next, length) = (0u64.to_le_bytes(), length.to_le_bytes());
+        let at = self.records.append(&[&no_next, &length, record])?;
+        if let Some(chain) = self.chains.get_mut(host) {
+            self.records.overwrite(chain.last, &at.to_le_bytes())?;
+            chain.last = at;
+        } else {
+            let (first, last) = (at, at);
+            self.turns.push_back(host.to_owned());
+            self.chains
+                .insert(host.to_owned(), HostSpillOffsets { first, last });
         }
         Ok(())
-    }
-
-    /// Writes the newest records to the file.
-    fn write_newest(&mut self) -> io::Result<()> {
-        let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        file.write_at(self.written, &[Bytes::copy_from_slice(&self.newest)])?;
-        self.written += self.newest.len() as u64;
-        self.newest.clear();
-        Ok(())
-    }
-
-    /// Makes the record at `at` point to the one at `next`.
-    fn set_next(&mut self, at: u64, next: u64) -> io::Result<()> {
-        let next = next.to_le_bytes();
-        let Some(start) = at.checked_sub(self.written) else {
-            // It may be in this copy.
-            self.read_block.bytes.clear();
-            let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            return file.write_at(at, &[Bytes::copy_from_slice(&next)]);
-        };
-        let start = usize::try_from(start).unwrap_or(usize::MAX);
-        if let Some(field) = self
-            .newest
-            .get_mut(start..)
-            .and_then(|rest| rest.get_mut(..8))
-        {
-            field.copy_from_slice(&next);
-        }
-        Ok(())
-    }
-
-    /// Bytes of a record, from memory or from the file.
-    fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
-        if let Some(start) = at.checked_sub(self.written) {
-            let start = usize::try_from(start).unwrap_or(usize::MAX);
-            let rest = self.newest.get(start..).unwrap_or_default();
-            return rest
-                .get(..length)
-                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
-        }
-        if self.read_block.get(at, length).is_none() {
-            let file = self.file.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-            self.read_block.load(file, at, length, self.written)?;
-        }
-        let bytes = self.read_block.get(at, length);
-        bytes.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     fn pop_record(&mut self, mut may_run: impl FnMut(&str) -> bool) -> io::Result<Option<Vec<u8>>> {
@@ -225,11 +116,12 @@ impl SpillFile {
         let Some(chain) = self.chains.get(&host).copied() else {
             return Ok(None);
         };
-        let (next, length) = self.read(chain.first, RECORD_HEADER)?.split_at(8);
+        let header = self.records.read(chain.first, RECORD_HEADER)?;
+        let (next, length) = header.split_at(8);
         let next = u64::from_le_bytes(next.try_into().unwrap_or_default());
         let length = u32::from_le_bytes(length.try_into().unwrap_or_default());
         let start = chain.first + RECORD_HEADER as u64;
-        let record = self.read(start, length as usize)?.to_vec();
+        let record = self.records.read(start, length as usize)?.to_vec();
         if chain.first == chain.last {
             self.chains.remove(&host);
         } else {
@@ -241,24 +133,10 @@ impl SpillFile {
             self.turns.push_back(host);
         }
         if self.chains.is_empty() {
-            self.written = FIRST_RECORD;
-            self.newest.clear();
-            self.read_block.bytes.clear();
+            self.records.clear();
         }
         Ok(Some(record))
     }
-}
-
-fn read_exact_at(file: &UnnamedFile, mut at: u64, mut buffer: &mut [u8]) -> io::Result<()> {
-    while !buffer.is_empty() {
-        let read = file.read_at(at, buffer)?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        at += read as u64;
-        buffer = &mut buffer[read..];
-    }
-    Ok(())
 }
 
 /// The fields of a record. The format is private to one run: the process that writes a record reads it.
@@ -364,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_host_gets_its_jobs_back_in_their_order(steps in prop::collection::vec((any::<bool>(), 0u8..4, prop_oneof![0usize..300, 0usize..BLOCK * 2]), 0..120)) {
+        fn each_host_gets_its_jobs_back_in_their_order(steps in prop::collection::vec((any::<bool>(), 0u8..4, prop_oneof![0usize..300, 0usize..100_000]), 0..120)) {
             let dir = tempfile::tempdir().unwrap();
             let mut spill = SpillFile::new(dir.path());
             prop_assume!(spill.has_room());
@@ -383,35 +261,6 @@ mod tests {
                 prop_assert_eq!(spill.is_empty(), model.values().all(VecDeque::is_empty));
             }
         }
-    }
-
-    #[test]
-    fn many_jobs_share_a_write_and_a_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let mut spill = SpillFile::new(dir.path());
-        if !spill.has_room() {
-            return;
-        }
-        let records: Vec<Vec<u8>> = (0..2_000u32)
-            .map(|number| number.to_le_bytes().repeat(50))
-            .collect();
-        let mut writes = 0;
-        for record in &records {
-            let written = spill.written;
-            spill.push_record("a", record).unwrap();
-            writes += u32::from(spill.written != written);
-            assert!(spill.newest.len() <= BLOCK);
-        }
-        let mut reads = 0;
-        for record in &records {
-            let block = spill.read_block.offset;
-            let popped = spill.pop_record(|_| true).unwrap();
-            assert_eq!(popped.as_ref(), Some(record));
-            reads += u32::from(spill.read_block.offset != block);
-            assert!(spill.read_block.bytes.len() <= BLOCK);
-        }
-        assert!(writes <= 7 && reads <= 8, "{writes} writes, {reads} reads");
-        assert!(spill.is_empty() && spill.end() == FIRST_RECORD);
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl WorkerPool {
     }
 
     /// Reports the outcome of an entry that made no job. Blocks while the commit thread is behind.
-    pub(super) fn report(&self, outcome: JobOutcome) {
+    pub(super) fn report(&self, outcome: impl Into<CommitMessage>) {
         // The commit thread ends after the caller, unless it panicked.
         let _ = self.commits.blocking_send(vec![outcome.into()]);
     }

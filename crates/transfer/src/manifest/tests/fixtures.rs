@@ -62,9 +62,9 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
         etag: done.then(|| format!("\"v{n}\"")),
         attempts: 1,
         timings: RowTimings::default(),
-        error: (!done).then(|| ManifestRowError {
-            class: ErrorClass::Network,
-            text: "the server answered 404 Not Found".into(),
+        error: (!done).then(|| {
+            let text = "the server answered 404 Not Found";
+            ManifestRowError::new(ErrorClass::Network, text.into())
         }),
         shard: None,
     }
@@ -116,7 +116,7 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
         ][..],
     );
     let error = prop::option::of(
-        (class, any_text()).prop_map(|(class, text)| ManifestRowError { class, text }),
+        (class, any_text()).prop_map(|(class, text)| ManifestRowError::new(class, text)),
     );
     let state =
         prop::sample::select(&[JobRowState::Done, JobRowState::Failed, JobRowState::Skipped][..]);

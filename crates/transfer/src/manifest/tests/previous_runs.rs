@@ -125,10 +125,10 @@ fn rows_of_unreadable_lines_are_not_jobs() {
         path: None,
         status: None,
         bytes: 0,
-        error: Some(ManifestRowError {
-            class: ErrorClass::Usage,
-            text: "line 2: no URL".into(),
-        }),
+        error: Some(ManifestRowError::new(
+            ErrorClass::Usage,
+            "line 2: no URL".into(),
+        )),
         ..row(1, false)
     };
     let mut skipped = bad.clone();

@@ -5,7 +5,7 @@ use haul_plan::{ContentExpectation, ErrorLimit, PathLayout};
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::BatchHaltKind;
 use haul_transfer::list::ListEntry;
-use haul_transfer::manifest::JobRowState;
+use haul_transfer::manifest::{JobRowState, ManifestRow, RowTimings};
 
 use super::{BatchCase, origin_with_files, small_content};
 
@@ -26,6 +26,47 @@ async fn c4_two_urls_with_one_name_get_the_same_two_names_in_every_run() {
     case.assert_file("photo.jpg", &small_content(1));
     let other = names.iter().find(|name| *name != "photo.jpg").unwrap();
     case.assert_file(other, &small_content(2));
+}
+
+/// Entries that repeat a file, of one that fails, and of one that an earlier run has done; in a directory and in an archive.
+#[tokio::test(flavor = "multi_thread")]
+async fn repeats_have_the_result_of_their_file_if_asked_to() {
+    for tar in [None, Some(("t.tar", None))] {
+        let origin = origin_with_files(3).start().await;
+        let urls = || ["/2", "/missing", "/1", "/2", "/missing", "/2"].map(|path| origin.url(path));
+        let mut case = BatchCase::new();
+        case.options.repeats_have_results = true;
+        case.options.checksums = vec!["sha256".parse().unwrap()];
+        (case.manifest, case.tar) = (Some("m.jsonl"), tar);
+        let run = case.download(urls()).await;
+        assert_eq!(run.counts(), (4, 0, 2));
+        assert_eq!(run.rows.len(), 6);
+        let result = |row: &ManifestRow| ManifestRow {
+            line: None,
+            attempts: 0,
+            timings: RowTimings::default(),
+            ..row.clone()
+        };
+        for (first, repeat) in [(0, 3), (0, 5), (1, 4)] {
+            assert_eq!(result(&run.rows[first]), result(&run.rows[repeat]));
+            assert_eq!(run.rows[repeat].attempts, 0);
+        }
+        assert_eq!(
+            (run.rows[3].bytes > 0, run.rows[3].checksums.len()),
+            (true, 1)
+        );
+        assert_eq!(run.rows[3].shard.is_some(), tar.is_some());
+        assert_eq!(run.summary.failure_groups[0].count, 2);
+        // The manifest has them as before: as skipped, without a place that would be theirs.
+        let manifest = std::fs::read_to_string(case.outer_dir.path().join("m.jsonl")).unwrap();
+        let skipped = manifest.lines().filter(|line| line.contains("\"skipped\""));
+        assert_eq!(skipped.filter(|line| !line.contains("\"path\"")).count(), 3);
+        let again = case.download(urls()).await;
+        assert_eq!(again.rows.len(), 6);
+        assert_eq!(again.rows[3].checksums, run.rows[0].checksums);
+        assert_eq!(again.rows[3].shard, run.rows[0].shard);
+        assert_eq!(again.rows[5].state, JobRowState::Skipped);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,238 @@
+//! The rows that a batch has published, for entries that repeat a URL: their rows have the result of the first one.
+//!
+//! Nobody knows which URLs come again, so the result of every file is kept: in a [`RecordFile`], with some 30 bytes of memory for each. An
+//! entry that comes before the first one has ended waits for it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+
+use super::record_file::RecordFile;
+use crate::archive::ShardEntryLocation;
+use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
+
+/// Length of the header of a record: the length of the rest.
+const RECORD_HEADER: usize = 4;
+
+/// The published rows of files.
+#[derive(Debug)]
+pub(super) struct PublishedRows {
+    records: RecordFile,
+    /// The offsets of the records, by the hashes of paths.
+    offsets: HashMap<u64, u64>,
+    /// Repeats of files that are not published, by the same hashes.
+    waiting: HashMap<u64, WaitingRepeats>,
+    hasher: RandomState,
+}
+
+/// Entries that repeat one file.
+#[derive(Debug)]
+struct WaitingRepeats {
+    /// The row of the first of them, without a result.
+    row: ManifestRow,
+    /// The lines of all.
+    lines: Vec<Option<u64>>,
+}
+
+/// The result in a row: state, URL, path, status, bytes, checksums, entity tag, place in an archive, error. The format is private to one run.
+type StoredResult = (
+    JobRowState,
+    String,
+    Option<String>,
+    Option<u16>,
+    u64,
+    Vec<(String, String)>,
+    Option<String>,
+    Option<ShardEntryLocation>,
+    Option<ManifestRowError>,
+);
+
+impl PublishedRows {
+    /// No rows. Records go into a file in the file system of this directory.
+    pub(super) fn new(directory: &Path) -> Self {
+        Self {
+            records: RecordFile::new(directory),
+            offsets: HashMap::new(),
+            waiting: HashMap::new(),
+            hasher: RandomState::new(),
+        }
+    }
+
+    /// Keeps the result in a row, and returns the rows of the repeats that have waited for it.
+    pub(super) fn add(&mut self, row: &ManifestRow) -> Vec<ManifestRow> {
+        let Some(path) = &row.path else {
+            return Vec::new();
+        };
+        let key = self.hasher.hash_one(path);
+        // Without its record, repeats only say that they were skipped.
+        if let Some(at) = self.store(row) {
+            self.offsets.insert(key, at);
+        }
+        let waiting = self.waiting.remove(&key);
+        let lines = waiting.into_iter().flat_map(|waiting| waiting.lines);
+        lines.map(|line| repeat_of(row.clone(), line)).collect()
+    }
+
+    /// The row of an entry that repeats the file with this path. `None` while the file is under way: the row comes from [`Self::add`]
+    /// or [`Self::take_waiting`].
+    pub(super) fn repeat(&mut self, repeat: ManifestRow, path: &str) -> Option<ManifestRow> {
+        let key = self.hasher.hash_one(path);
+        if let Some(at) = self.offsets.get(&key).copied() {
+            return Some(match self.load(at) {
+                Some(first) if first.path.as_deref() == Some(path) => repeat_of(first, repeat.line),
+                _ => repeat,
+            });
+        }
+        let line = repeat.line;
+        let waiting = self.waiting.entry(key).or_insert_with(|| WaitingRepeats {
+            row: repeat,
+            lines: Vec::new(),
+        });
+        waiting.lines.push(line);
+        None
+    }
+
+    /// The rows of repeats whose file has no row.
+    pub(super) fn take_waiting(&mut self) -> Vec<ManifestRow> {
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        let rows = waiting.flat_map(|WaitingRepeats { row, lines }| {
+            lines.into_iter().map(move |line| ManifestRow {
+                line,
+                ..row.clone()
+            })
+        });
+        rows.collect()
+    }
+
+    fn store(&mut self, row: &ManifestRow) -> Option<u64> {
+        let checksums = row.checksums.iter();
+        let result = (
+            row.state,
+            &row.url,
+            &row.path,
+            row.status,
+            row.bytes,
+            checksums
+                .map(|(algorithm, hex)| (algorithm.name(), hex))
+                .collect::<Vec<_>>(),
+            &row.etag,
+            &row.shard,
+            &row.error,
+        );
+        let record = serde_json::to_vec(&result).ok()?;
+        let length = u32::try_from(record.len()).ok()?;
+        self.records.append(&[&length.to_le_bytes(), &record]).ok()
+    }
+
+    fn load(&mut self, at: u64) -> Option<ManifestRow> {
+        let header = self.records.read(at, RECORD_HEADER).ok()?;
+        let length = u32::from_le_bytes(header.try_into().ok()?);
+        let record = self
+            .records
+            .read(at + RECORD_HEADER as u64, length as usize);
+        let result: StoredResult = serde_json::from_slice(record.ok()?).ok()?;
+        let (state, url, path, status, bytes, checksums, etag, shard, error) = result;
+        let checksums = checksums.into_iter();
+        Some(ManifestRow {
+            path,
+            status,
+            bytes,
+            checksums: checksums
+                .filter_map(|(algorithm, hex)| Some((algorithm.parse().ok()?, hex)))
+                .collect(),
+            etag,
+            error,
+            shard,
+            ..ManifestRow::new(None, url, state)
+        })
+    }
+}
+
+/// The row of an entry that repeats the first one. Nothing was requested for it.
+fn repeat_of(first: ManifestRow, line: Option<u64>) -> ManifestRow {
+    ManifestRow {
+        line,
+        attempts: 0,
+        timings: RowTimings::default(),
+        ..first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorClass;
+
+    fn row(line: u64, path: Option<&str>) -> ManifestRow {
+        ManifestRow {
+            path: path.map(str::to_owned),
+            ..ManifestRow::new(
+                Some(line),
+                format!("http://h.test/{line}"),
+                JobRowState::Skipped,
+            )
+        }
+    }
+
+    fn done(line: u64, path: &str) -> ManifestRow {
+        ManifestRow {
+            state: JobRowState::Done,
+            status: Some(200),
+            bytes: 7,
+            checksums: vec![("sha256".parse().unwrap(), "00ff".into())],
+            etag: Some("\"e\"".into()),
+            attempts: 3,
+            shard: Some(ShardEntryLocation {
+                shard: "t.tar".into(),
+                offset: 512,
+                end: 1536,
+            }),
+            ..row(line, Some(path))
+        }
+    }
+
+    #[test]
+    fn repeats_have_the_result_of_the_first_whichever_comes_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut rows = PublishedRows::new(dir.path());
+        assert_eq!(rows.repeat(row(2, None), "a"), None);
+        assert_eq!(rows.repeat(row(3, None), "a"), None);
+        assert_eq!(rows.repeat(row(4, None), "b"), None);
+        let expected = |line| ManifestRow {
+            line: Some(line),
+            attempts: 0,
+            ..done(1, "a")
+        };
+        let first = done(1, "a");
+        assert_eq!(rows.add(&first), [expected(2), expected(3)]);
+        assert_eq!(rows.repeat(row(5, None), "a"), Some(expected(5)));
+        let error = ManifestRowError::new(ErrorClass::Network, "404".into());
+        let failed = ManifestRow {
+            state: JobRowState::Failed,
+            error: Some(error.clone()),
+            ..row(6, Some("c"))
+        };
+        assert_eq!(rows.add(&failed), []);
+        let repeat = rows.repeat(row(7, None), "c").unwrap();
+        assert_eq!(
+            (repeat.state, repeat.error),
+            (JobRowState::Failed, Some(error))
+        );
+        assert_eq!(rows.take_waiting(), [row(4, None)]);
+        assert_eq!(rows.take_waiting(), []);
+    }
+
+    #[test]
+    fn many_results_are_found_again_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut rows = PublishedRows::new(dir.path());
+        for line in 1..5000 {
+            assert_eq!(rows.add(&done(line, &format!("p{line}"))), []);
+        }
+        for line in [4999, 1, 2500] {
+            let path = format!("p{line}");
+            let found = rows.repeat(row(9000, None), &path).unwrap();
+            assert_eq!((found.path, found.line), (Some(path), Some(9000)));
+        }
+    }
+}
