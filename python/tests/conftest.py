@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from urllib.parse import parse_qs, urlsplit
@@ -60,6 +60,8 @@ class Origin:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
+        #: Their header fields.
+        self.headers: list[Mapping[str, str]] = []
         self.answers: dict[str, Answer] = {}
         self.etags: dict[str, str] = {}
         self.lock = threading.Lock()
@@ -105,6 +107,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         name = parts.path.lstrip("/")
         with origin.lock:
             origin.requests.append((self.headers["Host"], self.path, self.headers.get("Range")))
+            origin.headers.append(self.headers)
             answer = origin.answers.get(name)
             if answer is not None:
                 answer.times -= 1
