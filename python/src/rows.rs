@@ -118,6 +118,7 @@ fn entry(row: &Bound<'_, PyAny>, line: u64) -> PyResult<Result<ListEntry, BadLin
                     .chars()
                     .take(80)
                     .collect(),
+                url: Some(shown_url(url.to_str()?)),
                 ..bad_row(line, problem)
             }),
         });
@@ -136,7 +137,16 @@ fn bad_row(line: u64, problem: BadLineProblem) -> BadLine {
         list_name: LIST_NAME.into(),
         line,
         excerpt: String::new(),
+        url: None,
         problem,
+    }
+}
+
+/// The URL of a row that cannot be used, as results show it.
+fn shown_url(text: &str) -> String {
+    match parse_list_url(text.trim()) {
+        Ok(url) => haul_net::redacted_url(&url),
+        Err(_) => haul_net::redacted_text(text),
     }
 }
 
@@ -165,9 +175,11 @@ fn entry_of_dict(fields: &Bound<'_, PyDict>, line: u64) -> PyResult<Result<ListE
     let headers = headers
         .iter()
         .map(|(name, value)| (name.as_str(), value.as_str()));
-    Ok(ListEntry::from_fields(
-        LIST_NAME, line, urls, values, headers,
-    ))
+    let entry = ListEntry::from_fields(LIST_NAME, line, urls.clone(), values, headers);
+    Ok(entry.map_err(|bad| BadLine {
+        url: urls.clone().next().map(shown_url),
+        ..bad
+    }))
 }
 
 /// The fields of a dict or of pairs. A column of structs has None for the fields that a row does not have.

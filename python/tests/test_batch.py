@@ -21,7 +21,7 @@ from conftest import Answer, Origin, content, wait_for
 def test_every_row_has_a_result(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     origin.answers["bad"] = Answer(404)
     rows: list[object] = [origin.url(f"f{n}") for n in range(100)]
-    rows += [origin.url("bad"), None, "ftp://h/x", "nonsense", {"url": origin.url("named"), "path": "sub/name"}]
+    rows += [origin.url("bad"), None, "ftp://me:pw@h/x", "nonsense", {"url": origin.url("named"), "path": "sub/name"}]
     rows += [{"url": origin.url("wrong"), "sha256": "0" * 64}, {"url": origin.url("p"), "path": "../out"}]
     with client.batch(rows, dir=tmp_path / "d") as batch:
         found = {row.index: row for row in batch}
@@ -31,6 +31,8 @@ def test_every_row_has_a_result(origin: Origin, client: haul.Client, tmp_path: p
     assert [found[n].error_class for n in (101, 102, 103)] == ["usage"] * 3
     assert (tmp_path / "d/sub/name").read_bytes() == content("named", 1000)
     assert (found[105].error_class, found[106].error_class) == ("verification", "usage")
+    # Rows that cannot be used keep their URL, without secrets.
+    assert [found[n].url for n in (101, 102, 103, 106)] == ["", "ftp://***@h/x", "nonsense", origin.url("p")]
     # Where there is no file there is no path.
     assert all((row.path is not None) == row.ok for row in found.values())
     snapshot = batch.snapshot()

@@ -466,6 +466,7 @@ fn duplicate_outcome(entry: &ListEntry) -> JobOutcome {
 fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
     JobOutcome::success(ManifestRow {
         line: manifest_line(bad.line),
+        url: bad.url.clone().unwrap_or_default(),
         error: Some(ManifestRowError {
             class: ErrorClass::Usage,
             text: bad_line_text(bad),
