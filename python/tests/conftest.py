@@ -51,6 +51,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     #: Answers so often, then with the file.
     times: int = 1 << 30
+    #: Breaks off after so many bytes of the body.
+    broken_at: int | None = None
     #: Waits for this before the answer.
     gate: threading.Event | None = None
 
@@ -116,7 +118,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if answer is not None and answer.gate is not None:
             answer.gate.wait(30)
         if answer is not None and (answer.status != 200 or answer.body):
-            self._send(answer.status, answer.body, answer.headers)
+            self._send(answer.status, answer.body, answer.headers, answer.broken_at)
             return
         size = int(parse_qs(parts.query).get("size", ["1000"])[0])
         data = content(name, size)
@@ -146,12 +148,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_OPTIONS(self) -> None:
         self._send(204, b"", {})
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str], broken_at: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if broken_at is not None:
+            self.close_connection = True
+            body = body[:broken_at]
         rate = self.server.origin.rate
         if rate is None:
             self.wfile.write(body)
