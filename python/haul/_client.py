@@ -184,7 +184,7 @@ class Client:
     ) -> _haul.Upload:
         """Uploads a file to s3:// or by PUT to http(s)://, in parts where the server takes them. The same call continues an interrupted upload.
 
-        A URL that ends in a slash takes the file's name.
+        A URL that ends in a slash takes the file's name: the result has the whole URL.
         """
         operation = self._put(path, url, headers, content_type, auth, connections, part_size)
         upload: _haul.Upload = wait(operation, progress)
@@ -210,7 +210,7 @@ class Client:
     def bytes(
         self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
     ) -> builtins.bytes:
-        """The body of a URL."""
+        """The body of a URL. One that broke off is fetched anew where it cannot be continued."""
         body: builtins.bytes = wait(self._engine.bytes(_download(url, checksum, (), headers, auth)))
         return body
 
@@ -262,7 +262,8 @@ class Client:
         with such columns; or the path of a list as `haul get -i` takes. Rows are pulled as there is room for them. Files go into `dir`
         or into the archive `tar` (shards of `shard_size`); with neither, each row has its body. `layout` makes names of URLs: their last
         part, host and path, or a digest. `manifest` records every result on the disk,
-        and the next call with it fetches what is missing. `map` is called with each body in threads, and its result is `row.value`.
+        and the next call with it fetches what is missing. In an archive, `row.shard` is a name in the directory of `tar`, and `row.offset`
+        the place of the entry's header, from which tarfile reads it. `map` is called with each body in threads, and its result is `row.value`.
         """
         if robots_tag not in ("respect", "ignore"):
             raise UsageError(f'robots_tag: {robots_tag!r} is neither "respect" nor "ignore"')
@@ -309,7 +310,7 @@ class Client:
         on_error: Literal["null", "raise"] = "null",
         **arguments: Any,
     ) -> pa.RecordBatch:
-        """The record batch with columns for what came of the URLs in its column `url`.
+        """The record batch with columns for what came of the URLs in its column `url`, in place of its own of the same names.
 
         `into`: "bytes" adds a column `body`; "dir" and "tar" write files to `path`; None fetches and drops the bytes. `on_error`: an
         empty body and the error in the row, or an exception for the first of them. Further arguments are those of `batch`.
