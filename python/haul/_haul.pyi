@@ -124,7 +124,7 @@ class Row:
         """The URL without secrets."""
     @property
     def path(self) -> str | None:
-        """The file, or the name of its entry in an archive; None if the row failed."""
+        """The file, or the name of its entry in an archive; None if the row failed or repeats another one."""
     @property
     def state(self) -> str:
         """done, failed, or skipped: it repeats another row, its file exists already, or an earlier run has done it."""

@@ -80,6 +80,21 @@ def test_a_name_is_free_after_a_call(origin: Origin, client: haul.Client, tmp_pa
         assert target.read_bytes() == content(name, 1000)
     for size in (10, 20):
         assert client.get(origin.url("latest", size), dir=tmp_path, overwrite=True).bytes == size
+    # Only while a call runs is its name taken.
+    gate = threading.Event()
+    origin.answers["i"] = Answer(gate=gate)
+
+    async def fetch_twice() -> None:
+        first = asyncio.create_task(client.aget(origin.url("i"), target, overwrite=True))
+        while origin.count("i") == 0:
+            await asyncio.sleep(0.01)
+        with pytest.raises(haul.LocalIOError, match="another call or row has"):
+            await client.aget(origin.url("j"), target, overwrite=True)
+        gate.set()
+        await first
+
+    asyncio.run(fetch_twice())
+    assert target.read_bytes() == content("i", 1000)
 
 
 def test_results_can_be_pickled(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:

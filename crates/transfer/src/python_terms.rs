@@ -50,7 +50,7 @@ const TERMS: &[(&str, &str)] = &[
         "only --overwrite replaces it",
         "only overwrite=True replaces it",
     ),
-    ("another URL of this command", "another URL"),
+    ("another URL of this command has", "another call or row has"),
     // The rest.
     ("--robots-tag ignore", "robots_tag=\"ignore\""),
     (", --decode decodes it", ""),
