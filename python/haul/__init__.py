@@ -7,9 +7,9 @@
     client = haul.Client(rate_per_host=20)
     with client.batch(urls, dir="images", manifest="images.jsonl") as batch:
         for row in batch:
-            print(row.url, row.path or row.error)
+            print(row.url, row.path if row.ok else row.error)
 
-Every transfer runs on threads of its own, without the interpreter's lock. Errors are `haul.Error` with the words and hints of the command.
+Every transfer runs on threads of its own, without the interpreter's lock. Errors are `haul.Error` with a cause and a hint.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import asyncio
 import collections
 import concurrent.futures
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -207,6 +207,8 @@ def input_rows(rows: Any) -> tuple[Iterable[Any] | None, str | None]:
         if "://" in text:
             raise UsageError("rows: one URL is no batch", hint="give a list of URLs, or the path of a list")
         return None, text
+    if rows is None or isinstance(rows, (bytes, Mapping)):
+        raise UsageError(f"rows: must be URLs or dicts, a table, or the path of a list, not {type(rows).__name__}")
     if hasattr(rows, "__arrow_c_stream__") or hasattr(rows, "__arrow_c_array__"):
         from ._arrow import rows_of_arrow
 

@@ -18,7 +18,9 @@ from ._waiting import INTERVAL, Progress, wait, wait_async
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_S3_SETTINGS = ("endpoint_url", "region", "profile", "access_key", "secret_key", "no_sign_request", "request_payer")
+#: What to do with a URL where a path is wanted.
+_UPLOAD_HINT = "haul.put uploads a file to s3:// or http(s)://"
+_BATCH_HINT = "a batch writes to this machine; haul.ray.fetch takes s3:// for dir and tar"
 
 
 class Client:
@@ -44,23 +46,20 @@ class Client:
         verify: bool | Path = True,
         headers: Headers = None,
     ) -> None:
-        unknown = [name for name in s3 or () if name not in _S3_SETTINGS]
-        if unknown:
-            raise UsageError(f"s3: unknown setting {unknown[0]!r}", hint=", ".join(_S3_SETTINGS))
-        if rate_per_host is not None and not rate_per_host > 0:
-            raise UsageError("rate_per_host: must be a number of requests a second above 0")
-        if connections_per_host is not None and not 0 < connections_per_host <= 1024:
-            raise UsageError("connections_per_host: must be a number from 1 to 1024")
+        if proxy is not None and not isinstance(proxy, str):
+            raise UsageError("proxy: must be a URL (str), or \"\" for none")
+        if verify is None:
+            raise UsageError("verify: must be True, False or the path of a file of authorities, not None")
         self._settings: dict[str, Any] = {
-            "connections_per_host": connections_per_host,
-            "rate_per_host": rate_per_host,
+            "connections_per_host": _arguments.count("connections_per_host", connections_per_host, 1, _arguments.MAX_CONNECTIONS),
+            "rate_per_host": _arguments.number("rate_per_host", rate_per_host, "requests a second"),
             "limit": _arguments.size("limit", limit),
             "proxy": proxy,
-            "retries": retries,
-            "timeout": timeout,
-            "verify": verify if isinstance(verify, bool) else _arguments.path(verify),
+            "retries": _arguments.count("retries", retries, 0),
+            "timeout": _arguments.number("timeout", timeout, "seconds"),
+            "verify": verify if isinstance(verify, bool) else _arguments.path("verify", verify),
             "headers": _arguments.headers(headers),
-            "s3": None if s3 is None else {name: s3.get(name, _s3_default(name)) for name in _S3_SETTINGS},
+            "s3": _arguments.s3_settings(s3),
         }
         self._start()
 
@@ -93,10 +92,10 @@ class Client:
         return self._engine.get(
             _download(url, arguments["checksum"], arguments["mirrors"], arguments["headers"], arguments["auth"]),
             {
-                "path": _arguments.path(path),
-                "directory": _arguments.path(arguments["dir"]),
-                "connections": arguments["connections"],
-                "overwrite": arguments["overwrite"],
+                "path": _arguments.path("path", path, _UPLOAD_HINT),
+                "directory": _arguments.path("dir", arguments["dir"], _UPLOAD_HINT),
+                "connections": _arguments.count("connections", arguments["connections"], 1, _arguments.MAX_CONNECTIONS),
+                "overwrite": _arguments.flag("overwrite", arguments["overwrite"]),
             },
         )
 
@@ -156,16 +155,17 @@ class Client:
     def _put(
         self, path: Path, url: str, headers: Headers, content_type: str | None, auth: Auth, connections: int | None, part_size: Size
     ) -> _haul.CallHandle:
+        if path is None:
+            raise UsageError("path: it is missing")
         pairs = _arguments.headers(headers)
-        if content_type is not None:
-            pairs.append(("Content-Type", content_type))
+        pairs += _arguments.headers({"Content-Type": content_type})
         return self._engine.put(
             {
-                "path": _arguments.path(path),
-                "url": url,
+                "path": _arguments.path("path", path, "the path comes first, and then the URL"),
+                "url": _arguments.url("url", url),
                 "headers": pairs,
-                "auth": auth,
-                "connections": connections,
+                "auth": _arguments.auth(auth),
+                "connections": _arguments.count("connections", connections, 1, _arguments.MAX_CONNECTIONS),
                 "part_size": _arguments.size("part_size", part_size),
             }
         )
@@ -184,7 +184,7 @@ class Client:
     ) -> _haul.Upload:
         """Uploads a file to s3:// or by PUT to http(s)://, in parts where the server takes them. The same call continues an interrupted upload.
 
-        A URL that ends in a slash takes the file's name.
+        A URL that ends in a slash takes the file's name: the result has the whole URL.
         """
         operation = self._put(path, url, headers, content_type, auth, connections, part_size)
         upload: _haul.Upload = wait(operation, progress)
@@ -210,7 +210,7 @@ class Client:
     def bytes(
         self, url: str, *, checksum: str | Iterable[str] | None = None, headers: Headers = None, auth: Auth = None
     ) -> builtins.bytes:
-        """The body of a URL."""
+        """The body of a URL. One that broke off is fetched anew where it cannot be continued."""
         body: builtins.bytes = wait(self._engine.bytes(_download(url, checksum, (), headers, auth)))
         return body
 
@@ -263,7 +263,8 @@ class Client:
         with such columns; or the path of a list as `haul get -i` takes. Rows are pulled as there is room for them. Files go into `dir`
         or into the archive `tar` (shards of `shard_size`); with neither, each row has its body. `layout` makes names of URLs: their last
         part, host and path, or a digest. `manifest` records every result on the disk,
-        and the next call with it fetches what is missing. `map` is called with each body in threads, and its result is `row.value`.
+        and the next call with it fetches what is missing. In an archive, `row.shard` is a name in the directory of `tar`, and `row.offset`
+        the place of the entry's header, from which tarfile reads it. `map` is called with each body in threads, and its result is `row.value`.
         """
         if robots_tag not in ("respect", "ignore"):
             raise UsageError(f'robots_tag: {robots_tag!r} is neither "respect" nor "ignore"')
@@ -278,24 +279,27 @@ class Client:
             raise UsageError("map: it takes bodies, which go into a file with dir or tar")
         if map_threads is not None and map is None:
             raise UsageError("map_threads: it is for map")
+        if overwrite and tar is not None:
+            raise UsageError("overwrite: it is for dir", hint="choose another name for the archive, or remove it")
         if manifest is not None and keeps_bodies:
             raise UsageError("manifest: it records files, and without dir or tar there are none")
         arguments = {
-            "directory": _arguments.path(dir),
-            "tar": _arguments.path(tar),
+            "directory": _arguments.path("dir", dir, _BATCH_HINT),
+            "tar": _arguments.path("tar", tar, _BATCH_HINT),
             "shard_size": _arguments.size("shard_size", shard_size),
-            "manifest": _arguments.path(manifest),
-            "checksum": _arguments.texts(checksum),
-            "expect_type": _arguments.texts(expect_type),
+            "manifest": _arguments.path("manifest", manifest, "it is a file on this machine"),
+            "checksum": _arguments.texts("checksum", checksum),
+            "expect_type": _arguments.texts("expect_type", expect_type),
             "max_size": _arguments.size("max_size", max_size),
             "respect_robots_tag": robots_tag == "respect",
-            "overwrite": overwrite,
+            "overwrite": _arguments.flag("overwrite", overwrite),
             "layout": layout,
             "keep_bodies": keeps_bodies and not _drop_bodies,
             "collects": _collects,
         }
+        function, threads = _arguments.function("map", map), _arguments.count("map_threads", map_threads, 1)
         source, list_path = input_rows(rows)
-        return Batch(self._engine.batch(source, {**arguments, "list": list_path}), self, map, map_threads)
+        return Batch(self._engine.batch(source, {**arguments, "list": list_path}), self, function, threads)
 
     def fetch_arrow(
         self,
@@ -307,13 +311,14 @@ class Client:
         on_error: Literal["null", "raise"] = "null",
         **arguments: Any,
     ) -> pa.RecordBatch:
-        """The record batch with columns for what came of the URLs in its column `url`.
+        """The record batch with columns for what came of the URLs in its column `url`, in place of its own of the same names.
 
         `into`: "bytes" adds a column `body`; "dir" and "tar" write files to `path`; None fetches and drops the bytes. `on_error`: an
         empty body and the error in the row, or an exception for the first of them. Further arguments are those of `batch`.
         """
         from ._arrow import fetch_arrow
 
+        path = _arguments.path("path", path, _BATCH_HINT)
         return fetch_arrow(self, record_batch, url=url, into=into, path=path, on_error=on_error, arguments=arguments)
 
 
@@ -370,23 +375,19 @@ class _UnbufferedRemoteFile(io.RawIOBase):
 
 
 def _remote_file(url: str, headers: Headers, auth: Auth) -> dict[str, Any]:
-    return {"url": url, "headers": _arguments.headers(headers), "auth": auth}
+    return {"url": _arguments.url("url", url), "headers": _arguments.headers(headers), "auth": _arguments.auth(auth)}
 
 
 def _download(
     url: str, checksum: str | Iterable[str] | None, mirrors: Sequence[str], headers: Headers, auth: Auth
 ) -> dict[str, Any]:
     return {
-        "url": url,
-        "mirrors": list(mirrors),
-        "checksum": _arguments.texts(checksum),
+        "url": _arguments.url("url", url),
+        "mirrors": _arguments.texts("mirrors", mirrors),
+        "checksum": _arguments.texts("checksum", checksum),
         "headers": _arguments.headers(headers),
-        "auth": auth,
+        "auth": _arguments.auth(auth),
     }
-
-
-def _s3_default(name: str) -> bool | None:
-    return False if name in ("no_sign_request", "request_payer") else None
 
 
 _default: Client | None = None

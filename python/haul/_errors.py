@@ -1,4 +1,4 @@
-"""The exceptions of haul. `str(error)` is what the command prints, `error.hint` is what to do about it."""
+"""The exceptions of haul. `str(error)` is the message with its hint, `error.hint` is what to do about it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,14 @@ class Error(Exception):
     def __init__(
         self,
         message: str,
-        kind: str = "error",
+        kind: str | None = None,
         status: int | None = None,
         url: str | None = None,
         hint: str | None = None,
         retryable: bool = False,
     ) -> None:
+        if kind is None:
+            kind = error_class(self)
         # All of them are arguments, so that it can be pickled.
         super().__init__(message, kind, status, url, hint, retryable)
         self.kind = kind

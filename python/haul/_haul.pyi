@@ -1,6 +1,7 @@
 """The extension module: what the package is made of."""
 
 import builtins
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any, final
@@ -26,6 +27,21 @@ version: str
 class File:
     """A file that was downloaded."""
 
+    def __new__(
+        cls,
+        *,
+        path: str | os.PathLike[str],
+        url: str,
+        bytes: int,
+        fetched: int,
+        resumed: int,
+        seconds: float,
+        connections: int,
+        retries: int,
+        etag: str | None,
+        checksums: list[tuple[str, str]],
+    ) -> File: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
     def path(self) -> pathlib.Path: ...
     @property
@@ -56,6 +72,10 @@ class File:
 class Upload:
     """A file that was uploaded."""
 
+    def __new__(
+        cls, *, url: str, bytes: int, resumed: int, seconds: float, etag: str, version_id: str | None, parts: int
+    ) -> Upload: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
     def url(self) -> str: ...
     @property
@@ -75,6 +95,27 @@ class Upload:
 class Row:
     """What came of a row of a batch."""
 
+    def __new__(
+        cls,
+        *,
+        index: int | None,
+        url: str,
+        path: str | None,
+        state: str,
+        status: int | None,
+        bytes: int,
+        checksum: str | None,
+        etag: str | None,
+        attempts: int,
+        ms: int,
+        error_class: str | None,
+        error: str | None,
+        shard: str | None,
+        offset: int | None,
+        body: builtins.bytes | None,
+        value: Any,
+    ) -> Row: ...
+    def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]: ...
     @property
     def index(self) -> int | None:
         """The place of the row, from 0."""
@@ -83,7 +124,7 @@ class Row:
         """The URL without secrets."""
     @property
     def path(self) -> str | None:
-        """The file, or the name of its entry in an archive."""
+        """The file, or the name of its entry in an archive; None if the row failed or repeats another one."""
     @property
     def state(self) -> str:
         """done, failed, or skipped: its file exists already, or an earlier run has done it. Repeats of a row have its result."""
@@ -108,10 +149,10 @@ class Row:
     def error(self) -> str | None: ...
     @property
     def shard(self) -> str | None:
-        """The name of its archive."""
+        """The name of its archive, without the directory."""
     @property
     def offset(self) -> int | None:
-        """Where its entry begins in the archive."""
+        """Where the header of its entry begins in the archive, for tarfile."""
     @property
     def body(self) -> builtins.bytes | None: ...
     @property

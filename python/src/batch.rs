@@ -311,10 +311,8 @@ fn open_list(path: &Path) -> Result<DownloadList, HaulError> {
 }
 
 fn local_error(argument: &str, error: &(dyn std::error::Error + 'static)) -> HaulError {
-    HaulError {
-        class: ErrorClass::LocalIo,
-        ..HaulError::argument(argument, error)
-    }
+    let text = format!("{argument}: {}", chain_text(error));
+    HaulError::of_class(ErrorClass::LocalIo, text)
 }
 
 fn temporary_directory() -> Result<TempDir, HaulError> {
@@ -353,7 +351,7 @@ impl BatchHandle {
         match found {
             Some(rows) => {
                 let rows = rows.into_iter();
-                let rows = rows.map(|(row, body)| ResultRow::new(py, row, body));
+                let rows = rows.map(|(row, body)| ResultRow::of_manifest_row(py, row, body));
                 Ok(Some(rows.collect()))
             }
             None => self.raise_failure().map(|()| None),
@@ -478,14 +476,17 @@ impl BatchHandle {
             .and_then(|summary| summary.halted.clone());
         match halted {
             None => Ok(()),
-            Some(halt) => Err(HaulError {
-                class: match halt.kind {
-                    BatchHaltKind::LocalIo | BatchHaltKind::ReaderGone => ErrorClass::LocalIo,
-                    _ => ErrorClass::Usage,
-                },
-                ..HaulError::usage(format!("the batch stopped early: {}", halt.reason))
+            Some(halt) => {
+                let text = format!("the batch stopped early: {}", halt.reason);
+                Err(match halt.kind {
+                    BatchHaltKind::LocalIo | BatchHaltKind::ReaderGone => {
+                        let error = HaulError::of_class(ErrorClass::LocalIo, text);
+                        error.with_hint("when that is mended, the same call goes on")
+                    }
+                    _ => HaulError::usage(text),
+                }
+                .into())
             }
-            .into()),
         }
     }
 }

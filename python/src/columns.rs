@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use haul_transfer::manifest::ManifestRow;
+use haul_transfer::python_terms;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
@@ -96,7 +97,8 @@ impl ResultColumns {
         let rows = || self.rows.iter().map(Option::as_ref);
         let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;
-        let paths = rows().map(|row| row.and_then(|row| row.path.as_deref()));
+        let paths = rows()
+            .map(|row| row.and_then(|row| row.path.as_deref().filter(|_| row.error.is_none())));
         dict.set_item("path", paths.collect::<Vec<_>>())?;
         let statuses = rows().map(|row| row.and_then(|row| row.status));
         dict.set_item("status", statuses.collect::<Vec<_>>())?;
@@ -114,7 +116,7 @@ impl ResultColumns {
         let errors = || rows().map(|row| row.and_then(|row| row.error.as_ref()));
         let classes = errors().map(|error| error.map(|error| error.class.name()));
         dict.set_item("error_class", classes.collect::<Vec<_>>())?;
-        let texts = errors().map(|error| error.map(|error| error.text.as_str()));
+        let texts = errors().map(|error| error.map(|error| python_terms(&error.text)));
         dict.set_item("error", texts.collect::<Vec<_>>())?;
         let locations = || rows().map(|row| row.and_then(|row| row.shard.as_ref()));
         let shards = locations().map(|location| location.map(|found| found.shard.as_str()));

@@ -13,11 +13,10 @@ use haul_transfer::{DownloadJob, DownloadOutcome, JobOutput};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use pyo3::prelude::*;
-use url::Url;
 
 use crate::engine::{Engine, upload_state_directory};
 use crate::errors::HaulError;
-use crate::operation::{CallHandle, ResultMaker};
+use crate::operation::{CallHandle, NewArguments, ResultMaker, new_arguments};
 use crate::settings::{
     AuthArgument, argument, no_auth_for_stores, parse_all, parse_headers, parse_url,
 };
@@ -93,11 +92,58 @@ pub(crate) struct FileResult {
     connections: usize,
     retries: u32,
     etag: Option<String>,
-    checksums: Vec<(&'static str, String)>,
+    checksums: Vec<(String, String)>,
 }
 
 #[pymethods]
 impl FileResult {
+    #[new]
+    #[pyo3(signature = (*, path, url, bytes, fetched, resumed, seconds, connections, retries, etag, checksums))]
+    #[expect(clippy::too_many_arguments, reason = "its fields, for pickle")]
+    fn new(
+        path: PathBuf,
+        url: String,
+        bytes: u64,
+        fetched: u64,
+        resumed: u64,
+        seconds: f64,
+        connections: usize,
+        retries: u32,
+        etag: Option<String>,
+        checksums: Vec<(String, String)>,
+    ) -> Self {
+        Self {
+            path,
+            url,
+            bytes,
+            fetched,
+            resumed,
+            seconds,
+            connections,
+            retries,
+            etag,
+            checksums,
+        }
+    }
+
+    fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
+        new_arguments(
+            slf,
+            &[
+                "path",
+                "url",
+                "bytes",
+                "fetched",
+                "resumed",
+                "seconds",
+                "connections",
+                "retries",
+                "etag",
+                "checksums",
+            ],
+        )
+    }
+
     fn __repr__(&self) -> String {
         format!("haul.File(path={:?}, bytes={})", self.path, self.bytes)
     }
@@ -121,6 +167,41 @@ pub(crate) struct UploadResult {
 
 #[pymethods]
 impl UploadResult {
+    #[new]
+    #[pyo3(signature = (*, url, bytes, resumed, seconds, etag, version_id, parts))]
+    fn new(
+        url: String,
+        bytes: u64,
+        resumed: u64,
+        seconds: f64,
+        etag: String,
+        version_id: Option<String>,
+        parts: u32,
+    ) -> Self {
+        Self {
+            url,
+            bytes,
+            resumed,
+            seconds,
+            etag,
+            version_id,
+            parts,
+        }
+    }
+
+    fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
+        let names = [
+            "url",
+            "bytes",
+            "resumed",
+            "seconds",
+            "etag",
+            "version_id",
+            "parts",
+        ];
+        new_arguments(slf, &names)
+    }
+
     fn __repr__(&self) -> String {
         format!("haul.Upload(url={:?}, bytes={})", self.url, self.bytes)
     }
@@ -225,24 +306,23 @@ fn upload_target(
         let unknown = http::HeaderValue::from_static("application/octet-stream");
         headers.insert(CONTENT_TYPE, unknown);
     }
-    if is_store {
-        if arguments.auth.is_some() {
-            return Err(no_auth_for_stores());
+    let target = match is_store {
+        true if arguments.auth.is_some() => return Err(no_auth_for_stores()),
+        true => UploadTarget::Object(argument("url", arguments.url.parse::<S3Address>())?),
+        false => {
+            let mut url = parse_url(&arguments.url)?;
+            if let Some(auth) = &arguments.auth {
+                auth.apply(&mut url, headers)?;
+            }
+            UploadTarget::Url(url)
         }
-        let mut address = argument("url", arguments.url.parse::<S3Address>())?;
-        if address.is_prefix() {
-            let name = arguments.path.file_name().and_then(|name| name.to_str());
-            let name =
-                name.ok_or_else(|| HaulError::usage("path: it has no name for the object"))?;
-            address = address.with_key(format!("{}{name}", address.key));
-        }
-        return Ok(UploadTarget::Object(address));
+    };
+    if !target.is_prefix() {
+        return Ok(target);
     }
-    let mut url: Url = parse_url(&arguments.url)?;
-    if let Some(auth) = &arguments.auth {
-        auth.apply(&mut url, headers)?;
-    }
-    Ok(UploadTarget::Url(url))
+    let name = arguments.path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
+    Ok(target.below(name))
 }
 
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {
@@ -259,7 +339,7 @@ fn file_maker(outcome: DownloadOutcome) -> ResultMaker {
             retries: outcome.retries,
             etag: outcome.etag,
             checksums: checksums
-                .map(|(algorithm, hex)| (algorithm.name(), hex))
+                .map(|(algorithm, hex)| (algorithm.name().to_owned(), hex))
                 .collect(),
         };
         Ok(Py::new(py, file)?.into_any())

@@ -1,4 +1,5 @@
-//! Errors on their way to Python: the exceptions of `haul`, with the same words and hints as the command's.
+//! Errors on their way to Python: the exceptions of `haul`, with the words and hints of the command, and Python's arguments
+//! in place of its flags.
 
 use std::error::Error;
 use std::fmt;
@@ -6,7 +7,7 @@ use std::fmt;
 use haul_net::redacted_url;
 use haul_plan::is_busy_status;
 use haul_transfer::put::PutError;
-use haul_transfer::{ErrorClass, GetError};
+use haul_transfer::{ErrorClass, GetError, python_terms};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -34,11 +35,15 @@ pub(crate) struct HaulError {
 impl HaulError {
     /// A wrong argument, or an object that cannot be used as it was.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
-        let text = text.into();
+        Self::of_class(ErrorClass::Usage, text)
+    }
+
+    /// An error without a response.
+    pub(crate) fn of_class(class: ErrorClass, text: impl Into<String>) -> Self {
         Self {
-            class: ErrorClass::Usage,
-            kind: "usage".into(),
-            text,
+            class,
+            text: text.into(),
+            kind: class.name().to_owned(),
             status: None,
             url: None,
             hint: None,
@@ -60,10 +65,10 @@ impl HaulError {
 
     /// An error of this machine's files.
     pub(crate) fn local(text: &str, error: &dyn Error) -> Self {
-        Self {
-            class: ErrorClass::LocalIo,
-            ..Self::usage(format!("{text}: {}", chain_text(error)))
-        }
+        Self::of_class(
+            ErrorClass::LocalIo,
+            format!("{text}: {}", chain_text(error)),
+        )
     }
 
     /// A download that failed.
@@ -77,11 +82,11 @@ impl HaulError {
         };
         Self {
             class: error.class(),
-            text: chain_text(error),
+            text: python_terms(&chain_text(error)).into_owned(),
             kind: error.cause(),
             status,
             url: Some(redacted_url(url)),
-            hint: error.hint(),
+            hint: error.hint().map(|hint| python_terms(&hint).into_owned()),
             is_retryable: error.is_transient(),
         }
     }
@@ -105,11 +110,11 @@ impl HaulError {
         let class = error.class();
         Self {
             class,
-            text: chain_text(error),
+            text: python_terms(&chain_text(error)).into_owned(),
             kind: status.map_or_else(|| class.name().to_owned(), |status| status.to_string()),
             status,
             url: Some(target),
-            hint: error.hint().map(str::to_owned),
+            hint: error.hint().map(|hint| python_terms(hint).into_owned()),
             is_retryable,
         }
     }

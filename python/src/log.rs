@@ -45,6 +45,7 @@ pub(crate) fn log(level: u8, text: String) {
         return;
     }
     if state.messages.len() < CAPACITY {
+        let text = haul_transfer::python_terms(&text).into_owned();
         state.messages.push_back((level, text));
         QUEUE.changed.notify_one();
     } else {

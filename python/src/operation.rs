@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,22 @@ use crate::errors::{HaulError, bug};
 
 /// Makes the object that a call returns, when somebody asks for it.
 pub(crate) type ResultMaker = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
+
+/// What pickle gives to the constructor of a result.
+pub(crate) type NewArguments<'py> = (Bound<'py, PyTuple>, Bound<'py, PyDict>);
+
+/// The constructor's arguments for a copy of a result: its fields.
+pub(crate) fn new_arguments<'py>(
+    result: &Bound<'py, PyAny>,
+    names: &[&str],
+) -> PyResult<NewArguments<'py>> {
+    let py = result.py();
+    let fields = PyDict::new(py);
+    for name in names {
+        fields.set_item(name, result.getattr(*name)?)?;
+    }
+    Ok((PyTuple::empty(py), fields))
+}
 
 /// How a call ended.
 pub(crate) type CallResult = Result<ResultMaker, HaulError>;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use haul_plan::RequestRetries;
 use haul_transfer::{DownloadOutcome, GetError, JobOutput, RemoteFile, body_channel};
 use http::HeaderMap;
 use pyo3::prelude::*;
@@ -12,7 +13,7 @@ use pyo3::types::PyBytes;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -73,33 +74,75 @@ pub(crate) struct RemoteReader {
 
 /// A download into a channel, and how it ends.
 struct ChannelDownload {
+    url: Url,
     chunks: mpsc::Receiver<Bytes>,
-    ended: std::pin::Pin<Box<dyn Future<Output = Result<DownloadOutcome, HaulError>> + Send>>,
+    ended: std::pin::Pin<Box<dyn Future<Output = Result<DownloadOutcome, GetError>> + Send>>,
 }
 
-impl Engine {
+impl PythonEngine {
     fn channel_download(
-        &self,
+        self: &Arc<Self>,
         download: &DownloadArguments,
         stop: &CancellationToken,
     ) -> Result<ChannelDownload, HaulError> {
-        let running = self.state.begin_job();
+        let running = self.begin_job();
         let (sender, chunks) = body_channel();
         let job = download.job(running.id, JobOutput::Channel(sender))?;
-        let engine = self.state.transfer_engine(None, false);
+        let engine = self.transfer_engine(None, false);
         let stop = stop.clone();
-        let ended = async move {
-            let url = job.url.clone();
-            let result = engine.get(job, stop).await;
-            drop(running);
-            result.map_err(|error| HaulError::of_download(&error, &url))
-        };
         Ok(ChannelDownload {
+            url: job.url.clone(),
             chunks,
-            ended: Box::pin(ended),
+            ended: Box::pin(async move {
+                let result = engine.get(job, stop).await;
+                drop(running);
+                result
+            }),
         })
     }
 
+    /// A whole body. One that broke off and cannot be continued is fetched anew, since nobody has seen a part of it.
+    async fn whole_body(
+        self: &Arc<Self>,
+        download: &DownloadArguments,
+        stop: &CancellationToken,
+    ) -> Result<Vec<Bytes>, HaulError> {
+        let mut retries = RequestRetries::new(self.retry.clone());
+        let began = Instant::now();
+        loop {
+            let ChannelDownload {
+                url,
+                mut chunks,
+                ended,
+            } = self.channel_download(download, stop)?;
+            let collect = async {
+                let mut pieces = Vec::new();
+                while let Some(piece) = chunks.recv().await {
+                    pieces.push(piece);
+                }
+                pieces
+            };
+            let (pieces, result) = tokio::join!(collect, ended);
+            let Err(error) = result else {
+                return Ok(pieces);
+            };
+            drop(pieces);
+            let wait = match &error {
+                GetError::BrokenStream { .. } => {
+                    retries.on_failure(began.elapsed(), None, true, rand::random())
+                }
+                _ => None,
+            };
+            let Some(wait) = wait else {
+                return Err(HaulError::of_download(&error, &url));
+            };
+            // A call that is stopped ends with the next attempt.
+            let _ = timeout(wait, stop.cancelled()).await;
+        }
+    }
+}
+
+impl Engine {
     /// Starts a read without an open file.
     fn start_read<T: Send + 'static>(
         &self,
@@ -125,32 +168,25 @@ impl Engine {
     fn bytes(&self, download: DownloadArguments) -> PyResult<CallHandle> {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
-        let ChannelDownload { mut chunks, ended } = self.channel_download(&download, &stop)?;
-        Ok(CallHandle::start(
-            runtime,
-            Arc::default(),
-            stop,
-            async move {
-                let collect = async {
-                    let mut pieces = Vec::new();
-                    while let Some(piece) = chunks.recv().await {
-                        pieces.push(piece);
-                    }
-                    pieces
-                };
-                let (pieces, outcome) = tokio::join!(collect, ended);
-                outcome?;
-                Ok(Box::new(move |py: Python<'_>| Ok(joined(py, &pieces)?.into_any())) as _)
-            },
-        ))
+        let state = Arc::clone(&self.state);
+        let stopping = stop.clone();
+        let call = async move {
+            let pieces = state.whole_body(&download, &stopping).await?;
+            Ok(Box::new(move |py: Python<'_>| Ok(joined(py, &pieces)?.into_any())) as _)
+        };
+        Ok(CallHandle::start(runtime, Arc::default(), stop, call))
     }
 
     /// Starts a download whose body is read as it comes.
     fn stream(&self, download: DownloadArguments) -> PyResult<BodyChunks> {
         let runtime = self.state.runtime()?;
         let stop = self.state.stop_token();
-        let ChannelDownload { chunks, ended } = self.channel_download(&download, &stop)?;
-        let task = runtime.spawn(async move { ended.await.map(drop) });
+        let ChannelDownload { url, chunks, ended } =
+            self.state.channel_download(&download, &stop)?;
+        let task = runtime.spawn(async move {
+            let ended = ended.await.map(drop);
+            ended.map_err(|error| HaulError::of_download(&error, &url))
+        });
         Ok(BodyChunks {
             engine: Arc::clone(&self.state),
             stream: Mutex::new(ChunkStream {

@@ -1,8 +1,11 @@
 //! The result of a row of a batch, as Python gets it.
 
 use haul_transfer::manifest::ManifestRow;
+use haul_transfer::python_terms;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+
+use crate::operation::{NewArguments, new_arguments};
 
 /// The result of a row.
 #[pyclass(frozen, get_all, name = "Row", module = "haul")]
@@ -10,14 +13,14 @@ pub(crate) struct ResultRow {
     index: Option<u64>,
     url: String,
     path: Option<String>,
-    state: &'static str,
+    state: String,
     status: Option<u16>,
     bytes: u64,
     checksum: Option<String>,
     etag: Option<String>,
     attempts: u32,
     ms: u64,
-    error_class: Option<&'static str>,
+    error_class: Option<String>,
     error: Option<String>,
     shard: Option<String>,
     offset: Option<u64>,
@@ -27,6 +30,53 @@ pub(crate) struct ResultRow {
 
 #[pymethods]
 impl ResultRow {
+    #[new]
+    #[pyo3(signature = (*, index, url, path, state, status, bytes, checksum, etag, attempts, ms, error_class, error, shard, offset, body, value))]
+    #[expect(clippy::too_many_arguments, reason = "its fields, for pickle")]
+    fn new(
+        index: Option<u64>,
+        url: String,
+        path: Option<String>,
+        state: String,
+        status: Option<u16>,
+        bytes: u64,
+        checksum: Option<String>,
+        etag: Option<String>,
+        attempts: u32,
+        ms: u64,
+        error_class: Option<String>,
+        error: Option<String>,
+        shard: Option<String>,
+        offset: Option<u64>,
+        body: Option<Py<PyBytes>>,
+        value: Option<Py<PyAny>>,
+    ) -> Self {
+        Self {
+            index,
+            url,
+            path,
+            state,
+            status,
+            bytes,
+            checksum,
+            etag,
+            attempts,
+            ms,
+            error_class,
+            error,
+            shard,
+            offset,
+            body,
+            value,
+        }
+    }
+
+    fn __getnewargs_ex__<'py>(slf: &Bound<'py, Self>) -> PyResult<NewArguments<'py>> {
+        let (none, fields) = new_arguments(slf, &["body", "value"])?;
+        fields.update(slf.get().as_dict(slf.py())?.as_mapping())?;
+        Ok((none, fields))
+    }
+
     /// The row with what a function made of its body, or why it failed.
     fn _mapped(&self, value: Option<Py<PyAny>>, error: Option<String>) -> Self {
         let is_failed = error.is_some();
@@ -34,17 +84,19 @@ impl ResultRow {
             index: self.index,
             url: self.url.clone(),
             path: self.path.clone(),
-            state: if is_failed { "failed" } else { self.state },
+            state: match is_failed {
+                true => "failed".to_owned(),
+                false => self.state.clone(),
+            },
             status: self.status,
             bytes: self.bytes,
             checksum: self.checksum.clone(),
             etag: self.etag.clone(),
             attempts: self.attempts,
             ms: self.ms,
-            error_class: if is_failed {
-                Some("map")
-            } else {
-                self.error_class
+            error_class: match is_failed {
+                true => Some("map".to_owned()),
+                false => self.error_class.clone(),
             },
             error: error.or_else(|| self.error.clone()),
             shard: self.shard.clone(),
@@ -66,14 +118,14 @@ impl ResultRow {
         dict.set_item("index", self.index)?;
         dict.set_item("url", &self.url)?;
         dict.set_item("path", &self.path)?;
-        dict.set_item("state", self.state)?;
+        dict.set_item("state", &self.state)?;
         dict.set_item("status", self.status)?;
         dict.set_item("bytes", self.bytes)?;
         dict.set_item("checksum", &self.checksum)?;
         dict.set_item("etag", &self.etag)?;
         dict.set_item("attempts", self.attempts)?;
         dict.set_item("ms", self.ms)?;
-        dict.set_item("error_class", self.error_class)?;
+        dict.set_item("error_class", &self.error_class)?;
         dict.set_item("error", &self.error)?;
         dict.set_item("shard", &self.shard)?;
         dict.set_item("offset", self.offset)?;
@@ -91,13 +143,13 @@ impl ResultRow {
 }
 
 impl ResultRow {
-    pub(crate) fn new(py: Python<'_>, row: ManifestRow, body: Option<Vec<u8>>) -> Self {
+    pub(crate) fn of_manifest_row(py: Python<'_>, row: ManifestRow, body: Option<Vec<u8>>) -> Self {
         let shard = row.shard;
         Self {
             index: row.line.map(|line| line.saturating_sub(1)),
             url: row.url,
-            path: row.path,
-            state: row.state.name(),
+            path: row.path.filter(|_| row.error.is_none()),
+            state: row.state.name().to_owned(),
             status: row.status,
             bytes: row.bytes,
             checksum: row
@@ -107,8 +159,13 @@ impl ResultRow {
             etag: row.etag,
             attempts: row.attempts,
             ms: row.timings.total,
-            error_class: row.error.as_ref().map(|error| error.class.name()),
-            error: row.error.map(|error| error.text),
+            error_class: row
+                .error
+                .as_ref()
+                .map(|error| error.class.name().to_owned()),
+            error: row
+                .error
+                .map(|error| python_terms(&error.text).into_owned()),
             offset: shard.as_ref().map(|location| location.offset),
             shard: shard.map(|location| location.shard),
             body: body.map(|body| PyBytes::new(py, &body).unbind()),

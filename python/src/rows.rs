@@ -139,7 +139,16 @@ fn bad_row(line: u64, problem: BadLineProblem) -> BadLine {
         list_name: LIST_NAME.into(),
         line,
         excerpt: String::new(),
+        url: None,
         problem,
+    }
+}
+
+/// The URL of a row that cannot be used, as results show it.
+fn shown_url(text: &str) -> String {
+    match parse_list_url(text.trim()) {
+        Ok(url) => haul_net::redacted_url(&url),
+        Err(_) => haul_net::redacted_text(text),
     }
 }
 
@@ -153,6 +162,7 @@ fn entry_of_url(url: &Bound<'_, PyString>, line: u64) -> Result<ListEntry, BadLi
         Ok(url) => Ok(ListEntry::new(line, url)),
         Err(problem) => Err(BadLine {
             excerpt: haul_net::redacted_text(text).chars().take(80).collect(),
+            url: Some(shown_url(text)),
             ..bad_row(line, problem)
         }),
     }
@@ -178,12 +188,13 @@ fn entry_of_dict(dict: &Bound<'_, PyDict>, line: u64) -> Result<ListEntry, BadLi
         else {
             continue;
         };
-        fields.add(key, &value).map_err(|error| {
+        if let Err(error) = fields.add(key, &value) {
             let (field, reason) = (key.to_owned(), error.to_string());
-            bad_row(line, BadLineProblem::UnusableValue { field, reason })
-        })?;
+            let bad = bad_row(line, BadLineProblem::UnusableValue { field, reason });
+            return Err(fields.with_url(bad));
+        }
     }
-    ListEntry::from_fields(
+    let entry = ListEntry::from_fields(
         LIST_NAME,
         line,
         fields.urls.iter().map(String::as_str),
@@ -195,10 +206,19 @@ fn entry_of_dict(dict: &Bound<'_, PyDict>, line: u64) -> Result<ListEntry, BadLi
             .headers
             .iter()
             .map(|(name, value)| (&**name, &**value)),
-    )
+    );
+    entry.map_err(|bad| fields.with_url(bad))
 }
 
 impl RowFields {
+    /// A row that cannot be used, with its URL as far as it is known.
+    fn with_url(&self, bad: BadLine) -> BadLine {
+        BadLine {
+            url: self.urls.first().map(|url| shown_url(url)),
+            ..bad
+        }
+    }
+
     fn add(&mut self, key: &str, value: &Bound<'_, PyAny>) -> PyResult<()> {
         match key {
             "url" | "mirrors" | "headers" if is_missing(value) => {}

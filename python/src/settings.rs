@@ -189,7 +189,10 @@ pub(crate) fn parse_headers(fields: &[(String, String)]) -> Result<HeaderMap, Ha
 }
 
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, HaulError> {
-    let mut value = HeaderValue::from_str(value).map_err(|_| {
+    // Python's own clients send ISO 8859-1, too, which also keeps the bytes of a value that was bytes.
+    let latin = value.chars().map(u8::try_from).collect::<Result<_, _>>();
+    let bytes: Vec<u8> = latin.unwrap_or_else(|_| value.as_bytes().to_vec());
+    let mut value = HeaderValue::from_bytes(&bytes).map_err(|_| {
         HaulError::usage(format!(
             "headers: the value of {name:?} has a control character"
         ))

@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from urllib.parse import parse_qs, urlsplit
@@ -51,6 +51,8 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     #: Answers so often, then with the file.
     times: int = 1 << 30
+    #: Breaks off after so many bytes of the body.
+    broken_at: int | None = None
     #: Waits for this before the answer.
     gate: threading.Event | None = None
 
@@ -60,6 +62,8 @@ class Origin:
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, str, str | None]] = []
+        #: Their header fields.
+        self.headers: list[Mapping[str, str]] = []
         self.answers: dict[str, Answer] = {}
         #: The field Authorization of each request.
         self.logins: list[str | None] = []
@@ -108,6 +112,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with origin.lock:
             origin.requests.append((self.headers["Host"], self.path, self.headers.get("Range")))
             origin.logins.append(self.headers.get("Authorization"))
+            origin.headers.append(self.headers)
             answer = origin.answers.get(name)
             if answer is not None:
                 answer.times -= 1
@@ -116,7 +121,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if answer is not None and answer.gate is not None:
             answer.gate.wait(30)
         if answer is not None and (answer.status != 200 or answer.body):
-            self._send(answer.status, answer.body, answer.headers)
+            self._send(answer.status, answer.body, answer.headers, answer.broken_at)
             return
         size = int(parse_qs(parts.query).get("size", ["1000"])[0])
         data = content(name, size)
@@ -146,12 +151,15 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_OPTIONS(self) -> None:
         self._send(204, b"", {})
 
-    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+    def _send(self, status: int, body: bytes, headers: dict[str, str], broken_at: int | None = None) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
+        if broken_at is not None:
+            self.close_connection = True
+            body = body[:broken_at]
         rate = self.server.origin.rate
         if rate is None:
             self.wfile.write(body)

@@ -23,7 +23,7 @@ from conftest import Answer, Origin, content, wait_for
 def test_every_row_has_a_result(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     origin.answers["bad"] = Answer(404)
     rows: list[object] = [origin.url(f"f{n}") for n in range(100)]
-    rows += [origin.url("bad"), None, "ftp://h/x", "nonsense", {"url": origin.url("named"), "path": "sub/name"}]
+    rows += [origin.url("bad"), None, "ftp://me:pw@h/x", "nonsense", {"url": origin.url("named"), "path": "sub/name"}]
     rows += [{"url": origin.url("wrong"), "sha256": "0" * 64}, {"url": origin.url("p"), "path": "../out"}]
     with client.batch(rows, dir=tmp_path / "d") as batch:
         found = {row.index: row for row in batch}
@@ -33,6 +33,10 @@ def test_every_row_has_a_result(origin: Origin, client: haul.Client, tmp_path: p
     assert [found[n].error_class for n in (101, 102, 103)] == ["usage"] * 3
     assert (tmp_path / "d/sub/name").read_bytes() == content("named", 1000)
     assert (found[105].error_class, found[106].error_class) == ("verification", "usage")
+    # Rows that cannot be used keep their URL, without secrets.
+    assert [found[n].url for n in (101, 102, 103, 106)] == ["", "ftp://***@h/x", "nonsense", origin.url("p")]
+    # Where there is no file there is no path.
+    assert all((row.path is not None) == row.ok for row in found.values())
     snapshot = batch.snapshot()
     assert (snapshot.done, snapshot.failed, snapshot.listed) == (101, 6, 107)
     assert ("404 Not Found", 1) in snapshot.causes
@@ -307,6 +311,8 @@ def test_arrow_columns_come_out(origin: Origin, client: haul.Client, tmp_path: p
         client.fetch_arrow(table, on_error="raise")
     shard = client.fetch_arrow(table.slice(0, 5), into="tar", path=tmp_path / "s.tar")
     assert shard.column("shard").to_pylist() == ["s.tar"] * 5 and (tmp_path / "s.tar").exists()
+    placed = haul.Client(retries=0).fetch_arrow(table.slice(18), into="dir", path=tmp_path / "d")
+    assert [path is None for path in placed.column("path").to_pylist()] == [False, False, True, True]
     assert "body" not in client.fetch_arrow(table.slice(0, 5), into=None).schema.names
     columns = pa.Table.from_batches([table.slice(0, 3)])
 
@@ -379,5 +385,6 @@ sys.stdin.readline()
 def test_a_full_disk_stops_the_batch_and_says_so(origin: Origin, client: haul.Client) -> None:
     if not os.access("/dev/full", os.W_OK):
         pytest.skip("no /dev/full")
-    with pytest.raises(haul.LocalIOError):
+    with pytest.raises(haul.LocalIOError) as caught:
         client.batch([origin.url("a")], tar="/dev/full").run()
+    assert caught.value.kind == "local_io" and "the same call" in str(caught.value.hint)

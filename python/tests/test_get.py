@@ -55,6 +55,82 @@ def test_errors_have_the_words_and_hints_of_the_command(origin: Origin, client: 
         client.get(origin.url("a"), tmp_path / "x", headers={"Bad Name": "v"})
 
 
+def test_a_name_is_free_after_a_call(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    target = tmp_path / "f"
+    origin.answers["f"] = Answer(404, times=2)
+    for _ in range(2):
+        with pytest.raises(haul.NetworkError, match="answered 404"):
+            client.get(origin.url("f"), target)
+    with pytest.raises(haul.VerificationError):
+        client.get(origin.url("f"), target, checksum="md5:" + "0" * 32)
+
+    async def fetch() -> haul.File:
+        origin.rate = 100_000
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(client.aget(origin.url("f", 400_000), target), 0.3)
+        origin.rate = None
+        return await client.aget(origin.url("f", 400_000), target)
+
+    assert asyncio.run(fetch()).bytes == 400_000
+    for _ in range(2):
+        with pytest.raises(haul.LocalIOError, match="exists already"):
+            client.get(origin.url("f"), target)
+    # Another URL, and then one whose name the URL tells.
+    for name in ("g", "h"):
+        client.get(origin.url(name), target, overwrite=True)
+        assert target.read_bytes() == content(name, 1000)
+    for size in (10, 20):
+        assert client.get(origin.url("latest", size), dir=tmp_path, overwrite=True).bytes == size
+    # Only while a call runs is its name taken.
+    gate = threading.Event()
+    origin.answers["i"] = Answer(gate=gate)
+
+    async def fetch_twice() -> None:
+        first = asyncio.create_task(client.aget(origin.url("i"), target, overwrite=True))
+        while origin.count("i") == 0:
+            await asyncio.sleep(0.01)
+        with pytest.raises(haul.LocalIOError, match="another call or row has"):
+            await client.aget(origin.url("j"), target, overwrite=True)
+        gate.set()
+        await first
+
+    asyncio.run(fetch_twice())
+    assert target.read_bytes() == content("i", 1000)
+
+
+def test_results_can_be_pickled(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    file = client.get(origin.url("a"), tmp_path / "a", checksum="md5")
+    copied = pickle.loads(pickle.dumps(file))
+    assert (copied.path, copied.checksums, repr(copied)) == (file.path, file.checksums, repr(file))
+    origin.answers["gone"] = Answer(404)
+    for row in client.batch([origin.url("b"), origin.url("gone")]):
+        copied_row = pickle.loads(pickle.dumps(row))
+        assert copied_row.as_dict() == row.as_dict()
+        assert (copied_row.body, copied_row.ok) == (row.body, row.ok)
+    (mapped,) = client.batch([origin.url("c")], map=len)
+    assert pickle.loads(pickle.dumps(mapped)).value == 1000
+    upload = client.put(tmp_path / "a", f"http://127.0.0.1:{origin.port}/up")
+    assert pickle.loads(pickle.dumps(upload)).bytes == 1000
+
+
+def test_hints_name_arguments_of_python(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    origin.answers["locked"] = Answer(401)
+    (tmp_path / "there").write_text("mine")
+    for call, words in (
+        (lambda: client.get(origin.url("locked"), tmp_path / "x"), "with auth=(USER, PASSWORD)"),
+        (lambda: client.get(origin.url("a"), tmp_path / "there"), "overwrite=True replaces it"),
+        (lambda: client.get(origin.url("a"), tmp_path), f"dir={tmp_path} puts the file into it"),
+    ):
+        with pytest.raises(haul.Error) as caught:
+            call()
+        assert words in str(caught.value.hint) and " -" not in str(caught.value)
+    proxied = haul.Client(proxy="http://127.0.0.1:1", retries=0)
+    with pytest.raises(haul.NetworkError, match="from proxy="):
+        proxied.bytes("http://h/x")
+    (row,) = client.batch([{"url": origin.url("a"), "path": "there", "size": 1000}], dir=tmp_path)
+    assert "only overwrite=True replaces it" in str(row.error)
+
+
 def test_arguments_that_cannot_be_used_are_errors_at_once() -> None:
     for arguments in (
         {"limit": "fast"}, {"limit": 0}, {"rate_per_host": 0}, {"connections_per_host": 0}, {"timeout": 0.0},
@@ -257,3 +333,8 @@ def test_a_put_to_http(origin: Origin, client: haul.Client, tmp_path: pathlib.Pa
     source.write_bytes(b"12345")
     assert client.put(source, f"http://127.0.0.1:{origin.port}/upload").bytes == 5
     assert origin.answers["upload"].body == b"12345"
+    # As the command does.
+    upload = client.put(source, f"http://127.0.0.1:{origin.port}/folder/?x=1")
+    assert upload.url == f"http://127.0.0.1:{origin.port}/folder/f?x=1" and origin.answers["folder/f?x=1"].body == b"12345"
+    client.put(source, f"http://127.0.0.1:{origin.port}")
+    assert origin.answers["f"].body == b"12345"

@@ -27,6 +27,21 @@ def test_bytes_and_stream(origin: Origin, client: haul.Client) -> None:
         next(client.stream(origin.url("gone")))
 
 
+def test_a_body_that_broke_off_is_fetched_anew(origin: Origin, client: haul.Client) -> None:
+    """Without an ETag it cannot be continued."""
+    body = content("whole", 1000)
+    origin.answers["f"] = Answer(body=body, broken_at=500, times=2)
+    assert client.bytes(origin.url("f")) == content("f", 1000) and origin.count("f") == 3
+    origin.answers["g"] = Answer(body=body, broken_at=500)
+    with pytest.raises(haul.NetworkError, match="broke off after 500 bytes"):
+        client.bytes(origin.url("g"))
+    assert origin.count("g") == 3
+    # A stream's reader has got the beginning.
+    with pytest.raises(haul.NetworkError, match="cannot be continued"):
+        list(client.stream(origin.url("g")))
+    assert origin.count("g") == 4
+
+
 def test_a_stream_that_is_left_ends(origin: Origin, client: haul.Client) -> None:
     stream = client.stream(origin.url("a", 50_000_000))
     assert len(next(stream)) > 0

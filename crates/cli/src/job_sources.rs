@@ -128,6 +128,7 @@ impl ObjectSelection {
             list_name: self.prefix.to_string().into(),
             line: number,
             excerpt: key.to_owned(),
+            url: None,
             problem,
         };
         let path = match path_of_key(key.get(self.folder_length..).unwrap_or_default()) {
@@ -171,6 +172,7 @@ impl ListedEntries {
                         list_name: self.selection.prefix.to_string().into(),
                         line: self.number,
                         excerpt: String::new(),
+                        url: None,
                         problem: BadLineProblem::Listing(Box::new(error)),
                     }));
                 }
@@ -302,6 +304,7 @@ fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLin
         list_name: "the URL pattern".into(),
         line: number,
         excerpt: redacted_text(text),
+        url: None,
         problem,
     };
     let mut url = parse_list_url(text).map_err(bad)?;

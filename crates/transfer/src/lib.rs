@@ -23,6 +23,7 @@ pub mod list;
 pub mod manifest;
 mod options;
 pub mod put;
+mod python_terms;
 mod remote_file;
 pub mod sync;
 
@@ -33,4 +34,5 @@ pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,
 };
+pub use python_terms::python_terms;
 pub use remote_file::{RemoteFile, RemoteFileMetadata};

@@ -19,6 +19,8 @@ pub struct BadLine {
     pub line: u64,
     /// The wrong text, shortened, without secrets and control characters. Empty where nothing can be shown safely.
     pub excerpt: String,
+    /// The URL for the row of the result, without secrets, where the caller knows it.
+    pub url: Option<String>,
     /// What is wrong.
     #[source]
     pub problem: BadLineProblem,
@@ -257,6 +259,7 @@ mod tests {
             list_name: "urls.txt".into(),
             line: 7,
             excerpt: "ftp://h/".into(),
+            url: None,
             problem: BadLineProblem::UnsupportedScheme,
         };
         assert_eq!(bad.to_string(), "line 7 of urls.txt: \"ftp://h/\"");

@@ -141,6 +141,7 @@ impl ListEntry {
             list_name: list_name.into(),
             line: error.line,
             excerpt: error.excerpt,
+            url: None,
             problem: error.problem,
         })
     }

@@ -134,6 +134,7 @@ impl DownloadList {
             list_name: Arc::clone(&self.name),
             line: bad.line,
             excerpt: bad.excerpt,
+            url: None,
             problem,
         }
     }

@@ -105,6 +105,33 @@ impl UploadTarget {
             Self::Url(url) => S3Address::at_http_url(url),
         }
     }
+
+    /// Whether it ends in a slash, and a file goes below it with its own name.
+    #[must_use]
+    pub fn is_prefix(&self) -> bool {
+        match self {
+            Self::Object(address) => address.is_prefix(),
+            Self::Url(url) => url.path().ends_with('/'),
+        }
+    }
+
+    /// The target of a file below this prefix.
+    #[must_use]
+    pub fn below(&self, name: &str) -> Self {
+        match self {
+            Self::Object(address) => {
+                Self::Object(address.with_key(format!("{}{name}", address.key)))
+            }
+            Self::Url(url) => {
+                let mut url = url.clone();
+                // An http URL has a path that can be extended.
+                if let Ok(mut segments) = url.path_segments_mut() {
+                    segments.pop_if_empty().extend(name.split('/'));
+                }
+                Self::Url(url)
+            }
+        }
+    }
 }
 
 impl fmt::Display for UploadTarget {

@@ -78,10 +78,10 @@ impl PutJobs {
                 .with_hint("haul put FILE... s3://BUCKET/PREFIX/"));
         }
         let has_several = inputs.len() > 1 || args.recursive || args.input.is_some();
-        if has_several && !is_prefix(&target) {
+        if has_several && !target.is_prefix() {
             add_slash(&mut target);
         }
-        let is_prefix = is_prefix(&target);
+        let is_prefix = target.is_prefix();
         if inputs.contains(&"-".to_owned()) && is_prefix {
             return Err(BadInput::new("standard input has no name")
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
@@ -217,7 +217,7 @@ impl PutJobs {
             return Err(BadInput::new(text));
         };
         let target = match self.is_prefix {
-            true => below(&self.target, name),
+            true => self.target.below(name),
             false => self.target.clone(),
         };
         let headers = self.headers.of(name, Some(metadata))?;
@@ -428,33 +428,9 @@ fn object_headers(args: &PutArgs, is_object: bool) -> Result<ObjectHeaders, BadI
     })
 }
 
-fn is_prefix(target: &UploadTarget) -> bool {
-    match target {
-        UploadTarget::Object(address) => address.is_prefix(),
-        UploadTarget::Url(url) => url.path().ends_with('/'),
-    }
-}
-
 fn add_slash(target: &mut UploadTarget) {
     match target {
         UploadTarget::Object(address) => address.key.push('/'),
         UploadTarget::Url(url) => url.set_path(&format!("{}/", url.path())),
-    }
-}
-
-/// The target of a file below a prefix.
-fn below(prefix: &UploadTarget, name: &str) -> UploadTarget {
-    match prefix {
-        UploadTarget::Object(address) => {
-            UploadTarget::Object(address.with_key(format!("{}{name}", address.key)))
-        }
-        UploadTarget::Url(url) => {
-            let mut url = url.clone();
-            // An http URL has a path that can be extended.
-            if let Ok(mut segments) = url.path_segments_mut() {
-                segments.pop_if_empty().extend(name.split('/'));
-            }
-            UploadTarget::Url(url)
-        }
     }
 }

@@ -120,6 +120,7 @@ impl Iterator for DownloadEntries {
                 list_name: self.prefix.to_string().into(),
                 line: self.number,
                 excerpt: object.key.clone(),
+                url: None,
                 problem,
             };
             let path = match path_of_key(&entry.key) {

@@ -475,7 +475,11 @@ fn bad_line_outcome(bad: &BadLine) -> JobOutcome {
             cause: "the line cannot be parsed".into(),
             ..ManifestRowError::new(ErrorClass::Usage, bad_line_text(bad))
         }),
-        ..ManifestRow::new(manifest_line(bad.line), String::new(), JobRowState::Failed)
+        ..ManifestRow::new(
+            manifest_line(bad.line),
+            bad.url.clone().unwrap_or_default(),
+            JobRowState::Failed,
+        )
     })
 }
 

@@ -1,0 +1,103 @@
+"""Arguments that cannot be used are errors that say which, what it may be, and what it was."""
+
+import pathlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import haul
+from conftest import Answer, Origin, content
+
+
+@pytest.mark.parametrize("text", ["s3://bucket/x/", "http://h/x", "HTTPS://h/x", "gs://bucket/x", pathlib.Path("s3://bucket/x")])
+def test_a_url_is_no_path(client: haul.Client, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, text: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = ["http://127.0.0.1:9/a"]
+    table = pa.RecordBatch.from_pydict({"url": rows})
+    for name, call in (
+        ("dir", lambda: client.batch(rows, dir=text)),
+        ("tar", lambda: client.batch(rows, tar=text)),
+        ("manifest", lambda: client.batch(rows, dir="d", manifest=text)),
+        ("path", lambda: client.get(rows[0], text)),
+        ("dir", lambda: client.get(rows[0], dir=text)),
+        ("path", lambda: haul.get(rows[0], text)),
+        ("path", lambda: client.put(text, "http://127.0.0.1:9/a")),
+        ("path", lambda: client.fetch_arrow(table, into="dir", path=text)),
+    ):
+        with pytest.raises(haul.UsageError, match=f"^{name}: must be a path on this machine, and not a URL") as caught:
+            call()
+        assert caught.value.hint and caught.value.kind == "usage"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_arguments_of_clients() -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"timeout": "x"}, "timeout: must be a number of seconds above 0, not 'x'"),
+        ({"timeout": float("nan")}, "timeout"),
+        ({"retries": -1}, "retries: must be a whole number from 0 on, not -1"),
+        ({"retries": 1.5}, "retries"),
+        ({"retries": True}, "retries"),
+        ({"verify": None}, "verify: must be True, False or the path"),
+        ({"verify": 1}, "verify"),
+        ({"proxy": 7}, "proxy: must be a URL"),
+        ({"limit": [1]}, "limit: must be a number of bytes"),
+        ({"limit": float("inf")}, "limit"),
+        ({"rate_per_host": "5"}, "rate_per_host: must be a number of requests a second above 0"),
+        ({"connections_per_host": 1025}, "connections_per_host: must be a number from 1 to 1024, not 1025"),
+        ({"s3": "minio"}, "s3: must be a dict, not str"),
+        ({"s3": {"region": 1}}, "s3: region: must be a str, not int"),
+        ({"s3": {"no_sign_request": "no"}}, "s3: no_sign_request: must be True or False, not 'no'"),
+    ]
+    for arguments, words in wrong:
+        with pytest.raises(haul.UsageError) as caught:
+            haul.Client(**arguments)
+        assert str(caught.value).startswith(words)
+    haul.Client(timeout=2, retries=0, rate_per_host=1, limit=1e6)
+
+
+def test_arguments_of_calls(client: haul.Client, tmp_path: pathlib.Path) -> None:
+    path, url = tmp_path / "x", "http://127.0.0.1:9/a"
+    c: Any = client
+    for call, words in (
+        (lambda: c.bytes(None), "url: must be a URL (str), not NoneType"),
+        (lambda: c.open(None), "url: must be a URL (str), not NoneType"),
+        (lambda: c.get(b"http://h/x", path), "url: must be a URL (str), not bytes"),
+        (lambda: c.get(url, b"x"), "path: must be a path (str or os.PathLike), not bytes"),
+        (lambda: c.put(None, url), "path: it is missing"),
+        (lambda: c.get(url, 3), "path: must be a path (str or os.PathLike), not int"),
+        (lambda: c.get(url, path, auth=("secret",)), "auth: must be (user, password) or a token"),
+        (lambda: c.get(url, path, auth=(b"user", b"secret")), "auth: must be (user, password) or a token"),
+        (lambda: c.get(url, path, connections=-1), "connections: must be a number from 1 to 1024, not -1"),
+        (lambda: c.get(url, path, connections=0), "connections: must be a number from 1 to 1024, not 0"),
+        (lambda: c.get(url, path, overwrite="no"), "overwrite: must be True or False, not 'no'"),
+        (lambda: c.get(url, path, checksum=[7]), "checksum: must be a str, or several, not int"),
+        (lambda: c.get(url, path, mirrors=7), "mirrors: must be a str, or several, not int"),
+        (lambda: c.batch(None), "rows: must be URLs or dicts, a table, or the path of a list, not NoneType"),
+        (lambda: c.batch({"url": url}), "rows: must be URLs or dicts, a table, or the path of a list, not dict"),
+        (lambda: c.batch([url], map=7), "map: must be a function, not int"),
+        (lambda: c.batch([url], map=len, map_threads=0), "map_threads: must be a whole number from 1 on, not 0"),
+        (lambda: c.batch([url], tar=path, overwrite=True), "overwrite: it is for dir"),
+        (lambda: c.batch([url], dir=7), "dir: must be a path"),
+    ):  # fmt: skip
+        with pytest.raises(haul.UsageError) as caught:
+            call()
+        assert str(caught.value).startswith(words) and "secret" not in str(caught.value)
+
+
+def test_a_mirror_may_be_one_text(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    origin.answers["gone"] = Answer(404)
+    file = client.get(origin.url("gone"), tmp_path / "x", mirrors=origin.url("there"))
+    assert file.path.read_bytes() == content("there", 1000)
+
+
+def test_header_values(origin: Origin, client: haul.Client) -> None:
+    headers: Any = {"X-Bytes": b"caf\xe9", "X-Text": "caf\u00e9", "X-None": None, b"X-Name": "name"}
+    client.bytes(origin.url("a"), headers=headers)
+    (sent,) = origin.headers
+    assert sent["X-Bytes"] == sent["X-Text"] == "caf\u00e9"
+    assert sent["X-Name"] == "name" and "X-None" not in sent
+    for wrong in ({"A": 7}, {"A": ["secret"]}, "A: secret", [("A",)], 7):
+        with pytest.raises(haul.UsageError, match="^headers: must be") as caught:
+            client.bytes(origin.url("a"), headers=wrong)  # type: ignore[arg-type]
+        assert "secret" not in str(caught.value)
