@@ -211,7 +211,7 @@ def _fail(columns: dict[str, Any], index: int, error: Error) -> None:
     columns["state"][index] = "failed"
     columns["error_class"][index] = error_class(error)
     columns["error"][index] = str(error)
-    columns["shard"][index] = columns["offset"][index] = None
+    columns["path"][index] = columns["shard"][index] = columns["offset"][index] = None
 
 
 def _checked_target(target: Path | None) -> str | None:

@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 import ray
 import ray.data
 
+from . import _arguments
 from ._arguments import Path, Size
 from ._arrow import FIELDS, RESULT_SCHEMA
 from ._errors import Interrupted, UsageError
@@ -112,14 +113,15 @@ def fetch(
         **arguments,
     }
     Fetch(**options)._check()
+    manifest_path = None if manifest is None else _manifest_path(manifest)
     pool = {"batch_size": batch_size, "actors": actors, "ray_remote_args": dict(ray_remote_args or {})}
     _check_pool(pool)
     table = table_of_rows(rows, url)
     if tar is not None or dir is not None:
         check_paths(table, url)
-    if manifest is None:
+    if manifest_path is None:
         return _dataset(table, options, pool)
-    return _Job.begin(pathlib.Path(manifest), table, options, pool).run()
+    return _Job.begin(manifest_path, table, options, pool).run()
 
 
 def _absolute(path: Path | None) -> str | None:
@@ -129,13 +131,17 @@ def _absolute(path: Path | None) -> str | None:
     return os.path.abspath(path)
 
 
+def _manifest_path(manifest: Path) -> pathlib.Path:
+    return pathlib.Path(_arguments.path("manifest", manifest, "it is a file of the driver's") or "")
+
+
 def resume(manifest: Path, *, client: Mapping[str, Any] | None = None) -> ray.data.Dataset:
     """Fetches what failed or is missing of an earlier `fetch` with this manifest, with its arguments, and returns all rows.
 
     `client`: settings of the client to add or change; those of S3, headers and a proxy are not stored. Where `ray_remote_args` were not
     stored either, call `fetch` again.
     """
-    return _Job.open(pathlib.Path(manifest), client or {}).run()
+    return _Job.open(_manifest_path(manifest), client or {}).run()
 
 
 class _Job:

@@ -65,8 +65,6 @@ class Origin:
         #: Their header fields.
         self.headers: list[Mapping[str, str]] = []
         self.answers: dict[str, Answer] = {}
-        #: The field Authorization of each request.
-        self.logins: list[str | None] = []
         self.etags: dict[str, str] = {}
         self.lock = threading.Lock()
         #: Bytes a second of each response; None for all at once.
@@ -111,7 +109,6 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         name = parts.path.lstrip("/")
         with origin.lock:
             origin.requests.append((self.headers["Host"], self.path, self.headers.get("Range")))
-            origin.logins.append(self.headers.get("Authorization"))
             origin.headers.append(self.headers)
             answer = origin.answers.get(name)
             if answer is not None:

@@ -150,7 +150,7 @@ def test_secrets_reach_no_message(origin: Origin, client: haul.Client, tmp_path:
 
 def test_a_login_is_sent_as_it_is(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     client.get(origin.url("x"), tmp_path / "x", auth=("m%65:@/ü", "p%41ss:@/#?"))
-    assert base64.b64decode(str(origin.logins[-1]).removeprefix("Basic ")).decode() == "m%65:@/ü:p%41ss:@/#?"
+    assert base64.b64decode(origin.headers[-1]["Authorization"].removeprefix("Basic ")).decode() == "m%65:@/ü:p%41ss:@/#?"
     for url, auth in ((origin.url("x"), ("", "token")), ("s3://bucket/key", ("a", "b")), ("s3://bucket/key", "token")):
         with pytest.raises(haul.UsageError, match="auth"):
             client.get(url, tmp_path / "y", auth=auth)

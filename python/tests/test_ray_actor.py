@@ -96,6 +96,8 @@ def test_a_path_is_that_of_one_url(tmp_path: pathlib.Path) -> None:
         {"dir": "https://127.0.0.1/a"},
         {"tar": "gs://bucket/a"},
         {"tar": "s3://"},
+        {"tar": "t", "overwrite": True},
+        {"tar": "t", "manifest": "s3://bucket/m.jsonl"},
         {"batch_size": 0},
         {"batch_size": 2.5},
         {"actors": 0},
