@@ -213,7 +213,8 @@ impl PythonEngine {
         Err(HaulError::usage(text).with_hint(hint))
     }
 
-    fn belongs_to_this_process(&self) -> bool {
+    /// Whether it was made here, and not before a fork.
+    pub(crate) fn belongs_to_this_process(&self) -> bool {
         std::process::id() == self.process
     }
 

@@ -332,10 +332,22 @@ impl RemoteReader {
 
     /// Closes its connection.
     fn close(&self, py: Python<'_>) {
+        if !self.engine.belongs_to_this_process() {
+            return;
+        }
         self.stop.cancel();
         py.detach(|| {
             self.file.blocking_lock().take();
         });
+    }
+}
+
+impl Drop for RemoteReader {
+    fn drop(&mut self) {
+        // A connection of the parent's would be taken out of its epoll.
+        if !self.engine.belongs_to_this_process() {
+            std::mem::forget(self.file.get_mut().take());
+        }
     }
 }
 

@@ -273,12 +273,16 @@ import os, time, haul
 clients = [haul.Client(retries=0) for _ in range(3)]
 for client in clients:
     client.bytes({origin.url("a")!r})
+file = haul.Client(retries=0).open({origin.url("f", 30 << 20)!r})
+file.read(1000)
 child = os.fork()
 if child == 0:
-    del client, clients
+    file.close()
+    del client, clients, file
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
 begun = time.monotonic()
+assert len(file.read()) == (30 << 20) - 1000
 for client in clients:
     assert len(client.bytes({origin.url("b")!r})) == 1000
 print(time.monotonic() - begun)
