@@ -1,15 +1,18 @@
 # Builds the wheel of the Python package. Sourced by the scripts beside this folder, which run at the top of the tree.
 
-# build_wheel PROFILE DIR
+# build_wheel PROFILE DIR [COMMAND]
 #
-# Builds the command and the extension module with a profile of Cargo's, and leaves their wheel as the only one in a folder.
+# Builds the command, unless one is given, and the extension module with a profile of Cargo's, and leaves their wheel as the only one in a folder.
 build_wheel() {
-    local profile=$1 folder=$2 target=${CARGO_TARGET_DIR:-target} maturin
+    local profile=$1 folder=$2 command=${3:-} maturin
     maturin=$(find_maturin)
-    cargo build --profile "$profile" --locked -p haul
+    if [ -z "$command" ]; then
+        cargo build --profile "$profile" --locked -p haul
+        command=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}/haul
+    fi
     # The wheel takes along what is in python/data/scripts. Without its symbols the command is a third of its size.
     mkdir -p python/data/scripts
-    install -s "$target/${profile/#dev/debug}/haul" python/data/scripts/haul
+    install -s "$command" python/data/scripts/haul
     rm -f "$folder"/haul-*.whl
     "$maturin" build -q --profile "$profile" --locked -m python/Cargo.toml --out "$folder"
 }
@@ -59,14 +62,17 @@ test_environment() {
     touch "$environment/complete"
 }
 
-# test_wheel DIR ENVIRONMENT: installs the wheel of a folder in an environment, and runs its tests.
-test_wheel() {
-    local python=$2/bin/python
-    install_wheel "$1" "$python"
+# test_package ENVIRONMENT [ARGUMENT ...]: runs the tests of the package in an environment that has its wheel, with arguments of pytest's.
+test_package() {
+    local environment=$1
+    shift
     # Last, the environment of other tests, which has moto.
-    PATH="$(realpath "$2")/bin:$PATH:$(realpath -m "${CARGO_TARGET_DIR:-target}/python")/bin" "$python" -m pytest -c python/pyproject.toml --rootdir python python/tests
-    if "$python" -c 'import mypy' 2>/dev/null; then
-        "$python" -m mypy --strict --config-file python/pyproject.toml -p haul
-        "$python" -m mypy.stubtest haul._haul --mypy-config-file python/pyproject.toml
-    fi
+    PATH="$(realpath "$environment")/bin:$PATH:$(realpath -m "${CARGO_TARGET_DIR:-target}/python")/bin" \
+        "$environment/bin/python" -m pytest -c python/pyproject.toml --rootdir python "$@"
+}
+
+# check_types ENVIRONMENT: checks the types of the package, and those of the extension module.
+check_types() {
+    "$1/bin/python" -m mypy --strict --config-file python/pyproject.toml -p haul
+    "$1/bin/python" -m mypy.stubtest haul._haul --mypy-config-file python/pyproject.toml
 }
