@@ -14,6 +14,12 @@ use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, RowTimings};
 /// Length of the header of a record: the length of the rest.
 const RECORD_HEADER: usize = 4;
 
+/// Bytes of results, some millions of files. Behind them no more are kept, and their repeats only say that they were skipped.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The same where the file system has no unnamed files, so that they stay in memory.
+const MAX_MEMORY: u64 = 32 << 20;
+
 /// The published rows of files.
 #[derive(Debug)]
 pub(super) struct PublishedRows {
@@ -23,6 +29,9 @@ pub(super) struct PublishedRows {
     /// Repeats of files that are not published, by the same hashes.
     waiting: HashMap<u64, WaitingRepeats>,
     hasher: RandomState,
+    max_bytes: u64,
+    /// Whether a result was not kept: who has none may have been published.
+    is_full: bool,
 }
 
 /// Entries that repeat one file.
@@ -50,11 +59,17 @@ type StoredResult = (
 impl PublishedRows {
     /// No rows. Records go into a file in the file system of this directory.
     pub(super) fn new(directory: &Path) -> Self {
+        let records = RecordFile::new(directory);
         Self {
-            records: RecordFile::new(directory),
+            max_bytes: match records.is_on_disk() {
+                true => MAX_BYTES,
+                false => MAX_MEMORY,
+            },
+            records,
             offsets: HashMap::new(),
             waiting: HashMap::new(),
             hasher: RandomState::new(),
+            is_full: false,
         }
     }
 
@@ -64,9 +79,11 @@ impl PublishedRows {
             return Vec::new();
         };
         let key = self.hasher.hash_one(path);
-        // Without its record, repeats only say that they were skipped.
-        if let Some(at) = self.store(row) {
-            self.offsets.insert(key, at);
+        match self.store(row) {
+            Some(at) => {
+                self.offsets.insert(key, at);
+            }
+            None => self.is_full = true,
         }
         let waiting = self.waiting.remove(&key);
         let lines = waiting.into_iter().flat_map(|waiting| waiting.lines);
@@ -82,6 +99,9 @@ impl PublishedRows {
                 Some(first) if first.path.as_deref() == Some(path) => repeat_of(first, repeat.line),
                 _ => repeat,
             });
+        }
+        if self.is_full {
+            return Some(repeat);
         }
         let line = repeat.line;
         let waiting = self.waiting.entry(key).or_insert_with(|| WaitingRepeats {
@@ -105,6 +125,9 @@ impl PublishedRows {
     }
 
     fn store(&mut self, row: &ManifestRow) -> Option<u64> {
+        if self.is_full || self.records.end() >= self.max_bytes {
+            return None;
+        }
         let checksums = row.checksums.iter();
         let result = (
             row.state,
@@ -220,6 +243,23 @@ mod tests {
         );
         assert_eq!(rows.take_waiting(), [row(4, None)]);
         assert_eq!(rows.take_waiting(), []);
+    }
+
+    #[test]
+    fn behind_the_limit_repeats_are_skipped_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut rows = PublishedRows::new(dir.path());
+        rows.max_bytes = 1000;
+        assert_eq!(rows.repeat(row(9000, None), "p40"), None);
+        for line in 1..40 {
+            rows.add(&done(line, &format!("p{line}")));
+        }
+        assert!(rows.records.end() < 2000 && rows.offsets.len() < 20);
+        assert_eq!(rows.repeat(row(9001, None), "p39"), Some(row(9001, None)));
+        let kept = rows.repeat(row(9002, None), "p1").unwrap();
+        assert_eq!(kept.state, JobRowState::Done);
+        // Those that waited before have the result.
+        assert_eq!(rows.add(&done(40, "p40"))[0].line, Some(9000));
     }
 
     #[test]
