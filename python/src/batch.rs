@@ -1,6 +1,5 @@
 //! A batch: rows go in as they are pulled, results come out as they are there.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use haul_plan::{Checksum, ContentExpectation, MediaRange, PathLayout, RobotsTagP
 use haul_transfer::archive::{ArchiveDestination, ArchiveOptions, ShardWriter};
 use haul_transfer::batch::{
     Batch, BatchArchive, BatchHaltKind, BatchOptions, BatchOutput, BatchSnapshot, BatchSummary,
-    CommitGroupOptions, FetchedBody, ListEntries, MemoryOutput,
+    CommitGroupOptions, ListEntries, MemoryOutput,
 };
 use haul_transfer::disk::StorageWrapping;
 use haul_transfer::list::DownloadList;
@@ -26,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::bodies::{BodyPlace, SharedBodyColumn};
 use crate::columns::ResultColumns;
 use crate::engine::{Engine, EventReceiver, PythonEngine};
 use crate::errors::{HaulError, bug, chain_text};
@@ -69,9 +69,6 @@ struct BatchArguments {
     collects: bool,
 }
 
-/// Bodies whose rows have not come yet, by the number of their row.
-type WaitingBodies = Arc<Mutex<HashMap<u64, Vec<u8>>>>;
-
 /// The directory for large files.
 enum StagingPlace {
     Beside(PathBuf),
@@ -96,7 +93,7 @@ impl StagingPlace {
 pub(crate) struct BatchHandle {
     engine: Arc<PythonEngine>,
     results: Mutex<BatchResults>,
-    bodies: WaitingBodies,
+    bodies: BodyPlace,
     snapshot: Mutex<BatchSnapshot>,
     /// Why the rows ended.
     failure: IteratorFailure,
@@ -129,7 +126,12 @@ impl Engine {
             (None, Some(path)) => Box::new(open_list(path)?),
             (None, None) => return Err(bug("a batch without rows")),
         };
-        let bodies = WaitingBodies::default();
+        let column = SharedBodyColumn::default();
+        let bodies = match (arguments.keep_bodies, arguments.collects) {
+            (false, _) => BodyPlace::Nowhere,
+            (true, true) => BodyPlace::Column(column.clone()),
+            (true, false) => BodyPlace::Rows(Arc::default()),
+        };
         // A manifest of earlier runs and the archive are read for as long as they are large.
         let (manifest, output, staging) = py.detach(|| arguments.open_outputs(&bodies))?;
         let queue = match arguments.hands_bodies_over() {
@@ -161,7 +163,7 @@ impl Engine {
                 events,
                 task: Some(task),
                 summary: None,
-                columns: ResultColumns::default(),
+                columns: ResultColumns::new(column),
             }),
             bodies,
             snapshot: Mutex::default(),
@@ -244,7 +246,7 @@ impl BatchArguments {
     )]
     fn open_outputs(
         &self,
-        bodies: &WaitingBodies,
+        bodies: &BodyPlace,
     ) -> Result<(Option<(Manifest, PreviousRuns)>, BatchOutput, StagingPlace), HaulError> {
         let manifest = self.manifest.as_deref().map(Manifest::open).transpose();
         let manifest = manifest.map_err(|error| local_error("manifest", &error))?;
@@ -256,10 +258,7 @@ impl BatchArguments {
             let staging = temporary_directory()?;
             let output = BatchOutput::Memory(MemoryOutput {
                 staging_directory: staging.path().to_owned(),
-                on_body: match self.keep_bodies {
-                    true => body_receiver(Arc::clone(bodies)),
-                    false => Box::new(|_, _| {}),
-                },
+                on_body: bodies.clone().receiver(),
             });
             return Ok((manifest, output, StagingPlace::Temporary(staging)));
         }
@@ -292,15 +291,6 @@ impl BatchArguments {
             StagingPlace::Beside(staging),
         ))
     }
-}
-
-/// Keeps bodies until their rows come. They are copied, since their pieces are parts of larger buffers.
-fn body_receiver(bodies: WaitingBodies) -> Box<dyn FnMut(u64, FetchedBody) + Send> {
-    Box::new(move |line, body| {
-        let body = body.pieces.concat();
-        let mut bodies = bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        bodies.insert(line, body);
-    })
 }
 
 fn open_list(path: &Path) -> Result<DownloadList, HaulError> {
@@ -350,9 +340,11 @@ impl BatchHandle {
         let found = py.detach(|| self.receive(max_rows, seconds))?;
         match found {
             Some(rows) => {
-                let rows = rows.into_iter();
-                let rows = rows.map(|(row, body)| ResultRow::of_manifest_row(py, row, body));
-                Ok(Some(rows.collect()))
+                let results = rows.into_iter().map(|row| {
+                    let body = self.bodies.take(&row);
+                    ResultRow::of_manifest_row(py, row, body)
+                });
+                Ok(Some(results.collect()))
             }
             None => self.raise_failure().map(|()| None),
         }
@@ -408,16 +400,13 @@ impl BatchHandle {
     }
 }
 
-/// A row and its body.
-type RowAndBody = (ManifestRow, Option<Vec<u8>>);
-
 impl BatchHandle {
     fn lock(&self) -> MutexGuard<'_, BatchResults> {
         self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Receives rows; `None` when the batch has ended. Blocks.
-    fn receive(&self, max_rows: usize, seconds: f64) -> PyResult<Option<Vec<RowAndBody>>> {
+    fn receive(&self, max_rows: usize, seconds: f64) -> PyResult<Option<Vec<ManifestRow>>> {
         let runtime = self.engine.runtime()?;
         let wait = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let mut results = self.lock();
@@ -433,11 +422,7 @@ impl BatchHandle {
             Err(_) => None,
         };
         while let Some(event) = next {
-            if let Some(row) = self.on_event(event) {
-                let line = row.line.unwrap_or_default();
-                let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-                rows.push((row, bodies.remove(&line)));
-            }
+            rows.extend(self.on_event(event));
             next = match rows.len() < max_rows {
                 // That it has ended is found the next time.
                 true => events.try_recv().ok(),

@@ -1,99 +1,52 @@
-//! Results as columns, for Arrow: bodies in one buffer in the order of the rows, and lists of the rest.
-
-use std::collections::HashMap;
+//! Results as columns, for Arrow.
 
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::python_terms;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
-use crate::body_buffer::BodyBuffer;
+use crate::bodies::{SharedBodyColumn, row_index};
 
 /// Results that were collected, by the number of their row.
 #[derive(Default)]
 pub(crate) struct ResultColumns {
     rows: Vec<Option<ManifestRow>>,
-    bodies: BodyColumn,
-}
-
-/// Bodies in the order of their rows. Each is moved to its place as soon as those before it are there, so that little is left to do at
-/// the end.
-#[derive(Default)]
-struct BodyColumn {
-    /// The rows up to here are in place.
-    rows: usize,
-    bytes: Vec<u8>,
-    /// The end of each row's body in `bytes`, and whether there is one.
-    ends: Vec<(usize, bool)>,
-    /// Bodies whose turn has not come.
-    early: HashMap<usize, Vec<u8>>,
-}
-
-impl BodyColumn {
-    /// Adds the bodies whose turn has come.
-    fn advance(&mut self, rows: &[Option<ManifestRow>]) {
-        while rows.get(self.rows).is_some_and(Option::is_some) {
-            self.append();
-        }
-    }
-
-    /// The buffers of an Arrow array of large binaries: validity, offsets, bytes.
-    fn set_in(mut self, dict: &Bound<'_, PyDict>, count: usize) -> PyResult<()> {
-        while self.rows < count {
-            self.append();
-        }
-        let py = dict.py();
-        let mut validity = vec![0_u8; count.div_ceil(8)];
-        let mut offsets = Vec::with_capacity(8 * (count + 1));
-        offsets.extend(0_i64.to_ne_bytes());
-        for (index, (end, is_there)) in self.ends.into_iter().enumerate() {
-            validity[index / 8] |= u8::from(is_there) << (index % 8);
-            offsets.extend((end as u64).to_ne_bytes());
-        }
-        dict.set_item("body_validity", PyBytes::new(py, &validity))?;
-        dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
-        dict.set_item("body_data", BodyBuffer::new(self.bytes))
-    }
-
-    fn append(&mut self) {
-        let body = self.early.remove(&self.rows);
-        self.bytes
-            .extend_from_slice(body.as_deref().unwrap_or_default());
-        self.ends.push((self.bytes.len(), body.is_some()));
-        self.rows += 1;
-    }
+    bodies: SharedBodyColumn,
 }
 
 impl ResultColumns {
-    /// Adds results.
-    pub(crate) fn extend(&mut self, results: Vec<(ManifestRow, Option<Vec<u8>>)>) {
-        for (row, body) in results {
-            self.add(row, body);
+    /// Columns without results, whose bodies come into this one.
+    pub(crate) fn new(bodies: SharedBodyColumn) -> Self {
+        Self {
+            rows: Vec::new(),
+            bodies,
         }
     }
 
-    fn add(&mut self, row: ManifestRow, body: Option<Vec<u8>>) {
-        let Some(index) = row
-            .line
-            .and_then(|line| usize::try_from(line.checked_sub(1)?).ok())
-        else {
+    /// Adds results.
+    pub(crate) fn extend(&mut self, rows: impl IntoIterator<Item = ManifestRow>) {
+        rows.into_iter().for_each(|row| self.add(row));
+    }
+
+    fn add(&mut self, row: ManifestRow) {
+        let Some(index) = row.line.and_then(row_index) else {
             return;
         };
+        if row.error.is_some() {
+            // The bodies after it need not wait any more.
+            self.bodies.lock().add(index, None);
+        }
         if self.rows.len() <= index {
             self.rows.resize_with(index + 1, || None);
         }
         self.rows[index] = Some(row);
-        if let Some(body) = body {
-            self.bodies.early.insert(index, body);
-        }
-        self.bodies.advance(&self.rows);
     }
 
     /// The columns of so many rows. Those without a result are empty.
     pub(crate) fn into_dict(mut self, py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
         self.rows.resize_with(count, || None);
         let dict = PyDict::new(py);
-        std::mem::take(&mut self.bodies).set_in(&dict, count)?;
+        std::mem::take(&mut *self.bodies.lock()).set_in(&dict, &self.rows)?;
         let rows = || self.rows.iter().map(Option::as_ref);
         let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;

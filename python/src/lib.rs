@@ -6,6 +6,7 @@
 //! come.
 
 mod batch;
+mod bodies;
 mod body_buffer;
 mod columns;
 mod download;
