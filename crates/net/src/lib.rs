@@ -53,7 +53,7 @@ pub use request::FetchRequest;
 pub use request_body::{BodySource, BodyStream, RequestBody};
 pub use request_head::is_framing_header;
 pub use request_target::{origin_text, without_credentials};
-pub use response::{FetchResponse, RequestTimings};
+pub use response::{FetchResponse, RequestTimings, ResponseState};
 pub use secret::Secret;
 pub use signer::{Refusal, RequestSigner, SIGNED_SCHEME, SignerError, SignerFuture};
 pub use target::{AddressFamily, Target, TargetError};

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -40,8 +41,14 @@ pub struct RequestTimings {
 
 /// A response: its head, and the body on its way. Dropped before the end of the body, it closes its HTTP/1.1 connection, or
 /// resets its HTTP/2 stream.
+///
+/// It has the fields of [`ResponseState`]. They are boxed, since a response passes through a dozen futures before its body is read.
 #[derive(Debug)]
-pub struct FetchResponse {
+pub struct FetchResponse(Box<ResponseState>);
+
+/// The fields of a [`FetchResponse`].
+#[derive(Debug)]
+pub struct ResponseState {
     /// The status.
     pub status: StatusCode,
     /// The header fields.
@@ -62,6 +69,26 @@ pub struct FetchResponse {
     pub(crate) body: FetchBody,
 }
 
+impl Deref for FetchResponse {
+    type Target = ResponseState;
+
+    fn deref(&self) -> &ResponseState {
+        &self.0
+    }
+}
+
+impl DerefMut for FetchResponse {
+    fn deref_mut(&mut self) -> &mut ResponseState {
+        &mut self.0
+    }
+}
+
+impl From<ResponseState> for FetchResponse {
+    fn from(state: ResponseState) -> Self {
+        Self(Box::new(state))
+    }
+}
+
 impl FetchResponse {
     /// The next chunk of the body; `None` at its proper end. Cancel safe.
     ///
@@ -69,8 +96,7 @@ impl FetchResponse {
     /// [`Kind::Stall`] when the peer was silent for the stall timeout (time that the caller spends elsewhere does not
     /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is malformed.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        let body = &mut self.body;
-        let chunk = poll_fn(|cx| body.poll_chunk(cx)).await;
+        let chunk = poll_fn(|cx| self.body.poll_chunk(cx)).await;
         chunk.map_err(|error| error.into_error(&self.url))
     }
 
@@ -103,7 +129,7 @@ impl FetchResponse {
 
     /// Returns the connection to the pool, if the body was read to its end; else closes it.
     pub fn recycle(self) {
-        self.body.recycle();
+        self.0.body.recycle();
     }
 
     /// The beginning of the body, as far as it arrives soon. Takes a tenth of a second at most.
@@ -123,11 +149,12 @@ impl FetchResponse {
 
     /// Puts bytes back that were read: they come first.
     pub(crate) fn unread(self, bytes: Vec<u8>) -> Self {
+        let state = *self.0;
         let body = match bytes.is_empty() {
-            true => self.body,
-            false => FetchBody::Unread(bytes.into(), Box::new(self.body)),
+            true => state.body,
+            false => FetchBody::Unread(bytes.into(), Box::new(state.body)),
         };
-        Self { body, ..self }
+        ResponseState { body, ..state }.into()
     }
 
     /// Drops the body, and keeps the connection if little is left of the body and arrives soon. Takes a tenth of a second at

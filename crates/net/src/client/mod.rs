@@ -32,7 +32,7 @@ use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
 use crate::request_head::{RequestAuthorizations, build_request};
 use crate::request_target::{absolute_form, without_credentials};
-use crate::response::{FetchBody, FetchResponse, RequestTimings};
+use crate::response::{FetchBody, FetchResponse, RequestTimings, ResponseState};
 use crate::signer::SIGNED_SCHEME;
 use crate::tls::{TlsConfigError, TlsPeer};
 
@@ -135,14 +135,12 @@ impl Client {
         let mut url = Cow::Borrowed(fetch.url);
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
-            let response = self.fetch_with_auth(&request?).await?;
+            let mut response = self.fetch_with_auth(&request?).await?;
             let redirect_error = |error| Error::new(Kind::Redirect(error), &url);
             if !is_redirect(response.status) {
                 checked_location(&response.headers).map_err(redirect_error)?;
-                return Ok(FetchResponse {
-                    redirected: hops > 0,
-                    ..response
-                });
+                response.redirected = hops > 0;
+                return Ok(response);
             }
             let redirects = self.state.config.redirects;
             let next = follow_redirect(&url, &response.headers, hops, redirects);
@@ -339,7 +337,7 @@ impl ConnectStats {
         body: FetchBody,
         authorized: bool,
     ) -> FetchResponse {
-        FetchResponse {
+        let state = ResponseState {
             status: head.status,
             headers: head.headers,
             url: without_credentials(request.url),
@@ -349,7 +347,8 @@ impl ConnectStats {
             timings: self.timings,
             max_streams: None,
             body,
-        }
+        };
+        state.into()
     }
 }
 

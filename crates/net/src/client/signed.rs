@@ -47,10 +47,8 @@ impl Client {
                 }
                 response = response.unread(body);
             }
-            return Ok(FetchResponse {
-                url: fetch.url.clone(),
-                ..response
-            });
+            response.url = fetch.url.clone();
+            return Ok(response);
         }
     }
 
