@@ -28,6 +28,22 @@ impl<T> JobDispatcher<T> {
         DispatchDecision::Wait(self.next_wake())
     }
 
+    /// Whether [`Self::next`] may decide something else than to wait. Quicker than to ask it: drivers ask after each event.
+    #[must_use]
+    pub fn may_decide(&self, now: Duration) -> bool {
+        let hosts = [
+            &self.ready,
+            &self.untried,
+            &self.half_open,
+            &self.circuit_open,
+        ];
+        let times = [&self.waiting_retries, &self.paused_hosts];
+        hosts.into_iter().any(|hosts| !hosts.is_empty())
+            || times
+                .into_iter()
+                .any(|times| times.first().is_some_and(|(time, _)| *time <= now))
+    }
+
     /// Queues the retries whose time has come, and ends the pauses of hosts that are over.
     fn wake_due(&mut self, now: Duration) {
         while let Some(job) = pop_if_due(&mut self.waiting_retries, now) {

@@ -220,7 +220,13 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
     pub(crate) fn run(mut self) -> SimulatedBatchOutcome {
         loop {
             self.feed();
-            match self.dispatcher.next(self.now) {
+            let may_decide = self.dispatcher.may_decide(self.now);
+            let decision = self.dispatcher.next(self.now);
+            assert!(
+                may_decide
+                    || matches!(decision, DispatchDecision::Wait(_) | DispatchDecision::Done)
+            );
+            match decision {
                 DispatchDecision::Run(ticket, job) => self.start_job(ticket, job),
                 DispatchDecision::Reject(..) => self.outcome.rejected += 1,
                 DispatchDecision::Done => break,
