@@ -60,6 +60,8 @@ const MAX_DECODINGS: u32 = 4;
 pub fn redacted_url(url: &Url) -> String {
     match url.scheme() {
         "s3" => s3_address(url),
+        // It has neither a login nor a query or a fragment.
+        _ if !url.as_str().contains(['@', '?', '#']) => url.as_str().to_owned(),
         _ => mask(without_credentials(url).as_str()),
     }
 }

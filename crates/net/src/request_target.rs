@@ -1,6 +1,8 @@
 //! How a request names its URL: request targets and the Host field (RFC 9112 3.2, RFC 9110 7.2). None of them has the URL's
 //! credentials.
 
+use std::borrow::Cow;
+
 use url::{Position, Url};
 
 /// Path and query, as the request line of a request to an origin has them.
@@ -22,10 +24,12 @@ pub(crate) fn authority(url: &Url) -> &str {
 
 /// Scheme, host and port of a URL, in one text for each origin. Of an `s3://` URL it is the bucket.
 #[must_use]
-pub fn origin_text(url: &Url) -> String {
-    match url.scheme() {
-        "s3" => url[..Position::BeforePath].to_owned(),
-        _ => url.origin().ascii_serialization(),
+pub fn origin_text(url: &Url) -> Cow<'_, str> {
+    let has_login = !url.username().is_empty() || url.password().is_some();
+    match url.has_authority() && !has_login || url.scheme() == "s3" {
+        // What a batch has for each of its files.
+        true => Cow::Borrowed(&url[..Position::BeforePath]),
+        false => Cow::Owned(url.origin().ascii_serialization()),
     }
 }
 

@@ -5,7 +5,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName};
+
+/// The modification, in seconds since 1970.
+const MODIFIED: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
+
+/// The fields of s3cmd.
+const S3CMD_ATTRIBUTES: HeaderName = HeaderName::from_static("x-amz-meta-s3cmd-attrs");
 
 /// The file that an object was uploaded from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,15 +26,15 @@ impl OriginalFile {
     /// What the header fields of a response say; `None` if they say nothing.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
-        let text = |name: &str| headers.get(name)?.to_str().ok();
-        let attributes = text("x-amz-meta-s3cmd-attrs").unwrap_or_default();
+        let text = |name: HeaderName| headers.get(name)?.to_str().ok();
+        let attributes = text(S3CMD_ATTRIBUTES).unwrap_or_default();
         let attribute = |name: &str| {
             let mut fields = attributes
                 .split('/')
                 .filter_map(|field| field.split_once(':'));
             fields.find_map(|(found, value)| (found == name).then_some(value))
         };
-        let time = text("x-amz-meta-mtime").or_else(|| attribute("mtime"));
+        let time = text(MODIFIED).or_else(|| attribute("mtime"));
         let mode: Option<u32> = attribute("mode").and_then(|mode| mode.parse().ok());
         let original = Self {
             modified: time.and_then(parse_time),
@@ -59,7 +65,7 @@ fn parse_time(text: &str) -> Option<SystemTime> {
 
 #[cfg(test)]
 mod tests {
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;

@@ -94,7 +94,8 @@ impl S3Signer {
 
     /// The user's endpoint, for messages; `None` is AWS.
     pub(crate) fn endpoint_text(&self) -> Option<String> {
-        self.endpoint.url.as_ref().map(origin_text)
+        let url = self.endpoint.url.as_ref();
+        url.map(|url| origin_text(url).into_owned())
     }
 
     fn state(&self) -> MutexGuard<'_, SignerState> {

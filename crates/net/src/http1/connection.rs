@@ -24,9 +24,6 @@ use crate::transport::{SocketState, TransportStream};
 /// The longest response head, in bytes. Real ones stay below eight thousand (row A23).
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 
-/// The most header fields of a response.
-const MAX_HEADERS: usize = 128;
-
 type ConnectionDriver = http1::Connection<TokioIo<Http1Stream>, OutgoingBody>;
 
 /// An HTTP/1.1 connection.
@@ -52,7 +49,6 @@ impl Http1Connection {
         let (sender, driver) = http1::Builder::new()
             // Folded header lines are obsolete and harmless (row A22).
             .allow_obsolete_multiline_headers_in_responses(true)
-            .max_headers(MAX_HEADERS)
             .max_header_size(MAX_HEADER_BYTES)
             .handshake(TokioIo::new(stream))
             .await?;

@@ -4,7 +4,7 @@
 //! So nothing here walks through all idle connections: each route has a queue, and an index orders all of them by age. Whatever
 //! looks at a connection or costs a system call happens outside the lock.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ struct IdleConnection<C> {
 #[derive(Debug)]
 struct IdleConnections<C> {
     /// A queue for each route, the oldest connection first. Empty queues stay for a while, since they are soon used again.
-    by_route: HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
+    by_route: foldhash::HashMap<Arc<RouteKey>, VecDeque<IdleConnection<C>>>,
     by_age: BTreeMap<u64, Arc<RouteKey>>,
     next_sequence: u64,
 }
@@ -58,7 +58,7 @@ pub(crate) struct ConnectionPool<C = Http1Connection> {
 impl<C: PoolableConnection> ConnectionPool<C> {
     pub(crate) fn new(max_per_route: usize, max_idle: usize) -> Self {
         let idle = IdleConnections {
-            by_route: HashMap::new(),
+            by_route: foldhash::HashMap::default(),
             by_age: BTreeMap::new(),
             next_sequence: 0,
         };

@@ -51,7 +51,7 @@ mod request_rate;
 mod request_slots;
 mod slab_list;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ pub struct JobDispatcher<T> {
     /// Hosts that have jobs.
     hosts: Slab<HostQueue>,
     /// The keys of those hosts, by name.
-    host_keys: HashMap<Arc<str>, SlabKey>,
+    host_keys: foldhash::HashMap<Arc<str>, SlabKey>,
     /// Hosts without jobs that are worth remembering.
     idle_hosts: IdleHosts,
     /// Hosts that have responded and may start a job, in the order of their turns.
@@ -121,7 +121,7 @@ impl<T> JobDispatcher<T> {
             spill_rate: TokenBucket::new(window.saturating_mul(SPILL_WINDOWS_PER_SECOND), window),
             jobs: Slab::new(),
             hosts: Slab::new(),
-            host_keys: HashMap::new(),
+            host_keys: foldhash::HashMap::default(),
             idle_hosts: IdleHosts::default(),
             ready: SlabList::default(),
             untried: SlabList::default(),

@@ -1,5 +1,6 @@
 //! One job of a batch: what it downloads, and its state between attempts.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use haul_plan::{
 };
 use http::StatusCode;
 use tokio::time::Instant;
-use url::{Position, Url};
+use url::Url;
 
 use crate::disk::{DownloadPaths, StoredValidators};
 use crate::get::ResponseInfo;
@@ -107,10 +108,15 @@ impl BatchJob {
         }
     }
 
+    /// The path of the file that is written.
+    pub(super) fn written_path(&self) -> &Path {
+        let path = self.staging_path.as_ref().or(self.link_target.as_ref());
+        path.unwrap_or(&self.path)
+    }
+
     /// The paths of the file that is written.
     pub(super) fn paths(&self) -> DownloadPaths {
-        let path = self.staging_path.as_ref().or(self.link_target.as_ref());
-        DownloadPaths::new(path.unwrap_or(&self.path).clone())
+        DownloadPaths::new(self.written_path().to_owned())
     }
 
     /// Switches from a single response to a partial file. False when the job already had another strategy.
@@ -226,13 +232,8 @@ impl BatchJob {
     }
 
     /// The origin of the current URL. Jobs of one origin share its connection limit.
-    pub(super) fn host(&self) -> String {
-        let url = self.url();
-        match url.has_authority() && url.username().is_empty() && url.password().is_none() {
-            // The same text in one allocation instead of four.
-            true => url[..Position::BeforePath].to_owned(),
-            false => haul_net::origin_text(url),
-        }
+    pub(super) fn host(&self) -> Cow<'_, str> {
+        haul_net::origin_text(self.url())
     }
 
     /// A row about this job, as far as it is known without a response.
@@ -274,9 +275,12 @@ impl BatchJob {
 /// A URL as it appears in the manifest. If something in it is redacted, a digest of the whole URL is appended: two URLs
 /// that differ only in a redacted part are two jobs.
 pub(super) fn manifest_url(url: &Url) -> String {
+    let shown = haul_net::redacted_url(url);
+    if shown == url.as_str() || url.scheme() == "s3" {
+        return shown;
+    }
     let bare = haul_net::without_credentials(url);
-    let shown = haul_net::redacted_url(&bare);
-    if shown == bare.as_str() || url.scheme() == "s3" {
+    if shown == bare.as_str() {
         return shown;
     }
     let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();

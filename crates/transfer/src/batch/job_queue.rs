@@ -61,14 +61,14 @@ impl JobQueue {
         }
     }
 
-    /// Adds a job if there is room for it and for its host. If jobs of its host are spilled, it must follow them: then it
-    /// is not added, but may be spilled, too.
+    /// Adds a job if there is room for it and for its host, and returns whether a job may start now. If jobs of its host are spilled, it
+    /// must follow them: then it is not added, but may be spilled, too.
     pub(super) fn try_add(
         &self,
         host: &str,
         job: Box<BatchJob>,
         follows_spilled: bool,
-    ) -> Result<(), WindowFull> {
+    ) -> Result<bool, WindowFull> {
         let now = self.now();
         let mut dispatcher = self.lock();
         if !dispatcher.has_room() {
@@ -81,13 +81,13 @@ impl JobQueue {
             });
         }
         dispatcher.add(host, job, now);
-        Ok(())
+        Ok(dispatcher.may_decide(now))
     }
 
     /// Adds a job that was in the queue before, whether there is room or not: for another source, or because no other
     /// thread could have taken its place.
     pub(super) fn add_again(&self, job: Box<BatchJob>) {
-        let host = job.host();
+        let host = job.host().into_owned();
         let now = self.now();
         self.lock().add(&host, job, now);
     }
@@ -125,21 +125,23 @@ impl JobQueue {
         self.lock().running_jobs()
     }
 
-    /// What to do next.
-    pub(super) fn next(&self) -> DispatchDecision<Box<BatchJob>> {
+    /// What to do next, and whether there may be more to do after that.
+    pub(super) fn next(&self) -> (DispatchDecision<Box<BatchJob>>, bool) {
         let now = self.now();
         let mut dispatcher = self.lock();
         let decision = dispatcher.next(now);
         if matches!(decision, DispatchDecision::Reject(..)) {
             self.wake_reader(&dispatcher);
         }
-        decision
+        (decision, dispatcher.may_decide(now))
     }
 
-    /// The head of a job's response has come.
-    pub(super) fn on_response_head(&self, ticket: JobTicket, max_streams: Option<usize>) {
+    /// The head of a job's response has come. Returns whether a job may start now.
+    pub(super) fn on_response_head(&self, ticket: JobTicket, max_streams: Option<usize>) -> bool {
         let now = self.now();
-        self.lock().on_response_head(ticket, max_streams, now);
+        let mut dispatcher = self.lock();
+        dispatcher.on_response_head(ticket, max_streams, now);
+        dispatcher.may_decide(now)
     }
 
     /// A job goes on over connections of its own.

@@ -1,6 +1,5 @@
 //! The running jobs and their start times, for snapshots of the batch.
 
-use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_plan::dispatch::JobTicket;
@@ -12,7 +11,7 @@ use crate::event::TransferEvent;
 
 /// The running jobs by number.
 #[derive(Debug, Default)]
-pub(super) struct RunningJobs(Mutex<BTreeMap<u64, RunningJob>>);
+pub(super) struct RunningJobs(Mutex<foldhash::HashMap<u64, RunningJob>>);
 
 #[derive(Debug)]
 struct RunningJob {
@@ -75,7 +74,7 @@ impl RunningJobs {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, RunningJob>> {
+    fn lock(&self) -> MutexGuard<'_, foldhash::HashMap<u64, RunningJob>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

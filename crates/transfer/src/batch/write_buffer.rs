@@ -9,16 +9,16 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, ResourceVersion, RetryOptions};
+use haul_plan::{DigestAlgorithm, RetryOptions};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::commit::{CommitMessage, FetchedFileContent, VerifiedFile};
 use super::job::BatchJob;
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StorageWrapping, UnnamedFile, blocking, store_validators};
+use crate::disk::{StorageWrapping, UnnamedFile, blocking, directory_of, store_validators};
 use crate::error::GetError;
 use crate::get::{UnnamedBody, WholeFile};
 use crate::manifest::{JobRowState, ManifestRow};
@@ -41,7 +41,14 @@ const READ_CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct FetchedFile {
     pub(super) job: Box<BatchJob>,
-    pub(super) file: WholeFile,
+    pub(super) file: Box<WholeFile>,
+}
+
+impl FetchedFile {
+    /// Whether its bytes are in memory and are not written before the commit thread has them.
+    fn stays_in_memory(&self) -> bool {
+        self.job.staging_path.is_some() && matches!(self.file.body, UnnamedBody::Memory(..))
+    }
 }
 
 /// The buffer, and the limits of what leaves it.
@@ -121,14 +128,19 @@ impl WriteBuffer {
             unreachable!("it is never closed")
         };
         let (mut messages, mut retries) = (Vec::with_capacity(files.len()), Vec::new());
-        blocking(|| {
+        let stays_in_memory = files.iter().all(FetchedFile::stays_in_memory);
+        let write_all = || {
             for fetched in files {
                 match self.write(fetched, permits.split(1), now) {
                     WriteResult::Commit(message) => messages.push(message),
                     WriteResult::Retry(job) => retries.push(job),
                 }
             }
-        });
+        };
+        match stays_in_memory {
+            true => write_all(),
+            false => blocking(write_all),
+        }
         drop(slot);
         // The commit thread ends after the workers, unless it panicked, and then the batch ends.
         let _ = commits.send(messages).await;
@@ -148,7 +160,7 @@ impl WriteBuffer {
             body,
             bytes,
             expected_digests,
-        } = file;
+        } = *file;
         let digests = match digests_of(&body, expected_digests.algorithms()) {
             Ok(digests) => digests,
             Err(error) => return WriteResult::failed(&job, local_error("read", &job, error)),
@@ -188,7 +200,7 @@ impl WriteBuffer {
         let verified = VerifiedFile {
             job,
             row,
-            modified: modified_seconds(&response.version),
+            last_modified: response.version.last_modified,
             _open_permit: permit,
         };
         let content = FetchedFileContent::Unnamed(body);
@@ -242,7 +254,7 @@ fn into_unnamed_file(
     match body {
         UnnamedBody::File(file) => Ok(file),
         UnnamedBody::Memory(pieces, _permit) => {
-            let file = wrapping.create_unnamed(job.paths().directory())?;
+            let file = wrapping.create_unnamed(directory_of(job.written_path()))?;
             file.write_at(0, &pieces)?;
             Ok(file)
         }
@@ -287,12 +299,4 @@ fn keep_wrong_file(job: &BatchJob, body: &UnnamedBody, mut error: GetError) -> G
         *moved_to = Some(name);
     }
     error
-}
-
-/// The time of the last modification in seconds since 1970; 0 if the origin does not give one.
-fn modified_seconds(version: &ResourceVersion) -> u64 {
-    let date = version.last_modified.as_deref();
-    let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
-    let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
-    since.map_or(0, |since| since.as_secs())
 }

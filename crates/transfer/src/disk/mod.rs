@@ -19,7 +19,7 @@ mod unnamed_file;
 pub use offload::blocking;
 pub use partial_file::PartialFile;
 pub use paths::DownloadPaths;
-pub(crate) use paths::{or_current_directory, sync_directory};
+pub(crate) use paths::{directory_of, or_current_directory, sync_directory};
 pub(crate) use permissions::FilePermissions;
 pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{

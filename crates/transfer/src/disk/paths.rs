@@ -75,10 +75,7 @@ impl DownloadPaths {
     /// The directory that holds all of them.
     #[must_use]
     pub fn directory(&self) -> &Path {
-        match self.path.parent() {
-            Some(parent) => or_current_directory(parent),
-            None => Path::new("."),
-        }
+        directory_of(&self.path)
     }
 
     /// Gives the partial file its final name. [`DownloadPaths::sync_directory`] then makes the name survive a power cut.
@@ -123,6 +120,11 @@ impl DownloadPaths {
         name.push(suffix);
         self.path.with_file_name(name)
     }
+}
+
+/// The directory of a file.
+pub(crate) fn directory_of(path: &Path) -> &Path {
+    or_current_directory(path.parent().unwrap_or_else(|| Path::new("")))
 }
 
 /// A relative path without a directory is in the working directory, `.`.

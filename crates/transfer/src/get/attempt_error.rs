@@ -106,7 +106,7 @@ impl AttemptError {
             },
         };
         let redirect = response.redirected.then(|| RedirectTarget {
-            host: haul_net::origin_text(&response.url),
+            host: haul_net::origin_text(&response.url).into_owned(),
             is_stale: false,
         });
         Box::new(Self {
@@ -197,7 +197,7 @@ impl AttemptError {
     /// The same, for a request that went to the target of an old redirect.
     pub(crate) fn from_stale_redirect(mut self: Box<Self>, url: &Url) -> Box<Self> {
         self.redirect = Some(RedirectTarget {
-            host: haul_net::origin_text(url),
+            host: haul_net::origin_text(url).into_owned(),
             is_stale: true,
         });
         self

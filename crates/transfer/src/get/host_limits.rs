@@ -3,7 +3,6 @@
 //! A permit is for the host that sends the bytes. The target of a redirect has a limit of its own: a job that finds it full drops its
 //! response and waits without a permit, so that two jobs never wait for each other.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -129,7 +128,7 @@ pub(super) struct HostLimits {
     extra_limit: usize,
     /// By scheme, name and port. Entries nobody uses are dropped when a new one comes, so this grows with the jobs
     /// that run and not with those that have ended.
-    hosts: Arc<Mutex<HashMap<String, Arc<HostConnections>>>>,
+    hosts: Arc<Mutex<foldhash::HashMap<String, Arc<HostConnections>>>>,
 }
 
 impl HostLimits {
@@ -156,7 +155,7 @@ impl HostLimits {
     pub(super) fn host(&self, url: &Url) -> Arc<HostConnections> {
         let mut known = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let key = haul_net::origin_text(url);
-        if let Some(host) = known.get(&key) {
+        if let Some(host) = known.get(key.as_ref()) {
             return Arc::clone(host);
         }
         known.retain(|_, host| Arc::strong_count(host) > 1);
@@ -165,7 +164,7 @@ impl HostLimits {
             extra_permits: Arc::new(Semaphore::new(self.extra_limit)),
             multiplexed: AtomicBool::new(false),
         });
-        known.insert(key, Arc::clone(&host));
+        known.insert(key.into_owned(), Arc::clone(&host));
         host
     }
 }

@@ -30,7 +30,7 @@ use super::first_request::FirstResponse;
 use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
 use super::request::{check_robots_tag, conditions, send};
-use crate::disk::{StoredValidators, UnnamedFile, blocking};
+use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of};
 use crate::options::DownloadJob;
 
 /// The largest body that is kept in memory until it is written, in bytes. Handing a thread over costs as much as copying some ten
@@ -69,8 +69,8 @@ pub(crate) struct SingleResponseFetch<'a> {
     pub(crate) send_range: bool,
     /// The final path, for messages.
     pub(crate) path: &'a Path,
-    /// A directory in the file system of the final file.
-    pub(crate) directory: &'a Path,
+    /// A path in the file system of the final file.
+    pub(crate) written_path: &'a Path,
     /// The time that any body may take, however small it is.
     pub(crate) min_time_limit: Duration,
     pub(crate) memory_budget: &'a Arc<Semaphore>,
@@ -348,7 +348,8 @@ impl SingleResponseFetch<'_> {
     ) -> Result<(UnnamedBody, u64), Box<AttemptError>> {
         let wrapping = &self.engine.options.storage_wrapping;
         let local = |error| AttemptError::local(self.path.to_owned(), error);
-        let file = blocking(|| wrapping.create_unnamed(self.directory)).map_err(local)?;
+        let directory = directory_of(self.written_path);
+        let file = blocking(|| wrapping.create_unnamed(directory)).map_err(local)?;
         let mut bytes = chunks.iter().map(|chunk| chunk.len() as u64).sum();
         blocking(|| file.write_at(0, &chunks)).map_err(local)?;
         drop(chunks);

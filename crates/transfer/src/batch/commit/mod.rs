@@ -59,8 +59,8 @@ pub(super) struct VerifiedFile {
     pub(super) job: Box<BatchJob>,
     /// Its row, to be written when the file is durable.
     pub(super) row: ManifestRow,
-    /// The last modification, in seconds since 1970.
-    pub(super) modified: u64,
+    /// When it was last modified, as the origin says it.
+    pub(super) last_modified: Option<String>,
     /// The permit for an open file, returned when the file is in place.
     pub(super) _open_permit: Option<OwnedSemaphorePermit>,
 }

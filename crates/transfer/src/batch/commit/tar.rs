@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use super::{BatchSink, FetchedFileContent, VerifiedFile, copy_error};
 use crate::archive::{ArchiveError, ShardEntryContent, ShardWriter};
@@ -44,7 +45,8 @@ impl TarWriter {
         file: &mut VerifiedFile,
         content: FetchedFileContent,
     ) -> Result<(), ArchiveError> {
-        let (path, length, modified) = (&file.job.path, file.row.bytes, file.modified);
+        let (path, length) = (&file.job.path, file.row.bytes);
+        let modified = file.last_modified.as_deref().map_or(0, unix_seconds);
         let mut append_from = |reader: &mut File| {
             let content = ShardEntryContent::Reader { reader, length };
             self.shards.append(path, content, modified)
@@ -140,6 +142,13 @@ pub(in crate::batch) fn remove_stale_staged(staged: &Path) {
         // If this fails, the job reports what is in its way.
         let _ = std::fs::remove_file(staged);
     }
+}
+
+/// A date in seconds since 1970; 0 for one that cannot be read.
+fn unix_seconds(date: &str) -> u64 {
+    let date = httpdate::parse_http_date(date).ok();
+    let since = date.and_then(|date| date.duration_since(UNIX_EPOCH).ok());
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Removes a file with a wrong digest. Beside an archive there is no name where a user would look for it.

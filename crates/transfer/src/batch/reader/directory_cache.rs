@@ -4,9 +4,11 @@
 //! most names are known not to exist. The cache only saves work: the link that gives a file its name fails if the name
 //! is taken, whatever the cache says.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::disk::directory_of;
 
 /// The most names that are remembered of one directory. A larger directory is asked for each file.
 const MAX_NAMES: usize = 4096;
@@ -17,24 +19,36 @@ const MAX_DIRECTORIES: usize = 256;
 /// The contents of directories as they were when they were first read.
 #[derive(Debug, Default)]
 pub(super) struct DirectoryCache {
-    /// The names in each directory; `None` for one that has too many or cannot be read.
-    directories: HashMap<PathBuf, Option<HashSet<OsString>>>,
+    /// The names in each directory; `None` for one that has too many or cannot be read. By the text of its path, which is quicker to
+    /// compare than the components.
+    directories: foldhash::HashMap<OsString, Option<HashSet<OsString>>>,
 }
 
 impl DirectoryCache {
     /// Whether the path may exist. Never false for a path that existed when its directory was read.
-    pub(super) fn may_exist(&mut self, directory: &Path, path: &Path) -> bool {
-        if !self.directories.contains_key(directory) {
+    pub(super) fn may_exist(&mut self, path: &Path) -> bool {
+        match (self.names_beside(path), path.file_name()) {
+            (Some(names), Some(name)) => names.contains(name),
+            _ => true,
+        }
+    }
+
+    /// Whether the directory of this path was empty when it was read.
+    pub(super) fn is_empty(&mut self, path: &Path) -> bool {
+        self.names_beside(path).is_some_and(HashSet::is_empty)
+    }
+
+    /// The names in the directory of this path.
+    fn names_beside(&mut self, path: &Path) -> Option<&HashSet<OsString>> {
+        let directory = directory_of(path);
+        if !self.directories.contains_key(directory.as_os_str()) {
             if self.directories.len() >= MAX_DIRECTORIES {
                 self.directories.clear();
             }
             self.directories
-                .insert(directory.to_owned(), read_names(directory));
+                .insert(directory.into(), read_names(directory));
         }
-        match (self.directories.get(directory), path.file_name()) {
-            (Some(Some(read_names)), Some(name)) => read_names.contains(name),
-            _ => true,
-        }
+        self.directories.get(directory.as_os_str())?.as_ref()
     }
 }
 
@@ -63,10 +77,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("there"), "").unwrap();
         let mut cache = DirectoryCache::default();
-        assert!(cache.may_exist(dir.path(), &dir.path().join("there")));
-        assert!(!cache.may_exist(dir.path(), &dir.path().join("new")));
+        assert!(cache.may_exist(&dir.path().join("there")));
+        assert!(!cache.may_exist(&dir.path().join("new")));
+        assert!(!cache.is_empty(&dir.path().join("new")));
         let later = dir.path().join("later");
-        assert!(!cache.may_exist(&later, &later.join("new")));
+        assert!(!cache.may_exist(&later.join("new")));
+        assert!(cache.is_empty(&later.join("new")));
     }
 
     #[test]
@@ -76,6 +92,7 @@ mod tests {
             std::fs::write(dir.path().join(name.to_string()), "").unwrap();
         }
         let mut cache = DirectoryCache::default();
-        assert!(cache.may_exist(dir.path(), &dir.path().join("new")));
+        assert!(cache.may_exist(&dir.path().join("new")));
+        assert!(!cache.is_empty(&dir.path().join("new")));
     }
 }

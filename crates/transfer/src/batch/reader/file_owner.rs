@@ -16,7 +16,7 @@ use url::Url;
 
 use super::directory_cache::DirectoryCache;
 use crate::batch::job::{manifest_path, manifest_url};
-use crate::disk::{DownloadPaths, FileOwner, file_owner};
+use crate::disk::{FileOwner, file_owner};
 use crate::manifest::PreviousRuns;
 
 /// What is needed to find the owner of a name.
@@ -41,7 +41,7 @@ impl FileOwnerLookup<'_> {
                 || otherwise.is_some_and(|path| self.was_done_under(candidate.path(), &path));
         };
         let path = directory.join(candidate.path());
-        if !self.may_exist(&path) {
+        if !self.directory_cache.may_exist(&path) {
             return false;
         }
         match file_owner(&path) {
@@ -58,7 +58,7 @@ impl FileOwnerLookup<'_> {
         let Some(otherwise) = candidate.alternative().map(|path| directory.join(path)) else {
             return false;
         };
-        (self.may_exist(&otherwise) && otherwise.symlink_metadata().is_ok())
+        (self.directory_cache.may_exist(&otherwise) && otherwise.symlink_metadata().is_ok())
             || self.was_done_under(&path, &otherwise)
     }
 
@@ -86,10 +86,5 @@ impl FileOwnerLookup<'_> {
             .and_then(|previous_runs| previous_runs.other_url_done_at(&url, &manifest_path(path)));
         let other = done.and_then(|other| resource(&other));
         other.is_some() && other != resource(&url)
-    }
-
-    fn may_exist(&mut self, path: &Path) -> bool {
-        let target = DownloadPaths::new(path.to_owned());
-        self.directory_cache.may_exist(target.directory(), path)
     }
 }

@@ -167,12 +167,13 @@ impl JobReader {
 
     /// Adds a job, waiting for room, or spills it if its host fills its share of the window.
     fn enqueue(&mut self, workers: &Arc<WorkerPool>, mut job: Box<BatchJob>) {
-        let host = job.host();
+        let host = job.host().into_owned();
         while !self.stop.is_cancelled() {
             self.enqueue_spilled(workers);
             let follows_spilled = self.spill.holds_jobs_of(&host);
             job = match self.queue.try_add(&host, job, follows_spilled) {
-                Ok(()) => return workers.start_jobs(),
+                Ok(true) => return workers.start_jobs(),
+                Ok(false) => return,
                 Err(WindowFull::Host(job)) if self.spill.push(&host, &job) => return,
                 Err(WindowFull::Host(job) | WindowFull::Window(job)) => job,
             };
@@ -266,23 +267,14 @@ impl JobReader {
             let row = reports_rows.then(|| Box::new(recorded.skipped_row(job)));
             return Some(SkippedEntry::DoneEarlier(row));
         }
-        if job.staging_path.is_some() {
-            let paths = job.paths();
-            if self
-                .directory_cache
-                .may_exist(paths.directory(), paths.path())
-            {
-                remove_stale_staged(paths.path());
-            }
-        } else {
+        if job.staging_path.is_none() {
             if policy != ExistingFilePolicy::Keep {
                 // The file to be replaced may be behind a link. The new file is made in that file system.
                 let target = DownloadPaths::following_links(job.path.clone());
                 let target = target.path().to_owned();
                 job.link_target = Some(target).filter(|target| *target != job.path);
             }
-            let paths = DownloadPaths::new(job.path.clone());
-            if self.directory_cache.may_exist(paths.directory(), &job.path) {
+            if self.directory_cache.may_exist(&job.path) {
                 if previous_runs.is_some_and(|runs| runs.is_manifest_path(&job.path)) {
                     return Some(manifest_outcome(job).into());
                 }
@@ -292,14 +284,24 @@ impl JobReader {
                 }
             }
         }
-        let paths = job.paths();
-        let journal = paths.journal();
-        let has_partial_file = self.directory_cache.may_exist(paths.directory(), &journal)
-            && journal.symlink_metadata().is_ok();
-        if has_partial_file || !self.has_unnamed_files {
+        if self.look_for_partial_file(job) || !self.has_unnamed_files {
             job.strategy = BatchJobStrategy::PartialFile;
         }
         None
+    }
+
+    /// Whether an earlier run has left a part of the file. A whole one that it has left in the staging directory is removed.
+    fn look_for_partial_file(&mut self, job: &BatchJob) -> bool {
+        if self.directory_cache.is_empty(job.written_path()) {
+            return false;
+        }
+        if let Some(staged) = &job.staging_path
+            && self.directory_cache.may_exist(staged)
+        {
+            remove_stale_staged(staged);
+        }
+        let journal = job.paths().journal();
+        self.directory_cache.may_exist(&journal) && journal.symlink_metadata().is_ok()
     }
 
     /// The path for an entry's file, and where a large file is stored meanwhile.
@@ -308,15 +310,20 @@ impl JobReader {
         entry: &ListEntry,
         id: u64,
     ) -> Result<(PathBuf, Option<PathBuf>), SkippedEntry> {
-        let is_memory = self.settings.is_memory;
-        let path = match is_memory {
+        if let Some(directory) = &self.settings.staging_directory
+            && self.settings.is_memory
+        {
             // With the URL, since another list must not continue the files of this one.
-            true => PathBuf::from(format!("{id} {}", entry.url)),
-            false => self.assign_path(entry, id)?,
-        };
+            let path = staging_path(
+                directory,
+                &[&id.to_le_bytes(), entry.url.as_str().as_bytes()],
+            );
+            return Ok((path.clone(), Some(path)));
+        }
+        let path = self.assign_path(entry, id)?;
         let staging_directory = self.settings.staging_directory.as_ref();
-        let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
-        let path = staging_path.clone().filter(|_| is_memory).unwrap_or(path);
+        let staging_path = staging_directory
+            .map(|directory| staging_path(directory, &[path.as_os_str().as_encoded_bytes()]));
         Ok((path, staging_path))
     }
 
@@ -444,11 +451,16 @@ impl From<JobOutcome> for SkippedEntry {
     }
 }
 
-/// Where a large file is stored meanwhile. The name is the same in every run, so that a later run can
-/// continue it.
-fn staging_path(directory: &Path, path: &Path) -> PathBuf {
-    let hash = blake3::hash(path.as_os_str().as_encoded_bytes()).to_hex();
-    directory.join(&hash[..32])
+/// Where a large file is stored meanwhile. The name depends on these parts alone, so that a later run can continue it.
+fn staging_path(directory: &Path, parts: &[&[u8]]) -> PathBuf {
+    let mut hasher = blake3::Hasher::new();
+    for part in parts {
+        hasher.update(part);
+    }
+    let mut staged = PathBuf::with_capacity(directory.as_os_str().len() + 33);
+    staged.push(directory);
+    staged.push(&hasher.finalize().to_hex()[..32]);
+    staged
 }
 
 /// Whether the result of an earlier run is still there. An archive may have been moved away, so its rows decide.

@@ -54,7 +54,6 @@ impl<'a> Attempt<'a> {
 
     async fn fetch_single_response(mut self, send_range: bool) {
         let (pool, ticket, job) = (self.pool, self.ticket, &self.job);
-        let paths = job.paths();
         let expected_content = &pool.engine.options().expected_content;
         let fetch = SingleResponseFetch {
             engine: &pool.engine,
@@ -64,25 +63,26 @@ impl<'a> Attempt<'a> {
             expected_content: job.content_expectation(expected_content),
             send_range,
             path: &job.path,
-            directory: paths.directory(),
+            written_path: job.written_path(),
             min_time_limit: pool.body_timeout,
             memory_budget: &pool.memory_budget,
             fetched_bytes: pool.counters.fetched_bytes(),
         };
         let fetched = tokio::select! {
             biased;
-            () = pool.stop.cancelled() => return,
             // The job no longer waits for a connection, so others may.
             fetched = fetch.fetch(|response| {
-                pool.queue.on_response_head(ticket, response.max_streams);
-                pool.start_jobs();
+                if pool.queue.on_response_head(ticket, response.max_streams) {
+                    pool.start_jobs();
+                }
             }) => fetched,
+            () = pool.stop.cancelled() => return,
         };
         if fetched.is_ok() {
             self.on_usable_response();
         }
         match fetched {
-            Ok(SingleResponseOutcome::Whole(file)) => self.on_whole_file(*file).await,
+            Ok(SingleResponseOutcome::Whole(file)) => self.on_whole_file(file).await,
             Ok(SingleResponseOutcome::NotModified(response)) => {
                 self.on_not_modified(&response).await;
             }
@@ -95,7 +95,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// Puts the file into the write buffer, and writes the buffer if it is full.
-    async fn on_whole_file(self, file: WholeFile) {
+    async fn on_whole_file(self, file: Box<WholeFile>) {
         self.end(file.bytes, JobRunResult::Done);
         let Self { pool, job, .. } = self;
         let full_buffer = pool.write_buffer.push(FetchedFile { job, file });
@@ -187,7 +187,7 @@ impl<'a> Attempt<'a> {
                 let file = VerifiedFile {
                     job,
                     row,
-                    modified: 0,
+                    last_modified: None,
                     _open_permit: None,
                 };
                 CommitMessage::File(Box::new(file), FetchedFileContent::Staged(staging_path))

@@ -100,9 +100,12 @@ impl WorkerPool {
 
     /// Starts a worker for each job that may run.
     pub(super) fn start_jobs(self: &Arc<Self>) {
-        while let Some((ticket, job)) = self.next_job() {
+        while let Some((ticket, job, may_start_more)) = self.next_job() {
             let work = Arc::clone(self).work(ticket, job);
             self.lock_tasks().spawn_on(work, &self.runtime);
+            if !may_start_more {
+                return;
+            }
         }
     }
 
@@ -158,28 +161,33 @@ impl WorkerPool {
         while let Some((ticket, job)) = next {
             Attempt::new(&self, ticket, job).run().await;
             // This worker takes the job whose turn it is. Further ones that may run now get workers of their own.
-            next = self.next_job();
-            if next.is_some() {
-                self.start_jobs();
+            next = None;
+            if let Some((ticket, job, may_start_more)) = self.next_job() {
+                next = Some((ticket, job));
+                if may_start_more {
+                    self.start_jobs();
+                }
             }
         }
         self.notify_coordinator();
     }
 
-    /// The next job that may run now. `None` also while the commit thread or the disk is behind: the coordinator's next
+    /// The next job that may run now, and whether further ones may be able to. `None` also while the commit thread or the disk is behind: the coordinator's next
     /// tick starts workers again.
-    fn next_job(&self) -> Option<(JobTicket, Box<BatchJob>)> {
+    fn next_job(&self) -> Option<(JobTicket, Box<BatchJob>, bool)> {
         while !self.stop.is_cancelled() && !self.write_buffer.is_behind() {
             // Room for the outcome of a job that is rejected.
             let permit = self.commits.try_reserve().ok()?;
             match self.queue.next() {
-                DispatchDecision::Run(ticket, job) => return Some((ticket, job)),
-                DispatchDecision::Reject(job, host) => {
+                (DispatchDecision::Run(ticket, job), may_start_more) => {
+                    return Some((ticket, job, may_start_more));
+                }
+                (DispatchDecision::Reject(job, host), _) => {
                     if let Some(outcome) = self.reject(job, host) {
                         permit.send(vec![outcome.into()]);
                     }
                 }
-                DispatchDecision::Wait(_) | DispatchDecision::Done => return None,
+                (DispatchDecision::Wait(_) | DispatchDecision::Done, _) => return None,
             }
         }
         None

@@ -99,7 +99,7 @@ impl Attempt<'_> {
     fn record_unreachable(&self, error: &haul_net::Error) {
         if is_unreachable(error) {
             let failures = &self.pool.host_failures;
-            failures.record_unreachable(self.job.host(), error);
+            failures.record_unreachable(self.job.host().into_owned(), error);
         }
     }
 
@@ -152,7 +152,10 @@ impl Attempt<'_> {
 
     /// The host that sent a 403.
     fn forbidding_host(&self, redirect: Option<&RedirectTarget>) -> String {
-        redirect.map_or_else(|| self.job.host(), |redirect| redirect.host.clone())
+        redirect.map_or_else(
+            || self.job.host().into_owned(),
+            |redirect| redirect.host.clone(),
+        )
     }
 
     /// What the error of a partial download says about the host.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::batch::job::{BatchJob, BatchJobStrategy};
-use crate::disk::{blocking, or_current_directory};
+use crate::disk::{blocking, directory_of, or_current_directory};
 
 /// The file systems without support for unnamed files.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl UnnamedFileSupport {
     /// Records the file system of a job that has switched to a partial file.
     pub(super) fn note_unsupported(&self, job: &BatchJob) {
         if job.strategy == BatchJobStrategy::PartialFile
-            && let Ok(device) = blocking(|| device_of(job.paths().directory()))
+            && let Ok(device) = blocking(|| device_of(directory_of(job.written_path())))
         {
             let mut devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
             devices.insert(device);
@@ -45,7 +45,7 @@ impl UnnamedFileSupport {
 
     fn is_unsupported(&self, job: &BatchJob) -> bool {
         self.any.load(Ordering::Relaxed)
-            && blocking(|| device_of(job.paths().directory())).is_ok_and(|device| {
+            && blocking(|| device_of(directory_of(job.written_path()))).is_ok_and(|device| {
                 let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner);
                 devices.contains(&device)
             })
