@@ -107,11 +107,11 @@ impl Iterator for PythonRows {
 
 /// The entry of a row: a URL, or a dict with a URL and what else is known of the file.
 fn entry(row: &Bound<'_, PyAny>, line: u64) -> PyResult<Result<ListEntry, BadLine>> {
-    if is_missing(row) {
-        return Ok(Err(bad_row(line, BadLineProblem::NoUrl)));
-    }
     if let Ok(url) = row.cast::<PyString>() {
         return Ok(entry_of_url(url, line));
+    }
+    if is_missing(row) {
+        return Ok(Err(bad_row(line, BadLineProblem::NoUrl)));
     }
     match row.cast::<PyDict>() {
         Ok(fields) => Ok(entry_of_dict(fields, line)),

@@ -26,6 +26,13 @@ impl OriginalFile {
     /// What the header fields of a response say; `None` if they say nothing.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Option<Self> {
+        // Most responses have no metadata, which one look at the names shows.
+        if !headers
+            .keys()
+            .any(|name| name.as_str().starts_with("x-amz-meta-"))
+        {
+            return None;
+        }
         let text = |name: HeaderName| headers.get(name)?.to_str().ok();
         let attributes = text(S3CMD_ATTRIBUTES).unwrap_or_default();
         let attribute = |name: &str| {

@@ -126,7 +126,7 @@ impl ResourceVersion {
     /// Content-Range.
     #[must_use]
     pub fn from_headers(length: Option<u64>, headers: &HeaderMap) -> Self {
-        let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim().to_owned());
+        let text = |name: HeaderName| Some(headers.get(name)?.to_str().ok()?.trim());
         Self {
             length,
             // Tags with bytes beyond ASCII are legal though rare; they are compared as UTF-8.
@@ -134,8 +134,9 @@ impl ResourceVersion {
                 .get(ETAG)
                 .and_then(|value| std::str::from_utf8(value.as_bytes()).ok()?.parse().ok()),
             last_modified: text(LAST_MODIFIED)
-                .filter(|date| !date.is_empty() && date.len() <= MAX_VALIDATOR_BYTES),
-            date: text(DATE).and_then(|date| httpdate::parse_http_date(&date).ok()),
+                .filter(|date| !date.is_empty() && date.len() <= MAX_VALIDATOR_BYTES)
+                .map(str::to_owned),
+            date: text(DATE).and_then(|date| httpdate::parse_http_date(date).ok()),
             original: OriginalFile::from_headers(headers).map(Box::new),
         }
     }
