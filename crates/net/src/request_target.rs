@@ -45,3 +45,22 @@ pub fn without_credentials(url: &Url) -> Url {
     let _ = url.set_password(None);
     url
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_has_one_text_however_its_urls_are_written() {
+        let same = [
+            ("http://H.test:80/a?b#c", "http://h.test"),
+            ("http://me:pw@h.test/a", "http://h.test"),
+            ("http://me@h.test:8080", "http://h.test:8080"),
+            ("https://:pw@[::1]:443/a", "https://[::1]"),
+            ("s3://bucket/a/b", "s3://bucket"),
+        ];
+        for (url, expected) in same {
+            assert_eq!(origin_text(&Url::parse(url).unwrap()), expected, "{url}");
+        }
+    }
+}

@@ -86,8 +86,7 @@ impl BatchJob {
             download: DownloadJob {
                 id,
                 url: entry.url,
-                // For a job that goes through a partial file; most do not.
-                output: JobOutput::File(PathBuf::new()),
+                output: JobOutput::File(staging_path.as_ref().unwrap_or(&path).clone()),
                 checksums: entry.checksums,
                 mirrors: entry.mirrors,
                 piece_digests: entry.pieces,
@@ -118,12 +117,6 @@ impl BatchJob {
     /// The paths of the file that is written.
     pub(super) fn paths(&self) -> DownloadPaths {
         DownloadPaths::new(self.written_path().to_owned())
-    }
-
-    /// Tells the engine where the file goes, before a download through a partial file.
-    pub(super) fn set_output(&mut self) {
-        let path = self.staging_path.as_ref().unwrap_or(&self.path);
-        self.download.output = JobOutput::File(path.clone());
     }
 
     /// Switches from a single response to a partial file. False when the job already had another strategy.

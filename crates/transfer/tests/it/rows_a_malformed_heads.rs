@@ -47,6 +47,26 @@ async fn a23_malformed_heads_are_retried_twice_and_leave_no_files() {
     }
 }
 
+/// A response with so many header fields.
+fn with_fields(count: usize) -> Vec<u8> {
+    let others: String = (1..count).map(|n| format!("X-{n}: y\r\n")).collect();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n{others}\r\nabc").into_bytes()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a23_a_head_may_have_a_hundred_fields() {
+    for (count, is_accepted) in [(100, true), (101, false)] {
+        let mut case = JobCase::new();
+        case.options.retry.retries = 0;
+        let resource =
+            OriginResource::new(content()).rule(RequestMatcher::always(), move |_, reply| {
+                reply.raw_bytes = Some(with_fields(count));
+            });
+        let (run, _origin) = case.run(resource).await;
+        assert_eq!(run.result.is_ok(), is_accepted, "{count}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a23_malformed_heads_during_a_download_end_it_and_the_received_bytes_are_kept() {
     let mut case = JobCase::new();

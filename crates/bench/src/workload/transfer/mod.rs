@@ -17,6 +17,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 
 use haul_net::ClientConfig;
 use haul_s3::S3Config;
@@ -190,11 +191,12 @@ impl TransferWorkload {
     }
 }
 
-/// Runs a transfer: measures its time and usage, and the most connections that its events name.
+/// Runs a transfer: measures its time and usage, and the most connections that its events name. The type of the run is hidden, since it
+/// nests nearly as deep as the compiler looks into types.
 async fn measure_run(
     server_pids: &[u32],
     mut events: mpsc::Receiver<TransferEvent>,
-    run: impl Future<Output = Measurement>,
+    run: Pin<Box<dyn Future<Output = Measurement> + Send + '_>>,
 ) -> Measurement {
     let mut most = 0;
     let read_events = async {

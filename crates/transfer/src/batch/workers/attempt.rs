@@ -126,13 +126,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// Downloads through a partial file, beginning with the response if there is one.
-    async fn download_partial_file(mut self, response: Option<HandedOverResponse>) {
+    async fn download_partial_file(self, response: Option<HandedOverResponse>) {
         let pool = self.pool;
         // Without a response it is unknown whether the host sends one.
         if response.is_some() {
             pool.on_large_file(self.ticket);
         }
-        self.job.set_output();
         let paths = self.job.paths();
         let directory = paths.directory();
         let result = match blocking(|| std::fs::create_dir_all(directory)) {

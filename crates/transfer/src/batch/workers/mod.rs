@@ -161,19 +161,20 @@ impl WorkerPool {
         while let Some((ticket, job)) = next {
             Attempt::new(&self, ticket, job).run().await;
             // This worker takes the job whose turn it is. Further ones that may run now get workers of their own.
-            next = None;
-            if let Some((ticket, job, may_start_more)) = self.next_job() {
-                next = Some((ticket, job));
-                if may_start_more {
-                    self.start_jobs();
-                }
+            let found = self.next_job();
+            if found
+                .as_ref()
+                .is_some_and(|(.., may_start_more)| *may_start_more)
+            {
+                self.start_jobs();
             }
+            next = found.map(|(ticket, job, _)| (ticket, job));
         }
         self.notify_coordinator();
     }
 
-    /// The next job that may run now, and whether further ones may be able to. `None` also while the commit thread or the disk is behind: the coordinator's next
-    /// tick starts workers again.
+    /// The next job that may run now, and whether further ones may be able to. `None` also while the commit thread or the disk
+    /// is behind: the coordinator's next tick starts workers again.
     fn next_job(&self) -> Option<(JobTicket, Box<BatchJob>, bool)> {
         while !self.stop.is_cancelled() && !self.write_buffer.is_behind() {
             // Room for the outcome of a job that is rejected.
