@@ -1,4 +1,4 @@
-//! Why an exchange with a peer stopped, as the HTTP libraries report it, what that means, and whether the request may be sent
+//! Why an exchange with a peer stopped, what that means, and whether the request may be sent
 //! again.
 
 use h2::Reason;
@@ -6,6 +6,7 @@ use haul_plan::FramingError;
 use url::Url;
 
 use crate::error::{Error, Kind, TlsProblem};
+use crate::http1::Http1Error;
 use crate::transport::tls_error::is_certificate_refused;
 
 /// Why there is no response head, or no more of a body.
@@ -15,8 +16,8 @@ pub(crate) enum ExchangeError {
     Stalled,
     /// The body has another length than its head said, or no certain one.
     Framing(FramingError),
-    /// hyper's error of an HTTP/1.1 connection.
-    Http1(hyper::Error),
+    /// What went wrong on an HTTP/1.1 connection.
+    Http1(Http1Error),
     /// h2's error of a request, or of the HTTP/2 connection that carries it.
     Http2(h2::Error),
     /// The peer ended TLS because of the client certificate, after the handshake was over on our side. h2 reports that as a
@@ -40,6 +41,9 @@ impl ExchangeError {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
             Self::Framing(error) => Error::new(Kind::Framing(error), url),
+            Self::Http1(Http1Error::RequestBody(error)) => {
+                Error::new(Kind::RequestBody, url).with_source(error)
+            }
             Self::Http1(error) => Error::new(http1_kind(&error), url).with_source(error),
             Self::Http2(error) => Error::new(http2_kind(&error), url).with_source(error),
             Self::CertificateRefused(error) => {
@@ -77,23 +81,18 @@ pub(crate) fn is_refused_stream(error: &h2::Error) -> bool {
     error.reason() == Some(Reason::REFUSED_STREAM) && error.is_remote() && error.is_reset()
 }
 
-fn http1_kind(error: &hyper::Error) -> Kind {
-    if error.is_user() {
-        Kind::RequestBody
-    } else if error.is_parse() || is_framing_error(error) {
-        Kind::Protocol
-    } else if is_certificate_refused(error) {
-        Kind::Tls(TlsProblem::ClientCertificate)
-    } else {
-        Kind::Closed
+fn http1_kind(error: &Http1Error) -> Kind {
+    match error {
+        Http1Error::Head(_) | Http1Error::HeadTooLong | Http1Error::Chunk(_) => Kind::Protocol,
+        Http1Error::RequestBody(_) => Kind::RequestBody,
+        Http1Error::Stream(error) if is_certificate_refused(error) => {
+            Kind::Tls(TlsProblem::ClientCertificate)
+        }
+        Http1Error::Stream(_)
+        | Http1Error::ClosedBeforeHead
+        | Http1Error::ClosedInBody
+        | Http1Error::Unsent => Kind::Closed,
     }
-}
-
-/// Whether a chunked body is malformed. hyper reports that as an I/O error of this kind, which no socket has.
-fn is_framing_error(error: &hyper::Error) -> bool {
-    std::error::Error::source(error)
-        .and_then(|source| source.downcast_ref::<std::io::Error>())
-        .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
 }
 
 /// A peer that resets a stream or goes away may do better next time, whatever reason it gives. A peer that breaks the rules is

@@ -23,7 +23,7 @@
 mod body_framing;
 mod checkpoint;
 mod checksum;
-mod chunk_lines;
+mod chunked_decoder;
 mod connection_control;
 mod content_coding;
 mod content_expectation;
@@ -64,7 +64,7 @@ mod validator;
 pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
 pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
-pub use chunk_lines::ChunkLineScanner;
+pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
 pub use connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,
 };

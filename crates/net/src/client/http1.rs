@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use haul_plan::{AlpnOffer, BodyFraming};
-use http::StatusCode;
+use haul_plan::AlpnOffer;
 use http::header::{AUTHORIZATION, IF_MATCH, IF_NONE_MATCH};
-use http::response::Parts;
 
 use super::{Client, ConnectStats, Exchange};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
-use crate::exchange_error::ExchangeError;
 use crate::http1::{Http1Body, Http1Connection};
 use crate::read_timeout::ReadTimeout;
 use crate::request::{FetchRequest, RouteKey, RoutedRequest};
@@ -18,7 +15,7 @@ use crate::response::FetchBody;
 
 /// A connection that can take a request.
 pub(super) struct ReadyConnection {
-    connection: Http1Connection,
+    connection: Box<Http1Connection>,
     route: Arc<RouteKey>,
     stats: ConnectStats,
 }
@@ -64,26 +61,21 @@ impl Client {
         if request.is_tls() {
             stream = self.start_tls(request, stream, AlpnOffer::Http1).await?;
         }
-        self.http1_handshake(request, stream, route).await
+        Ok(self.http1_connection(stream, route))
     }
 
     /// Makes a stream an HTTP/1.1 connection.
-    pub(super) async fn http1_handshake(
+    pub(super) fn http1_connection(
         &self,
-        request: &RoutedRequest<'_>,
         stream: ConnectedStream,
         route: Arc<RouteKey>,
-    ) -> Result<ReadyConnection, Error> {
-        let stats = ConnectStats::new(&stream);
+    ) -> ReadyConnection {
         let read_timeout = ReadTimeout::new(self.state.config.stall_timeout);
-        let connection = Http1Connection::handshake(stream.stream, read_timeout).await;
-        let connection =
-            connection.map_err(|error| ExchangeError::Http1(error).into_error(request.url))?;
-        Ok(ReadyConnection {
-            connection,
+        ReadyConnection {
+            stats: ConnectStats::new(&stream),
+            connection: Box::new(Http1Connection::new(stream.stream, read_timeout)),
             route,
-            stats,
-        })
+        }
     }
 
     pub(super) async fn send_http1(
@@ -100,20 +92,11 @@ impl Client {
         let authorized = head.headers().contains_key(AUTHORIZATION);
         let started = connection.read_timeout.start();
         let response = connection.send(head).await;
-        let (head, incoming) = response
-            .map_err(|error| error.into_error(request.url))?
-            .into_parts();
-        let framing = body_framing(&head).map_err(|error| error.into_error(request.url))?;
+        let (head, framing) = response.map_err(|error| error.into_error(request.url))?;
         stats.timings.first_byte = started.elapsed();
         connection.read_timeout.reset();
-        let body = FetchBody::Http1(Http1Body {
-            incoming,
-            framing,
-            connection,
-            route,
-            pool: Arc::clone(&self.state.http1_pool),
-            is_complete: false,
-        });
+        let pool = Arc::clone(&self.state.http1_pool);
+        let body = FetchBody::Http1(Http1Body::new(framing, connection, route, pool));
         Ok(Exchange {
             response: stats.into_response(request, head, body, authorized),
             authorizations,
@@ -121,8 +104,8 @@ impl Client {
     }
 }
 
-/// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one that
-/// hyper had not begun to send. A PUT with a condition is not idempotent: the second would be refused because of the first, and whoever
+/// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one of
+/// which nothing was sent. A PUT with a condition is not idempotent: the second would be refused because of the first, and whoever
 /// sent it must know that there were two.
 fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
     let FetchRequest {
@@ -133,12 +116,4 @@ fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
     *error.kind() == Kind::Closed
         && (is_idempotent || error.is_unsent())
         && request.fetch.body.open().is_ok()
-}
-
-/// How the body ends. A 204 and a 304 have none, whatever their fields say.
-fn body_framing(head: &Parts) -> Result<BodyFraming, ExchangeError> {
-    match head.status {
-        StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => Ok(BodyFraming::NoTransferCoding),
-        _ => Ok(BodyFraming::from_headers(&head.headers)?),
-    }
 }

@@ -135,7 +135,7 @@ impl Client {
             Ok(NegotiatedConnection::Http1(stream)) => {
                 reservation.use_http1();
                 let route = Arc::new(route.clone());
-                let ready = self.http1_handshake(request, stream, route).await?;
+                let ready = self.http1_connection(stream, route);
                 Ok(ConnectOutcome::Http1(Box::new(ready)))
             }
             Err(error) if reservation.failed(&error) => Ok(ConnectOutcome::NoMoreConnections),

@@ -1,8 +1,7 @@
 //! CONNECT through an HTTP proxy (RFC 9110 9.3.6).
 //!
-//! This is not hyper's client for two reasons: bytes that follow the proxy's 200 in the same packet (an SSH banner, say) must
-//! come first in the stream, and hyper-util's tunnel loses them (hyper#4095); and a 407 is answered on the same connection where
-//! the proxy keeps it open, else on a new one.
+//! This is not the client of `http1`: bytes that follow the proxy's 200 in the same packet (an SSH banner, say) must come first in
+//! the stream, and a 407 is answered on the same connection where the proxy keeps it open, else on a new one.
 
 use bytes::{Bytes, BytesMut};
 use http::StatusCode;
@@ -11,6 +10,7 @@ use url::Url;
 
 use crate::auth::{AuthCache, AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS};
 use crate::error::{Error, Kind, TlsProblem};
+use crate::http1::end_of_head;
 use crate::proxy::Proxy;
 use crate::target::Target;
 use crate::transport::TransportStream;
@@ -222,18 +222,6 @@ pub(super) fn proxy_auth_error(challenges: &AuthChallenges, is_late: bool, url: 
     }
 }
 
-/// The length of a head with its empty line. Bare line feeds end lines too, as some proxies write them.
-fn end_of_head(buffer: &[u8]) -> Option<usize> {
-    let find = |end: &[u8]| {
-        let position = buffer.windows(end.len()).position(|window| window == end);
-        position.map(|position| position + end.len())
-    };
-    match (find(b"\r\n\r\n"), find(b"\n\n")) {
-        (Some(crlf), Some(lf)) => Some(crlf.min(lf)),
-        (found, None) | (None, found) => found,
-    }
-}
-
 /// Reads bytes, not text: a realm may be in any charset.
 fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
     let mut lines = head.split(|byte| *byte == b'\n');
@@ -299,8 +287,5 @@ mod tests {
         assert_eq!(head.status, StatusCode::OK);
         assert!(parse_head(b"SSH-2.0-x\r\n\r\n").is_none());
         assert!(parse_head(b"HTTP/1.1 2x0 y\r\n\r\n").is_none());
-        assert_eq!(end_of_head(b"a\r\nb\r\n\r\nrest"), Some(8));
-        assert_eq!(end_of_head(b"a\n\nrest"), Some(3));
-        assert_eq!(end_of_head(b"a\r\nb\r\n"), None);
     }
 }

@@ -23,12 +23,12 @@ use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::auth::{AuthCache, AuthChallenges, Authorization};
-use crate::error::{Error, Kind};
-use crate::exchange_error::ExchangeError;
+use crate::error::{Error, Kind, TlsProblem};
 use crate::proxy::Proxy;
 use crate::target::{AddressFamily, Target};
 use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
 use crate::transport::rate_limit::RateLimit;
+use crate::transport::tls_error::is_certificate_refused;
 use crate::transport::{TcpTransport, TransportStream};
 pub use config::{ConnectorConfig, PinnedAddress, ResolverChoice};
 use dns::DnsResolver;
@@ -160,20 +160,22 @@ impl Connector {
         http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy.name())
     }
 
-    /// The error of an HTTP/1.1 exchange over a stream of this connector, with the proxy that the request was sent to.
+    /// The error of an HTTP/1.1 exchange over a stream of this connector, with the proxy that the request was sent to. A stream that
+    /// was closed because of the client certificate says so.
     #[must_use]
-    pub fn exchange_error(proxy: Option<&Proxy>, url: &Url, error: hyper::Error) -> Error {
-        through_proxy(ExchangeError::Http1(error).into_error(url), proxy)
-    }
-
-    /// The error of a response that is HTTP and yet unusable for this reason.
-    #[must_use]
-    pub fn protocol_error(
+    pub fn exchange_error(
         proxy: Option<&Proxy>,
         url: &Url,
+        kind: Kind,
         reason: impl std::error::Error + Send + Sync + 'static,
     ) -> Error {
-        through_proxy(Error::new(Kind::Protocol, url).with_source(reason), proxy)
+        let kind = match kind {
+            Kind::Closed if is_certificate_refused(&reason) => {
+                Kind::Tls(TlsProblem::ClientCertificate)
+            }
+            kind => kind,
+        };
+        through_proxy(Error::new(kind, url).with_source(reason), proxy)
     }
 
     /// Makes a stream to a target through these proxies, each of which connects to the next. HTTP proxies get a CONNECT.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use http::StatusCode;
 use url::Url;
 
+use crate::http1::Http1Error;
 use crate::request_target::without_credentials;
 use crate::target::AddressFamily;
 pub use proxy_refusal::ProxyRefusal;
@@ -218,16 +219,16 @@ impl Error {
     /// Whether an HTTP/1.1 peer closed the connection without a response, as some servers do that expect TLS.
     #[must_use]
     pub fn is_closed_without_response(&self) -> bool {
-        self.source()
-            .and_then(|source| source.downcast_ref::<hyper::Error>())
-            .is_some_and(hyper::Error::is_incomplete_message)
+        matches!(self.http1_error(), Some(Http1Error::ClosedBeforeHead))
     }
 
     /// Whether nothing of the request was sent.
     pub(crate) fn is_unsent(&self) -> bool {
-        self.source()
-            .and_then(|source| source.downcast_ref::<hyper::Error>())
-            .is_some_and(hyper::Error::is_canceled)
+        matches!(self.http1_error(), Some(Http1Error::Unsent))
+    }
+
+    fn http1_error(&self) -> Option<&Http1Error> {
+        self.source().and_then(<dyn StdError>::downcast_ref)
     }
 
     /// Whether the process or the system has no free descriptors, and that is why there was no connection or no address.

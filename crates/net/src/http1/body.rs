@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use haul_plan::{BodyFraming, FramingError};
-use hyper::body::{Body as _, Incoming};
+use bytes::{Buf as _, Bytes};
+use haul_plan::{BodyFraming, ChunkedDecoder, ChunkedPart, FramingError};
 
 use super::connection::Http1Connection;
+use super::error::Http1Error;
 use super::pool::ConnectionPool;
 use crate::exchange_error::ExchangeError;
 use crate::request::RouteKey;
@@ -15,17 +15,33 @@ use crate::request::RouteKey;
 /// A body on its way. Dropped before its end, it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Http1Body {
-    pub(crate) incoming: Incoming,
     /// How the body ends; a length in it is that of the bytes still to come.
-    pub(crate) framing: BodyFraming,
-    pub(crate) connection: Http1Connection,
-    pub(crate) route: Arc<RouteKey>,
+    framing: BodyFraming,
+    chunks: ChunkedDecoder,
+    connection: Box<Http1Connection>,
+    route: Arc<RouteKey>,
     /// Where the connection goes when the body was read to its end.
-    pub(crate) pool: Arc<ConnectionPool>,
-    pub(crate) is_complete: bool,
+    pool: Arc<ConnectionPool>,
+    is_complete: bool,
 }
 
 impl Http1Body {
+    pub(crate) fn new(
+        framing: BodyFraming,
+        connection: Box<Http1Connection>,
+        route: Arc<RouteKey>,
+        pool: Arc<ConnectionPool>,
+    ) -> Self {
+        Self {
+            framing,
+            chunks: ChunkedDecoder::default(),
+            connection,
+            route,
+            pool,
+            is_complete: false,
+        }
+    }
+
     /// The next chunk, or [`ExchangeError::Stalled`] after a silence.
     pub(crate) fn poll_chunk(
         &mut self,
@@ -46,54 +62,67 @@ impl Http1Body {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, ExchangeError>> {
         loop {
-            // The server may leave the connection open after such a body, which hyper would wait for.
-            if self.framing == BodyFraming::Identity(Some(0)) {
-                return Poll::Ready(Ok(None));
+            let data = self.take_received()?;
+            if data.is_some() || self.is_complete {
+                return Poll::Ready(Ok(data));
             }
-            match std::task::ready!(self.connection.poll_frame(&mut self.incoming, cx)) {
-                None if matches!(self.framing, BodyFraming::Chunked(Some(1..))) => {
-                    return Poll::Ready(Err(FramingError::LengthMismatch.into()));
-                }
-                None => {
-                    self.is_complete = true;
-                    return Poll::Ready(Ok(None));
-                }
-                Some(Err(error)) => return Poll::Ready(Err(ExchangeError::Http1(error))),
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) if !data.is_empty() => {
-                        return Poll::Ready(self.count(data).map(Some));
-                    }
-                    _ => {}
-                },
+            let count = std::task::ready!(self.connection.poll_fill(cx));
+            if count.map_err(ExchangeError::Http1)? > 0 {
+                continue;
             }
+            if self.framing != BodyFraming::UntilClose(None) {
+                return Poll::Ready(Err(ExchangeError::Http1(Http1Error::ClosedInBody)));
+            }
+            self.is_complete = true;
         }
     }
 
-    /// Counts bytes against the length that the head announced beside a Transfer-Encoding, which hyper ignores.
-    fn count(&mut self, mut data: Bytes) -> Result<Bytes, ExchangeError> {
-        let received = data.len() as u64;
-        match &mut self.framing {
-            BodyFraming::Chunked(Some(remaining)) => {
-                *remaining = remaining
-                    .checked_sub(received)
-                    .ok_or(FramingError::LengthMismatch)?;
+    /// Data that were received already. Notices the end of the body.
+    fn take_received(&mut self) -> Result<Option<Bytes>, ExchangeError> {
+        let received = &mut self.connection.received.bytes;
+        let length = match &mut self.framing {
+            BodyFraming::Length(left) | BodyFraming::UntilClose(Some(left)) => {
+                let length =
+                    usize::try_from(*left).map_or(received.len(), |n| n.min(received.len()));
+                *left -= length as u64;
+                self.is_complete = *left == 0;
+                length
             }
-            BodyFraming::Identity(Some(remaining)) => {
-                data.truncate(usize::try_from(*remaining).unwrap_or(usize::MAX));
-                *remaining -= data.len() as u64;
+            BodyFraming::UntilClose(None) => received.len(),
+            BodyFraming::Chunked(_) if self.is_complete => 0,
+            BodyFraming::Chunked(announced) => {
+                let (framing, part) = match self.chunks.read_framing(received) {
+                    Ok(found) => found,
+                    Err(error) => return Err(ExchangeError::Http1(error.into())),
+                };
+                received.advance(framing);
+                let length = match part {
+                    ChunkedPart::Data(length) => length,
+                    ChunkedPart::NeedsMore => 0,
+                    ChunkedPart::End => {
+                        self.is_complete = true;
+                        0
+                    }
+                };
+                if let Some(left) = announced {
+                    let rest = left.checked_sub(length as u64);
+                    *left = rest.ok_or(FramingError::LengthMismatch)?;
+                    if self.is_complete && *left > 0 {
+                        return Err(FramingError::LengthMismatch.into());
+                    }
+                }
+                length
             }
-            BodyFraming::NoTransferCoding
-            | BodyFraming::Identity(None)
-            | BodyFraming::Chunked(None) => {}
-        }
-        Ok(data)
+        };
+        Ok((length > 0).then(|| received.split_to(length).freeze()))
     }
 
     /// Bytes still to come, if the length is known.
     pub(crate) fn remaining(&self) -> Option<u64> {
         match self.framing {
-            BodyFraming::Identity(remaining) => remaining,
-            _ => self.incoming.size_hint().exact(),
+            BodyFraming::Length(left) => Some(left),
+            BodyFraming::UntilClose(left) => left,
+            BodyFraming::Chunked(_) => None,
         }
     }
 
@@ -107,7 +136,6 @@ impl Http1Body {
 
     /// Returns the connection to the pool, if the body was read to its end; else closes it.
     pub(crate) fn recycle(self) {
-        drop(self.incoming);
         self.connection.socket_state.set_low_water(1);
         if self.is_complete {
             self.pool.put(self.route, self.connection);

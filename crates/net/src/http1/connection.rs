@@ -1,149 +1,132 @@
 //! One HTTP/1.1 connection, driven in the task that uses it.
 //!
-//! hyper splits a connection into a handle and a future that does the work. Usually that future is spawned, and every chunk of
-//! a body crosses from its task to the reader's. Here the one task that waits for the response polls both, which saves a wake-up
-//! and a trip between processor cores for each chunk.
+//! A client library splits a connection into a handle and a future that does the work, and every request and every chunk of a body
+//! crosses from one to the other. Here the task that waits for a response sends the request and reads the response itself, which
+//! takes a third of the instructions.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
-use http::header::EXPECT;
-use http::{Request, Response, StatusCode};
-use hyper::body::{Body, Frame, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use haul_plan::BodyFraming;
+use http::response::Parts;
+use http::{Request, StatusCode};
 
-use super::stream::{Http1Stream, ResponseStart};
+use super::error::Http1Error;
+use super::receive_buffer::ReceiveBuffer;
+use super::request_writer::{RequestWriter, is_disconnect};
+use super::response_head::take_response_head;
 use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
-use crate::request_body::{ContinueSignal, OutgoingBody};
+use crate::request_body::OutgoingBody;
 use crate::transport::{SocketState, TransportStream};
-
-/// The longest response head, in bytes. Real ones stay below eight thousand (row A23).
-const MAX_HEADER_BYTES: usize = 64 * 1024;
-
-type ConnectionDriver = http1::Connection<TokioIo<Http1Stream>, OutgoingBody>;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]
 pub(crate) struct Http1Connection {
-    sender: http1::SendRequest<OutgoingBody>,
-    /// hyper's future that does the work; `None` once the connection has ended.
-    driver: Option<Pin<Box<ConnectionDriver>>>,
-    response_start: ResponseStart,
+    stream: TransportStream,
+    pub(super) received: ReceiveBuffer,
+    request: RequestWriter,
+    /// Whether the peer takes another request behind the last response.
+    is_kept: bool,
     pub(crate) socket_state: SocketState,
     pub(crate) read_timeout: ReadTimeout,
 }
 
 impl Http1Connection {
     /// Makes a stream an HTTP connection. Nothing is sent yet.
-    pub(crate) async fn handshake(
-        stream: TransportStream,
-        read_timeout: ReadTimeout,
-    ) -> Result<Self, hyper::Error> {
-        let socket_state = stream.socket_state();
-        let response_start = ResponseStart::default();
-        let stream = Http1Stream::new(stream, response_start.clone());
-        let (sender, driver) = http1::Builder::new()
-            // Folded header lines are obsolete and harmless (row A22).
-            .allow_obsolete_multiline_headers_in_responses(true)
-            .max_header_size(MAX_HEADER_BYTES)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        Ok(Self {
-            sender,
-            driver: Some(Box::pin(driver)),
-            response_start,
-            socket_state,
+    pub(crate) fn new(stream: TransportStream, read_timeout: ReadTimeout) -> Self {
+        Self {
+            socket_state: stream.socket_state(),
+            stream,
+            received: ReceiveBuffer::default(),
+            request: RequestWriter::default(),
+            is_kept: true,
             read_timeout,
-        })
+        }
     }
 
     /// Sends a request and waits for the response head. One timeout covers all of it, so it also ends a head that arrives byte
     /// by byte and an endless row of 1xx responses. As long as a body is being taken by the peer, the timeout does not run.
     pub(crate) async fn send(
         &mut self,
-        mut request: Request<OutgoingBody>,
-    ) -> Result<Response<Incoming>, ExchangeError> {
-        self.response_start.expect();
-        wait_for_continue(&mut request);
-        let progress = request.body().progress();
-        let mut response = pin!(self.sender.send_request(request));
-        let (driver, read_timeout) = (&mut self.driver, &mut self.read_timeout);
-        let socket_state = &self.socket_state;
-        socket_state.track_sending(progress.is_some());
-        poll_fn(|cx| {
-            if let Poll::Ready(response) = response.as_mut().poll(cx) {
-                return Poll::Ready(response.map_err(ExchangeError::Http1));
+        request: Request<OutgoingBody>,
+    ) -> Result<(Parts, BodyFraming), ExchangeError> {
+        let method = request.method().clone();
+        let is_upload = matches!(request.body(), OutgoingBody::Stream { .. });
+        self.socket_state.track_sending(is_upload);
+        self.request.start(request);
+        self.is_kept = false;
+        let head = poll_fn(|cx| match self.poll_exchange(cx) {
+            Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http1)),
+            Poll::Pending => {
+                let elapsed = self.poll_timeout(is_upload, cx);
+                elapsed.map(|()| Err(ExchangeError::Stalled))
             }
-            let ended = poll_driver(driver, cx);
-            match (response.as_mut().poll(cx), ended) {
-                (Poll::Ready(response), _) => Poll::Ready(response.map_err(ExchangeError::Http1)),
-                (Poll::Pending, Some(Err(error))) => Poll::Ready(Err(ExchangeError::Http1(error))),
-                (Poll::Pending, _) => {
-                    let elapsed = match &progress {
-                        None => read_timeout.poll_elapsed(cx),
-                        // What the system holds for a slow link is on its way.
-                        Some(progress) => {
-                            let held = socket_state.bytes_unacknowledged();
-                            read_timeout.poll_silence(progress.bytes().wrapping_sub(held), cx)
-                        }
-                    };
-                    elapsed.map(|()| Err(ExchangeError::Stalled))
-                }
-            }
-        })
-        .await
+        });
+        let head = head.await?;
+        let (status, version) = (head.status, head.version);
+        let framing = BodyFraming::of_response(&method, status, version, &head.headers)?;
+        // Nobody asked for another protocol.
+        let is_upgrade = status == StatusCode::SWITCHING_PROTOCOLS;
+        self.is_kept = !is_upgrade && framing.keeps_connection(version, &head.headers);
+        Ok((head, framing))
     }
 
-    /// The next frame of the body that this connection delivers.
-    pub(crate) fn poll_frame(
-        &mut self,
-        body: &mut Incoming,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(cx) {
-            return Poll::Ready(frame);
+    fn poll_timeout(&mut self, is_upload: bool, cx: &mut Context<'_>) -> Poll<()> {
+        if !is_upload {
+            return self.read_timeout.poll_elapsed(cx);
         }
-        // An error that ends the connection also ends the body, and the body's error says more.
-        let _ = poll_driver(&mut self.driver, cx);
-        Pin::new(body).poll_frame(cx)
+        // What the system holds for a slow link is on its way.
+        let held = self.socket_state.bytes_unacknowledged();
+        let taken = self.request.body_bytes().wrapping_sub(held);
+        self.read_timeout.poll_silence(taken, cx)
     }
 
-    /// Whether another request can be sent now: the last response was read to its end, and the peer has not closed.
+    /// Sends and receives until the head of the final response is there. The rest of the request may still have to be sent.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Http1Error>> {
+        loop {
+            if let Poll::Ready(Err(error)) = self.request.poll_send(&mut self.stream, cx) {
+                return Poll::Ready(Err(error));
+            }
+            match take_response_head(&mut self.received.bytes)? {
+                Some(head) if head.status == StatusCode::CONTINUE => self.request.allow_body(),
+                Some(head)
+                    if head.status.is_informational()
+                        && head.status != StatusCode::SWITCHING_PROTOCOLS => {}
+                Some(head) => return Poll::Ready(Ok(head)),
+                None => match std::task::ready!(self.received.poll_fill(&mut self.stream, cx)) {
+                    Ok(1..) => {}
+                    Ok(0) => return Poll::Ready(Err(self.closed_error())),
+                    Err(error) if self.request.is_unsent() && is_disconnect(&error) => {
+                        return Poll::Ready(Err(self.closed_error()));
+                    }
+                    Err(error) => return Poll::Ready(Err(Http1Error::Stream(error))),
+                },
+            }
+        }
+    }
+
+    fn closed_error(&self) -> Http1Error {
+        match self.request.is_unsent() {
+            true => Http1Error::Unsent,
+            false => Http1Error::ClosedBeforeHead,
+        }
+    }
+
+    /// Receives more of the body; 0 is the end of the stream. A peer that responds early may still read the request.
+    pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Http1Error>> {
+        if !self.request.is_done() {
+            // The response counts, whatever becomes of the request.
+            let _ = self.request.poll_send(&mut self.stream, cx);
+        }
+        let filled = self.received.poll_fill(&mut self.stream, cx);
+        filled.map_err(Http1Error::Stream)
+    }
+
+    /// Whether another request can be sent now. The last response was read to its end; the peer must not have closed, nor sent
+    /// anything behind it.
     pub(crate) fn is_reusable(&mut self) -> bool {
-        // The driver notices what the peer did while the connection was idle.
-        let _ = poll_driver(&mut self.driver, &mut Context::from_waker(Waker::noop()));
-        self.driver.is_some() && self.sender.is_ready() && !self.sender.is_closed()
-    }
-}
-
-/// Holds the body of a request with `Expect: 100-continue` back until the peer wants it.
-fn wait_for_continue(request: &mut Request<OutgoingBody>) {
-    if !request.headers().contains_key(EXPECT) {
-        return;
-    }
-    let signal = ContinueSignal::default();
-    request.body_mut().wait_for(signal.clone());
-    hyper::ext::on_informational(request, move |response| {
-        if response.status() == StatusCode::CONTINUE {
-            signal.allow();
-        }
-    });
-}
-
-/// Polls the driver once; returns how the connection ended, if it ended now.
-fn poll_driver(
-    driver: &mut Option<Pin<Box<ConnectionDriver>>>,
-    cx: &mut Context<'_>,
-) -> Option<Result<(), hyper::Error>> {
-    match driver.as_mut()?.as_mut().poll(cx) {
-        Poll::Ready(ended) => {
-            *driver = None;
-            Some(ended)
-        }
-        Poll::Pending => None,
+        let mut cx = Context::from_waker(Waker::noop());
+        self.is_kept && self.request.is_done() && self.received.is_silent(&mut self.stream, &mut cx)
     }
 }

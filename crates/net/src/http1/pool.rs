@@ -23,9 +23,9 @@ pub(crate) trait PoolableConnection {
     fn is_reusable(&mut self) -> bool;
 }
 
-impl PoolableConnection for Http1Connection {
+impl PoolableConnection for Box<Http1Connection> {
     fn is_reusable(&mut self) -> bool {
-        Self::is_reusable(self)
+        Http1Connection::is_reusable(self)
     }
 }
 
@@ -49,7 +49,7 @@ struct IdleConnections<C> {
 /// The pool. Connections that were idle for too long are closed when the pool is next used, for whichever route; until then the
 /// bound on all of them holds.
 #[derive(Debug)]
-pub(crate) struct ConnectionPool<C = Http1Connection> {
+pub(crate) struct ConnectionPool<C = Box<Http1Connection>> {
     idle: Mutex<IdleConnections<C>>,
     max_per_route: usize,
     max_idle: usize,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use haul_net::{Connector, Proxy, Target};
+use haul_net::{Connector, Kind, Proxy, Target};
 use http::{Request, Response};
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http1;
@@ -61,8 +61,8 @@ impl HttpUpstream {
             .handshake(io)
             .await;
         let proxy = reached.http_proxy;
-        let (sender, driver) = connection
-            .map_err(|error| Connector::exchange_error(proxy.as_ref(), &reached.url, error))?;
+        let (sender, driver) =
+            connection.map_err(|error| exchange_error(proxy.as_ref(), &reached.url, error))?;
         Ok(Self {
             sender,
             driver: Box::new(driver),
@@ -143,18 +143,38 @@ impl HttpUpstream {
 
     /// The exchange failed by this error.
     pub(super) fn error(&self, error: hyper::Error) -> UpstreamConnectError {
-        Connector::exchange_error(self.http_proxy.as_ref(), &self.url, error).into()
+        exchange_error(self.http_proxy.as_ref(), &self.url, error).into()
     }
 
     /// The response cannot be passed on.
     pub(super) fn protocol_error(&self, error: impl Into<ResponseError>) -> UpstreamConnectError {
-        Connector::protocol_error(self.http_proxy.as_ref(), &self.url, error.into()).into()
+        let proxy = self.http_proxy.as_ref();
+        Connector::exchange_error(proxy, &self.url, Kind::Protocol, error.into()).into()
     }
 
     /// For errors.
     pub(super) fn url(&self) -> &Url {
         &self.url
     }
+}
+
+/// An error of hyper by its meaning.
+fn exchange_error(proxy: Option<&Proxy>, url: &Url, error: hyper::Error) -> haul_net::Error {
+    let kind = if error.is_user() {
+        Kind::RequestBody
+    } else if error.is_parse() || is_framing_error(&error) {
+        Kind::Protocol
+    } else {
+        Kind::Closed
+    };
+    Connector::exchange_error(proxy, url, kind, error)
+}
+
+/// Whether a chunked body is malformed. hyper reports that as an I/O error of this kind, which no socket has.
+fn is_framing_error(error: &hyper::Error) -> bool {
+    std::error::Error::source(error)
+        .and_then(|source| source.downcast_ref::<std::io::Error>())
+        .is_some_and(|source| source.kind() == std::io::ErrorKind::InvalidInput)
 }
 
 /// Why a response cannot be passed on.

@@ -1,0 +1,328 @@
+//! Sends a request: its head, and its body as the peer takes it.
+//!
+//! A server that refuses an upload may send its response and close while the body is still being sent. The write then fails although
+//! the response is there to be read. So such a failure ends the sending alone, and the reader finds the response, or the error.
+
+use std::io::{self, IoSlice, Write as _};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use http::Request;
+use http::header::{CONTENT_LENGTH, EXPECT};
+use http::request::Parts;
+use tokio::io::AsyncWrite;
+use tokio::time::{Sleep, sleep};
+
+use super::error::Http1Error;
+use crate::request_body::OutgoingBody;
+
+/// How long a request that says `Expect: 100-continue` waits for the response before it sends its body all the same
+/// (RFC 9110 10.1.1): some servers never say 100. curl waits as long.
+const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Sends one request after the other.
+#[derive(Debug, Default)]
+pub(super) struct RequestWriter {
+    /// The head, and later the lines around chunks.
+    framing: Vec<u8>,
+    /// Bytes of `framing` that were written.
+    written: usize,
+    /// A piece of the body, which follows.
+    piece: Bytes,
+    body: OutgoingBody,
+    coding: BodyCoding,
+    /// Bytes of the body that were read from its source.
+    body_bytes: u64,
+    /// Runs while the body waits for 100 Continue.
+    continue_timer: Option<Pin<Box<Sleep>>>,
+    /// Whether nothing of the request was written.
+    is_unsent: bool,
+    /// Whether something was written that the stream may hold back until it is flushed, as TLS does.
+    needs_flush: bool,
+    /// Whether the peer takes no more bytes.
+    is_closed: bool,
+}
+
+/// How the peer finds the end of the body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum BodyCoding {
+    /// All of it came from its source.
+    #[default]
+    Ended,
+    /// So many bytes are still to come.
+    Length(u64),
+    /// Chunks are still to come; the first one has no line end before it.
+    Chunked { is_first: bool },
+}
+
+impl RequestWriter {
+    /// Prepares a request. Nothing is sent yet.
+    pub(super) fn start(&mut self, request: Request<OutgoingBody>) {
+        let (head, body) = request.into_parts();
+        self.coding = match body.length() {
+            Some(0) => BodyCoding::Ended,
+            Some(length) => BodyCoding::Length(length),
+            None => BodyCoding::Chunked { is_first: true },
+        };
+        self.framing.clear();
+        self.written = 0;
+        write_head(&mut self.framing, &head, self.coding);
+        // A body in memory is small enough to be sent in vain.
+        let waits =
+            matches!(body, OutgoingBody::Stream { .. }) && head.headers.contains_key(EXPECT);
+        self.continue_timer = waits.then(|| Box::pin(sleep(CONTINUE_TIMEOUT)));
+        self.piece = Bytes::new();
+        self.body = body;
+        self.body_bytes = 0;
+        self.is_unsent = true;
+    }
+
+    /// The peer sent 100 Continue.
+    pub(super) fn allow_body(&mut self) {
+        self.continue_timer = None;
+    }
+
+    /// Whether the whole request was sent.
+    pub(super) fn is_done(&self) -> bool {
+        !self.is_closed && self.coding == BodyCoding::Ended && !self.has_unwritten()
+    }
+
+    /// Whether nothing of the request was written.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.is_unsent
+    }
+
+    /// Bytes of the body that were read from its source.
+    pub(super) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// Sends as much as the peer takes. Ready when it was all, or when the peer takes no more.
+    ///
+    /// # Errors
+    /// The source of the body has failed, or the stream in another way than by being closed.
+    pub(super) fn poll_send(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Http1Error>> {
+        while !self.is_closed {
+            match std::task::ready!(self.poll_flush(stream, cx)) {
+                Ok(()) if self.coding == BodyCoding::Ended => break,
+                Ok(()) => {}
+                Err(error) if is_disconnect(&error) => {
+                    self.is_closed = true;
+                    break;
+                }
+                Err(error) => return Poll::Ready(Err(Http1Error::Stream(error))),
+            }
+            if let Some(timer) = &mut self.continue_timer {
+                std::task::ready!(timer.as_mut().poll(cx));
+                self.continue_timer = None;
+            }
+            let piece = std::task::ready!(self.body.poll_piece(cx));
+            let added = piece.transpose().and_then(|piece| self.add(piece));
+            if let Err(error) = added {
+                return Poll::Ready(Err(Http1Error::RequestBody(error)));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn has_unwritten(&self) -> bool {
+        self.written < self.framing.len() || !self.piece.is_empty()
+    }
+
+    /// Writes what is here, and makes the stream send it.
+    fn poll_flush(
+        &mut self,
+        stream: &mut (impl AsyncWrite + Unpin),
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut stream = Pin::new(stream);
+        while self.has_unwritten() {
+            let framing = &self.framing[self.written..];
+            let count = match (framing.is_empty(), self.piece.is_empty()) {
+                (true, _) => stream.as_mut().poll_write(cx, &self.piece),
+                (false, true) => stream.as_mut().poll_write(cx, framing),
+                (false, false) => {
+                    let both = [IoSlice::new(framing), IoSlice::new(&self.piece)];
+                    stream.as_mut().poll_write_vectored(cx, &both)
+                }
+            };
+            let count = std::task::ready!(count)?;
+            if count == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            (self.is_unsent, self.needs_flush) = (false, true);
+            let of_framing = count.min(framing.len());
+            self.written += of_framing;
+            self.piece.advance(count - of_framing);
+        }
+        if self.needs_flush {
+            std::task::ready!(stream.poll_flush(cx))?;
+            self.needs_flush = false;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes the next piece of the body; `None` is its end.
+    fn add(&mut self, piece: Option<Bytes>) -> io::Result<()> {
+        self.framing.clear();
+        self.written = 0;
+        let length = piece.as_ref().map_or(0, Bytes::len) as u64;
+        match &mut self.coding {
+            BodyCoding::Ended => {}
+            BodyCoding::Length(_) if piece.is_none() => {
+                return Err(io::Error::other("the body ended before its length"));
+            }
+            BodyCoding::Length(left) => match left.checked_sub(length) {
+                Some(0) => self.coding = BodyCoding::Ended,
+                Some(rest) => *left = rest,
+                None => return Err(io::Error::other("the body is longer than its length")),
+            },
+            // An empty chunk would end the body.
+            BodyCoding::Chunked { .. } if piece.is_some() && length == 0 => {}
+            BodyCoding::Chunked { is_first } => {
+                let line_end = if std::mem::take(is_first) { "" } else { "\r\n" };
+                write!(self.framing, "{line_end}{length:x}\r\n")?;
+                if piece.is_none() {
+                    self.framing.extend_from_slice(b"\r\n");
+                    self.coding = BodyCoding::Ended;
+                }
+            }
+        }
+        self.body_bytes += length;
+        self.piece = piece.unwrap_or_default();
+        Ok(())
+    }
+}
+
+/// Whether the peer has closed the connection.
+pub(super) fn is_disconnect(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
+}
+
+fn write_head(buffer: &mut Vec<u8>, head: &Parts, coding: BodyCoding) {
+    let mut push = |bytes: &[u8]| buffer.extend_from_slice(bytes);
+    push(head.method.as_str().as_bytes());
+    push(b" ");
+    match (head.uri.scheme(), head.uri.path_and_query()) {
+        (None, Some(target)) => push(target.as_str().as_bytes()),
+        // To a proxy.
+        _ => push(head.uri.to_string().as_bytes()),
+    }
+    push(b" HTTP/1.1\r\n");
+    for (name, value) in &head.headers {
+        // The body's own length counts.
+        if coding != BodyCoding::Ended && *name == CONTENT_LENGTH {
+            continue;
+        }
+        push(name.as_str().as_bytes());
+        push(b": ");
+        push(value.as_bytes());
+        push(b"\r\n");
+    }
+    match coding {
+        BodyCoding::Ended => {}
+        BodyCoding::Length(length) => push(format!("content-length: {length}\r\n").as_bytes()),
+        BodyCoding::Chunked { .. } => push(b"transfer-encoding: chunked\r\n"),
+    }
+    push(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use futures_util::stream;
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    fn body(length: Option<u64>, pieces: &[&'static str]) -> OutgoingBody {
+        let pieces: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::from(*piece))).collect();
+        OutgoingBody::Stream {
+            body: Box::pin(stream::iter(pieces)),
+            length,
+        }
+    }
+
+    /// What is sent to a peer that takes a few bytes at a time.
+    async fn sent(body: OutgoingBody) -> Result<String, Http1Error> {
+        let mut request = Request::put("/a?b")
+            .header("content-length", "77")
+            .body(body)
+            .unwrap();
+        request.headers_mut().append("a", "1".parse().unwrap());
+        request.headers_mut().append("a", "2".parse().unwrap());
+        let (mut here, mut there) = tokio::io::duplex(3);
+        let mut writer = RequestWriter::default();
+        writer.start(request);
+        assert!(writer.is_unsent() && !writer.is_done());
+        let mut received = Vec::new();
+        let sending = async {
+            let sent = std::future::poll_fn(|cx| writer.poll_send(&mut here, cx)).await;
+            drop(here);
+            sent
+        };
+        let (sent, _) = tokio::join!(sending, there.read_to_end(&mut received));
+        sent?;
+        assert!(writer.is_done() && !writer.is_unsent());
+        Ok(String::from_utf8(received).unwrap().replace("\r\n", "|"))
+    }
+
+    #[tokio::test]
+    async fn a_body_is_sent_with_its_length_or_in_chunks() {
+        let head = |field: &str| format!("PUT /a?b HTTP/1.1|a: 1|a: 2|{field}||");
+        for (body, expected) in [
+            (
+                OutgoingBody::Bytes("hello".into()),
+                head("content-length: 5") + "hello",
+            ),
+            (
+                body(Some(5), &["hel", "", "lo"]),
+                head("content-length: 5") + "hello",
+            ),
+            (
+                body(None, &["0123456789abcdef", "", "x"]),
+                head("transfer-encoding: chunked") + "10|0123456789abcdef|1|x|0||",
+            ),
+            (body(None, &[]), head("transfer-encoding: chunked") + "0||"),
+        ] {
+            assert_eq!(sent(body).await.unwrap(), expected);
+        }
+        let empty = sent(body(Some(0), &["never read"])).await.unwrap();
+        assert_eq!(empty, "PUT /a?b HTTP/1.1|content-length: 77|a: 1|a: 2||");
+    }
+
+    #[tokio::test]
+    async fn a_body_with_another_length_than_it_said_is_an_error() {
+        for pieces in [&["hel"][..], &["hel", "lo!"], &[]] {
+            let sent = sent(body(Some(5), pieces)).await;
+            assert!(
+                matches!(sent, Err(Http1Error::RequestBody(_))),
+                "{pieces:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_has_closed_ends_the_sending_and_nothing_else() {
+        let mut writer = RequestWriter::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut here, there) = tokio::io::duplex(300);
+        writer.start(Request::put("/").body(body(None, &["a", "b"])).unwrap());
+        drop(there);
+        assert!(matches!(
+            writer.poll_send(&mut here, &mut cx),
+            Poll::Ready(Ok(()))
+        ));
+        assert!(writer.is_unsent() && !writer.is_done());
+    }
+}
