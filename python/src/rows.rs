@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use haul_transfer::list::{BadLine, BadLineProblem, ListEntry, parse_list_url};
+use haul_transfer::list::{BadLine, BadLineProblem, ListEntry, ListUrlParser, parse_list_url};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyIterator, PyString};
@@ -29,6 +29,7 @@ pub(crate) struct PythonRows {
     iterator: Py<PyIterator>,
     chunk: usize,
     pulled: VecDeque<Result<ListEntry, BadLine>>,
+    urls: ListUrlParser,
     /// Rows so far.
     count: u64,
     is_ended: bool,
@@ -51,6 +52,7 @@ impl PythonRows {
             iterator: rows.try_iter()?.unbind(),
             chunk: 1,
             pulled: VecDeque::new(),
+            urls: ListUrlParser::default(),
             count: 0,
             is_ended: false,
             failure,
@@ -72,7 +74,7 @@ impl PythonRows {
                     Some(item) => item?,
                 };
                 self.count += 1;
-                let entry = entry(&item, self.count)?;
+                let entry = entry(&item, self.count, &mut self.urls)?;
                 self.pulled.push_back(entry);
             }
             PyResult::Ok(())
@@ -106,9 +108,13 @@ impl Iterator for PythonRows {
 }
 
 /// The entry of a row: a URL, or a dict with a URL and what else is known of the file.
-fn entry(row: &Bound<'_, PyAny>, line: u64) -> PyResult<Result<ListEntry, BadLine>> {
+fn entry(
+    row: &Bound<'_, PyAny>,
+    line: u64,
+    urls: &mut ListUrlParser,
+) -> PyResult<Result<ListEntry, BadLine>> {
     if let Ok(url) = row.cast::<PyString>() {
-        return Ok(entry_of_url(url, line));
+        return Ok(entry_of_url(url, line, urls));
     }
     if is_missing(row) {
         return Ok(Err(bad_row(line, BadLineProblem::NoUrl)));
@@ -152,13 +158,17 @@ fn shown_url(text: &str) -> String {
     }
 }
 
-fn entry_of_url(url: &Bound<'_, PyString>, line: u64) -> Result<ListEntry, BadLine> {
+fn entry_of_url(
+    url: &Bound<'_, PyString>,
+    line: u64,
+    urls: &mut ListUrlParser,
+) -> Result<ListEntry, BadLine> {
     let text = url.to_str().map_err(|error| {
         let reason = error.to_string();
         let field = "url".to_owned();
         bad_row(line, BadLineProblem::UnusableValue { field, reason })
     })?;
-    match parse_list_url(text.trim()) {
+    match urls.parse(text.trim()) {
         Ok(url) => Ok(ListEntry::new(line, url)),
         Err(problem) => Err(BadLine {
             excerpt: haul_net::redacted_text(text).chars().take(80).collect(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haul_plan::{Checksum, DigestAlgorithm, RelativePathError, relative_path};
 use haul_s3::{DownloadUrlError, parse_download_url};
 use http::{HeaderMap, HeaderName, HeaderValue};
-use url::Url;
+use url::{Position, Url};
 
 use super::bad_line::BadLineProblem;
 
@@ -20,6 +20,16 @@ const MAX_HEADERS: usize = 100;
 /// # Errors
 /// The text is not such a URL.
 pub fn parse_list_url(text: &str) -> Result<Url, BadLineProblem> {
+    check_text(text)?;
+    parse_download_url(text).map_err(|error| match error {
+        DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
+        DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
+        DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
+    })
+}
+
+/// Whether a text may be a URL, before it is parsed.
+fn check_text(text: &str) -> Result<(), BadLineProblem> {
     if text.len() > MAX_URL {
         return Err(BadLineProblem::UrlTooLong { limit: MAX_URL });
     }
@@ -27,11 +37,42 @@ pub fn parse_list_url(text: &str) -> Result<Url, BadLineProblem> {
     if text.bytes().any(|byte| byte.is_ascii_control()) {
         return Err(BadLineProblem::ControlCharacter);
     }
-    parse_download_url(text).map_err(|error| match error {
-        DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
-        DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
-        DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
-    })
+    Ok(())
+}
+
+/// Parses the URLs of a list, one after the other. Most have the origin of the one before: then the path alone is parsed, which takes a
+/// quarter of the time.
+#[derive(Debug, Default)]
+pub struct ListUrlParser {
+    previous: Option<Url>,
+}
+
+impl ListUrlParser {
+    /// Parses a URL, with the result of [`parse_list_url`].
+    ///
+    /// # Errors
+    /// The text is not such a URL.
+    pub fn parse(&mut self, text: &str) -> Result<Url, BadLineProblem> {
+        check_text(text)?;
+        if let Some(url) = self.parse_path(text) {
+            return Ok(url);
+        }
+        let url = parse_list_url(text)?;
+        let is_http = matches!(url.scheme(), "http" | "https");
+        self.previous = is_http.then(|| url.clone());
+        Ok(url)
+    }
+
+    /// The URL, if the text begins with the previous origin and a path follows. Two slashes would begin another host.
+    fn parse_path(&self, text: &str) -> Option<Url> {
+        let previous = self.previous.as_ref()?;
+        let path = text.strip_prefix(&previous[..Position::BeforePath])?;
+        match path.as_bytes() {
+            [b'/', b'/' | b'\\', ..] => None,
+            [b'/', ..] => previous.join(path).ok(),
+            _ => None,
+        }
+    }
 }
 
 /// Parses the path of a file.
@@ -114,6 +155,45 @@ pub(super) fn add_header(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// Parts of URLs that a parser could take for something else.
+    const PARTS: [&str; 18] = [
+        "http://h",
+        "https://h",
+        "http://h:80",
+        "http://h:81",
+        "HTTP://H",
+        "http://me:pw@h",
+        "s3://h",
+        "http:",
+        "/",
+        "//",
+        "\\",
+        "..",
+        "/./",
+        "?",
+        "#",
+        "@x",
+        "%2f",
+        "ä b",
+    ];
+
+    proptest! {
+        #[test]
+        fn c2_a_url_behind_any_other_is_the_same_as_alone(
+            texts in proptest::collection::vec(
+                proptest::collection::vec(proptest::sample::select(&PARTS[..]), 1..5),
+                1..6,
+            ),
+        ) {
+            let mut parser = ListUrlParser::default();
+            for text in texts.iter().map(|parts| parts.concat()) {
+                let (found, expected) = (parser.parse(&text), parse_list_url(&text));
+                prop_assert_eq!(found.ok(), expected.ok(), "{}", text);
+            }
+        }
+    }
 
     #[test]
     fn c2_only_http_urls_are_accepted() {

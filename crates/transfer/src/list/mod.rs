@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use bad_line::{BadLine, BadLineProblem};
 pub use entry::ListEntry;
-pub use fields::parse_list_url;
+pub use fields::{ListUrlParser, parse_list_url};
 pub use format::{ListFormat, ListFormatError};
 
 use bad_line::LineError;

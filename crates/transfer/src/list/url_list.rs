@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::bad_line::{BadLineProblem, LineError};
 use super::entry::ListEntry;
-use super::fields;
+use super::fields::{self, ListUrlParser};
 use super::lines::{LineReader, MAX_LINE, PeekedByte, ReadLine, too_long};
 use super::source::is_content;
 
@@ -31,6 +31,7 @@ const IGNORED_OPTIONS: [&str; 10] = [
 /// A plain list or one in aria2's format.
 pub(super) struct UrlList {
     lines: LineReader,
+    urls: ListUrlParser,
     /// Whether tabs and indented lines have their meaning of aria2.
     has_options: bool,
     /// See [`DownloadList::ignored_options`](super::DownloadList::ignored_options).
@@ -41,6 +42,7 @@ impl UrlList {
     pub(super) fn plain(lines: LineReader) -> Self {
         Self {
             lines,
+            urls: ListUrlParser::default(),
             has_options: false,
             ignored_options: BTreeSet::new(),
         }
@@ -64,20 +66,28 @@ impl UrlList {
             line => line,
         };
         if !self.has_options {
-            return Some(line.and_then(|line| entry_of_url(line, text(&self.lines)?)));
+            return Some(line.and_then(|_| self.plain_line()));
         }
         let first = self.lines.line_number();
         let entry = line.and_then(|_| self.first_line());
         Some(self.with_options(first, entry))
     }
 
+    /// Parses a line that is a URL.
+    fn plain_line(&mut self) -> Result<ListEntry, LineError> {
+        let (line, text) = (self.lines.line_number(), text(&self.lines)?);
+        let url = self.urls.parse(text);
+        let url = url.map_err(|problem| LineError::new(line, text, problem))?;
+        Ok(ListEntry::new(line, url))
+    }
+
     /// Parses the first line of an entry.
-    fn first_line(&self) -> Result<ListEntry, LineError> {
+    fn first_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
             Some(option) => Err(option_error(line, option, BadLineProblem::OptionWithoutUrl)),
             None if text.contains('\t') => ListEntry::from_urls(line, text.split('\t')),
-            None => entry_of_url(line, text),
+            None => self.plain_line(),
         }
     }
 
@@ -179,13 +189,6 @@ fn text(lines: &LineReader) -> Result<&str, LineError> {
 fn option_of<'a>(lines: &LineReader, text: &'a str) -> Option<(&'a str, &'a str)> {
     let is_indented = matches!(lines.line().first(), Some(b' ' | b'\t'));
     is_indented.then(|| parse_option(text)).flatten()
-}
-
-/// An entry with one URL.
-fn entry_of_url(line: u64, text: &str) -> Result<ListEntry, LineError> {
-    let url =
-        fields::parse_list_url(text).map_err(|problem| LineError::new(line, text, problem))?;
-    Ok(ListEntry::new(line, url))
 }
 
 /// Splits text of the form `name=value`. A URL never has this form, whatever follows its first `=`.
