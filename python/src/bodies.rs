@@ -11,7 +11,8 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::body_buffer::BodyBuffer;
 
-/// Bodies that wait for those before them are copied if they are so many rows ahead: their pieces are parts of larger buffers.
+/// Bodies that wait for those before them are copied if they are so many rows ahead: their pieces are parts of larger buffers, two or
+/// three times their size, and the batch's limit of memory does not count them any more.
 const MAX_ROWS_AHEAD: usize = 64;
 
 /// Where bodies go.
@@ -38,7 +39,7 @@ impl BodyPlace {
         }
     }
 
-    /// Takes the body of a row, if it is for the row.
+    /// Takes the body of a row, if bodies go to their rows.
     pub(crate) fn take(&self, row: &ManifestRow) -> Option<Vec<u8>> {
         let Self::Rows(bodies) = self else {
             return None;

@@ -46,7 +46,9 @@ impl ResultColumns {
     pub(crate) fn into_dict(mut self, py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
         self.rows.resize_with(count, || None);
         let dict = PyDict::new(py);
-        std::mem::take(&mut *self.bodies.lock()).set_in(&dict, &self.rows)?;
+        // The lock is for the batch's thread, which may still run.
+        let bodies = std::mem::take(&mut *self.bodies.lock());
+        bodies.set_in(&dict, &self.rows)?;
         let rows = || self.rows.iter().map(Option::as_ref);
         let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
         dict.set_item("state", states.collect::<Vec<_>>())?;

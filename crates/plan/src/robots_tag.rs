@@ -4,10 +4,10 @@
 //! the next name. A directive with a value looks like a name (`max-snippet: 5`), and so may a part of a date, but neither
 //! hides a directive for everybody.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 /// The name of the field.
-const X_ROBOTS_TAG: &str = "x-robots-tag";
+const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// The name that the field has for haul.
 const ROBOT_NAME: &str = "haul";

@@ -28,9 +28,10 @@ impl<T> JobDispatcher<T> {
         DispatchDecision::Wait(self.next_wake())
     }
 
-    /// Whether [`Self::next`] may decide something else than to wait. Quicker than to ask it: drivers ask after each event.
+    /// Whether any job may be run or rejected now; if not, [`Self::next`] does neither. Quicker than to ask it: drivers ask after each
+    /// event.
     #[must_use]
-    pub fn may_decide(&self, now: Duration) -> bool {
+    pub fn has_candidates(&self, now: Duration) -> bool {
         let hosts = [
             &self.ready,
             &self.untried,

@@ -32,7 +32,8 @@
 //!   long as there is room. At the list's end it goes on until nothing is spilled, and only then closes.
 //!
 //! The *driver* runs jobs: after every call that changes anything, and when the moment of the last
-//! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that returns [`DispatchDecision::Wait`]. For each running job it
+//! [`DispatchDecision::Wait`] has come, it calls [`JobDispatcher::next`] until that returns [`DispatchDecision::Wait`], or not at all while
+//! [`JobDispatcher::has_candidates`] says no. For each running job it
 //! calls [`JobDispatcher::on_response_head`] when the head of a response arrived, [`JobDispatcher::on_large_file`] if the file goes
 //! on over connections of its own, and then either [`JobDispatcher::on_finished`] or [`JobDispatcher::retry_later`]. A ticket
 //! whose run is over is ignored.

@@ -220,10 +220,10 @@ impl<'a, L: Iterator<Item = u32>> SimulatedBatch<'a, L> {
     pub(crate) fn run(mut self) -> SimulatedBatchOutcome {
         loop {
             self.feed();
-            let may_decide = self.dispatcher.may_decide(self.now);
+            let has_candidates = self.dispatcher.has_candidates(self.now);
             let decision = self.dispatcher.next(self.now);
             assert!(
-                may_decide
+                has_candidates
                     || matches!(decision, DispatchDecision::Wait(_) | DispatchDecision::Done)
             );
             match decision {

@@ -81,7 +81,7 @@ impl JobQueue {
             });
         }
         dispatcher.add(host, job, now);
-        Ok(dispatcher.may_decide(now))
+        Ok(dispatcher.has_candidates(now))
     }
 
     /// Adds a job that was in the queue before, whether there is room or not: for another source, or because no other
@@ -133,7 +133,7 @@ impl JobQueue {
         if matches!(decision, DispatchDecision::Reject(..)) {
             self.wake_reader(&dispatcher);
         }
-        (decision, dispatcher.may_decide(now))
+        (decision, dispatcher.has_candidates(now))
     }
 
     /// The head of a job's response has come. Returns whether a job may start now.
@@ -141,7 +141,7 @@ impl JobQueue {
         let now = self.now();
         let mut dispatcher = self.lock();
         dispatcher.on_response_head(ticket, max_streams, now);
-        dispatcher.may_decide(now)
+        dispatcher.has_candidates(now)
     }
 
     /// A job goes on over connections of its own.
