@@ -108,7 +108,11 @@ def add_columns(record_batch: pa.RecordBatch, columns: dict[str, Any], with_bodi
     arrays = [record_batch.column(name) for name in kept]
     fields = [record_batch.schema.field(name) for name in kept]
     for field in RESULT_SCHEMA:
-        arrays.append(pa.array(columns[field.name], type=field.type))
+        values = columns[field.name]
+        if isinstance(values, list):
+            arrays.append(pa.array(values, type=field.type))
+        else:
+            arrays.append(pa.Array.from_buffers(field.type, record_batch.num_rows, [None, pa.py_buffer(values)]))
         fields.append(field)
     if with_bodies:
         buffers = [pa.py_buffer(columns[name]) for name in ("body_validity", "body_offsets", "body_data")]

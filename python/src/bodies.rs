@@ -7,9 +7,9 @@ use bytes::Bytes;
 use haul_transfer::batch::FetchedBody;
 use haul_transfer::manifest::ManifestRow;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 
-use crate::body_buffer::BodyBuffer;
+use crate::column_buffer::ColumnBuffer;
 
 /// Bodies that wait for those before them are copied if they are so many rows ahead: their pieces are parts of larger buffers, two or
 /// three times their size, and the batch's limit of memory does not count them any more.
@@ -110,24 +110,23 @@ impl BodyColumn {
     pub(crate) fn set_in(
         mut self,
         dict: &Bound<'_, PyDict>,
-        rows: &[Option<ManifestRow>],
+        has_rows: impl ExactSizeIterator<Item = bool>,
     ) -> PyResult<()> {
-        let count = rows.len();
+        let count = has_rows.len();
         while self.ends.len() < count {
             let body = self.ahead.pop_front().flatten().flatten();
             self.append(body);
         }
-        let py = dict.py();
         let mut validity = vec![0_u8; count.div_ceil(8)];
         let mut offsets = Vec::with_capacity(8 * (count + 1));
         offsets.extend(0_i64.to_ne_bytes());
-        for (index, (row, (end, has_body))) in rows.iter().zip(self.ends).enumerate() {
-            validity[index / 8] |= u8::from(has_body && row.is_some()) << (index % 8);
+        for (index, (has_row, (end, has_body))) in has_rows.zip(self.ends).enumerate() {
+            validity[index / 8] |= u8::from(has_body && has_row) << (index % 8);
             offsets.extend((end as u64).to_ne_bytes());
         }
-        dict.set_item("body_validity", PyBytes::new(py, &validity))?;
-        dict.set_item("body_offsets", PyBytes::new(py, &offsets))?;
-        dict.set_item("body_data", BodyBuffer::new(self.bytes))
+        dict.set_item("body_validity", ColumnBuffer::new(validity))?;
+        dict.set_item("body_offsets", ColumnBuffer::new(offsets))?;
+        dict.set_item("body_data", ColumnBuffer::new(self.bytes))
     }
 }
 

@@ -1,25 +1,40 @@
 //! Results as columns, for Arrow.
 
-use haul_transfer::manifest::ManifestRow;
+use haul_transfer::manifest::{JobRowState, ManifestRow};
 use haul_transfer::python_terms;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::bodies::{SharedBodyColumn, row_index};
+use crate::column_buffer::ColumnBuffer;
 
-/// Results that were collected, by the number of their row.
+/// Results that were collected, each at the place of its row. Whatever can be done as they come is: at the end one thread works alone.
 #[derive(Default)]
 pub(crate) struct ResultColumns {
-    rows: Vec<Option<ManifestRow>>,
+    /// None where no result came.
+    states: Vec<Option<JobRowState>>,
+    paths: Vec<Option<String>>,
+    statuses: Vec<Option<u16>>,
+    bytes: Vec<u64>,
+    checksums: Vec<Option<String>>,
+    attempts: Vec<u32>,
+    /// Milliseconds.
+    times: Vec<u64>,
+    error_classes: Vec<Option<&'static str>>,
+    error_texts: Vec<Option<String>>,
+    shards: Vec<Option<String>>,
+    offsets: Vec<Option<u64>>,
+    /// The first row that failed, and its place.
+    first_failure: Option<(usize, Box<ManifestRow>)>,
     bodies: SharedBodyColumn,
 }
 
 impl ResultColumns {
-    /// Columns without results, whose bodies come into this one.
+    /// Columns without results. The batch puts its bodies into this one.
     pub(crate) fn new(bodies: SharedBodyColumn) -> Self {
         Self {
-            rows: Vec::new(),
             bodies,
+            ..Self::default()
         }
     }
 
@@ -32,52 +47,83 @@ impl ResultColumns {
         let Some(index) = row.line.and_then(row_index) else {
             return;
         };
-        if row.error.is_some() {
-            // The bodies after it need not wait any more.
-            self.bodies.lock().add(index, None);
+        if self.states.len() <= index {
+            self.resize((index + 1).next_power_of_two());
         }
-        if self.rows.len() <= index {
-            self.rows.resize_with(index + 1, || None);
+        self.states[index] = Some(row.state);
+        self.statuses[index] = row.status;
+        self.bytes[index] = row.bytes;
+        let checksum = row.checksums.first();
+        self.checksums[index] = checksum.map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
+        self.attempts[index] = row.attempts;
+        self.times[index] = row.timings.total;
+        (self.shards[index], self.offsets[index]) = match &row.shard {
+            Some(location) => (Some(location.shard.clone()), Some(location.offset)),
+            None => (None, None),
+        };
+        let error = row.error.as_ref();
+        self.error_classes[index] = error.map(|error| error.class.name());
+        self.error_texts[index] = error.map(|error| python_terms(&error.text).into());
+        if error.is_none() {
+            self.paths[index] = row.path;
+            return;
         }
-        self.rows[index] = Some(row);
+        self.paths[index] = None;
+        // The bodies after it need not wait any more.
+        self.bodies.lock().add(index, None);
+        let first = self.first_failure.as_ref().map(|(first, _)| *first);
+        if first.is_none_or(|first| index < first) {
+            self.first_failure = Some((index, Box::new(row)));
+        }
     }
 
-    /// The columns of so many rows. Those without a result are empty.
+    fn resize(&mut self, count: usize) {
+        self.states.resize(count, None);
+        self.paths.resize(count, None);
+        self.statuses.resize(count, None);
+        self.bytes.resize(count, 0);
+        self.checksums.resize(count, None);
+        self.attempts.resize(count, 0);
+        self.times.resize(count, 0);
+        self.error_classes.resize(count, None);
+        self.error_texts.resize(count, None);
+        self.shards.resize(count, None);
+        self.offsets.resize(count, None);
+    }
+
+    /// The columns of so many rows, as lists, or as buffers of numbers. Those without a result are empty.
     pub(crate) fn into_dict(mut self, py: Python<'_>, count: usize) -> PyResult<Bound<'_, PyDict>> {
-        self.rows.resize_with(count, || None);
+        self.resize(count);
         let dict = PyDict::new(py);
         // The lock is for the batch's thread, which may still run.
         let bodies = std::mem::take(&mut *self.bodies.lock());
-        bodies.set_in(&dict, &self.rows)?;
-        let rows = || self.rows.iter().map(Option::as_ref);
-        let states = rows().map(|row| row.map_or("failed", |row| row.state.name()));
-        dict.set_item("state", states.collect::<Vec<_>>())?;
-        let paths = rows()
-            .map(|row| row.and_then(|row| row.path.as_deref().filter(|_| row.error.is_none())));
-        dict.set_item("path", paths.collect::<Vec<_>>())?;
-        let statuses = rows().map(|row| row.and_then(|row| row.status));
-        dict.set_item("status", statuses.collect::<Vec<_>>())?;
-        let bytes = rows().map(|row| row.map_or(0, |row| row.bytes));
-        dict.set_item("bytes", bytes.collect::<Vec<_>>())?;
-        let checksums = rows().map(|row| {
-            let (algorithm, hex) = row?.checksums.first()?;
-            Some(format!("{algorithm}:{hex}"))
-        });
-        dict.set_item("checksum", checksums.collect::<Vec<_>>())?;
-        let attempts = rows().map(|row| row.map_or(0, |row| row.attempts));
-        dict.set_item("attempts", attempts.collect::<Vec<_>>())?;
-        let times = rows().map(|row| row.map_or(0, |row| row.timings.total));
-        dict.set_item("ms", times.collect::<Vec<_>>())?;
-        let errors = || rows().map(|row| row.and_then(|row| row.error.as_ref()));
-        let classes = errors().map(|error| error.map(|error| error.class.name()));
-        dict.set_item("error_class", classes.collect::<Vec<_>>())?;
-        let texts = errors().map(|error| error.map(|error| python_terms(&error.text)));
-        dict.set_item("error", texts.collect::<Vec<_>>())?;
-        let locations = || rows().map(|row| row.and_then(|row| row.shard.as_ref()));
-        let shards = locations().map(|location| location.map(|found| found.shard.as_str()));
-        dict.set_item("shard", shards.collect::<Vec<_>>())?;
-        let offsets = locations().map(|location| location.map(|found| found.offset));
-        dict.set_item("offset", offsets.collect::<Vec<_>>())?;
+        bodies.set_in(&dict, self.states.iter().map(Option::is_some))?;
+        let names = [JobRowState::Done, JobRowState::Failed, JobRowState::Skipped]
+            .map(|state| (state, PyString::new(py, state.name())));
+        let name = |state: &Option<JobRowState>| {
+            let state = state.unwrap_or(JobRowState::Failed);
+            names
+                .iter()
+                .find(|(named, _)| *named == state)
+                .map(|(_, name)| name)
+        };
+        dict.set_item("state", self.states.iter().map(name).collect::<Vec<_>>())?;
+        dict.set_item("path", &self.paths)?;
+        dict.set_item("status", &self.statuses)?;
+        let bytes = self.bytes.iter().flat_map(|bytes| bytes.to_ne_bytes());
+        dict.set_item("bytes", ColumnBuffer::new(bytes.collect()))?;
+        dict.set_item("checksum", &self.checksums)?;
+        let attempts = self
+            .attempts
+            .iter()
+            .flat_map(|attempts| attempts.to_ne_bytes());
+        dict.set_item("attempts", ColumnBuffer::new(attempts.collect()))?;
+        let times = self.times.iter().flat_map(|time| time.to_ne_bytes());
+        dict.set_item("ms", ColumnBuffer::new(times.collect()))?;
+        dict.set_item("error_class", &self.error_classes)?;
+        dict.set_item("error", &self.error_texts)?;
+        dict.set_item("shard", &self.shards)?;
+        dict.set_item("offset", &self.offsets)?;
         dict.set_item("first_error", self.first_error())?;
         Ok(dict)
     }
@@ -98,8 +144,8 @@ impl ResultColumns {
         Option<&str>,
         bool,
     )> {
-        let mut failed = self.rows.iter().flatten();
-        let (row, error) = failed.find_map(|row| Some((row, row.error.as_ref()?)))?;
+        let (_, row) = self.first_failure.as_ref()?;
+        let error = row.error.as_ref()?;
         Some((
             error.class.name(),
             &error.text,

@@ -7,7 +7,7 @@
 
 mod batch;
 mod bodies;
-mod body_buffer;
+mod column_buffer;
 mod columns;
 mod download;
 mod engine;

@@ -12,18 +12,18 @@ use pyo3::prelude::*;
 
 /// Bytes that do not change any more, for `memoryview` and `pyarrow.py_buffer`.
 #[pyclass(frozen, module = "haul._haul")]
-pub(crate) struct BodyBuffer {
+pub(crate) struct ColumnBuffer {
     bytes: Vec<u8>,
 }
 
-impl BodyBuffer {
+impl ColumnBuffer {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes }
     }
 }
 
 #[pymethods]
-impl BodyBuffer {
+impl ColumnBuffer {
     /// Lends the bytes, read-only, as the buffer protocol has it.
     ///
     /// # Safety
