@@ -41,10 +41,13 @@ impl ExchangeError {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
             Self::Framing(error) => Error::new(Kind::Framing(error), url),
-            Self::Http1(Http1Error::RequestBody(error)) => {
-                Error::new(Kind::RequestBody, url).with_source(error)
+            Self::Http1(error) => {
+                let kind = http1_kind(&error);
+                match error {
+                    Http1Error::RequestBody(error) => Error::new(kind, url).with_source(error),
+                    error => Error::new(kind, url).with_source(error),
+                }
             }
-            Self::Http1(error) => Error::new(http1_kind(&error), url).with_source(error),
             Self::Http2(error) => Error::new(http2_kind(&error), url).with_source(error),
             Self::CertificateRefused(error) => {
                 let kind = Kind::Tls(TlsProblem::ClientCertificate);
@@ -90,6 +93,7 @@ fn http1_kind(error: &Http1Error) -> Kind {
         }
         Http1Error::Stream(_)
         | Http1Error::ClosedBeforeHead
+        | Http1Error::ClosedInRequest
         | Http1Error::ClosedInBody
         | Http1Error::Unsent => Kind::Closed,
     }

@@ -132,7 +132,7 @@ pub(crate) fn build_request(
     Ok(head)
 }
 
-/// Whether a request without a body says so (RFC 9110 8.6). hyper says nothing then, and S3 refuses such a PUT.
+/// Whether a request without a body says so (RFC 9110 8.6). S3 refuses a PUT that does not.
 fn says_that_body_is_empty(fetch: &FetchRequest<'_>) -> bool {
     matches!(fetch.method, Method::PUT | Method::POST) && fetch.body.length() == Some(0)
 }

@@ -94,7 +94,8 @@ impl FetchResponse {
     ///
     /// # Errors
     /// [`Kind::Stall`] when the peer was silent for the stall timeout (time that the caller spends elsewhere does not
-    /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is malformed.
+    /// count), [`Kind::Closed`] when the body ended too early, [`Kind::Protocol`] when it is malformed, and
+    /// [`Kind::Framing`] when its chunks contradict its Content-Length.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let chunk = poll_fn(|cx| self.body.poll_chunk(cx)).await;
         chunk.map_err(|error| error.into_error(&self.url))

@@ -44,7 +44,7 @@ impl BodyFraming {
     ///
     /// # Errors
     /// The body must not be used.
-    pub fn of_response(
+    pub fn from_response(
         method: &Method,
         status: StatusCode,
         version: Version,
@@ -221,7 +221,7 @@ mod tests {
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("5"));
         let framing = |method, status, version, headers: &HeaderMap| {
             let status = StatusCode::from_u16(status).unwrap();
-            BodyFraming::of_response(&method, status, version, headers)
+            BodyFraming::from_response(&method, status, version, headers)
         };
         for (method, status, length) in [
             (Method::GET, 200, 5),

@@ -98,19 +98,17 @@ impl Http1Body {
                 received.advance(framing);
                 let length = match part {
                     ChunkedPart::Data(length) => length,
-                    ChunkedPart::NeedsMore => 0,
-                    ChunkedPart::End => {
-                        self.is_complete = true;
-                        0
-                    }
+                    ChunkedPart::NeedsMore | ChunkedPart::End => 0,
                 };
+                let is_end = part == ChunkedPart::End;
                 if let Some(left) = announced {
                     let rest = left.checked_sub(length as u64);
                     *left = rest.ok_or(FramingError::LengthMismatch)?;
-                    if self.is_complete && *left > 0 {
+                    if is_end && *left > 0 {
                         return Err(FramingError::LengthMismatch.into());
                     }
                 }
+                self.is_complete = is_end;
                 length
             }
         };
@@ -135,9 +133,10 @@ impl Http1Body {
     }
 
     /// Returns the connection to the pool, if the body was read to its end; else closes it.
-    pub(crate) fn recycle(self) {
+    pub(crate) fn recycle(mut self) {
         self.connection.socket_state.set_low_water(1);
         if self.is_complete {
+            self.connection.release_buffer();
             self.pool.put(self.route, self.connection);
         }
     }

@@ -5,7 +5,7 @@
 //! takes a third of the instructions.
 
 use std::future::poll_fn;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 use haul_plan::BodyFraming;
 use http::response::Parts;
@@ -19,6 +19,9 @@ use crate::exchange_error::ExchangeError;
 use crate::read_timeout::ReadTimeout;
 use crate::request_body::OutgoingBody;
 use crate::transport::{SocketState, TransportStream};
+
+/// The most interim responses to one request. A peer that sends them faster than they are read would not let the timeout end it.
+const MAX_INTERIM_RESPONSES: u32 = 1000;
 
 /// An HTTP/1.1 connection.
 #[derive(Debug)]
@@ -56,7 +59,8 @@ impl Http1Connection {
         self.socket_state.track_sending(is_upload);
         self.request.start(request);
         self.is_kept = false;
-        let head = poll_fn(|cx| match self.poll_exchange(cx) {
+        let mut interim_responses = 0;
+        let head = poll_fn(|cx| match self.poll_exchange(&mut interim_responses, cx) {
             Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http1)),
             Poll::Pending => {
                 let elapsed = self.poll_timeout(is_upload, cx);
@@ -64,12 +68,32 @@ impl Http1Connection {
             }
         });
         let head = head.await?;
+        if head.status.is_success() && !self.request.is_done() {
+            self.finish_request(is_upload).await?;
+        }
         let (status, version) = (head.status, head.version);
-        let framing = BodyFraming::of_response(&method, status, version, &head.headers)?;
+        let framing = BodyFraming::from_response(&method, status, version, &head.headers)?;
         // Nobody asked for another protocol.
         let is_upgrade = status == StatusCode::SWITCHING_PROTOCOLS;
         self.is_kept = !is_upgrade && framing.keeps_connection(version, &head.headers);
         Ok((head, framing))
+    }
+
+    /// Sends the rest of a request to which the peer has said already that it succeeded: it may still store what it gets.
+    async fn finish_request(&mut self, is_upload: bool) -> Result<(), ExchangeError> {
+        self.request.allow_body();
+        let sent = poll_fn(|cx| match self.request.poll_send(&mut self.stream, cx) {
+            Poll::Ready(sent) => Poll::Ready(sent.map_err(ExchangeError::Http1)),
+            Poll::Pending => {
+                let elapsed = self.poll_timeout(is_upload, cx);
+                elapsed.map(|()| Err(ExchangeError::Stalled))
+            }
+        });
+        sent.await?;
+        match self.request.is_done() {
+            true => Ok(()),
+            false => Err(ExchangeError::Http1(Http1Error::ClosedInRequest)),
+        }
     }
 
     fn poll_timeout(&mut self, is_upload: bool, cx: &mut Context<'_>) -> Poll<()> {
@@ -83,16 +107,28 @@ impl Http1Connection {
     }
 
     /// Sends and receives until the head of the final response is there. The rest of the request may still have to be sent.
-    fn poll_exchange(&mut self, cx: &mut Context<'_>) -> Poll<Result<Parts, Http1Error>> {
+    fn poll_exchange(
+        &mut self,
+        interim_responses: &mut u32,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Parts, Http1Error>> {
         loop {
             if let Poll::Ready(Err(error)) = self.request.poll_send(&mut self.stream, cx) {
                 return Poll::Ready(Err(error));
             }
             match take_response_head(&mut self.received.bytes)? {
-                Some(head) if head.status == StatusCode::CONTINUE => self.request.allow_body(),
                 Some(head)
                     if head.status.is_informational()
-                        && head.status != StatusCode::SWITCHING_PROTOCOLS => {}
+                        && head.status != StatusCode::SWITCHING_PROTOCOLS =>
+                {
+                    *interim_responses += 1;
+                    if *interim_responses > MAX_INTERIM_RESPONSES {
+                        return Poll::Ready(Err(Http1Error::HeadTooLong));
+                    }
+                    if head.status == StatusCode::CONTINUE {
+                        self.request.allow_body();
+                    }
+                }
                 Some(head) => return Poll::Ready(Ok(head)),
                 None => match std::task::ready!(self.received.poll_fill(&mut self.stream, cx)) {
                     Ok(1..) => {}
@@ -116,8 +152,11 @@ impl Http1Connection {
     /// Receives more of the body; 0 is the end of the stream. A peer that responds early may still read the request.
     pub(super) fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize, Http1Error>> {
         if !self.request.is_done() {
-            // The response counts, whatever becomes of the request.
-            let _ = self.request.poll_send(&mut self.stream, cx);
+            // The response counts, unless the failure is on this side.
+            let sent = self.request.poll_send(&mut self.stream, cx);
+            if let Poll::Ready(Err(error @ Http1Error::RequestBody(_))) = sent {
+                return Poll::Ready(Err(error));
+            }
         }
         let filled = self.received.poll_fill(&mut self.stream, cx);
         filled.map_err(Http1Error::Stream)
@@ -126,7 +165,11 @@ impl Http1Connection {
     /// Whether another request can be sent now. The last response was read to its end; the peer must not have closed, nor sent
     /// anything behind it.
     pub(crate) fn is_reusable(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        self.is_kept && self.request.is_done() && self.received.is_silent(&mut self.stream, &mut cx)
+        self.is_kept && self.request.is_done() && self.received.is_silent(&mut self.stream)
+    }
+
+    /// Gives up what an idle connection need not hold.
+    pub(crate) fn release_buffer(&mut self) {
+        self.received.release();
     }
 }

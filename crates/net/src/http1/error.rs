@@ -17,8 +17,11 @@ pub(crate) enum Http1Error {
     #[error(transparent)]
     Chunk(#[from] ChunkError),
     /// The peer closed the connection before it had sent a head.
-    #[error("no response had arrived")]
+    #[error("no whole head of a response had arrived")]
     ClosedBeforeHead,
+    /// The peer said that the request succeeded, and closed the connection before it had all of it.
+    #[error("the peer had not received the whole request, although it said that it succeeded")]
+    ClosedInRequest,
     /// The peer closed the connection within the body.
     #[error("the body is incomplete")]
     ClosedInBody,

@@ -22,17 +22,21 @@ use crate::request_body::OutgoingBody;
 /// (RFC 9110 10.1.1): some servers never say 100. curl waits as long.
 const CONTINUE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How many pieces of a body are sent before the response is looked at: a source that is always ready must not keep a refusal from
+/// being read.
+const MAX_PIECES_AT_ONCE: u32 = 16;
+
 /// Sends one request after the other.
 #[derive(Debug, Default)]
 pub(super) struct RequestWriter {
     /// The head, and later the lines around chunks.
-    framing: Vec<u8>,
-    /// Bytes of `framing` that were written.
+    lines: Vec<u8>,
+    /// Bytes of `lines` that were written.
     written: usize,
     /// A piece of the body, which follows.
     piece: Bytes,
     body: OutgoingBody,
-    coding: BodyCoding,
+    remaining: RemainingBody,
     /// Bytes of the body that were read from its source.
     body_bytes: u64,
     /// Runs while the body waits for 100 Continue.
@@ -41,41 +45,47 @@ pub(super) struct RequestWriter {
     is_unsent: bool,
     /// Whether something was written that the stream may hold back until it is flushed, as TLS does.
     needs_flush: bool,
-    /// Whether the peer takes no more bytes.
-    is_closed: bool,
+    /// Whether no more is sent: the peer takes no more bytes, or the body cannot be read.
+    is_stopped: bool,
 }
 
-/// How the peer finds the end of the body.
+/// What is still to come from the source of a body.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum BodyCoding {
-    /// All of it came from its source.
+enum RemainingBody {
     #[default]
     Ended,
-    /// So many bytes are still to come.
+    /// So many bytes.
     Length(u64),
-    /// Chunks are still to come; the first one has no line end before it.
+    /// Chunks; the first one has no line end before it.
     Chunked { is_first: bool },
 }
 
 impl RequestWriter {
     /// Prepares a request. Nothing is sent yet.
     pub(super) fn start(&mut self, request: Request<OutgoingBody>) {
-        let (head, body) = request.into_parts();
-        self.coding = match body.length() {
-            Some(0) => BodyCoding::Ended,
-            Some(length) => BodyCoding::Length(length),
-            None => BodyCoding::Chunked { is_first: true },
+        let (head, mut body) = request.into_parts();
+        self.remaining = match body.length() {
+            Some(0) => RemainingBody::Ended,
+            Some(length) => RemainingBody::Length(length),
+            None => RemainingBody::Chunked { is_first: true },
         };
-        self.framing.clear();
+        self.lines.clear();
         self.written = 0;
-        write_head(&mut self.framing, &head, self.coding);
+        write_head(&mut self.lines, &head, self.remaining);
         // A body in memory is small enough to be sent in vain.
         let waits =
             matches!(body, OutgoingBody::Stream { .. }) && head.headers.contains_key(EXPECT);
         self.continue_timer = waits.then(|| Box::pin(sleep(CONTINUE_TIMEOUT)));
-        self.piece = Bytes::new();
+        // Such a body goes out with its head.
+        self.piece = match &mut body {
+            OutgoingBody::Bytes(bytes) => std::mem::take(bytes),
+            OutgoingBody::Empty | OutgoingBody::Stream { .. } => Bytes::new(),
+        };
+        if !self.piece.is_empty() {
+            self.remaining = RemainingBody::Ended;
+        }
+        self.body_bytes = self.piece.len() as u64;
         self.body = body;
-        self.body_bytes = 0;
         self.is_unsent = true;
     }
 
@@ -86,7 +96,10 @@ impl RequestWriter {
 
     /// Whether the whole request was sent.
     pub(super) fn is_done(&self) -> bool {
-        !self.is_closed && self.coding == BodyCoding::Ended && !self.has_unwritten()
+        !self.is_stopped
+            && self.remaining == RemainingBody::Ended
+            && !self.has_unwritten()
+            && !self.needs_flush
     }
 
     /// Whether nothing of the request was written.
@@ -102,29 +115,39 @@ impl RequestWriter {
     /// Sends as much as the peer takes. Ready when it was all, or when the peer takes no more.
     ///
     /// # Errors
-    /// The source of the body has failed, or the stream in another way than by being closed.
+    /// The source of the body has failed, or the stream in another way than by being closed. Nothing more is sent then, so that the
+    /// peer cannot take what it has for the whole.
     pub(super) fn poll_send(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Http1Error>> {
-        while !self.is_closed {
+        let mut pieces = 0;
+        while !self.is_stopped {
             match std::task::ready!(self.poll_flush(stream, cx)) {
-                Ok(()) if self.coding == BodyCoding::Ended => break,
+                Ok(()) if self.remaining == RemainingBody::Ended => break,
                 Ok(()) => {}
-                Err(error) if is_disconnect(&error) => {
-                    self.is_closed = true;
-                    break;
+                Err(error) => {
+                    self.is_stopped = true;
+                    match is_disconnect(&error) {
+                        true => break,
+                        false => return Poll::Ready(Err(Http1Error::Stream(error))),
+                    }
                 }
-                Err(error) => return Poll::Ready(Err(Http1Error::Stream(error))),
             }
+            if pieces == MAX_PIECES_AT_ONCE {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            pieces += 1;
             if let Some(timer) = &mut self.continue_timer {
                 std::task::ready!(timer.as_mut().poll(cx));
                 self.continue_timer = None;
             }
             let piece = std::task::ready!(self.body.poll_piece(cx));
-            let added = piece.transpose().and_then(|piece| self.add(piece));
+            let added = piece.transpose().and_then(|piece| self.take_piece(piece));
             if let Err(error) = added {
+                self.is_stopped = true;
                 return Poll::Ready(Err(Http1Error::RequestBody(error)));
             }
         }
@@ -132,7 +155,7 @@ impl RequestWriter {
     }
 
     fn has_unwritten(&self) -> bool {
-        self.written < self.framing.len() || !self.piece.is_empty()
+        self.written < self.lines.len() || !self.piece.is_empty()
     }
 
     /// Writes what is here, and makes the stream send it.
@@ -143,12 +166,12 @@ impl RequestWriter {
     ) -> Poll<io::Result<()>> {
         let mut stream = Pin::new(stream);
         while self.has_unwritten() {
-            let framing = &self.framing[self.written..];
-            let count = match (framing.is_empty(), self.piece.is_empty()) {
+            let lines = &self.lines[self.written..];
+            let count = match (lines.is_empty(), self.piece.is_empty()) {
                 (true, _) => stream.as_mut().poll_write(cx, &self.piece),
-                (false, true) => stream.as_mut().poll_write(cx, framing),
+                (false, true) => stream.as_mut().poll_write(cx, lines),
                 (false, false) => {
-                    let both = [IoSlice::new(framing), IoSlice::new(&self.piece)];
+                    let both = [IoSlice::new(lines), IoSlice::new(&self.piece)];
                     stream.as_mut().poll_write_vectored(cx, &both)
                 }
             };
@@ -157,9 +180,9 @@ impl RequestWriter {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             (self.is_unsent, self.needs_flush) = (false, true);
-            let of_framing = count.min(framing.len());
-            self.written += of_framing;
-            self.piece.advance(count - of_framing);
+            let of_lines = count.min(lines.len());
+            self.written += of_lines;
+            self.piece.advance(count - of_lines);
         }
         if self.needs_flush {
             std::task::ready!(stream.poll_flush(cx))?;
@@ -169,28 +192,28 @@ impl RequestWriter {
     }
 
     /// Takes the next piece of the body; `None` is its end.
-    fn add(&mut self, piece: Option<Bytes>) -> io::Result<()> {
-        self.framing.clear();
+    fn take_piece(&mut self, piece: Option<Bytes>) -> io::Result<()> {
+        self.lines.clear();
         self.written = 0;
         let length = piece.as_ref().map_or(0, Bytes::len) as u64;
-        match &mut self.coding {
-            BodyCoding::Ended => {}
-            BodyCoding::Length(_) if piece.is_none() => {
+        match &mut self.remaining {
+            RemainingBody::Ended => {}
+            RemainingBody::Length(_) if piece.is_none() => {
                 return Err(io::Error::other("the body ended before its length"));
             }
-            BodyCoding::Length(left) => match left.checked_sub(length) {
-                Some(0) => self.coding = BodyCoding::Ended,
+            RemainingBody::Length(left) => match left.checked_sub(length) {
+                Some(0) => self.remaining = RemainingBody::Ended,
                 Some(rest) => *left = rest,
                 None => return Err(io::Error::other("the body is longer than its length")),
             },
             // An empty chunk would end the body.
-            BodyCoding::Chunked { .. } if piece.is_some() && length == 0 => {}
-            BodyCoding::Chunked { is_first } => {
+            RemainingBody::Chunked { .. } if piece.is_some() && length == 0 => {}
+            RemainingBody::Chunked { is_first } => {
                 let line_end = if std::mem::take(is_first) { "" } else { "\r\n" };
-                write!(self.framing, "{line_end}{length:x}\r\n")?;
+                write!(self.lines, "{line_end}{length:x}\r\n")?;
                 if piece.is_none() {
-                    self.framing.extend_from_slice(b"\r\n");
-                    self.coding = BodyCoding::Ended;
+                    self.lines.extend_from_slice(b"\r\n");
+                    self.remaining = RemainingBody::Ended;
                 }
             }
         }
@@ -208,7 +231,7 @@ pub(super) fn is_disconnect(error: &io::Error) -> bool {
     )
 }
 
-fn write_head(buffer: &mut Vec<u8>, head: &Parts, coding: BodyCoding) {
+fn write_head(buffer: &mut Vec<u8>, head: &Parts, remaining: RemainingBody) {
     let mut push = |bytes: &[u8]| buffer.extend_from_slice(bytes);
     push(head.method.as_str().as_bytes());
     push(b" ");
@@ -220,7 +243,7 @@ fn write_head(buffer: &mut Vec<u8>, head: &Parts, coding: BodyCoding) {
     push(b" HTTP/1.1\r\n");
     for (name, value) in &head.headers {
         // The body's own length counts.
-        if coding != BodyCoding::Ended && *name == CONTENT_LENGTH {
+        if remaining != RemainingBody::Ended && *name == CONTENT_LENGTH {
             continue;
         }
         push(name.as_str().as_bytes());
@@ -228,10 +251,10 @@ fn write_head(buffer: &mut Vec<u8>, head: &Parts, coding: BodyCoding) {
         push(value.as_bytes());
         push(b"\r\n");
     }
-    match coding {
-        BodyCoding::Ended => {}
-        BodyCoding::Length(length) => push(format!("content-length: {length}\r\n").as_bytes()),
-        BodyCoding::Chunked { .. } => push(b"transfer-encoding: chunked\r\n"),
+    match remaining {
+        RemainingBody::Ended => {}
+        RemainingBody::Length(length) => push(format!("content-length: {length}\r\n").as_bytes()),
+        RemainingBody::Chunked { .. } => push(b"transfer-encoding: chunked\r\n"),
     }
     push(b"\r\n");
 }
@@ -310,6 +333,95 @@ mod tests {
                 "{pieces:?}"
             );
         }
+    }
+
+    /// A stream that sends nothing before it is flushed, and takes one flush to get ready for another.
+    #[derive(Default)]
+    struct HoldingStream {
+        held: Vec<u8>,
+        sent: Vec<u8>,
+        is_ready: bool,
+    }
+
+    impl AsyncWrite for HoldingStream {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.get_mut().held.extend_from_slice(bytes);
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            let this = self.get_mut();
+            if !std::mem::replace(&mut this.is_ready, true) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            this.is_ready = false;
+            this.sent.append(&mut this.held);
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_is_done_when_the_stream_holds_nothing_back() {
+        let mut stream = HoldingStream::default();
+        let mut writer = RequestWriter::default();
+        writer.start(Request::put("/").body(body(Some(2), &["a", "b"])).unwrap());
+        std::future::poll_fn(|cx| {
+            let sent = writer.poll_send(&mut stream, cx);
+            assert_eq!(sent.is_ready(), writer.is_done());
+            sent
+        })
+        .await
+        .unwrap();
+        assert!(stream.sent.ends_with(b"\r\n\r\nab"));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_could_not_be_read_is_never_ended() {
+        let mut stream = HoldingStream::default();
+        let pieces = vec![Ok(Bytes::from("a")), Err(io::Error::other("broken"))];
+        let broken = OutgoingBody::Stream {
+            body: Box::pin(stream::iter(pieces)),
+            length: None,
+        };
+        let mut writer = RequestWriter::default();
+        writer.start(Request::put("/").body(broken).unwrap());
+        let sent = std::future::poll_fn(|cx| writer.poll_send(&mut stream, cx)).await;
+        assert!(matches!(sent, Err(Http1Error::RequestBody(_))));
+        for _ in 0..3 {
+            let again = std::future::poll_fn(|cx| writer.poll_send(&mut stream, cx)).await;
+            assert!(again.is_ok() && !writer.is_done());
+        }
+        assert!(stream.sent.ends_with(b"\r\n\r\n1\r\na"));
+    }
+
+    #[tokio::test]
+    async fn a_source_that_is_always_ready_lets_others_run() {
+        let mut stream = HoldingStream {
+            is_ready: true,
+            ..HoldingStream::default()
+        };
+        let mut writer = RequestWriter::default();
+        let pieces = vec!["a"; 100];
+        writer.start(Request::put("/").body(body(None, &pieces)).unwrap());
+        let mut polls = 0;
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            // Without the pauses of its own.
+            stream.is_ready = true;
+            writer.poll_send(&mut stream, cx)
+        })
+        .await
+        .unwrap();
+        assert!(polls >= 100 / MAX_PIECES_AT_ONCE, "{polls}");
     }
 
     #[tokio::test]

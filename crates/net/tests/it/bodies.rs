@@ -210,6 +210,51 @@ async fn a_refusal_in_the_middle_of_a_body_is_read() {
     assert_eq!(response.status, 403);
 }
 
+/// Some servers say that they will store a file before they have it.
+#[tokio::test]
+async fn a_success_before_the_end_of_a_body_is_one_when_all_was_sent() {
+    let (listener, url) = listen().await;
+    let source = ChunkedSource {
+        chunks: 100,
+        ..ChunkedSource::default()
+    };
+    let client = crate::client(ClientConfig::default());
+    for takes_all in [true, false] {
+        let server = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            read_head(&mut stream).await;
+            let stored = b"HTTP/1.1 201 Created\r\ncontent-length: 0\r\n\r\n";
+            stream.write_all(stored).await.unwrap();
+            if takes_all {
+                read_body(&mut stream, 100 * CHUNK).await;
+            }
+        };
+        let requests = async {
+            let body = RequestBody::Source(Arc::new(source.clone()));
+            put(&client, &url, body, false).await
+        };
+        let ((), response) = within(LIMIT, async { tokio::join!(server, requests) }).await;
+        match takes_all {
+            true => assert_eq!(response.unwrap().status, 201),
+            false => assert_eq!(*response.unwrap_err().kind(), Kind::Closed),
+        }
+    }
+}
+
+#[tokio::test]
+async fn interim_responses_without_end_are_an_error() {
+    let (listener, url) = listen().await;
+    let server = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let hints = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100);
+        while stream.write_all(&hints).await.is_ok() {}
+    };
+    let client = crate::client(ClientConfig::default());
+    let requests = put(&client, &url, RequestBody::Empty, false);
+    let ((), response) = within(LIMIT, async { tokio::join!(server, requests) }).await;
+    assert_eq!(*response.unwrap_err().kind(), Kind::Protocol);
+}
+
 #[tokio::test]
 async fn a_body_that_cannot_be_read_is_no_failure_of_the_peer() {
     let (listener, url) = listen().await;

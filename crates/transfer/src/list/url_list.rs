@@ -66,7 +66,7 @@ impl UrlList {
             line => line,
         };
         if !self.has_options {
-            return Some(line.and_then(|_| self.plain_line()));
+            return Some(line.and_then(|_| self.parse_url_line()));
         }
         let first = self.lines.line_number();
         let entry = line.and_then(|_| self.first_line());
@@ -74,7 +74,7 @@ impl UrlList {
     }
 
     /// Parses a line that is a URL.
-    fn plain_line(&mut self) -> Result<ListEntry, LineError> {
+    fn parse_url_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         let url = self.urls.parse(text);
         let url = url.map_err(|problem| LineError::new(line, text, problem))?;
@@ -87,7 +87,7 @@ impl UrlList {
         match option_of(&self.lines, text) {
             Some(option) => Err(option_error(line, option, BadLineProblem::OptionWithoutUrl)),
             None if text.contains('\t') => ListEntry::from_urls(line, text.split('\t')),
-            None => self.plain_line(),
+            None => self.parse_url_line(),
         }
     }
 
