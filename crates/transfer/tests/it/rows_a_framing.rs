@@ -96,6 +96,22 @@ async fn a31_chunks_that_contradict_content_length_are_refused_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a31_a_length_that_is_no_number_and_chunks_in_http_1_0_are_refused_at_once() {
+    for (version, field) in [
+        ("1.1", "Content-Length: 5, 6"),
+        ("1.1", "Content-Length: 5\r\nContent-Length: 6"),
+        ("1.1", "Content-Length: +5"),
+        ("1.0", "Content-Length: x"),
+        ("1.0", "Transfer-Encoding: chunked"),
+    ] {
+        let case = JobCase::new();
+        let response = format!("HTTP/{version} 200 OK\r\n{field}\r\n\r\n{HELLO_CHUNK}");
+        let (run, requests) = get_raw(&case, response).await;
+        assert_refused(&case, &run, requests, field);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chunk_sizes_and_trailers_may_end_with_lf_alone() {
     for chunks in [
         "5\nhello\n0\n\n",
