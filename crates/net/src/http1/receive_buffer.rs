@@ -12,7 +12,7 @@ use tokio::task::coop::unconstrained;
 const MIN_READ: usize = 8 * 1024;
 
 /// The most that a read has room for.
-const MAX_READ: usize = 512 * 1024;
+const MAX_READ: usize = 256 * 1024;
 
 /// What was received. The size of a read grows while reads fill it and shrinks when two in a row leave half of it empty, so that a
 /// small response costs no more than its bytes and a fast link few system calls.
