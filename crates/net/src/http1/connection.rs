@@ -2,7 +2,7 @@
 //!
 //! A client library splits a connection into a handle and a future that does the work, and every request and every chunk of a body
 //! crosses from one to the other. Here the task that waits for a response sends the request and reads the response itself, which
-//! takes a third of the instructions.
+//! takes half of the instructions.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
