@@ -19,6 +19,7 @@ pub enum BodyFraming {
     /// `chunked`. Content-Length should be absent; where there is one, the body must have that length.
     Chunked(Option<u64>),
     /// With the connection, or after so many bytes, if Content-Length stands beside `identity`, a coding that RFC 7230 abolished.
+    /// 101 has no bytes.
     UntilClose(Option<u64>),
 }
 
@@ -40,7 +41,7 @@ pub enum FramingError {
 }
 
 impl BodyFraming {
-    /// How the body of this response to a request of this method ends.
+    /// How the body of this final response to a request of this method ends.
     ///
     /// # Errors
     /// The body must not be used.
@@ -50,8 +51,11 @@ impl BodyFraming {
         version: Version,
         headers: &HeaderMap,
     ) -> Result<Self, FramingError> {
-        let has_no_body =
-            *method == Method::HEAD || matches!(status.as_u16(), 100..=199 | 204 | 304);
+        // Another protocol follows, which nobody asked for: the connection is of no use.
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Ok(Self::UntilClose(Some(0)));
+        }
+        let has_no_body = *method == Method::HEAD || matches!(status.as_u16(), 204 | 304);
         if has_no_body {
             return Ok(Self::Length(0));
         }
@@ -228,13 +232,14 @@ mod tests {
             (Method::GET, 404, 5),
             (Method::PUT, 205, 5),
             (Method::HEAD, 200, 0),
-            (Method::GET, 101, 0),
             (Method::GET, 204, 0),
             (Method::GET, 304, 0),
         ] {
             let found = framing(method, status, Version::HTTP_11, &headers);
             assert_eq!(found, Ok(BodyFraming::Length(length)), "{status}");
         }
+        let upgraded = framing(Method::GET, 101, Version::HTTP_11, &headers);
+        assert_eq!(upgraded, Ok(BodyFraming::UntilClose(Some(0))));
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         let refused = framing(Method::GET, 200, Version::HTTP_10, &headers);
         assert_eq!(refused, Err(FramingError::TransferEncodingInHttp10));

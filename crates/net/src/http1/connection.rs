@@ -73,9 +73,7 @@ impl Http1Connection {
         }
         let (status, version) = (head.status, head.version);
         let framing = BodyFraming::from_response(&method, status, version, &head.headers)?;
-        // Nobody asked for another protocol.
-        let is_upgrade = status == StatusCode::SWITCHING_PROTOCOLS;
-        self.is_kept = !is_upgrade && framing.keeps_connection(version, &head.headers);
+        self.is_kept = framing.keeps_connection(version, &head.headers);
         Ok((head, framing))
     }
 

@@ -20,28 +20,11 @@ const MAX_HEADERS: usize = 100;
 /// # Errors
 /// The text is not such a URL.
 pub fn parse_list_url(text: &str) -> Result<Url, BadLineProblem> {
-    check_text(text)?;
-    parse_download_url(text).map_err(|error| match error {
-        DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
-        DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
-        DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
-    })
+    ListUrlParser::default().parse(text)
 }
 
-/// Whether a text may be a URL, before it is parsed.
-fn check_text(text: &str) -> Result<(), BadLineProblem> {
-    if text.len() > MAX_URL {
-        return Err(BadLineProblem::UrlTooLong { limit: MAX_URL });
-    }
-    // A URL parser drops such characters, and two URLs would become one.
-    if text.bytes().any(|byte| byte.is_ascii_control()) {
-        return Err(BadLineProblem::ControlCharacter);
-    }
-    Ok(())
-}
-
-/// Parses the URLs of a list, one after the other. Most have the origin of the one before: then the path alone is parsed, which takes a
-/// quarter of the time.
+/// Parses the URLs of a list, one after the other. Most have the origin of the one before: then the path alone is parsed, which takes
+/// two fifths of the time.
 #[derive(Debug, Default)]
 pub struct ListUrlParser {
     previous: Option<Url>,
@@ -53,11 +36,21 @@ impl ListUrlParser {
     /// # Errors
     /// The text is not such a URL.
     pub fn parse(&mut self, text: &str) -> Result<Url, BadLineProblem> {
-        check_text(text)?;
+        if text.len() > MAX_URL {
+            return Err(BadLineProblem::UrlTooLong { limit: MAX_URL });
+        }
+        // A URL parser drops such characters, and two URLs would become one.
+        if text.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(BadLineProblem::ControlCharacter);
+        }
         if let Some(url) = self.parse_path(text) {
             return Ok(url);
         }
-        let url = parse_list_url(text)?;
+        let url = parse_download_url(text).map_err(|error| match error {
+            DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
+            DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
+            DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
+        })?;
         let is_http = matches!(url.scheme(), "http" | "https");
         self.previous = is_http.then(|| url.clone());
         Ok(url)
