@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::column_buffer::ColumnBuffer;
+use crate::growing_buffer::GrowingBuffer;
 
 /// Bodies that wait for those before them are copied if they are so many rows ahead: their pieces are parts of larger buffers, two or
 /// three times their size, and the batch's limit of memory does not count them any more.
@@ -57,7 +58,7 @@ pub(crate) struct SharedBodyColumn(Arc<Mutex<BodyColumn>>);
 /// the end.
 #[derive(Default)]
 pub(crate) struct BodyColumn {
-    bytes: Vec<u8>,
+    bytes: GrowingBuffer,
     /// The end of each row's body in `bytes`, and whether there is one: of the rows that are in place.
     ends: Vec<(usize, bool)>,
     /// What is known of the rows after those.
@@ -101,7 +102,7 @@ impl BodyColumn {
 
     fn append(&mut self, body: RowBody) {
         for piece in body.iter().flatten() {
-            self.bytes.extend_from_slice(piece);
+            self.bytes.extend(piece);
         }
         self.ends.push((self.bytes.len(), body.is_some()));
     }
@@ -126,7 +127,7 @@ impl BodyColumn {
         }
         dict.set_item("body_validity", ColumnBuffer::new(validity))?;
         dict.set_item("body_offsets", ColumnBuffer::new(offsets))?;
-        dict.set_item("body_data", ColumnBuffer::new(self.bytes))
+        dict.set_item("body_data", ColumnBuffer::from_owner(self.bytes))
     }
 }
 

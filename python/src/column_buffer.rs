@@ -6,19 +6,30 @@
 
 use std::ffi::c_int;
 
+use bytes::Bytes;
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
+use crate::growing_buffer::GrowingBuffer;
+
 /// Bytes that do not change any more, for `memoryview` and `pyarrow.py_buffer`.
 #[pyclass(frozen, module = "haul._haul")]
 pub(crate) struct ColumnBuffer {
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
 impl ColumnBuffer {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes }
+        Self {
+            bytes: bytes.into(),
+        }
+    }
+
+    pub(crate) fn from_owner(owner: GrowingBuffer) -> Self {
+        Self {
+            bytes: Bytes::from_owner(owner),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ mod columns;
 mod download;
 mod engine;
 mod errors;
+mod growing_buffer;
 mod log;
 mod operation;
 mod reader;
@@ -20,6 +21,11 @@ mod rows;
 mod settings;
 
 use pyo3::prelude::*;
+
+/// What one thread allocates here another frees: rows, jobs and bodies go from thread to thread. In glibc's allocator those threads wait
+/// for each other, every second file.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The extension module.
 #[pymodule]

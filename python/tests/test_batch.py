@@ -297,6 +297,16 @@ with haul.Client(connections_per_host=4).batch({str(tmp_path / "list")!r}, dir={
     assert 0 < len(done) < 2000 and all(row["state"] == "done" for row in done)
 
 
+def test_a_column_of_bodies_grows(origin: Origin, client: haul.Client) -> None:
+    # Past its first memory, by bodies that were kept in memory and by some that were not, and by one that is larger than all before it.
+    sizes = [0, 200_000, 300_000, 0, 1, *[50_000] * 20, 5_000_000, 7]
+    table = pa.record_batch({"url": [origin.url(f"grown{n}", size) for n, size in enumerate(sizes)]})
+    bodies = client.fetch_arrow(table).column("body").to_pylist()
+    assert bodies == [content(f"grown{n}", size) for n, size in enumerate(sizes)]
+    empty = client.fetch_arrow(table.slice(0, 1)).column("body").to_pylist()
+    assert empty == [b""]
+
+
 def test_arrow_columns_come_out(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     origin.answers["bad"] = Answer(500)
     urls = [origin.url(f"f{n}", 10 * n) for n in range(20)] + [None, origin.url("bad")]

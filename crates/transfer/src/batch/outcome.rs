@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 use haul_plan::ErrorLimit;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
 use super::counters::BatchCounters;
@@ -238,8 +239,10 @@ impl OutcomeRecorder {
 
     fn send(&self, row: ManifestRow) {
         let event = TransferEvent::BatchRow(Box::new(row));
-        // A closed channel is no reason to stop.
-        let _ = self.events.blocking_send(event);
+        // Blocking costs much even if there is room. A closed channel is no reason to stop.
+        if let Err(TrySendError::Full(event)) = self.events.try_send(event) {
+            let _ = self.events.blocking_send(event);
+        }
     }
 
     /// Ends the batch, because nothing more could be kept.

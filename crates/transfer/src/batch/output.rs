@@ -35,8 +35,8 @@ pub struct BatchArchive {
 /// run before this one counts.
 pub struct MemoryOutput {
     /// A directory for files that are too large to be kept in memory until the function takes them: those above 256 KiB,
-    /// and smaller ones while others fill the memory for bodies. Nothing is written where no file is like that. A stopped
-    /// batch leaves partial files in it. No other batch may use it at the same time.
+    /// and smaller ones while others fill the memory for bodies. Nothing is written where no file is like that. It is this
+    /// batch's own, and empty when the batch begins. A stopped batch leaves partial files in it.
     pub staging_directory: PathBuf,
     /// Takes the line of an entry and the bytes of its file, once for each file that is complete and verified, before its
     /// row is published. It is called on a thread of the batch, one call at a time. While it blocks, at most the files that

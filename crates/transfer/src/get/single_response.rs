@@ -5,9 +5,12 @@
 //! from its first byte, and a kill leaves nothing. A file that is too large for that, or needs more than one response, goes on with another
 //! strategy and the response that is there ([`SingleResponseOutcome::Large`]).
 
+use std::future::{Future as _, poll_fn};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -269,15 +272,15 @@ impl SingleResponseFetch<'_> {
             return Err(error);
         }
         let info = response_info(&response, version);
-        let body = async {
-            match length {
-                Some(length) if length > MAX_IN_MEMORY => {
-                    self.read_into_file(&mut response, Vec::new(), length).await
-                }
-                _ => self.read_into_memory(&mut response, length).await,
+        let read = {
+            let mut body = pin!(self.read_to_end(&mut response, length));
+            // A body that came with its head needs no timer.
+            match poll_fn(|cx| Poll::Ready(body.as_mut().poll(cx))).await {
+                Poll::Ready(read) => Ok(read),
+                Poll::Pending => timeout(self.time_limit(length), body).await,
             }
         };
-        let Ok(read) = timeout(self.time_limit(length), body).await else {
+        let Ok(read) = read else {
             let error = response.truncated_error();
             return Err(AttemptError::too_slow(error, self.url));
         };
@@ -298,6 +301,19 @@ impl SingleResponseFetch<'_> {
             bytes,
             expected_digests,
         })))
+    }
+
+    async fn read_to_end(
+        &self,
+        response: &mut FetchResponse,
+        length: Option<u64>,
+    ) -> Result<(UnnamedBody, u64), Box<AttemptError>> {
+        match length {
+            Some(length) if length > MAX_IN_MEMORY => {
+                self.read_into_file(response, Vec::new(), length).await
+            }
+            _ => self.read_into_memory(response, length).await,
+        }
     }
 
     /// Reads a body that is small, or of unknown length: if it turns out to be larger it goes into a file. So does every body when the

@@ -292,7 +292,8 @@ impl JobReader {
 
     /// Whether an earlier run has left a part of the file. A whole one that it has left in the staging directory is removed.
     fn look_for_partial_file(&mut self, job: &BatchJob) -> bool {
-        if self.directory_cache.is_empty(job.written_path()) {
+        // The staging directory of a batch into memory is its own.
+        if self.settings.is_memory || self.directory_cache.is_empty(job.written_path()) {
             return false;
         }
         if let Some(staged) = &job.staging_path
@@ -313,17 +314,12 @@ impl JobReader {
         if let Some(directory) = &self.settings.staging_directory
             && self.settings.is_memory
         {
-            // With the URL, since another list must not continue the files of this one.
-            let path = staging_path(
-                directory,
-                &[&id.to_le_bytes(), entry.url.as_str().as_bytes()],
-            );
+            let path = join(directory, &id.to_string());
             return Ok((path.clone(), Some(path)));
         }
         let path = self.assign_path(entry, id)?;
         let staging_directory = self.settings.staging_directory.as_ref();
-        let staging_path = staging_directory
-            .map(|directory| staging_path(directory, &[path.as_os_str().as_encoded_bytes()]));
+        let staging_path = staging_directory.map(|directory| staging_path(directory, &path));
         Ok((path, staging_path))
     }
 
@@ -451,16 +447,18 @@ impl From<JobOutcome> for SkippedEntry {
     }
 }
 
-/// Where a large file is stored meanwhile. The name depends on these parts alone, so that a later run can continue it.
-fn staging_path(directory: &Path, parts: &[&[u8]]) -> PathBuf {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    let mut staged = PathBuf::with_capacity(directory.as_os_str().len() + 33);
-    staged.push(directory);
-    staged.push(&hasher.finalize().to_hex()[..32]);
-    staged
+/// Where a large file is stored on its way into an archive. The name depends on its path alone, so that a later run can continue it.
+fn staging_path(directory: &Path, path: &Path) -> PathBuf {
+    let digest = blake3::hash(path.as_os_str().as_encoded_bytes());
+    join(directory, &digest.to_hex()[..32])
+}
+
+/// The path of a file in a directory, with one allocation.
+fn join(directory: &Path, name: &str) -> PathBuf {
+    let mut path = PathBuf::with_capacity(directory.as_os_str().len() + 1 + name.len());
+    path.push(directory);
+    path.push(name);
+    path
 }
 
 /// Whether the result of an earlier run is still there. An archive may have been moved away, so its rows decide.
