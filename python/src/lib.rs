@@ -5,6 +5,7 @@
 //! for without holding the interpreter's lock; a batch is a [`batch::BatchHandle`], which pulls its rows from Python and hands results over as they
 //! come.
 
+mod allocator;
 mod batch;
 mod bodies;
 mod column_buffer;
@@ -21,11 +22,6 @@ mod rows;
 mod settings;
 
 use pyo3::prelude::*;
-
-/// What one thread allocates here another frees: rows, jobs and bodies go from thread to thread. In glibc's allocator those threads wait
-/// for each other, every second file.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The extension module.
 #[pymodule]
