@@ -56,6 +56,12 @@ impl RequestBody {
         }
     }
 
+    /// Whether it can be sent, perhaps once more.
+    #[must_use]
+    pub fn can_be_opened(&self) -> bool {
+        self.open().is_ok()
+    }
+
     pub(crate) fn open(&self) -> io::Result<OutgoingBody> {
         Ok(match self {
             Self::Empty => OutgoingBody::Empty,

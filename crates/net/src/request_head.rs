@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use http::header::{
     ACCEPT, ACCEPT_CHARSET, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CACHE_CONTROL,
-    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_RANGE, PRAGMA,
     PROXY_AUTHORIZATION, RANGE, REFERER, TE, TRANSFER_ENCODING, UPGRADE, USER_AGENT,
 };
 use http::uri::{Authority, Scheme};
@@ -122,6 +122,10 @@ pub(crate) fn build_request(
     // Extending by a map keeps the order of values and replaces the fields that were there.
     if !request.fetch.headers.is_empty() {
         headers.extend(request.fetch.headers.clone());
+        // `Expect` is for speed alone, and some users know a server that cannot stand it.
+        if config.removed_headers.contains(&EXPECT) {
+            headers.remove(EXPECT);
+        }
     }
     if let Some(range) = &request.fetch.range {
         headers.insert(RANGE, range_header(range, url)?);

@@ -28,6 +28,7 @@ mod output;
 mod password_prompts;
 mod proxies;
 mod proxy_refusals;
+mod put_expectations;
 mod s3;
 mod s3_names;
 #[cfg(unix)]

@@ -115,5 +115,5 @@ fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
     let is_idempotent = method.is_safe() || method.is_idempotent() && !is_conditional;
     *error.kind() == Kind::Closed
         && (is_idempotent || error.is_unsent())
-        && request.fetch.body.open().is_ok()
+        && request.fetch.body.can_be_opened()
 }

@@ -359,14 +359,9 @@ fn may_follow(fetch: &FetchRequest<'_>, status: StatusCode, next: &Url) -> bool 
         _ => {
             matches!(status.as_u16(), 307 | 308)
                 && CredentialScope::for_url(next, fetch.user_url) == CredentialScope::UserOrigin
-                && body_is_repeatable(fetch)
+                && fetch.body.can_be_opened()
         }
     }
-}
-
-/// Whether the body can be opened again.
-fn body_is_repeatable(fetch: &FetchRequest<'_>) -> bool {
-    fetch.body.open().is_ok()
 }
 
 /// Whether a GET follows the Location of this status.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
-use super::{Client, body_is_repeatable};
+use super::Client;
 use crate::error::{Error, Kind};
 use crate::request::{FetchRequest, RoutedRequest};
 use crate::response::FetchResponse;
@@ -34,7 +34,7 @@ impl Client {
             let is_head = fetch.method == Method::HEAD;
             if repeats < MAX_REPEATS
                 && may_be_corrected(response.status)
-                && body_is_repeatable(fetch)
+                && fetch.body.can_be_opened()
             {
                 let body = match is_head {
                     true => Vec::new(),

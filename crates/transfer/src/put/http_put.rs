@@ -3,8 +3,8 @@
 //! Where the server is `haul serve --s3`, a large file is sent in parts, as to S3, under the login that the PUT would have. The server says
 //! so in its response to OPTIONS.
 //!
-//! A large body waits for `100 Continue`, so that a server which refuses it need not read it. A file is sent again from its beginning when
-//! the connection breaks; standard input cannot be.
+//! A large body waits for `100 Continue`, so that a server which refuses it need not read it; one that refuses to be asked gets it at once.
+//! A file is sent again from its beginning when the connection breaks, and standard input as long as nothing of it was read.
 
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -106,21 +106,22 @@ async fn in_parts(context: &UploadContext<Url>, size: u64) -> Option<UploadConte
 
 async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
     context.announce(None, None).await;
-    let body = RequestBody::Source(Arc::new(StdinBody {
-        sent: context.sent.clone(),
-        is_open: AtomicBool::new(false),
-    }));
-    let slot = context.slot().await?;
-    let sending = async {
-        tokio::select! {
-            biased;
-            () = context.stop.cancelled() => Err(context.interrupted()),
-            // The bytes are gone, so there is no second attempt.
-            sent = Box::pin(send(context, body)) => sent.map_err(PutError::from),
-        }
-    };
+    let is_read = Arc::new(AtomicBool::new(false));
+    let sending = context.send_with_slot(|| {
+        let body = StdinBody {
+            sent: context.sent.clone(),
+            is_read: Arc::clone(&is_read),
+        };
+        let is_read = &is_read;
+        Box::pin(async move {
+            let sent = send(context, RequestBody::Source(Arc::new(body))).await;
+            sent.map_err(|error| match is_read.load(Ordering::Relaxed) {
+                true => HttpPutError::BodyGone(Box::new(error)),
+                false => error,
+            })
+        })
+    });
     let headers = context.with_progress(None, sending).await?;
-    drop(slot);
     let size = context.sent.job.load(Ordering::Relaxed);
     Ok(outcome(context, &headers, size))
 }
@@ -139,25 +140,16 @@ fn outcome(context: &UploadContext<Url>, headers: &HeaderMap, bytes: u64) -> Upl
     }
 }
 
-/// Sends the request once.
+/// Makes one attempt. Where the server refuses the expectation, this is two requests (RFC 9110 10.1.1).
 async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderMap, HttpPutError> {
-    let mut headers = context.job.headers.clone();
-    headers.extend(context.job.conditions.clone());
-    if body.length().is_none_or(|length| length > EXPECT_BYTES) {
-        headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+    let expects = body.length().is_none_or(|length| length > EXPECT_BYTES);
+    let mut response = request(context, body.clone(), expects).await?;
+    if response.status == StatusCode::EXPECTATION_FAILED && expects && body.can_be_opened() {
+        response.discard().await;
+        context.sent.restart();
+        response = request(context, body, false).await?;
     }
-    let request = FetchRequest {
-        method: Method::PUT,
-        headers,
-        body,
-        ..FetchRequest::get(&context.target)
-    };
     let url = &context.target;
-    let response = context.state.client.http().fetch(request).await;
-    let response = response.map_err(|source| HttpPutError::Transport {
-        url: Box::new(url.clone()),
-        source: Box::new(source),
-    })?;
     match response.status.is_success() {
         true => {
             let headers = response.headers.clone();
@@ -166,6 +158,29 @@ async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderM
         }
         false => Err(HttpPutError::of_response(url, response).await),
     }
+}
+
+async fn request(
+    context: &UploadContext<Url>,
+    body: RequestBody,
+    expects: bool,
+) -> Result<FetchResponse, HttpPutError> {
+    let mut headers = context.job.headers.clone();
+    headers.extend(context.job.conditions.clone());
+    if expects {
+        headers.insert(EXPECT, HeaderValue::from_static("100-continue"));
+    }
+    let request = FetchRequest {
+        method: Method::PUT,
+        headers,
+        body,
+        ..FetchRequest::get(&context.target)
+    };
+    let response = context.state.client.http().fetch(request).await;
+    response.map_err(|source| HttpPutError::Transport {
+        url: Box::new(context.target.clone()),
+        source: Box::new(source),
+    })
 }
 
 /// Why one attempt failed.
@@ -183,6 +198,9 @@ enum HttpPutError {
         text: Option<String>,
         retry_after: Option<Duration>,
     },
+    /// The same, of a body that was read and cannot be read again.
+    #[error("{0}")]
+    BodyGone(Box<Self>),
 }
 
 impl HttpPutError {
@@ -207,17 +225,23 @@ impl UploadRequestError for HttpPutError {
             Self::Status { status, .. } => {
                 matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
             }
+            Self::BodyGone(_) => false,
         }
     }
 
     fn is_throttling(&self) -> bool {
-        matches!(self, Self::Status { status, .. } if matches!(status.as_u16(), 429 | 503))
+        match self {
+            Self::Status { status, .. } => matches!(status.as_u16(), 429 | 503),
+            Self::Transport { .. } => false,
+            Self::BodyGone(error) => error.is_throttling(),
+        }
     }
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } => *retry_after,
             Self::Transport { .. } => None,
+            Self::BodyGone(error) => error.retry_after(),
         }
     }
 
@@ -225,6 +249,7 @@ impl UploadRequestError for HttpPutError {
         match self {
             Self::Transport { source, .. } => !source.is_first_contact(),
             Self::Status { .. } => true,
+            Self::BodyGone(error) => error.has_responded(),
         }
     }
 }
@@ -243,15 +268,17 @@ impl From<HttpPutError> for PutError {
             HttpPutError::Status {
                 url, status, text, ..
             } => Self::Status { url, status, text },
+            HttpPutError::BodyGone(error) => (*error).into(),
         }
     }
 }
 
-/// Standard input as a body, which can be opened once. Its length is not known, so it is sent in chunks.
+/// Standard input as a body, which can be opened until it is read. Its length is not known, so it is sent in chunks.
 #[derive(Debug)]
 struct StdinBody {
     sent: SentBytes,
-    is_open: AtomicBool,
+    /// Whether it was read, and so is gone.
+    is_read: Arc<AtomicBool>,
 }
 
 impl BodySource for StdinBody {
@@ -260,23 +287,32 @@ impl BodySource for StdinBody {
     }
 
     fn open(&self) -> io::Result<BodyStream> {
-        if self.is_open.swap(true, Ordering::Relaxed) {
+        if self.is_read.load(Ordering::Relaxed) {
             return Err(io::Error::other("standard input cannot be sent twice"));
         }
-        let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
-        tokio::task::spawn_blocking(move || read_stdin(&sender));
-        let sent = self.sent.clone();
-        Ok(Box::pin(stream::unfold(receiver, move |mut receiver| {
+        let (sent, is_read) = (self.sent.clone(), Arc::clone(&self.is_read));
+        Ok(Box::pin(stream::unfold(None, move |chunks| {
             let sent = sent.clone();
+            let mut chunks = chunks.unwrap_or_else(|| {
+                is_read.store(true, Ordering::Relaxed);
+                stdin_chunks()
+            });
             async move {
-                let chunk: io::Result<Bytes> = receiver.recv().await?;
+                let chunk = chunks.recv().await?;
                 if let Ok(chunk) = &chunk {
                     sent.add(chunk.len() as u64);
                 }
-                Some((chunk, receiver))
+                Some((chunk, Some(chunks)))
             }
         })))
     }
+}
+
+/// Begins to read standard input.
+fn stdin_chunks() -> mpsc::Receiver<io::Result<Bytes>> {
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    tokio::task::spawn_blocking(move || read_stdin(&sender));
+    receiver
 }
 
 /// Reads standard input until its end, or until nobody wants it.
