@@ -12,7 +12,7 @@ use memmap2::{Advice, MmapMut, RemapOptions};
 const MIN_CAPACITY: usize = 256 << 10;
 
 /// Bytes that the kernel makes ready at once. A page that is made ready when it is written to takes twice as long; with more of
-/// them at once the first ones have left the processor's cache before they are written to.
+/// them at once the first ones have left the processor's cache before they are written to, as those of a large body have.
 const POPULATED_AT_ONCE: usize = 256 << 10;
 
 /// Bytes that can only be added to.

@@ -1,5 +1,5 @@
 //! `haul put` and servers that answer before the body: those that do not take `Expect: 100-continue`, and those that want it elsewhere or
-//! later. A body of which nothing was read is sent again, also from standard input.
+//! later. A body of which nothing was read is sent again, also from standard input: the server here has a second to answer, then haul sends.
 
 use haul_lab::within;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

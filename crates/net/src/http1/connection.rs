@@ -68,8 +68,10 @@ impl Http1Connection {
             }
         });
         let head = head.await?;
-        if head.status.is_success() && !self.request.is_done() {
-            self.finish_request(is_upload).await?;
+        match head.status.is_success() {
+            true if !self.request.is_done() => self.finish_request(is_upload).await?,
+            true => {}
+            false => self.request.withhold_waiting_body(),
         }
         let (status, version) = (head.status, head.version);
         let framing = BodyFraming::from_response(&method, status, version, &head.headers)?;

@@ -94,6 +94,11 @@ impl RequestWriter {
         self.continue_timer = None;
     }
 
+    /// The peer refused the request. A body that waits for 100 Continue is not sent, however long the rest of the response takes.
+    pub(super) fn withhold_waiting_body(&mut self) {
+        self.is_stopped |= self.continue_timer.is_some();
+    }
+
     /// Whether the whole request was sent.
     pub(super) fn is_done(&self) -> bool {
         !self.is_stopped
@@ -366,6 +371,26 @@ mod tests {
 
         fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
             Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_waits_is_not_sent_after_a_refusal() {
+        for (is_refused, expected) in [(true, "\r\n\r\n"), (false, "\r\n\r\nab")] {
+            let mut stream = HoldingStream::default();
+            let mut writer = RequestWriter::default();
+            let request = Request::put("/").header(EXPECT, "100-continue");
+            writer.start(request.body(body(Some(2), &["a", "b"])).unwrap());
+            let mut cx = Context::from_waker(Waker::noop());
+            while writer.needs_flush || writer.is_unsent() {
+                assert!(writer.poll_send(&mut stream, &mut cx).is_pending());
+            }
+            if is_refused {
+                writer.withhold_waiting_body();
+            }
+            let sent = std::future::poll_fn(|cx| writer.poll_send(&mut stream, cx)).await;
+            assert!(sent.is_ok() && writer.is_done() != is_refused);
+            assert!(stream.sent.ends_with(expected.as_bytes()), "{is_refused}");
         }
     }
 
