@@ -31,9 +31,10 @@ impl Answer {
     }
 }
 
-/// More than a body that is sent without asking.
+/// More than a body that is sent without asking, and no chunk of it like another.
 fn large() -> Vec<u8> {
-    (0..3 << 20).map(|n: u32| n.to_le_bytes()[1]).collect()
+    let byte = |n: u32| n.wrapping_mul(0x9e37_79b1).to_le_bytes()[3];
+    (0..3 << 20).map(byte).collect()
 }
 
 /// Gives each connection an answer. The heads of the requests in small letters, and the last body.

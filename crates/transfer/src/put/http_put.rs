@@ -160,6 +160,7 @@ async fn send(context: &UploadContext<Url>, body: RequestBody) -> Result<HeaderM
     }
 }
 
+/// Sends one request and waits for the head of its response.
 async fn request(
     context: &UploadContext<Url>,
     body: RequestBody,
