@@ -189,15 +189,18 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
 ) -> None:
     origin = hosts(6)
     urls = origin.urls(40)
-    gate = threading.Event()
-    # One call can end, and its rows are recorded at once.
-    for number in range(1, 6):
-        origin.answers[f"h{number}f0"] = Answer(gate=gate)
+    # Each call waits for one of its files. Whichever comes first can end, and its rows are recorded at once.
+    gates = {f"h{number}f0": threading.Event() for number in range(6)}
+    for name, gate in gates.items():
+        origin.answers[name] = Answer(gate=gate)
     manifest, folder = tmp_path / "m.jsonl", tmp_path / "t"
     (tmp_path / "urls").write_text(json.dumps(urls))
     command = [sys.executable, "-c", _DRIVER, machines.cluster.address, *map(str, (tmp_path / "urls", folder, manifest))]
     with subprocess.Popen(command, stderr=subprocess.PIPE) as first:
         try:
+            wait_for(lambda: gates.keys() & origin.times_asked() or first.poll() is not None, GIVE_UP)
+            for name in gates.keys() & origin.times_asked():
+                gates[name].set()
             wait_for(lambda: (manifest.exists() and manifest.stat().st_size > 0) or first.poll() is not None, GIVE_UP)
         finally:
             first.kill()
@@ -207,7 +210,8 @@ def test_a_driver_that_is_killed_goes_on_where_it_was(
     # It may have died in the middle of a line.
     with open(manifest, "a") as file:
         file.write('{"row": 3, "url": "http')
-    gate.set()
+    for gate in gates.values():
+        gate.set()
     asked_before = origin.times_asked()
     subprocess.run(command, check=True, timeout=GIVE_UP)
     rows = haul.ray.resume(manifest).take_all()
