@@ -297,6 +297,13 @@ with haul.Client(connections_per_host=4).batch({str(tmp_path / "list")!r}, dir={
     assert 0 < len(done) < 2000 and all(row["state"] == "done" for row in done)
 
 
+def test_the_allocator_has_its_settings() -> None:
+    # At its end it says what they are.
+    settings = {**os.environ, "_RJEM_MALLOC_CONF": "stats_print:true"}
+    done = subprocess.run([sys.executable, "-c", "import haul"], capture_output=True, text=True, timeout=60, check=True, env=settings)
+    assert "  opt.narenas: 2\n" in done.stderr
+
+
 def test_a_column_of_bodies_grows(origin: Origin, client: haul.Client) -> None:
     # Past its first memory, by bodies that were kept in memory and by some that were not, and by one that is larger than all before it.
     sizes = [0, 200_000, 300_000, 0, 1, *[50_000] * 20, 5_000_000, 7]

@@ -106,18 +106,16 @@ async fn in_parts(context: &UploadContext<Url>, size: u64) -> Option<UploadConte
 
 async fn upload_stdin(context: &UploadContext<Url>) -> Result<UploadOutcome, PutError> {
     context.announce(None, None).await;
-    let is_read = Arc::new(AtomicBool::new(false));
+    let body = RequestBody::Source(Arc::new(StdinBody {
+        sent: context.sent.clone(),
+        is_read: Arc::default(),
+    }));
     let sending = context.send_with_slot(|| {
-        let body = StdinBody {
-            sent: context.sent.clone(),
-            is_read: Arc::clone(&is_read),
-        };
-        let is_read = &is_read;
-        Box::pin(async move {
-            let sent = send(context, RequestBody::Source(Arc::new(body))).await;
-            sent.map_err(|error| match is_read.load(Ordering::Relaxed) {
-                true => HttpPutError::BodyGone(Box::new(error)),
-                false => error,
+        Box::pin(async {
+            let sent = send(context, body.clone()).await;
+            sent.map_err(|error| match body.can_be_opened() {
+                true => error,
+                false => HttpPutError::BodyGone(Box::new(error)),
             })
         })
     });
