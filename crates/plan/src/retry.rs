@@ -103,7 +103,10 @@ pub(crate) struct RetryBudget {
     failures: u32,
     /// When the first of them arrived.
     failing_since: Duration,
-    /// The end of the wait after the last of them. Requests that were sent before fail together with it.
+    /// The end of the wait after the last of them. Requests that were sent before fail together with it. Only a failure that counts
+    /// moves it: else connections that fail in turn, each before the other's next request has failed, would never cost a retry.
+    counted_until: Duration,
+    /// No request is sent before. Later than `counted_until` if a failure that did not count brought a Retry-After.
     resume_at: Duration,
     /// The limit that applied to the last of them.
     limit: u32,
@@ -127,7 +130,7 @@ impl RetryBudget {
             now,
             retry_after,
         } = times;
-        if requested_at < self.resume_at {
+        if requested_at < self.counted_until {
             let wanted = now + options.cap_retry_after(retry_after);
             self.resume_at = self.resume_at.max(wanted);
             return Some(self.resume_at.saturating_sub(now));
@@ -147,8 +150,9 @@ impl RetryBudget {
         self.progress = 0;
         self.retries = self.retries.saturating_add(1);
         let wait = options.delay(self.failures, retry_after, jitter);
-        self.resume_at = now.saturating_add(wait);
-        Some(wait)
+        self.resume_at = self.resume_at.max(now.saturating_add(wait));
+        self.counted_until = self.resume_at;
+        Some(self.resume_at.saturating_sub(now))
     }
 
     /// Bytes of the source reached the file.
@@ -388,7 +392,57 @@ mod tests {
         assert_eq!((count(true), count(false)), (10, 3));
     }
 
+    /// Connections that begin one second after the other, and fail again and again without a byte: the milliseconds until each failure,
+    /// and its Retry-After. Returns how many failures the budget allowed.
+    fn failures_in_turn(ms: &[(u64, Option<u64>)], connections: u8) -> usize {
+        let options = RetryOptions::default();
+        let limit = RetryLimit {
+            failures: options.retries,
+            refill_bytes: 1,
+        };
+        let mut budget = RetryBudget::default();
+        let mut steps = ms.iter().cycle();
+        // When each request fails, when it was sent, and the Retry-After of the response.
+        let mut send = |at: Duration| {
+            let (latency, retry_after) = *steps.next().unwrap();
+            let fails_at = at + Duration::from_millis(latency);
+            (fails_at, at, retry_after.map(Duration::from_millis))
+        };
+        let starts = (0..connections).map(|number| Duration::from_secs(number.into()));
+        let mut requests: Vec<_> = starts.map(&mut send).collect();
+        for failures in 0..1000 {
+            let next = requests.iter_mut().min_by_key(|request| request.0).unwrap();
+            let (now, requested_at, retry_after) = *next;
+            let times = FailureTimes {
+                requested_at,
+                now,
+                retry_after,
+            };
+            match budget.on_failure(limit, &options, times, 0.5) {
+                Some(wait) => *next = send(now + wait),
+                None => return failures,
+            }
+        }
+        panic!("it goes on for ever");
+    }
+
+    #[test]
+    fn a34_connections_that_stall_in_turn_spend_the_budget() {
+        // Each failure falls between a failure of the other connection and that of its next request.
+        let failures = failures_in_turn(&[(3_000, None)], 2);
+        assert!((10..=22).contains(&failures), "{failures}");
+    }
+
     proptest! {
+        #[test]
+        fn a34_requests_that_bring_nothing_end_the_budget_whenever_they_fail(
+            ms in prop::collection::vec((1u64..30_000, prop::option::of(0u64..200_000)), 1..40),
+            connections in 1u8..20,
+        ) {
+            let failures = failures_in_turn(&ms, connections);
+            prop_assert!(failures <= 11 * usize::from(connections), "{failures}");
+        }
+
         #[test]
         fn no_wait_is_longer_than_the_limits(after: Option<Duration>, jitter: f64, failures in 0usize..40) {
             let options = RetryOptions::default();
