@@ -14,7 +14,7 @@ use super::positioned_io::{read_some_at, write_all_at};
 /// A file under a temporary name, locked against other processes until this value is dropped (row B5).
 #[derive(Debug)]
 pub struct PartialFile {
-    /// The open file; closing it releases the lock, also after `kill -9`.
+    /// The open file; its lock is released with this value, and by the kernel after `kill -9`.
     file: File,
     /// Its path, for messages and for the rename.
     path: PathBuf,
@@ -68,6 +68,13 @@ impl PartialFile {
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
+    }
+}
+
+impl Drop for PartialFile {
+    /// Releases the lock. Closing the file alone does not while a process that was forked has a copy of its descriptor.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
@@ -129,5 +136,24 @@ fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
         Ok(named) => Ok(named.dev() == metadata.dev() && named.ino() == metadata.ino()),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b5_the_lock_ends_with_its_value_though_a_forked_process_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let file = PartialFile::open(&path).unwrap();
+        let locked = PartialFile::open(&path).map(drop).map_err(|e| e.kind());
+        assert_eq!(locked, Err(io::ErrorKind::WouldBlock));
+        // What a forked process has: another descriptor of the same open file.
+        let copy = file.file().try_clone().unwrap();
+        drop(file);
+        assert!(PartialFile::open(&path).is_ok());
+        drop(copy);
     }
 }

@@ -195,6 +195,13 @@ impl UploadJournal {
     }
 }
 
+impl Drop for UploadJournal {
+    /// Releases the lock. Closing the file alone does not while a process that was forked has a copy of its descriptor.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 /// Opens a journal for reading, and for writing at its end.
 fn open_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
@@ -299,6 +306,18 @@ mod tests {
     }
 
     #[test]
+    fn the_lock_ends_with_its_value_though_a_forked_process_has_the_file_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, object, _) = written(directory.path());
+        let open = || UploadJournal::open(directory.path(), &file, object).unwrap();
+        let journal = open().unwrap();
+        let copy = journal.file.try_clone().unwrap();
+        drop(journal);
+        assert!(open().is_some());
+        drop(copy);
+    }
+
+    #[test]
     fn f12_another_file_is_noticed() {
         let directory = tempfile::tempdir().unwrap();
         let (.., record) = written(directory.path());
@@ -333,7 +352,8 @@ mod tests {
         let path = UploadJournal::open(directory.path(), &file, object)
             .unwrap()
             .unwrap()
-            .path;
+            .path
+            .clone();
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..whole.len() {
             for damaged in [whole[..cut].to_vec(), {
