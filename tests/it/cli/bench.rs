@@ -10,6 +10,7 @@ mod user_servers;
 use haul_bench::cell::FileSet;
 use haul_bench::report::read_results;
 use haul_bench::results::{BenchResults, CellResults, ExperimentResults, RatioInterval};
+use haul_bench::statistics::MIN_VALUES;
 use haul_bench::{Cell, Measurement};
 
 use super::harness::{HaulDirectory, HaulOutput};
@@ -69,7 +70,7 @@ fn assert_measured(experiment: &ExperimentResults, cell: &CellResults) {
     // As many values as an interval needs.
     let is_compared = experiment.baseline.levels.is_empty()
         || cell.cell.matches(&experiment.baseline)
-        || experiment.rounds < 3
+        || (experiment.rounds as usize) < MIN_VALUES
         || !experiment
             .cells
             .iter()

@@ -133,6 +133,8 @@ async fn results_are_one_object_a_url() {
             &url,
             &origin.url("/404"),
             "--json",
+            "-x",
+            "1",
             "--checksum",
             "crc32c",
         ])

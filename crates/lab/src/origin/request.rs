@@ -23,7 +23,7 @@ pub struct RecordedRequest {
     pub headers: Vec<(String, String)>,
     /// The status of the response; 0 without a response.
     pub status: u16,
-    /// Bytes of the response's body that were sent; of a tunnel, the bytes to the client, counted when it ends.
+    /// Bytes of the response's body that were sent, or were being written at the end; of a tunnel, the bytes to the client, counted when it ends.
     pub bytes_sent: u64,
     /// The script broke the response off.
     pub was_cut_off: bool,

@@ -107,8 +107,9 @@ impl ResponseWriter<'_> {
             let bytes = usize::try_from(end - at).unwrap_or(CHUNK_BYTES);
             bandwidth_limit::wait_for_all(self.limits, bytes).await;
             append_framed(response, at..end, &mut buffer);
-            flush_buffer(stream, &mut buffer).await?;
+            // First: whoever has received the bytes finds them counted.
             self.log.add_bytes_sent(self.position, end - at);
+            flush_buffer(stream, &mut buffer).await?;
             at = end;
         }
     }

@@ -164,7 +164,7 @@ impl Origin {
         self.state.log.requests()
     }
 
-    /// Bytes of bodies sent so far.
+    /// Bytes of bodies sent so far, those that are being written included.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.state.log.bytes_sent()

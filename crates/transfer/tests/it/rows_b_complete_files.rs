@@ -2,13 +2,15 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::Checksum;
-use haul_transfer::GetError;
+use haul_transfer::{ConnectionCount, GetError};
 
 use crate::harness::{JobCase, content, serve};
 
 /// Downloads a file. `None` if the file system has no extended attributes, in which haul stores the URL of a file.
 async fn download_file(resource: OriginResource) -> Option<(JobCase, Origin)> {
-    let case = JobCase::new();
+    let mut case = JobCase::new();
+    // Of several, one may still be sending what another has fetched.
+    case.options.connections = ConnectionCount::Fixed(1);
     let (run, origin) = case.run(resource).await;
     run.outcome();
     let file = std::fs::File::open(case.path()).unwrap();

@@ -27,13 +27,13 @@ const PUT: [&str; 8] = [
     "--json",
 ];
 
-/// An upload of five parts, killed when the store has two of them.
+/// An upload of ten parts, killed when the store has two of them.
 async fn killed() -> (S3StoreTest, Vec<u8>) {
     killed_with(S3StoreTest::start().await, &[]).await
 }
 
 async fn killed_with(test: S3StoreTest, flags: &[&str]) -> (S3StoreTest, Vec<u8>) {
-    let large = content(23_000_001);
+    let large = content(48_000_001);
     test.dir.write("large", &large);
     let slow = [&PUT[..], &["--limit-rate", "6M"], flags].concat();
     let mut haul = test.dir.command(&slow).spawn().unwrap();

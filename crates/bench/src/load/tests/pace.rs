@@ -10,7 +10,7 @@ fn milliseconds(count: u64) -> Duration {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn percentiles_are_those_of_the_delays_of_the_origin() {
-    let slow = RequestMatcher::matching(|request| request.number_for_path % 10 == 9);
+    let slow = RequestMatcher::matching(|request| request.number_for_path % 20 == 19);
     let resource = resource(1000)
         .rule(!slow.clone(), faults::delay_response(milliseconds(10)))
         .rule(slow, faults::delay_response(milliseconds(80)));
@@ -31,10 +31,10 @@ async fn percentiles_are_those_of_the_delays_of_the_origin() {
         assert!(is(latency.p99_s, 0.080), "{latency:?}");
         assert!(is(latency.max_s, 0.080), "{latency:?}");
         let phases = measured.phases.unwrap();
-        assert!(is(phases.first_byte_s, 0.017), "{phases:?}");
-        // 4 slots share 3.4 seconds of waiting.
+        assert!(is(phases.first_byte_s, 0.0135), "{phases:?}");
+        // 4 slots share 2.7 seconds of waiting.
         assert!(
-            (0.84..2.0).contains(&measured.wall_s),
+            (0.67..2.0).contains(&measured.wall_s),
             "{}",
             measured.wall_s
         );
