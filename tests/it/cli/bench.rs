@@ -9,8 +9,8 @@ mod user_servers;
 
 use haul_bench::cell::FileSet;
 use haul_bench::report::read_results;
-use haul_bench::results::{BenchResults, CellResults, ExperimentResults, RatioInterval};
-use haul_bench::statistics::MIN_VALUES;
+use haul_bench::results::{BenchResults, CellResults, ExperimentResults};
+use haul_bench::statistics::{MIN_VALUES, median};
 use haul_bench::{Cell, Measurement};
 
 use super::harness::{HaulDirectory, HaulOutput};
@@ -124,12 +124,18 @@ impl BenchRun {
         found
     }
 
-    /// The ratio of the only cell with these levels.
+    /// The ratio of the only cell with these levels to its baseline. It needs no interval, for which a busy machine has too few rounds.
     #[track_caller]
-    fn ratio(&self, name: &str, levels: &[(&str, &str)]) -> RatioInterval {
+    fn ratio(&self, name: &str, levels: &[(&str, &str)]) -> f64 {
         let cells = self.cells(name, levels);
         assert_eq!(cells.len(), 1, "{levels:?}");
-        cells[0].ratio.unwrap()
+        let experiment = self.experiment(name);
+        let baseline = cells[0].cell.with(&experiment.baseline);
+        let mut all = experiment.cells.iter();
+        let baseline = all.find(|cell| cell.cell == baseline).unwrap();
+        let [time, compared] =
+            [cells[0], baseline].map(|cell| median(&cell.times_of_success()).unwrap());
+        time / compared
     }
 
     /// Errors by kind, of all cells.

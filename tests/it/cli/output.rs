@@ -24,7 +24,7 @@ fn objects(text: &str) -> Vec<Value> {
 async fn a_pipe_gets_one_summary_line_unless_quiet() {
     let origin = start_origin(OriginResource::new(content())).await;
     let haul = HaulDirectory::new();
-    let output = haul.get(&origin.url("/f.bin"), &[]).await;
+    let output = haul.get(&origin.url("/f.bin"), &["-x", "1"]).await;
     output.assert_code(0);
     assert_eq!(output.stdout, "");
     let words: Vec<&str> = output.stderr.trim_end().split([' ', ',']).collect();
