@@ -2,8 +2,10 @@
 //!
 //! A permit is for the host that sends the bytes. The target of a redirect has a limit of its own: a job that finds it full drops its
 //! response and waits without a permit, so that two jobs never wait for each other.
+//!
+//! A job's first connection comes before further ones of others: these are given back at the end of a range while a job waits.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -16,13 +18,18 @@ pub(super) struct HostPermit {
     /// One of [`HostConnections::permits`].
     _permit: OwnedSemaphorePermit,
     /// For a connection beyond a job's first: one of [`HostConnections::extra_permits`].
-    _extra_permit: Option<OwnedSemaphorePermit>,
+    extra_permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HostPermit {
     /// Whether it is for a connection to this host.
     pub(super) fn is_for(&self, host: &Arc<HostConnections>) -> bool {
         Arc::ptr_eq(&self.host, host)
+    }
+
+    /// Whether it is for a connection beyond a job's first, while another job waits for its first.
+    pub(super) fn is_wanted_by_others(&self) -> bool {
+        self.extra_permit.is_some() && self.host.waiting_jobs.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -33,6 +40,8 @@ pub(super) struct HostConnections {
     permits: Arc<Semaphore>,
     /// One more for each connection beyond a job's first.
     extra_permits: Arc<Semaphore>,
+    /// Jobs that wait for their first connection.
+    waiting_jobs: AtomicUsize,
     /// Whether small requests share a connection.
     multiplexed: AtomicBool,
 }
@@ -57,7 +66,14 @@ impl RequestPermit {
 impl HostConnections {
     /// Waits for a permit: a job's first connection. A job that waits here holds no other permit, so there is no deadlock. Cancel safe.
     pub(super) async fn acquire(self: &Arc<Self>) -> Option<HostPermit> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        // Nobody is overtaken: what is given back belongs to those who wait.
+        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) => {
+                let _waiting = WaitingJob::new(self);
+                Arc::clone(&self.permits).acquire_owned().await.ok()?
+            }
+        };
         Some(self.host_permit(permit, None))
     }
 
@@ -114,8 +130,24 @@ impl HostConnections {
         HostPermit {
             host: Arc::clone(self),
             _permit: permit,
-            _extra_permit: extra_permit,
+            extra_permit,
         }
+    }
+}
+
+/// Counts a job among those that wait.
+struct WaitingJob<'a>(&'a HostConnections);
+
+impl<'a> WaitingJob<'a> {
+    fn new(host: &'a HostConnections) -> Self {
+        host.waiting_jobs.fetch_add(1, Ordering::Relaxed);
+        Self(host)
+    }
+}
+
+impl Drop for WaitingJob<'_> {
+    fn drop(&mut self) {
+        self.0.waiting_jobs.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -162,6 +194,7 @@ impl HostLimits {
         let host = Arc::new(HostConnections {
             permits: Arc::new(Semaphore::new(self.limit)),
             extra_permits: Arc::new(Semaphore::new(self.extra_limit)),
+            waiting_jobs: AtomicUsize::new(0),
             multiplexed: AtomicBool::new(false),
         });
         known.insert(key.into_owned(), Arc::clone(&host));
@@ -171,6 +204,8 @@ impl HostLimits {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[tokio::test]
@@ -192,6 +227,22 @@ mod tests {
         assert!(host.try_move_permit(RequestPermit(None)).is_err());
         drop((first, small, extra));
         assert!(host.try_move_permit(RequestPermit(None)).is_ok());
+    }
+
+    #[tokio::test]
+    async fn only_further_connections_are_wanted_by_a_job_that_waits_for_its_first() {
+        let host = HostLimits::new(2).host(&Url::parse("http://a.test/").unwrap());
+        let first = host.acquire().await.unwrap();
+        let extra = host.try_acquire_extra().unwrap();
+        assert!(!extra.is_wanted_by_others());
+        let mut waiting = Box::pin(host.acquire());
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(extra.is_wanted_by_others() && !first.is_wanted_by_others());
+        drop(extra);
+        // What was given back is the waiting job's.
+        assert!(host.try_acquire_extra().is_none());
+        assert!((&mut waiting).now_or_never().is_some());
+        assert!(!host.try_acquire_extra().unwrap().is_wanted_by_others());
     }
 
     #[test]

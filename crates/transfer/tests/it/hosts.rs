@@ -15,32 +15,72 @@ async fn redirecting_to(target: &Origin) -> Origin {
     serve(OriginResource::new(content()).rule(RequestMatcher::always(), redirect)).await
 }
 
+/// An engine whose events nobody wants.
+fn engine(case: &JobCase) -> TransferEngine {
+    let (sender, _) = mpsc::channel(1);
+    let client = Client::new(case.client.clone()).unwrap();
+    TransferEngine::new(client, case.options.clone(), sender)
+}
+
+/// A job whose file is `f` and its number.
+fn job(case: &JobCase, id: u64, url: &str) -> DownloadJob {
+    DownloadJob {
+        id,
+        url: url.parse().unwrap(),
+        output: JobOutput::File(case.dir.path().join(format!("f{id}"))),
+        checksums: Vec::new(),
+        mirrors: Vec::new(),
+        piece_digests: None,
+        credential_urls: None,
+        expected_size: None,
+        headers: Default::default(),
+    }
+}
+
 /// Runs a job for each URL through one engine.
 async fn download_all(case: &JobCase, urls: Vec<String>) {
-    let (sender, mut receiver) = mpsc::channel(64);
-    let client = Client::new(case.client.clone()).unwrap();
-    let engine = TransferEngine::new(client, case.options.clone(), sender);
+    let engine = engine(case);
     let mut jobs = JoinSet::new();
     for (id, url) in (0..).zip(urls) {
-        let job = DownloadJob {
-            id,
-            url: url.parse().unwrap(),
-            output: JobOutput::File(case.dir.path().join(format!("f{id}"))),
-            checksums: Vec::new(),
-            mirrors: Vec::new(),
-            piece_digests: None,
-            credential_urls: None,
-            expected_size: None,
-            headers: Default::default(),
-        };
-        let engine = engine.clone();
+        let (engine, job) = (engine.clone(), job(case, id, &url));
         jobs.spawn(async move { engine.get(job, CancellationToken::new()).await });
     }
-    drop(engine);
-    while receiver.recv().await.is_some() {}
     for result in jobs.join_all().await {
         result.unwrap();
     }
+}
+
+/// A large file has all connections of the limit, and a minute to go.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c7_a_job_gets_the_connection_of_one_that_has_several() {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(4);
+    case.options.segment_size = Some(64 << 10);
+    let slow = OriginResource::new(ResourceContent::random(3, 16 << 20))
+        .rule(RequestMatcher::always(), faults::body_rate(64 << 10));
+    let origin = Origin::builder()
+        .resource("/large", slow)
+        .resource("/small", OriginResource::new(content()))
+        .start()
+        .await;
+    let (engine, stop) = (engine(&case), CancellationToken::new());
+    let large = engine.get(job(&case, 0, &origin.url("/large")), stop.clone());
+    let small = async {
+        while origin.requests().len() < 4 {
+            tokio::task::yield_now().await;
+        }
+        engine.get(job(&case, 1, &origin.url("/small")), stop).await
+    };
+    tokio::select! {
+        large = large => panic!("it ended: {large:?}"),
+        small = within(LIMIT, small) => drop(small.unwrap()),
+    }
+    let most = origin
+        .requests()
+        .iter()
+        .map(|one| one.open_connections)
+        .max();
+    assert_eq!(most, Some(4));
 }
 
 /// Five hosts redirect to one. The limit of that one applies, to first requests as to all others.

@@ -156,8 +156,16 @@ impl WorkerCounts {
 
     /// Whether the calling worker should retire, since there are more than are wanted. Then it is not counted any more.
     pub(super) fn try_retire(&self) -> bool {
-        let wanted = self.wanted.load(Ordering::Relaxed);
-        let one_less = |working: usize| (working > wanted).then(|| working - 1);
+        self.try_leave(self.wanted.load(Ordering::Relaxed))
+    }
+
+    /// Whether the calling worker may end in favour of another job, since it is not the only one. Then it is not counted any more.
+    pub(super) fn try_yield(&self) -> bool {
+        self.try_leave(1)
+    }
+
+    fn try_leave(&self, others: usize) -> bool {
+        let one_less = |working: usize| (working > others).then(|| working - 1);
         self.working
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
             .is_ok()
@@ -181,5 +189,6 @@ mod tests {
         counts.worker_ended();
         counts.set_wanted(2);
         assert!(!counts.try_retire());
+        assert!(counts.try_yield() && !counts.try_yield());
     }
 }

@@ -41,7 +41,8 @@ pub(super) struct SegmentWorker {
 pub(super) struct WorkerExit {
     pub(super) number: usize,
     pub(super) source: usize,
-    /// The request that failed. `None`: nothing is left to claim, fewer workers are wanted, or requests go to another host now.
+    /// The request that failed. `None`: nothing is left to claim, fewer workers are wanted, another job
+    /// wants the connection, or requests go to another host now.
     pub(super) failed: Option<FailedRequest>,
 }
 
@@ -68,7 +69,7 @@ pub(super) struct FailedRequest {
 }
 
 impl SegmentWorker {
-    /// Works until there is nothing to claim, fewer workers are wanted, or a request fails.
+    /// Works until there is nothing to claim, fewer workers are wanted, another job wants the connection, or a request fails.
     ///
     /// Dropping it at any await loses at most the gathered chunks: the plan knows what was written.
     pub(super) async fn run(self, first: Option<FirstSegmentResponse>) -> WorkerExit {
@@ -85,6 +86,9 @@ impl SegmentWorker {
         let mut has_answered = first.is_some();
         loop {
             if first.is_none() && self.shared.should_retire(self.source) {
+                return Ok(());
+            }
+            if self.permit.is_wanted_by_others() && self.shared.counts.try_yield() {
                 return Ok(());
             }
             let (next, response) = match first.take() {

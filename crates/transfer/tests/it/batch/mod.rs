@@ -136,11 +136,10 @@ impl BatchCase {
             directory: self.dir.path().to_owned(),
             ..self.options.clone()
         };
-        // As in the command line, one number for files of all sizes.
-        options.dispatch.per_host = match self.get.connections {
-            ConnectionCount::Auto { max } => HostRequestLimit::Auto { max },
-            ConnectionCount::Fixed(number) => HostRequestLimit::Fixed(number),
-        };
+        // As in the command line: a number of connections is one for files of all sizes.
+        if let ConnectionCount::Fixed(number) = self.get.connections {
+            options.dispatch.per_host = HostRequestLimit::Fixed(number);
+        }
         let batch = Batch {
             client: Client::new(self.client.clone()).unwrap(),
             get_options: self.get.clone(),

@@ -2,6 +2,7 @@
 
 use haul_lab::{Origin, OriginResource, RequestMatcher, ResourceContent, faults};
 use haul_plan::Checksum;
+use haul_plan::dispatch::HostRequestLimit;
 use haul_transfer::ErrorClass;
 use haul_transfer::batch::FailureGroup;
 use haul_transfer::list::{DownloadList, ListEntry};
@@ -11,7 +12,8 @@ use super::{BatchCase, origin_with_files, small_content};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_file_is_in_place_and_has_a_row() {
-    let (case, origin) = (BatchCase::new(), origin_with_files(300).start().await);
+    let (mut case, origin) = (BatchCase::new(), origin_with_files(300).start().await);
+    case.options.dispatch.per_host = HostRequestLimit::Auto { max: 4 };
     let run = case
         .download((0..300).map(|n| origin.url(&format!("/{n}"))))
         .await;
