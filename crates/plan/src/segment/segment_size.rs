@@ -35,7 +35,8 @@ pub struct SegmentOptions {
     /// The rate that all connections together are limited to, in bytes a second. At the limit none is slow by
     /// itself, and taking from it wins nothing.
     pub rate_limit: Option<u64>,
-    /// The number of connections is the user's: none turns out to be surplus, so no claim has to end soon.
+    /// The number of connections is the user's: none turns out to be surplus, so no claim has to end soon. Another job that waits for a
+    /// connection waits for the end of one of [`Self::max_size`] at most.
     pub fixed_connections: bool,
 }
 

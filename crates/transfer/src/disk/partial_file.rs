@@ -14,7 +14,8 @@ use super::positioned_io::{read_some_at, write_all_at};
 /// A file under a temporary name, locked against other processes until this value is dropped (row B5).
 #[derive(Debug)]
 pub struct PartialFile {
-    /// The open file; its lock is released with this value, and by the kernel after `kill -9`.
+    /// The open file; its lock is released with this value, and by the kernel when all processes
+    /// that have it are gone, also by `kill -9`.
     file: File,
     /// Its path, for messages and for the rename.
     path: PathBuf,

@@ -3,7 +3,8 @@
 //! A permit is for the host that sends the bytes. The target of a redirect has a limit of its own: a job that finds it full drops its
 //! response and waits without a permit, so that two jobs never wait for each other.
 //!
-//! A job's first connection comes before further ones of others: these are given back at the end of a range while a job waits.
+//! Where large files may take all connections of a host, the first of a job comes before further ones of others: these are given back
+//! at the end of a range while a job waits.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,9 +28,11 @@ impl HostPermit {
         Arc::ptr_eq(&self.host, host)
     }
 
-    /// Whether it is for a connection beyond a job's first, while another job waits for its first.
+    /// Whether it is for a connection beyond a job's first, while another job waits for its first, and all may be of this kind.
     pub(super) fn is_wanted_by_others(&self) -> bool {
-        self.extra_permit.is_some() && self.host.waiting_jobs.load(Ordering::Relaxed) > 0
+        self.extra_permit.is_some()
+            && self.host.is_shared_by_all
+            && self.host.waiting_jobs.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -40,6 +43,8 @@ pub(super) struct HostConnections {
     permits: Arc<Semaphore>,
     /// One more for each connection beyond a job's first.
     extra_permits: Arc<Semaphore>,
+    /// Whether connections beyond the first may take all, so that jobs could wait for theirs as long as a large file lasts.
+    is_shared_by_all: bool,
     /// Jobs that wait for their first connection.
     waiting_jobs: AtomicUsize,
     /// Whether small requests share a connection.
@@ -194,6 +199,7 @@ impl HostLimits {
         let host = Arc::new(HostConnections {
             permits: Arc::new(Semaphore::new(self.limit)),
             extra_permits: Arc::new(Semaphore::new(self.extra_limit)),
+            is_shared_by_all: self.extra_limit >= self.limit,
             waiting_jobs: AtomicUsize::new(0),
             multiplexed: AtomicBool::new(false),
         });
@@ -224,6 +230,10 @@ mod tests {
         drop(further);
         let extra = [host.try_acquire_extra(), host.try_acquire_extra()];
         assert!(extra.iter().all(Option::is_some));
+        let mut waiting = Box::pin(host.acquire());
+        assert!((&mut waiting).now_or_never().is_none());
+        assert!(!extra[0].as_ref().unwrap().is_wanted_by_others());
+        drop(waiting);
         assert!(host.try_move_permit(RequestPermit(None)).is_err());
         drop((first, small, extra));
         assert!(host.try_move_permit(RequestPermit(None)).is_ok());

@@ -83,6 +83,35 @@ async fn c7_a_job_gets_the_connection_of_one_that_has_several() {
     assert_eq!(most, Some(4));
 }
 
+/// The one connection of a job breaks while another job waits for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_connection_does_not_cost_a_job_its_place() {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
+    let breaks = OriginResource::new(content())
+        .rule(RequestMatcher::first(1), faults::body_rate(256 << 10))
+        .rule(RequestMatcher::first(1), faults::close_after(128 << 10));
+    let origin = Origin::builder()
+        .resource("/breaks", breaks)
+        .resource("/waits", OriginResource::new(content()))
+        .start()
+        .await;
+    let (engine, stop) = (engine(&case), CancellationToken::new());
+    let first = engine.get(job(&case, 0, &origin.url("/breaks")), stop.clone());
+    let second = async {
+        while origin.requests().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        engine.get(job(&case, 1, &origin.url("/waits")), stop).await
+    };
+    let (first, second) = within(LIMIT, async { tokio::join!(first, second) }).await;
+    drop((first.unwrap(), second.unwrap()));
+    let requests = origin.requests();
+    let last = requests.iter().rposition(|one| one.path() == "/breaks");
+    let next = requests.iter().position(|one| one.path() == "/waits");
+    assert!(last > Some(0) && last < next, "{last:?} {next:?}");
+}
+
 /// Five hosts redirect to one. The limit of that one applies, to first requests as to all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_connection_limit_applies_to_the_target_of_a_redirect() {

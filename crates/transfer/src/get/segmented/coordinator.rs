@@ -67,6 +67,8 @@ pub(super) struct SegmentCoordinator<'a> {
     pub(super) workers: JoinSet<WorkerExit>,
     /// The numbers of the workers.
     pub(super) numbers: Vec<usize>,
+    /// The permit of the last worker, while none runs: what is given up could be other jobs' for as long as they last.
+    pub(super) last_permit: Option<HostPermit>,
 }
 
 /// What the coordinator waits for.
@@ -135,7 +137,7 @@ impl SegmentCoordinator<'_> {
 
     /// The source of the next worker, with a permit for a connection to it. `None` when no source has work for one more, or room: the
     /// workers that run go on.
-    fn next_connection(&self) -> Option<WorkerConnection> {
+    fn next_connection(&mut self) -> Option<WorkerConnection> {
         let (now, job_now) = (self.shared.now(), self.shared.job_now());
         let candidates = self.shared.table().source_set().candidates(job_now);
         candidates.into_iter().find_map(|source| {
@@ -148,7 +150,8 @@ impl SegmentCoordinator<'_> {
             Some(WorkerConnection {
                 response: None,
                 source,
-                permit: host.try_acquire_extra()?,
+                permit: (self.last_permit.take_if(|permit| permit.is_for(&host)))
+                    .or_else(|| host.try_acquire_extra())?,
             })
         })
     }
@@ -192,6 +195,7 @@ impl SegmentCoordinator<'_> {
             active: ActiveBodyGuard::new(Arc::clone(&self.shared), source),
         });
         self.numbers.push(number);
+        self.last_permit = None;
         self.shared.counts.worker_started();
         self.workers.spawn(worker.run(first));
     }
@@ -254,6 +258,7 @@ impl SegmentCoordinator<'_> {
             CoordinatorEvent::WorkerExited(Ok(exit)) => {
                 self.numbers.retain(|number| *number != exit.number);
                 self.close_connection(exit.source);
+                self.last_permit = self.numbers.is_empty().then_some(exit.permit);
                 if let Some(failed) = exit.failed {
                     return self.on_failure(failed).await;
                 }

@@ -255,5 +255,6 @@ fn coordinator<'a>(
         pieces: PieceCheck::new(verifier, trusted_sources),
         workers: JoinSet::new(),
         numbers: Vec::new(),
+        last_permit: None,
     }
 }

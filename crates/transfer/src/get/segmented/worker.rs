@@ -41,6 +41,7 @@ pub(super) struct SegmentWorker {
 pub(super) struct WorkerExit {
     pub(super) number: usize,
     pub(super) source: usize,
+    pub(super) permit: HostPermit,
     /// The request that failed. `None`: nothing is left to claim, fewer workers are wanted, another job
     /// wants the connection, or requests go to another host now.
     pub(super) failed: Option<FailedRequest>,
@@ -78,17 +79,21 @@ impl SegmentWorker {
         WorkerExit {
             number,
             source,
+            permit: self.permit,
             failed,
         }
+    }
+
+    /// Whether to end now, since another job wants the connection and this job has more. Then the worker is not counted any more.
+    fn should_yield(&self) -> bool {
+        self.permit.is_wanted_by_others() && self.shared.counts.try_yield()
     }
 
     async fn work(&self, mut first: Option<FirstSegmentResponse>) -> Result<(), FailedRequest> {
         let mut has_answered = first.is_some();
         loop {
-            if first.is_none() && self.shared.should_retire(self.source) {
-                return Ok(());
-            }
-            if self.permit.is_wanted_by_others() && self.shared.counts.try_yield() {
+            let is_surplus = || self.shared.should_retire(self.source) || self.should_yield();
+            if first.is_none() && is_surplus() {
                 return Ok(());
             }
             let (next, response) = match first.take() {
