@@ -127,6 +127,18 @@ impl HostConnections {
         Some(self.host_permit(permit, Some(extra)))
     }
 
+    /// The same for a job without connections: the permit that it kept, if that is for this host, counts as free. If none is free, it keeps
+    /// none: two jobs that keep what the other one wants would wait for ever.
+    pub(super) fn try_acquire_next(
+        self: &Arc<Self>,
+        kept: &mut Option<HostPermit>,
+    ) -> Option<HostPermit> {
+        let kept_here = kept.take_if(|permit| permit.is_for(self));
+        let permit = kept_here.or_else(|| self.try_acquire_extra());
+        kept.take_if(|_| permit.is_none());
+        permit
+    }
+
     fn host_permit(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,

@@ -112,6 +112,37 @@ async fn a_broken_connection_does_not_cost_a_job_its_place() {
     assert!(last > Some(0) && last < next, "{last:?} {next:?}");
 }
 
+/// Each of two jobs has the one connection that the other one needs: its own source is gone, and its mirror is the other's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_jobs_that_change_places_do_not_wait_for_each_other() {
+    let mut case = JobCase::new();
+    case.options.connections = ConnectionCount::Fixed(1);
+    let goes = OriginResource::new(content())
+        .rule(RequestMatcher::first(1), faults::body_rate(256 << 10))
+        .rule(RequestMatcher::first(1), faults::close_after(128 << 10))
+        .rule(RequestMatcher::after_first(1), faults::status(410));
+    let stays = OriginResource::new(content());
+    let mut origins = Vec::new();
+    for (goes_at, stays_at) in [("/0", "/1"), ("/1", "/0")] {
+        let origin = Origin::builder()
+            .resource(goes_at, goes.clone())
+            .resource(stays_at, stays.clone());
+        origins.push(origin.start().await);
+    }
+    let engine = engine(&case);
+    let mut jobs = JoinSet::new();
+    for (id, own, other) in [(0, 0, 1), (1, 1, 0)] {
+        let path = format!("/{id}");
+        let mut job = job(&case, id, &origins[own].url(&path));
+        job.mirrors = vec![origins[other].url(&path).parse().unwrap()];
+        let engine = engine.clone();
+        jobs.spawn(async move { engine.get(job, CancellationToken::new()).await });
+    }
+    for result in within(LIMIT, jobs.join_all()).await {
+        result.unwrap();
+    }
+}
+
 /// Five hosts redirect to one. The limit of that one applies, to first requests as to all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_connection_limit_applies_to_the_target_of_a_redirect() {

@@ -150,8 +150,7 @@ impl SegmentCoordinator<'_> {
             Some(WorkerConnection {
                 response: None,
                 source,
-                permit: (self.last_permit.take_if(|permit| permit.is_for(&host)))
-                    .or_else(|| host.try_acquire_extra())?,
+                permit: host.try_acquire_next(&mut self.last_permit)?,
             })
         })
     }
