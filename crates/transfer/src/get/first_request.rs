@@ -152,5 +152,5 @@ pub(super) fn permit_of_responder(
         return Some(permit);
     }
     drop(permit);
-    responder.try_acquire_extra()
+    responder.try_acquire()
 }

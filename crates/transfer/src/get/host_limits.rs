@@ -31,7 +31,7 @@ impl HostPermit {
     /// Whether it is for a connection beyond a job's first, while another job waits for its first, and all may be of this kind.
     pub(super) fn is_wanted_by_others(&self) -> bool {
         self.extra_permit.is_some()
-            && self.host.is_shared_by_all
+            && self.host.extras_may_take_all
             && self.host.waiting_jobs.load(Ordering::Relaxed) > 0
     }
 }
@@ -44,7 +44,7 @@ pub(super) struct HostConnections {
     /// One more for each connection beyond a job's first.
     extra_permits: Arc<Semaphore>,
     /// Whether connections beyond the first may take all, so that jobs could wait for theirs as long as a large file lasts.
-    is_shared_by_all: bool,
+    extras_may_take_all: bool,
     /// Jobs that wait for their first connection.
     waiting_jobs: AtomicUsize,
     /// Whether small requests share a connection.
@@ -72,13 +72,17 @@ impl HostConnections {
     /// Waits for a permit: a job's first connection. A job that waits here holds no other permit, so there is no deadlock. Cancel safe.
     pub(super) async fn acquire(self: &Arc<Self>) -> Option<HostPermit> {
         // Nobody is overtaken: what is given back belongs to those who wait.
-        let permit = match Arc::clone(&self.permits).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(_) => {
-                let _waiting = WaitingJob::new(self);
-                Arc::clone(&self.permits).acquire_owned().await.ok()?
-            }
-        };
+        if let Some(permit) = self.try_acquire() {
+            return Some(permit);
+        }
+        let _waiting = WaitingJob::new(self);
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
+        Some(self.host_permit(permit, None))
+    }
+
+    /// A permit for a job's first connection, if one is free.
+    pub(super) fn try_acquire(self: &Arc<Self>) -> Option<HostPermit> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned().ok()?;
         Some(self.host_permit(permit, None))
     }
 
@@ -103,10 +107,8 @@ impl HostConnections {
             Some(permit) if permit.is_for(self) => Ok(RequestPermit(Some(permit))),
             other => {
                 drop(other);
-                let permit = Arc::clone(&self.permits).try_acquire_owned();
-                permit
-                    .map(|permit| RequestPermit(Some(self.host_permit(permit, None))))
-                    .map_err(|_| ())
+                let permit = self.try_acquire().ok_or(())?;
+                Ok(RequestPermit(Some(permit)))
             }
         }
     }
@@ -211,7 +213,7 @@ impl HostLimits {
         let host = Arc::new(HostConnections {
             permits: Arc::new(Semaphore::new(self.limit)),
             extra_permits: Arc::new(Semaphore::new(self.extra_limit)),
-            is_shared_by_all: self.extra_limit >= self.limit,
+            extras_may_take_all: self.extra_limit >= self.limit,
             waiting_jobs: AtomicUsize::new(0),
             multiplexed: AtomicBool::new(false),
         });

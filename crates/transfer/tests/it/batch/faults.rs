@@ -170,7 +170,7 @@ async fn assert_same_outcome_twice(files: usize, limit: Duration) {
     for connections in [4, 16] {
         let mut case = BatchCase::new();
         case.timeout = limit;
-        case.get.connections = ConnectionCount::Auto { max: connections };
+        case.get.connections = ConnectionCount::Fixed(connections);
         // Two requests of a hundred wait for this timeout. A request that times out too early is only repeated.
         case.client.stall_timeout = Duration::from_millis(150);
         // On a busy disk, each sync takes longer than the downloads of a group of the size that other tests use.

@@ -466,7 +466,6 @@ async fn a18_a_limit_of_four_requests_signalled_by_403_is_found() {
     });
     let origin = origin.start().await;
     let mut case = BatchCase::new();
-    case.get.connections = ConnectionCount::Auto { max: 128 };
     case.get.retry.base_delay = Duration::from_millis(20);
     let run = case
         .download((0..120).map(|n| origin.url(&format!("/{n}"))))
