@@ -1,7 +1,7 @@
 //! `get` and `put`: one file, by the engines of the command.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use haul_plan::Checksum;
@@ -320,9 +320,9 @@ fn upload_target(
     if !target.is_prefix() {
         return Ok(target);
     }
-    let name = arguments.path.file_name().and_then(|name| name.to_str());
+    let name = arguments.path.file_name();
     let name = name.ok_or_else(|| HaulError::usage("path: it has no name for the upload"))?;
-    Ok(target.below(name))
+    argument("path", target.below(Path::new(name)))
 }
 
 fn file_maker(outcome: DownloadOutcome) -> ResultMaker {

@@ -66,6 +66,11 @@ impl KeyPattern {
         characters.collect()
     }
 
+    /// Whether every key that begins with the folder matches: the pattern matches that and ends with any text.
+    fn matches_all_below(&self, folder: &str) -> bool {
+        self.tokens.last() == Some(&PatternToken::AnyText) && self.matches(folder)
+    }
+
     /// Whether the whole key matches. Takes time proportional to the product of both lengths at most.
     #[must_use]
     pub fn matches(&self, key: &str) -> bool {
@@ -173,6 +178,17 @@ impl KeyFilter {
             })
             .unwrap_or(by_default)
     }
+
+    /// Whether no key below a folder is meant, which ends with a slash. False where that is not certain.
+    #[must_use]
+    pub fn excludes_folder(&self, folder: &str) -> bool {
+        let decides = |rule: &&KeyRule| match rule {
+            KeyRule::Include(_) => true,
+            KeyRule::Exclude(pattern) => pattern.matches_all_below(folder),
+        };
+        let last = self.rules.iter().rev().find(decides);
+        matches!(last, Some(KeyRule::Exclude(_)))
+    }
 }
 
 /// Why a key has no path.
@@ -260,6 +276,27 @@ mod tests {
         let filter = KeyFilter::new(vec![include("*.txt")]);
         assert!(filter.accepts("b.txt") && !filter.accepts("b.jpg"));
         assert!(KeyFilter::default().accepts("x"));
+    }
+
+    #[test]
+    fn f30_a_folder_is_excluded_where_nothing_below_it_can_be_meant() {
+        let include = |text| KeyRule::Include(KeyPattern::parse(text));
+        let exclude = |text| KeyRule::Exclude(KeyPattern::parse(text));
+        for (rules, is_excluded) in [
+            (vec![], false),
+            (vec![exclude("*")], true),
+            (vec![exclude("link/*")], true),
+            (vec![exclude("li*")], true),
+            (vec![exclude("link/")], false),
+            (vec![exclude("*.txt")], false),
+            (vec![exclude("link2/*")], false),
+            (vec![include("*.jpg")], false),
+            (vec![include("*.jpg"), exclude("link/*")], true),
+            (vec![exclude("link/*"), include("*.jpg")], false),
+        ] {
+            let filter = KeyFilter::new(rules);
+            assert_eq!(filter.excludes_folder("link/"), is_excluded, "{filter:?}");
+        }
     }
 
     #[test]

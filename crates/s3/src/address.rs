@@ -8,7 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{
+    AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode,
+};
 use url::Url;
 
 /// The most bytes of a key.
@@ -247,10 +249,10 @@ pub enum DownloadUrlError {
     Address(#[from] S3AddressError),
 }
 
-/// A key as it stands in the path of a URL.
+/// A key, or the name of a file, as it stands in the path of a URL: whatever bytes it has, no other name looks the same.
 #[must_use]
-pub fn escaped_key(key: &str) -> String {
-    utf8_percent_encode(key, KEY).to_string()
+pub fn escaped_key(key: impl AsRef<[u8]>) -> String {
+    percent_encode(key.as_ref(), KEY).to_string()
 }
 
 /// A name or value as it stands in a query.

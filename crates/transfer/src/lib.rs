@@ -16,6 +16,7 @@ mod checksum;
 pub mod disk;
 mod error;
 mod event;
+mod folder_walk;
 mod get;
 mod hint;
 pub mod journal;
@@ -30,6 +31,7 @@ pub mod sync;
 pub use body_channel::{BodySender, body_channel};
 pub use error::{ErrorClass, GetError};
 pub use event::{TransferEvent, TransferEventSender};
+pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;
 pub use options::{
     ConnectionCount, DownloadJob, DownloadOutcome, ExistingFilePolicy, GetOptions, JobOutput,

@@ -41,4 +41,5 @@ pub(crate) mod soak_server;
 #[cfg(unix)]
 mod tunnel;
 mod upload_faults;
+mod upload_folders;
 mod upload_kills;

@@ -20,5 +20,5 @@ mod proxy;
 mod s3;
 mod serve;
 mod squid;
-mod test_server;
+pub(crate) mod test_server;
 mod tunnel;

@@ -44,8 +44,12 @@ pub(crate) struct PutArgs {
     /// Upload folders with everything below them.
     ///
     /// The content of FOLDER goes below the target: FOLDER/a/b becomes PREFIX/a/b. Symbolic links are followed where they lead to files.
+    /// What is not a file, and what cannot be read, is a failure of its own: the rest is uploaded.
     #[arg(short, long)]
     pub(crate) recursive: bool,
+    /// With -r, follow symbolic links to folders, too.
+    #[arg(long, requires = "recursive")]
+    pub(crate) follow_links: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs,
     /// Show what would be uploaded, or with --abort removed, and do nothing.

@@ -46,6 +46,9 @@ pub(crate) struct SyncArgs {
     pub(crate) update: bool,
     #[command(flatten)]
     pub(crate) filter: KeyFilterArgs<false>,
+    /// Follow symbolic links to folders, too, on both sides.
+    #[arg(long)]
+    pub(crate) follow_links: bool,
     /// Show what would be copied and deleted, and do neither.
     #[arg(short = 'n', long)]
     pub(crate) dry_run: bool,

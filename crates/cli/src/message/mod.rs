@@ -48,8 +48,7 @@ pub(crate) fn sanitize(text: &str) -> String {
 
 /// An error and its hint as printed.
 pub(crate) fn error_text(text: &str, hint: Option<&str>) -> String {
-    let hint = hint.map_or_else(String::new, |hint| format!("\n\x1b[1mhint\x1b[0m: {hint}"));
-    format!("haul: \x1b[1;31merror\x1b[0m: {text}{hint}")
+    format!("haul: \x1b[1;31merror\x1b[0m: {text}{}", hint_text(hint))
 }
 
 pub(crate) fn print_error(text: &str, hint: Option<&str>) {
@@ -58,7 +57,16 @@ pub(crate) fn print_error(text: &str, hint: Option<&str>) {
 
 /// A warning as printed.
 pub(crate) fn warning_text(text: &str) -> String {
-    format!("haul: \x1b[1;33mwarning\x1b[0m: {text}")
+    warning_with_hint(text, None)
+}
+
+/// A warning, and what the user can do about it, as printed.
+pub(crate) fn warning_with_hint(text: &str, hint: Option<&str>) -> String {
+    format!("haul: \x1b[1;33mwarning\x1b[0m: {text}{}", hint_text(hint))
+}
+
+fn hint_text(hint: Option<&str>) -> String {
+    hint.map_or_else(String::new, |hint| format!("\n\x1b[1mhint\x1b[0m: {hint}"))
 }
 
 /// Prints a line to standard error, without colours where they are not wanted.

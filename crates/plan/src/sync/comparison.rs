@@ -13,8 +13,9 @@ pub struct SyncEntry {
     pub modified: Option<SystemTime>,
     /// The entity tag of an object without its quotes; of a file only if it is known to be the one that it was downloaded with.
     pub entity_tag: Option<String>,
-    /// Whether it is a folder whose files the list leaves out, as behind a link; the key ends with a slash then.
-    pub is_unread_folder: bool,
+    /// Whether the name is taken by something that the list does not read: a folder behind a link, whose key ends with a slash, or what is
+    /// not a file.
+    pub is_unread: bool,
 }
 
 /// How two files under the same key are compared.
@@ -43,8 +44,15 @@ pub enum SyncDecision {
     Delete(SyncEntry),
     /// This file of the destination would be deleted, but as many as the user allowed have been.
     DeleteRefused(SyncEntry),
-    /// This folder of the source was not read: whatever the destination has below it stays.
-    KeepFolder(SyncEntry),
+    /// The source has something here that was not read: whatever the destination has under this name or below it stays.
+    LeaveOut(SyncEntry),
+    /// The destination has a link to a folder above this file of the source, and is not written to behind it.
+    BehindLink {
+        /// The file that is not copied.
+        source: SyncEntry,
+        /// The key of the link, with a slash.
+        link: String,
+    },
     /// Nothing.
     Keep,
 }
@@ -84,7 +92,8 @@ impl SyncOptions {
         if self.ignore_existing || is_kept {
             return SyncDecision::Keep;
         }
-        if source.size != destination.size {
+        // Who copies says what is in the way.
+        if destination.is_unread || source.size != destination.size {
             return SyncDecision::Copy(source);
         }
         // The same tag is the same version, whatever the times are: that of a downloaded file may be older than its object.

@@ -40,7 +40,9 @@ pub struct SyncMerge<S, D> {
     destination: OrderedEntries<D>,
     deletes: u64,
     /// The last folder of the source that was not read. The keys below it follow its own at once.
-    unread_folder: Option<String>,
+    unread_source: Option<String>,
+    /// The same for the destination.
+    unread_destination: Option<String>,
     has_ended: bool,
 }
 
@@ -66,7 +68,8 @@ where
             source: OrderedEntries::new(SyncSide::Source, source),
             destination: OrderedEntries::new(SyncSide::Destination, destination),
             deletes: 0,
-            unread_folder: None,
+            unread_source: None,
+            unread_destination: None,
             has_ended: false,
         }
     }
@@ -80,24 +83,34 @@ where
         };
         let source = order.is_le().then(|| self.source.take());
         let destination = order.is_ge().then(|| self.destination.take());
-        Ok(match (source.flatten(), destination.flatten()) {
-            (Some(source), _) if source.is_unread_folder => {
-                self.unread_folder = Some(source.key.clone());
-                Some(SyncDecision::KeepFolder(source))
-            }
+        let (source, destination) = (source.flatten(), destination.flatten());
+        remember_unread(&mut self.unread_source, source.as_ref());
+        remember_unread(&mut self.unread_destination, destination.as_ref());
+        Ok(match (source, destination) {
+            (Some(source), _) if source.is_unread => Some(SyncDecision::LeaveOut(source)),
             (Some(source), Some(destination)) => {
                 Some(self.options.decide_existing(source, destination))
             }
-            (Some(source), None) => Some(self.options.decide_missing(source)),
+            (Some(source), None) => Some(self.decide_missing(source)),
             (None, Some(destination)) => Some(self.decide_extra(destination)),
             (None, None) => None,
         })
     }
 
+    /// What becomes of a file that only the source has.
+    fn decide_missing(&self, source: SyncEntry) -> SyncDecision {
+        match folder_above(&self.unread_destination, &source.key) {
+            Some(link) if !self.options.existing_only => SyncDecision::BehindLink {
+                link: link.to_owned(),
+                source,
+            },
+            _ => self.options.decide_missing(source),
+        }
+    }
+
     /// What becomes of a file that only the destination has.
     fn decide_extra(&mut self, destination: SyncEntry) -> SyncDecision {
-        let is_unread = |folder: &String| destination.key.starts_with(folder.as_str());
-        if destination.is_unread_folder || self.unread_folder.as_ref().is_some_and(is_unread) {
+        if destination.is_unread || folder_above(&self.unread_source, &destination.key).is_some() {
             return SyncDecision::Keep;
         }
         match self.options.max_deletes {
@@ -109,6 +122,19 @@ where
             }
         }
     }
+}
+
+fn remember_unread(folder: &mut Option<String>, entry: Option<&SyncEntry>) {
+    let is_unread_folder = |entry: &&SyncEntry| entry.is_unread && entry.key.ends_with('/');
+    if let Some(entry) = entry.filter(is_unread_folder) {
+        *folder = Some(entry.key.clone());
+    }
+}
+
+/// The folder, if the key is below it.
+fn folder_above<'a>(folder: &'a Option<String>, key: &str) -> Option<&'a str> {
+    let folder = folder.as_deref()?;
+    key.starts_with(folder).then_some(folder)
 }
 
 impl<S, D, E> Iterator for SyncMerge<S, D>

@@ -17,7 +17,7 @@ fn entry(key: &str, size: u64, seconds: u64) -> SyncEntry {
         size,
         modified: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)),
         entity_tag: None,
-        is_unread_folder: false,
+        is_unread: false,
     }
 }
 
@@ -228,7 +228,7 @@ fn a_source_whose_list_fails_deletes_nothing_that_it_may_have() {
 #[test]
 fn what_lies_below_a_folder_that_was_not_read_is_kept() {
     let unread = |key| SyncEntry {
-        is_unread_folder: true,
+        is_unread: true,
         ..entry(key, 0, 0)
     };
     let link = unread("data/");
@@ -250,12 +250,47 @@ fn what_lies_below_a_folder_that_was_not_read_is_kept() {
         })
         .collect();
     assert_eq!(deleted, ["data", "data0"]);
-    assert!(decisions.contains(&Ok(SyncDecision::KeepFolder(link.clone()))));
+    assert!(decisions.contains(&Ok(SyncDecision::LeaveOut(link.clone()))));
     // A link of the destination is no file to delete.
     assert_eq!(
         merge(&with_deletes(9), &[], &[Ok(link)]),
         [Ok(SyncDecision::Keep)]
     );
+}
+
+#[test]
+fn f31_nothing_is_copied_behind_a_link_of_the_destination() {
+    let unread = |key| SyncEntry {
+        is_unread: true,
+        ..entry(key, 0, 0)
+    };
+    let source = ["a", "link/x", "link/y/z", "link0", "other"].map(|key| Ok(entry(key, 0, 0)));
+    let destination = [Ok(unread("link/")), Ok(unread("other"))];
+    let behind = |key| {
+        Ok(SyncDecision::BehindLink {
+            source: entry(key, 0, 0),
+            link: "link/".into(),
+        })
+    };
+    let copy = |key| Ok(SyncDecision::Copy(entry(key, 0, 0)));
+    assert_eq!(
+        merge(&with_deletes(9), &source, &destination),
+        [
+            copy("a"),
+            Ok(SyncDecision::Keep),
+            behind("link/x"),
+            behind("link/y/z"),
+            copy("link0"),
+            // What is no file is not compared with one.
+            copy("other"),
+        ]
+    );
+    let existing = SyncOptions {
+        existing_only: true,
+        ..SyncOptions::default()
+    };
+    let behind = merge(&existing, &source[1..3], &destination[..1]);
+    assert_eq!(behind, [const { Ok(SyncDecision::Keep) }; 3]);
 }
 
 #[test]

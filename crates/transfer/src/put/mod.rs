@@ -28,4 +28,7 @@ mod stream;
 
 pub use engine::UploadEngine;
 pub use error::PutError;
-pub use options::{PutOptions, SourceObject, UploadInput, UploadJob, UploadOutcome, UploadTarget};
+pub use options::{
+    PutOptions, SourceObject, UnusableNameError, UploadInput, UploadJob, UploadOutcome,
+    UploadTarget,
+};

@@ -1,11 +1,12 @@
 //! The options of uploads, an upload and its outcome: plain data.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_plan::{Checksum, DigestAlgorithm, RetryOptions};
-use haul_s3::S3Address;
+use haul_s3::{S3Address, escaped_key};
 use http::HeaderMap;
 use url::Url;
 
@@ -115,23 +116,40 @@ impl UploadTarget {
         }
     }
 
-    /// The target of a file below this prefix.
-    #[must_use]
-    pub fn below(&self, name: &str) -> Self {
-        match self {
+    /// The target of a file below this prefix. No two names have one target.
+    ///
+    /// # Errors
+    /// No URL or key has the name: clients and servers would take it for another.
+    pub fn below(&self, name: &Path) -> Result<Self, UnusableNameError> {
+        let bytes = name.as_os_str().as_bytes();
+        let is_dot = |part: &[u8]| matches!(part, b"." | b"..");
+        if bytes.split(|byte| *byte == b'/').any(is_dot) {
+            return Err(UnusableNameError::DotSegment);
+        }
+        Ok(match self {
             Self::Object(address) => {
+                let name = name.to_str().ok_or(UnusableNameError::NotUtf8)?;
                 Self::Object(address.with_key(format!("{}{name}", address.key)))
             }
             Self::Url(url) => {
                 let mut url = url.clone();
-                // An http URL has a path that can be extended.
-                if let Ok(mut segments) = url.path_segments_mut() {
-                    segments.pop_if_empty().extend(name.split('/'));
-                }
+                let folder = url.path().strip_suffix('/').unwrap_or_else(|| url.path());
+                url.set_path(&format!("{folder}/{}", escaped_key(bytes)));
                 Self::Url(url)
             }
-        }
+        })
     }
+}
+
+/// Why a file has no target of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnusableNameError {
+    /// The target is an object, and keys are UTF-8.
+    #[error("the name is not UTF-8, and keys are")]
+    NotUtf8,
+    /// The name has a part `.` or `..`, which HTTP clients and proxies resolve.
+    #[error("the name has a part . or .., which HTTP clients and proxies take for another name")]
+    DotSegment,
 }
 
 impl fmt::Display for UploadTarget {
@@ -183,4 +201,97 @@ pub struct UploadOutcome {
     pub version_id: Option<String>,
     /// Parts; 0 for an upload with one request.
     pub parts: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::ffi::OsString;
+    use std::os::unix::ffi::OsStringExt as _;
+
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Names that a parser of URLs may take for each other.
+    #[rustfmt::skip]
+    const NAMES: &[&[u8]] = &[
+        b"ab", b"a\tb", b"a\nb", b"a\rb", b"a\r\nb", b"a%09b", b"a%0ab", b"a b", b"a+b",
+        b"a%20b", b" ab", b"ab ", b"a?b", b"a#b", b"a\\b", b"a/b", b"a%2fb", b"a%5cb",
+        b"%2e", b"%2E%2e", b".a", b"..a", b"...", b"%", b"%%", b"a\xffb", b"a\xc3\xbfb",
+        "a\u{301}".as_bytes(), "\u{e1}".as_bytes(), b"\x7f", b"\x01", b"a\x80", b"a;b", b"a:b",
+    ];
+
+    fn target(text: &str) -> UploadTarget {
+        UploadTarget::Url(text.parse().unwrap())
+    }
+
+    /// The name that a server reads from the path below `/up/`.
+    fn received(target: &UploadTarget) -> Vec<u8> {
+        let UploadTarget::Url(url) = target else {
+            unreachable!("a URL has URLs below it")
+        };
+        let sent = url.path().strip_prefix("/up/").unwrap();
+        percent_decode_str(sent).collect()
+    }
+
+    /// Bytes that a parser of URLs drops, resolves or replaces, among others.
+    fn name() -> impl Strategy<Value = Vec<u8>> {
+        let byte = prop_oneof![
+            prop::sample::select(b"\t\n\r %?#\\/.;:@2eE5cC&+'\"<>{}|^`~".as_slice()),
+            1_u8..,
+        ];
+        prop::collection::vec(byte, 1..8)
+    }
+
+    proptest! {
+        #[test]
+        fn f32_a_server_reads_every_byte_of_a_name(bytes in name()) {
+            let name = OsString::from_vec(bytes.clone());
+            match target("http://me@h.test/up/").below(Path::new(&name)) {
+                Ok(target) => prop_assert_eq!(received(&target), bytes),
+                Err(error) => prop_assert_eq!(error, UnusableNameError::DotSegment),
+            }
+        }
+    }
+
+    #[test]
+    fn f32_no_two_names_have_one_target() {
+        for base in ["http://h.test/up/", "https://h.test/up/?sig=1"] {
+            let mut targets = HashMap::new();
+            for bytes in NAMES {
+                let name = OsString::from_vec(bytes.to_vec());
+                let below = target(base).below(Path::new(&name)).unwrap();
+                assert_eq!(received(&below), *bytes);
+                let other = targets.insert(below.to_string(), bytes);
+                assert_eq!(other, None, "{below}");
+            }
+        }
+        let object = UploadTarget::Object("s3://bucket/p/".parse().unwrap());
+        let mut urls = HashMap::new();
+        for bytes in NAMES {
+            let name = OsString::from_vec(bytes.to_vec());
+            let below = match object.below(Path::new(&name)) {
+                Ok(UploadTarget::Object(address)) => address,
+                other => {
+                    assert_eq!(other, Err(UnusableNameError::NotUtf8));
+                    assert!(str::from_utf8(bytes).is_err());
+                    continue;
+                }
+            };
+            let other = urls.insert(below.to_url().unwrap(), bytes);
+            assert_eq!(other, None, "{below}");
+        }
+    }
+
+    #[test]
+    fn f32_names_that_lead_elsewhere_have_no_target() {
+        for base in ["http://h.test/up/", "http://h.test/"] {
+            for name in ["..", "a/../b", "./a", "a/."] {
+                let refused = target(base).below(Path::new(name));
+                assert_eq!(refused, Err(UnusableNameError::DotSegment), "{name}");
+            }
+        }
+    }
 }

@@ -1,10 +1,7 @@
 //! The files of a folder as entries of a sync, in the byte order of their keys.
-//!
-//! All keys below a folder `a` begin with `a/`, so a folder is sorted as if its name ended with a slash: `a.txt` is before `a/b`. Only the
-//! names of the folders that lead to the current file are in memory.
 
 use std::fs::Metadata;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fmt, io};
 
 use haul_plan::filename::has_reserved_suffix;
@@ -14,88 +11,39 @@ use haul_s3::S3Address;
 
 use crate::bucket::BucketError;
 use crate::disk::stored_entity_tag;
+use crate::folder_walk::{FolderName, FolderProblem, FolderWalk};
 
-/// The files below a folder. Links to files are followed, links to folders are not, and are entries of their own; what is no file is left
-/// out, and so are the partial files of haul.
+/// The files below a folder. What is left out by its kind, such as a link to a folder, is an entry all the same, and so reported that a sync
+/// does not take it for deleted. The partial files of haul are left out.
 pub struct LocalFileEntries {
-    root: PathBuf,
-    /// The folders that lead to the next file.
-    levels: Vec<FolderLevel>,
+    walk: FolderWalk,
     filter: KeyFilter,
     /// Where the files come from, if they may have been downloaded: then those that were not changed since have the tag of their object.
     origin: Option<S3Address>,
     on_problem: Box<dyn FnMut(FolderProblem) + Send>,
 }
 
-/// Something that could not be read. Keys below it are missing from the list.
-#[derive(Debug)]
-pub struct FolderProblem {
-    /// The file or folder.
-    pub path: PathBuf,
-    /// Why.
-    pub reason: String,
-}
-
-/// A folder that is being read.
-#[derive(Debug)]
-struct FolderLevel {
-    /// The key that its names follow: empty, or with a slash at the end.
-    prefix: String,
-    /// What is left of it; the next name is the last one.
-    names: Vec<FolderName>,
-}
-
-/// A name in a folder.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FolderName {
-    /// With a slash if it is that of a folder.
-    name: String,
-    /// Whether it is a link to a folder.
-    is_folder_link: bool,
-}
-
 impl fmt::Debug for LocalFileEntries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocalFileEntries")
-            .field("root", &self.root)
+            .field("walk", &self.walk)
             .finish_non_exhaustive()
     }
 }
 
 impl LocalFileEntries {
-    /// The files below `root`. What cannot be read is reported and left out.
-    ///
-    /// # Errors
-    /// `root` cannot be read.
-    pub fn open(
-        root: &Path,
+    /// The files that a walk finds. What is not read is reported.
+    #[must_use]
+    pub fn new(
+        walk: FolderWalk,
         filter: KeyFilter,
         on_problem: impl FnMut(FolderProblem) + Send + 'static,
-    ) -> io::Result<Self> {
-        let mut entries = Self {
-            root: root.to_owned(),
-            levels: Vec::new(),
+    ) -> Self {
+        Self {
+            walk,
             filter,
             origin: None,
             on_problem: Box::new(on_problem),
-        };
-        let names = entries.read_folder(root)?;
-        entries.levels.push(FolderLevel {
-            prefix: String::new(),
-            names,
-        });
-        Ok(entries)
-    }
-
-    /// No files: the folder will be made.
-    #[must_use]
-    pub fn of_missing_folder(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            levels: Vec::new(),
-            filter: KeyFilter::default(),
-            origin: None,
-            on_problem: Box::new(drop),
         }
     }
 
@@ -108,38 +56,17 @@ impl LocalFileEntries {
         }
     }
 
-    /// The names of a folder, the last one first.
-    fn read_folder(&mut self, path: &Path) -> io::Result<Vec<FolderName>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(path)? {
-            let entry = entry?;
-            let name = match entry.file_name().into_string() {
-                Ok(name) => name,
-                Err(name) => {
-                    let reason = "the name is not UTF-8, and keys are".to_owned();
-                    let path = path.join(name);
-                    (self.on_problem)(FolderProblem { path, reason });
-                    continue;
-                }
-            };
-            if has_reserved_suffix(&name) {
-                continue;
-            }
-            let kind = entry.file_type()?;
-            let is_folder_link = kind.is_symlink() && entry.path().is_dir();
-            names.push(FolderName {
-                name: match kind.is_dir() || is_folder_link {
-                    true => name + "/",
-                    false => name,
-                },
-                is_folder_link,
-            });
+    /// The entry of a name; `None` if it is not meant.
+    fn found(&self, found: &FolderName) -> Result<Option<SyncEntry>, FolderProblem> {
+        let key = found.key()?;
+        if has_reserved_suffix(key) || !self.filter.accepts(key) {
+            return Ok(None);
         }
-        names.sort_unstable_by(|one, other| other.cmp(one));
-        Ok(names)
+        let metadata = found.metadata()?;
+        Ok(Some(self.entry(key, &found.path, &metadata)))
     }
 
-    fn entry(&self, key: String, path: &Path, metadata: &Metadata) -> SyncEntry {
+    fn entry(&self, key: &str, path: &Path, metadata: &Metadata) -> SyncEntry {
         let tag = || {
             let origin = self.origin.as_ref()?;
             let object = origin.with_key(format!("{}{key}", origin.key));
@@ -148,18 +75,29 @@ impl LocalFileEntries {
         };
         SyncEntry {
             entity_tag: tag(),
-            key,
+            key: key.to_owned(),
             size: metadata.len(),
             modified: metadata.modified().ok(),
-            is_unread_folder: false,
+            is_unread: false,
         }
     }
 
-    /// Also what is not found is a problem: a link's target may be on a disk that is not mounted, and a folder that vanishes takes keys along
-    /// that nobody meant to delete.
-    fn report(&mut self, path: PathBuf, error: &io::Error) {
-        let reason = error.to_string();
-        (self.on_problem)(FolderProblem { path, reason });
+    /// Reports a problem, unless it is with something that is not meant. The entry of what is left out.
+    fn left_out(&mut self, problem: FolderProblem) -> Option<SyncEntry> {
+        let key = problem.name.to_str().map(str::to_owned);
+        let is_excluded = |key: &str| key.ends_with('/') && self.filter.excludes_folder(key);
+        if key.as_deref().is_some_and(is_excluded) {
+            return None;
+        }
+        let entry = key.filter(|_| problem.is_left_out()).map(|key| SyncEntry {
+            key,
+            size: 0,
+            modified: None,
+            entity_tag: None,
+            is_unread: true,
+        });
+        (self.on_problem)(problem);
+        entry
     }
 }
 
@@ -168,46 +106,15 @@ impl Iterator for LocalFileEntries {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let level = self.levels.last_mut()?;
-            let Some(next) = level.names.pop() else {
-                self.levels.pop();
-                continue;
+            let found = self.walk.next()?.and_then(|found| self.found(&found));
+            let entry = match found {
+                Ok(entry) => entry,
+                Err(problem) => self.left_out(problem),
             };
-            let key = format!("{}{}", level.prefix, next.name);
-            if next.is_folder_link {
-                return Some(Ok(SyncEntry {
-                    key,
-                    size: 0,
-                    modified: None,
-                    entity_tag: None,
-                    is_unread_folder: true,
-                }));
-            }
-            let path = self.root.join(&key);
-            if key.ends_with('/') {
-                match self.read_folder(&path) {
-                    Ok(names) => self.levels.push(FolderLevel { prefix: key, names }),
-                    Err(error) => self.report(path, &error),
-                }
-                continue;
-            }
-            if !self.filter.accepts(&key) {
-                continue;
-            }
-            match std::fs::metadata(&path) {
-                Ok(metadata) if metadata.is_file() => {
-                    return Some(Ok(self.entry(key, &path, &metadata)));
-                }
-                Ok(_) => {}
-                Err(error) => self.report(path, &error),
+            if let Some(entry) = entry {
+                return Some(Ok(entry));
             }
         }
-    }
-}
-
-impl fmt::Display for FolderProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot read {}: {}", self.path.display(), self.reason)
     }
 }
 
@@ -236,91 +143,66 @@ pub fn delete_file(root: &Path, key: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
     use std::sync::{Arc, Mutex};
 
-    use proptest::prelude::*;
+    use haul_plan::{KeyPattern, KeyRule};
 
     use super::*;
 
-    fn keys(root: &Path) -> Vec<String> {
-        let entries = LocalFileEntries::open(root, KeyFilter::default(), |problem| {
-            panic!("{problem}");
-        });
-        entries.unwrap().map(|entry| entry.unwrap().key).collect()
-    }
-
-    fn write(root: &Path, key: &str) -> bool {
+    fn write(root: &Path, key: &str) {
         let path = root.join(key);
-        // A file and a folder of the same name cannot both be there.
-        std::fs::create_dir_all(path.parent().unwrap()).is_ok() && std::fs::write(path, key).is_ok()
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, key).unwrap();
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-        #[test]
-        fn files_come_in_the_byte_order_of_their_keys(
-            names in prop::collection::vec("[ab!0]{1,2}(/[ab.~-]{1,2}x){0,2}", 0..24)
-        ) {
-            let directory = tempfile::tempdir().unwrap();
-            let written: BTreeSet<String> = names
-                .into_iter()
-                .filter(|key| write(directory.path(), key))
-                .collect();
-            prop_assert_eq!(keys(directory.path()), written.into_iter().collect::<Vec<_>>());
-        }
+    /// The keys, those that are not read in parentheses, and the names of what was reported.
+    fn entries(root: &Path, filter: KeyFilter) -> (Vec<String>, Vec<String>) {
+        let problems = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&problems);
+        let walk = FolderWalk::open(root, false).unwrap();
+        let entries = LocalFileEntries::new(walk, filter, move |problem| {
+            let name = problem.name.to_string_lossy().into_owned();
+            seen.lock().unwrap().push(name);
+        });
+        let keys = entries.map(|entry| match entry.unwrap() {
+            SyncEntry {
+                key,
+                is_unread: true,
+                ..
+            } => format!("({key})"),
+            entry => entry.key,
+        });
+        let keys = keys.collect();
+        (keys, std::mem::take(&mut problems.lock().unwrap()))
     }
 
     #[test]
-    fn links_to_files_are_followed_and_what_is_no_file_is_left_out() {
+    fn f30_what_is_not_read_is_reported_and_in_the_list() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         for key in ["a/file", "partial.haul-part", "partial.haul-journal"] {
-            assert!(write(root, key));
+            write(root, key);
         }
         std::os::unix::fs::symlink("a/file", root.join("link")).unwrap();
         std::os::unix::fs::symlink("a", root.join("folder-link")).unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, root.join("fifo"), rustix::fs::Mode::RUSR).unwrap();
-        assert_eq!(keys(root), ["a/file", "folder-link/", "link"]);
+        let (keys, problems) = entries(root, KeyFilter::default());
+        assert_eq!(keys, ["a/file", "(fifo)", "(folder-link/)", "link"]);
+        assert_eq!(problems, ["fifo", "folder-link/"]);
+        let rules = ["f*", "a/*"].map(|text| KeyRule::Exclude(KeyPattern::parse(text)));
+        let (keys, problems) = entries(root, KeyFilter::new(rules.into()));
+        assert_eq!((keys, problems), (vec!["link".to_owned()], vec![]));
     }
 
     #[test]
-    fn what_cannot_be_read_is_reported() {
+    fn names_that_are_not_utf8_are_reported() {
         use std::os::unix::ffi::OsStrExt as _;
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
-        assert!(write(root, "good"));
+        write(root, "good");
         std::fs::write(root.join(std::ffi::OsStr::from_bytes(b"bad\xff")), "").unwrap();
-        let problems = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&problems);
-        let entries = LocalFileEntries::open(root, KeyFilter::default(), move |problem| {
-            seen.lock().unwrap().push(problem.to_string());
-        });
-        assert_eq!(entries.unwrap().count(), 1);
-        assert!(problems.lock().unwrap()[0].contains("not UTF-8"));
-        assert!(LocalFileEntries::open(&root.join("none"), KeyFilter::default(), |_| {}).is_err());
-    }
-
-    /// A sync must not take them for deleted.
-    #[test]
-    fn f28_what_vanishes_while_a_folder_is_read_is_reported() {
-        let directory = tempfile::tempdir().unwrap();
-        let root = directory.path();
-        for key in ["a", "b/c"] {
-            assert!(write(root, key));
-        }
-        std::os::unix::fs::symlink("unmounted/file", root.join("link")).unwrap();
-        let problems = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&problems);
-        let entries = LocalFileEntries::open(root, KeyFilter::default(), move |problem| {
-            seen.lock().unwrap().push(problem.path);
-        });
-        // The root's names have been read.
-        std::fs::remove_dir_all(root.join("b")).unwrap();
-        let found = entries.unwrap().map(|entry| entry.unwrap().key);
-        assert_eq!(found.collect::<Vec<_>>(), ["a"]);
-        let missing = ["b/", "link"].map(|name| root.join(name));
-        assert_eq!(*problems.lock().unwrap(), missing);
+        let (keys, problems) = entries(root, KeyFilter::default());
+        assert_eq!((keys, problems.len()), (vec!["good".to_owned()], 1));
     }
 
     #[test]
@@ -328,7 +210,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
         for key in ["a/b/c", "a/d", "e/f"] {
-            assert!(write(&root, key));
+            write(&root, key);
         }
         delete_file(&root, "a/b/c").unwrap();
         assert!(!root.join("a/b").exists() && root.join("a/d").exists());

@@ -10,5 +10,5 @@ mod object_entries;
 
 pub use content::{ContentError, file_has_content, object_digests};
 pub use deletion_list::DeletionList;
-pub use local_file_entries::{FolderProblem, LocalFileEntries, delete_file};
+pub use local_file_entries::{LocalFileEntries, delete_file};
 pub use object_entries::ObjectEntries;

@@ -43,7 +43,7 @@ impl ObjectEntries {
             size: object.size,
             modified: object.modified(),
             entity_tag: Some(object.etag).filter(|tag| !tag.is_empty()),
-            is_unread_folder: false,
+            is_unread: false,
         })
     }
 }

@@ -115,7 +115,7 @@ async fn what_lies_behind_a_link_to_a_folder_is_not_deleted() {
     let output = dir
         .run(&["sync", args[0], args[1], "--delete", "--max-delete", "1"])
         .await;
-    output.assert_code(0);
+    output.assert_code(1);
     let warning = "links/data is a link to a folder, which haul does not follow";
     assert_eq!(output.stderr.matches(warning).count(), 1, "{output:#?}");
     let left = test.haul(&["ls", "-r", "s3://bucket/links/"]).await;

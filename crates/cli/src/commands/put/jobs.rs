@@ -1,10 +1,12 @@
 //! What `haul put` uploads: files, folders and standard input, each with its key and what the object will be.
 
-use std::collections::{HashSet, VecDeque};
-use std::ffi::OsString;
+use std::collections::{HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::fs::{File, Metadata};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, BufRead};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,11 +18,11 @@ use haul_s3::S3Address;
 use haul_transfer::manifest::{ManifestRow, PreviousRuns};
 use haul_transfer::put::{UploadInput, UploadJob, UploadTarget};
 use haul_transfer::sync::file_has_content;
+use haul_transfer::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 use http::{HeaderMap, HeaderValue};
 use url::Url;
-use walkdir::WalkDir;
 
-use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value};
+use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value, folder_problem};
 use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
 use crate::exit::ExitReason;
 use crate::message;
@@ -37,10 +39,11 @@ pub(super) struct PutJobs {
     headers: ObjectHeaders,
     conditions: HeaderMap,
     waiting: VecDeque<String>,
-    /// The names of files that arguments have named. A later one of the same name would replace the object.
-    names: HashSet<OsString>,
+    claimed: ClaimedTargets,
     list: Option<PathList>,
+    /// The folder that is being walked.
     folder: Option<FolderWalk>,
+    follows_links: bool,
     /// What earlier runs have uploaded.
     previous: Option<PreviousRuns>,
     pub(super) done_earlier: Arc<AtomicU64>,
@@ -49,12 +52,6 @@ pub(super) struct PutJobs {
     /// Partial files of haul in folders, which are left out.
     pub(super) partial_files: Arc<AtomicU64>,
     next_id: u64,
-}
-
-/// A folder that is being walked.
-struct FolderWalk {
-    root: PathBuf,
-    files: walkdir::IntoIter,
 }
 
 impl PutJobs {
@@ -105,9 +102,11 @@ impl PutJobs {
             headers: object_headers(args, is_object)?,
             conditions: conditions(&args.conditions)?,
             waiting: inputs.iter().cloned().collect(),
-            names: HashSet::new(),
+            // The names below one folder are all different.
+            claimed: ClaimedTargets::new(inputs.len() > 1 || args.input.is_some()),
             list: args.input.as_deref().map(PathList::open).transpose()?,
             folder: None,
+            follows_links: args.follow_links,
             previous: None,
             done_earlier: Arc::default(),
             unmatched: Arc::default(),
@@ -137,7 +136,7 @@ impl PutJobs {
 
     fn next_input(&mut self, input: &str) -> Option<FoundUpload> {
         if input == "-" {
-            let headers = self.headers.of("", None);
+            let headers = self.headers.of(Path::new(""), None);
             return Some(
                 headers.map(|headers| self.job(UploadInput::Stdin, self.target.clone(), headers)),
             );
@@ -155,73 +154,103 @@ impl PutJobs {
                     ..BadInput::new(format!("{input} is a folder"))
                 }));
             }
-            self.folder = Some(FolderWalk {
-                root: path.to_owned(),
-                files: WalkDir::new(path).sort_by_file_name().into_iter(),
-            });
-            return None;
+            return match FolderWalk::open(path, self.follows_links) {
+                Ok(walk) => {
+                    self.folder = Some(walk);
+                    None
+                }
+                Err(error) => Some(Err(BadInput::new(format!("cannot read {input}: {error}")))),
+            };
         }
         let name = path.file_name().unwrap_or(path.as_os_str());
-        if !self.names.insert(name.to_owned()) {
-            let text = format!(
-                "{input} is not uploaded: another {} of this command was",
-                name.display()
-            );
-            return Some(Err(BadInput {
-                exit: ExitReason::Usage,
-                ..BadInput::new(text).with_hint("upload it to another prefix")
-            }));
+        self.named_file(path, Path::new(name))
+    }
+
+    /// The upload of a file that an argument or a list names.
+    fn named_file(&mut self, path: &Path, name: &Path) -> Option<FoundUpload> {
+        let found = FolderName {
+            name: name.into(),
+            path: path.to_owned(),
+        };
+        match found.metadata() {
+            Ok(metadata) => self.file(path, name, &metadata),
+            Err(problem) => Some(Err(match problem.kind {
+                FolderProblemKind::NotAFile(_) if !path.is_dir() => BadInput {
+                    exit: ExitReason::Usage,
+                    ..BadInput::new(problem.to_string())
+                        .with_hint("a pipe goes to standard input: haul put - TARGET < PIPE")
+                },
+                _ => BadInput::new(problem.to_string()),
+            })),
         }
-        Some(self.file(path, Path::new(name), &metadata))
     }
 
     /// The next file of the folder that is being walked.
     fn next_in_folder(&mut self) -> Option<FoundUpload> {
         loop {
-            let folder = self.folder.as_mut()?;
-            let Some(entry) = folder.files.next() else {
+            let Some(found) = self.folder.as_mut()?.next() else {
                 self.folder = None;
                 return None;
             };
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(error) => return Some(Err(BadInput::new(error.to_string()))),
+            let upload = match found {
+                Ok(found) => self.found(&found),
+                Err(problem) if self.is_excluded(&problem) => None,
+                Err(problem) => Some(Err(folder_problem(&problem))),
             };
-            // A link to a file is followed; a link to a folder may lead back here.
-            let metadata = match std::fs::metadata(entry.path()) {
-                Ok(metadata) if metadata.is_file() => metadata,
-                Ok(_) => continue,
-                Err(error) => {
-                    let text = format!("cannot read {}: {error}", entry.path().display());
-                    return Some(Err(BadInput::new(text)));
-                }
-            };
-            let below = entry
-                .path()
-                .strip_prefix(&folder.root)
-                .unwrap_or_else(|_| entry.path())
-                .to_owned();
-            // Partial files of haul are no files yet.
-            let left_out = match below.to_str() {
-                Some(key) if !self.filter.accepts(key) => &self.unmatched,
-                Some(key) if has_reserved_suffix(key) => &self.partial_files,
-                _ => return Some(self.file(entry.path(), &below, &metadata)),
-            };
-            left_out.fetch_add(1, Ordering::Relaxed);
+            if upload.is_some() {
+                return upload;
+            }
         }
     }
 
-    fn file(&mut self, path: &Path, name: &Path, metadata: &Metadata) -> FoundUpload {
-        let Some(name) = name.to_str() else {
-            let text = format!("the name {} is not UTF-8, and keys are", path.display());
-            return Err(BadInput::new(text));
+    /// The upload of a name in a folder; `None` if it is left out.
+    fn found(&mut self, found: &FolderName) -> Option<FoundUpload> {
+        let key = found.name.to_string_lossy();
+        // Partial files of haul are no files yet.
+        let left_out = match has_reserved_suffix(&key) {
+            _ if !self.filter.accepts(&key) => &self.unmatched,
+            true => &self.partial_files,
+            false => {
+                return match found.metadata() {
+                    Ok(metadata) => self.file(&found.path, Path::new(&found.name), &metadata),
+                    Err(problem) => Some(Err(folder_problem(&problem))),
+                };
+            }
         };
+        left_out.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+
+    /// Whether the filter leaves out everything below a folder.
+    fn is_excluded(&self, problem: &FolderProblem) -> bool {
+        self.filter.excludes_folder(&problem.name.to_string_lossy())
+    }
+
+    /// The upload of a file; `None` if the command has it already.
+    fn file(&mut self, path: &Path, name: &Path, metadata: &Metadata) -> Option<FoundUpload> {
         let target = match self.is_prefix {
+            false => Ok(self.target.clone()),
             true => self.target.below(name),
-            false => self.target.clone(),
         };
-        let headers = self.headers.of(name, Some(metadata))?;
-        Ok(self.job(UploadInput::File(path.to_owned()), target, headers))
+        let is_not_uploaded = format!("{} is not uploaded", path.display());
+        let target = match target {
+            Ok(target) => target,
+            Err(error) => return Some(Err(BadInput::new(format!("{is_not_uploaded}: {error}")))),
+        };
+        match self.claimed.claim(&target, path) {
+            TargetClaim::Claimed => {}
+            TargetClaim::Repeated => return None,
+            TargetClaim::Taken => {
+                let name = name.display();
+                let text = format!("{is_not_uploaded}: another {name} of this command was");
+                return Some(Err(BadInput {
+                    exit: ExitReason::Usage,
+                    ..BadInput::new(text).with_hint("upload it to another prefix")
+                }));
+            }
+        }
+        let headers = self.headers.of(name, Some(metadata));
+        Some(headers.map(|headers| self.job(UploadInput::File(path.to_owned()), target, headers)))
     }
 
     fn job(&mut self, input: UploadInput, target: UploadTarget, headers: HeaderMap) -> UploadJob {
@@ -250,19 +279,15 @@ impl PutJobs {
                     return Some(Err(BadInput::new(text)));
                 }
             };
-            let line = line.trim_end_matches('\r');
-            if line.is_empty() {
+            let path = path_of_line(&line);
+            if path.as_os_str().is_empty() {
                 continue;
             }
-            let mut name = line.trim_start_matches('/');
-            while let Some(rest) = name.strip_prefix("./") {
-                name = rest.trim_start_matches('/');
+            let name = name_of_path(path);
+            let upload = self.named_file(path, name);
+            if upload.is_some() {
+                return upload;
             }
-            let path = Path::new(line);
-            return Some(match std::fs::metadata(path) {
-                Ok(metadata) => self.file(path, Path::new(name), &metadata),
-                Err(error) => Err(BadInput::new(format!("cannot read {line}: {error}"))),
-            });
         }
     }
 
@@ -324,7 +349,67 @@ fn row_checksums(row: &ManifestRow) -> Vec<Checksum> {
 /// Paths of a list, a line each.
 struct PathList {
     name: String,
-    lines: io::Lines<Box<dyn BufRead + Send>>,
+    lines: io::Split<Box<dyn BufRead + Send>>,
+}
+
+/// The path in a line. A list from Windows has a CR at the end of each, and the name of a file may have one, too.
+fn path_of_line(line: &[u8]) -> &Path {
+    let path = |bytes| Path::new(OsStr::from_bytes(bytes));
+    match line.strip_suffix(b"\r") {
+        Some(before) if path(line).symlink_metadata().is_err() => path(before),
+        _ => path(line),
+    }
+}
+
+/// The part of a key that a listed path becomes: without `./` and `/` at its beginning.
+fn name_of_path(path: &Path) -> &Path {
+    let mut bytes = path.as_os_str().as_bytes();
+    while let Some(rest) = bytes
+        .strip_prefix(b"/")
+        .or_else(|| bytes.strip_prefix(b"./"))
+    {
+        bytes = rest;
+    }
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+/// The targets of a command, where two files might have one: the second would replace the first. They are remembered by 64 bits of a hash, so
+/// that a list of millions costs little. That two of a million targets share these happens once in 40 million lists; a file is refused then.
+struct ClaimedTargets {
+    /// Hashes of targets and of the files that go there; `None` where no target can repeat.
+    claimed: Option<HashMap<u64, u64>>,
+    hasher: RandomState,
+}
+
+/// Whether a file may go to its target.
+#[derive(Debug, PartialEq, Eq)]
+enum TargetClaim {
+    Claimed,
+    /// The same file goes there already.
+    Repeated,
+    /// Another file goes there.
+    Taken,
+}
+
+impl ClaimedTargets {
+    fn new(may_repeat: bool) -> Self {
+        Self {
+            claimed: may_repeat.then(HashMap::new),
+            hasher: RandomState::new(),
+        }
+    }
+
+    fn claim(&mut self, target: &UploadTarget, path: &Path) -> TargetClaim {
+        let Some(claimed) = &mut self.claimed else {
+            return TargetClaim::Claimed;
+        };
+        let path = self.hasher.hash_one(path.as_os_str());
+        match claimed.insert(self.hasher.hash_one(target.to_string()), path) {
+            None => TargetClaim::Claimed,
+            Some(first) if first == path => TargetClaim::Repeated,
+            Some(_) => TargetClaim::Taken,
+        }
+    }
 }
 
 impl PathList {
@@ -333,7 +418,7 @@ impl PathList {
             let lines: Box<dyn BufRead + Send> = Box::new(io::BufReader::new(io::stdin()));
             return Ok(Self {
                 name: "standard input".to_owned(),
-                lines: lines.lines(),
+                lines: lines.split(b'\n'),
             });
         }
         let name = path.display().to_string();
@@ -342,7 +427,7 @@ impl PathList {
         let lines: Box<dyn BufRead + Send> = Box::new(io::BufReader::new(file));
         Ok(Self {
             name,
-            lines: lines.lines(),
+            lines: lines.split(b'\n'),
         })
     }
 }

@@ -6,15 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
 use haul_s3::S3Address;
+use haul_transfer::FolderProblem;
 use haul_transfer::bucket::BucketError;
-use haul_transfer::sync::{
-    ContentError, DeletionList, FolderProblem, file_has_content, object_digests,
-};
+use haul_transfer::sync::{ContentError, DeletionList, file_has_content, object_digests};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::super::objects::{StoreSession, exit_reason, hint};
-use super::super::uploads::BadInput;
+use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
 use super::place::{SyncEntries, SyncPlace};
 use crate::exit::ExitReason;
 use crate::message;
@@ -36,30 +35,8 @@ pub(super) struct MergeOutcome {
     pub(super) is_refused: bool,
     /// Whether the source has any file.
     pub(super) has_source_files: bool,
-    /// The first link to a folder in the source, which is not followed.
-    folder_link: Option<String>,
-    /// How many such links there are.
-    folder_links: u64,
     /// Whether both lists were read to their ends.
     pub(super) is_complete: bool,
-}
-
-impl MergeOutcome {
-    /// What was left out although a user may miss it.
-    pub(super) fn warn(&self, source: &SyncPlace) {
-        let Some(link) = &self.folder_link else {
-            return;
-        };
-        let name = source.name_of(link.trim_end_matches('/'));
-        let others = match self.folder_links {
-            1 => String::new(),
-            count => format!(" (and {} more)", count - 1),
-        };
-        let text = format!(
-            "{name} is a link to a folder{others}, which haul does not follow: nothing below it was copied or deleted"
-        );
-        message::print_line(&message::warning_text(&message::sanitize(&text)));
-    }
 }
 
 /// A step of the merge that others carry out.
@@ -90,20 +67,49 @@ pub(super) struct RunningMerge {
 #[derive(Debug, Clone)]
 pub(super) struct ProblemReporter {
     steps: mpsc::WeakSender<SyncStep>,
-    count: Arc<AtomicU64>,
+    missing: Arc<AtomicU64>,
+    left_out: Arc<AtomicU64>,
 }
 
 impl ProblemReporter {
     /// For a thread that may wait.
     pub(super) fn report(&self, problem: &FolderProblem) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        if let Some(steps) = self.steps.upgrade() {
-            let _ = steps.blocking_send(SyncStep::Copy(Err(BadInput::new(problem.to_string()))));
+        match problem.is_left_out() {
+            true => self.leave_out(folder_problem(problem)),
+            false => {
+                self.missing.fetch_add(1, Ordering::Relaxed);
+                self.send(folder_problem(problem));
+            }
         }
     }
 
-    pub(super) fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
+    fn leave_out(&self, reason: BadInput) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        self.send(reason);
+    }
+
+    fn send(&self, reason: BadInput) {
+        if let Some(steps) = self.steps.upgrade() {
+            // Nobody reads when the run has ended.
+            let _ = steps.blocking_send(SyncStep::Copy(Err(reason)));
+        }
+    }
+
+    /// What the destination has and is not written to matters only where the source has something below it, which the merge reports.
+    pub(super) fn report_of_destination(&self, problem: &FolderProblem) {
+        if !problem.is_left_out() {
+            self.report(problem);
+        }
+    }
+
+    /// How many names may be missing from the lists.
+    pub(super) fn missing(&self) -> u64 {
+        self.missing.load(Ordering::Relaxed)
+    }
+
+    /// How many names are known and left out by their kind.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out.load(Ordering::Relaxed)
     }
 }
 
@@ -123,12 +129,13 @@ pub(super) fn start_merge(
     let (copy_sender, copies) = mpsc::channel(DECISIONS_AHEAD);
     let problems = ProblemReporter {
         steps: step_sender.downgrade(),
-        count: Arc::default(),
+        missing: Arc::default(),
+        left_out: Arc::default(),
     };
     let (reporter, merged) = (problems.clone(), sides.clone());
     let outcome = tokio::task::spawn_blocking(move || {
         let lists = open(&merged, &reporter)?;
-        merge(&merged, options, lists, &step_sender)
+        merge(&merged, options, lists, &step_sender, &reporter)
     });
     let mut comparisons = JoinSet::new();
     comparisons.spawn(async move { compare_contents(&sides, steps, copy_sender).await });
@@ -145,15 +152,15 @@ fn merge(
     options: SyncOptions,
     lists: OpenLists,
     steps: &mpsc::Sender<SyncStep>,
+    problems: &ProblemReporter,
 ) -> std::io::Result<MergeOutcome> {
     let mut outcome = MergeOutcome {
         deletions: DeletionList::new()?,
         is_refused: false,
         has_source_files: false,
-        folder_link: None,
-        folder_links: 0,
         is_complete: false,
     };
+    let mut last_link = None;
     for decision in SyncMerge::new(options, lists.source, lists.destination) {
         if sides.session.stop.is_cancelled() {
             return Ok(outcome);
@@ -167,9 +174,16 @@ fn merge(
                 outcome.is_refused = true;
                 continue;
             }
-            Ok(SyncDecision::KeepFolder(link)) => {
-                outcome.folder_link.get_or_insert(link.key);
-                outcome.folder_links += 1;
+            // It was reported when it was found.
+            Ok(SyncDecision::LeaveOut(_)) => continue,
+            Ok(SyncDecision::BehindLink { link, .. }) => {
+                outcome.has_source_files = true;
+                if last_link.as_ref() == Some(&link) {
+                    continue;
+                }
+                let name = sides.destination.name_of(link.trim_end_matches('/'));
+                last_link = Some(link);
+                problems.leave_out(behind_link(&name));
                 continue;
             }
             Ok(SyncDecision::Keep) => {
@@ -193,6 +207,13 @@ fn merge(
     }
     outcome.is_complete = true;
     Ok(outcome)
+}
+
+fn behind_link(name: &str) -> BadInput {
+    let text = format!(
+        "{name} is a link to a folder, which haul does not follow: nothing below it was copied"
+    );
+    BadInput::left_out(text).with_hint(FOLLOW_LINKS_HINT)
 }
 
 fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {

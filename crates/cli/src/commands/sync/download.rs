@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
 use super::super::uploads::{BadInput, UploadSettings};
+use super::CopyOutcome;
 use super::comparison::FoundCopy;
 use crate::args::MessageArgs;
 use crate::exit::{ExitReason, ExitTally};
@@ -34,11 +35,8 @@ pub(super) struct SyncDownload<'a> {
 }
 
 impl SyncDownload<'_> {
-    /// Downloads what was found, and reports what came of it. Returns the exit code and how many files there were.
-    pub(super) async fn run(
-        self,
-        copies: mpsc::Receiver<FoundCopy>,
-    ) -> (ExitReason, u64, Box<dyn Renderer>) {
+    /// Downloads what was found, and reports each result.
+    pub(super) async fn run(self, copies: mpsc::Receiver<FoundCopy>) -> CopyOutcome {
         let mut renderer = new_renderer(ProgressOptions {
             kind: self.messages.progress,
             quiet: self.messages.quiet,
@@ -87,7 +85,11 @@ impl SyncDownload<'_> {
             stop.is_cancelled(),
             self.messages.quiet,
         );
-        (exit, task.summary.listed, renderer)
+        CopyOutcome {
+            exit,
+            files: task.summary.listed + task.bad_count,
+            failed: task.summary.failed + task.bad_count,
+        }
     }
 }
 
@@ -145,7 +147,7 @@ struct DownloadTask {
     bad_inputs: std::sync::mpsc::Receiver<BadInput>,
     /// Counts what was bad before the batch saw it.
     tally: ExitTally,
-    bad_count: usize,
+    bad_count: u64,
     summary: BatchSummary,
 }
 
@@ -154,8 +156,7 @@ impl DownloadTask {
         while let Ok(error) = self.bad_inputs.try_recv() {
             self.bad_count += 1;
             self.tally.add(error.exit);
-            let text = message::sanitize(&error.text);
-            renderer.print(&message::error_text(&text, error.hint));
+            renderer.print(&error.message());
         }
     }
 
@@ -187,7 +188,7 @@ impl DownloadTask {
             "the same command retries them",
         ));
         renderer.batch_ended(elapsed, summary, &lines);
-        let mut count = self.bad_count;
+        let mut count = usize::try_from(self.bad_count).unwrap_or(usize::MAX);
         if summary.listed > 0 {
             // Some of several failed.
             self.tally.add(ExitReason::Done);

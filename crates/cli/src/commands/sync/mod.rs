@@ -131,6 +131,14 @@ fn sync_options(args: &SyncArgs) -> SyncOptions {
     }
 }
 
+/// How the copies of a sync ended.
+struct CopyOutcome {
+    exit: ExitReason,
+    /// How many files there were to copy, those that failed or were left out among them.
+    files: u64,
+    failed: u64,
+}
+
 /// A sync under way.
 struct SyncRun<'a> {
     args: &'a SyncArgs,
@@ -148,10 +156,11 @@ impl SyncRun<'_> {
         let merge = self.start_merge();
         let (outcome, problems) = (merge.outcome, merge.problems);
         let _comparisons = merge.comparisons;
-        let (exit, copied) = match self.args.dry_run {
+        let copied = match self.args.dry_run {
             true => self.show(merge.copies).await?,
             false => Box::pin(self.copy(merge.copies, run_loop, events)).await,
         };
+        let exit = copied.exit;
         let outcome = outcome
             .await
             .unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
@@ -160,12 +169,19 @@ impl SyncRun<'_> {
             self.outputs
                 .report_failure(ExitReason::LocalIo, &text, None)
         })?;
-        outcome.warn(&self.sides.source);
-        let is_whole = exit == ExitReason::Done && outcome.is_complete && problems.count() == 0;
+        // What was left out failed, and its names are not in the way of deletions: they are known.
+        let is_whole = matches!(exit, ExitReason::Done | ExitReason::SomeFailed)
+            && outcome.is_complete
+            && problems.missing() == 0
+            && copied.failed == problems.left_out();
         let deletable = outcome.deletions.len();
         let has_source_files = outcome.has_source_files;
         let deleted = self.delete(outcome, is_whole).await?;
-        if exit == ExitReason::Done && copied == 0 && deletable == 0 && !self.args.messages.quiet {
+        if exit == ExitReason::Done
+            && copied.files == 0
+            && deletable == 0
+            && !self.args.messages.quiet
+        {
             match has_source_files {
                 true => message::print_line("there is nothing to do"),
                 false => {
@@ -183,6 +199,7 @@ impl SyncRun<'_> {
     fn start_merge(&self) -> RunningMerge {
         let filter = self.args.filter.filter.clone();
         let compares_content = self.args.checksum;
+        let follows_links = self.args.follow_links;
         let runtime = tokio::runtime::Handle::current();
         start_merge(
             self.sides.clone(),
@@ -193,16 +210,18 @@ impl SyncRun<'_> {
                 let lists = SyncLists {
                     session: &sides.session,
                     filter: &filter,
+                    follows_links,
                     compares_content,
                 };
-                let report = |problems: &comparison::ProblemReporter| {
-                    let problems = problems.clone();
-                    move |problem| problems.report(&problem)
-                };
+                let (of_source, of_destination) = (problems.clone(), problems.clone());
                 let (source, destination) = (&sides.source, &sides.destination);
                 Ok(OpenLists {
-                    source: lists.source(source, destination, report(problems))?,
-                    destination: lists.destination(destination, source, report(problems))?,
+                    source: lists.source(source, destination, move |problem| {
+                        of_source.report(&problem);
+                    })?,
+                    destination: lists.destination(destination, source, move |problem| {
+                        of_destination.report_of_destination(&problem);
+                    })?,
                 })
             },
         )
@@ -215,13 +234,13 @@ impl SyncRun<'_> {
         folder.map_or_else(String::new, |folder| folder.display().to_string())
     }
 
-    /// Copies what is found. Returns the exit code and how many files there were.
+    /// Copies what is found.
     async fn copy(
         &mut self,
         copies: mpsc::Receiver<FoundCopy>,
         run_loop: RunLoop,
         events: TransferEventSender,
-    ) -> (ExitReason, u64) {
+    ) -> CopyOutcome {
         let (args, session) = (self.args, self.sides.session.clone());
         let transfer = std::mem::replace(&mut self.transfer, SyncTransfer::Download);
         match (transfer, &self.sides.source, &self.sides.destination) {
@@ -236,10 +255,14 @@ impl SyncRun<'_> {
                     events,
                 };
                 let (report, mut renderer) = Box::pin(run.run()).await;
-                let count = report.summary.listed;
+                let (files, failed) = (report.summary.listed, report.summary.failed);
                 let hint = "the same command sends what is missing";
                 let exit = report.finish(args.messages.quiet, hint, &mut *renderer);
-                (exit, count)
+                CopyOutcome {
+                    exit,
+                    files,
+                    failed,
+                }
             }
             (SyncTransfer::Download, SyncPlace::Bucket(prefix), SyncPlace::Folder(root)) => {
                 let run = SyncDownload {
@@ -257,24 +280,25 @@ impl SyncRun<'_> {
                     run_loop,
                     events,
                 };
-                let (exit, count, _) = Box::pin(run.run(copies)).await;
-                (exit, count)
+                Box::pin(run.run(copies)).await
             }
-            (SyncTransfer::Download, ..) => (ExitReason::Usage, 0),
+            (SyncTransfer::Download, ..) => CopyOutcome {
+                exit: ExitReason::Usage,
+                files: 0,
+                failed: 0,
+            },
         }
     }
 
     /// Shows what would be copied.
-    async fn show(
-        &self,
-        mut copies: mpsc::Receiver<FoundCopy>,
-    ) -> Result<(ExitReason, u64), ExitReason> {
-        let (mut exit, mut count) = (ExitReason::Done, 0);
+    async fn show(&self, mut copies: mpsc::Receiver<FoundCopy>) -> Result<CopyOutcome, ExitReason> {
+        let (mut exit, mut files, mut failed) = (ExitReason::Done, 0, 0);
         while let Some(copy) = copies.recv().await {
-            count += 1;
+            files += 1;
             let entry = match copy {
                 Ok(entry) => entry,
                 Err(error) => {
+                    failed += 1;
                     exit = self
                         .outputs
                         .report_failure(error.exit, &error.text, error.hint);
@@ -291,7 +315,11 @@ impl SyncRun<'_> {
         if self.sides.session.stop.is_cancelled() && exit != ExitReason::Interrupted {
             exit = report(&BucketError::Interrupted, self.outputs);
         }
-        Ok((exit, count))
+        Ok(CopyOutcome {
+            exit,
+            files,
+            failed,
+        })
     }
 
     /// A line on standard output.

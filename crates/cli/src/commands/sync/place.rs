@@ -7,7 +7,8 @@ use haul_plan::KeyFilter;
 use haul_plan::sync::SyncEntry;
 use haul_s3::S3Address;
 use haul_transfer::bucket::{BucketError, ObjectLister};
-use haul_transfer::sync::{FolderProblem, LocalFileEntries, ObjectEntries};
+use haul_transfer::sync::{LocalFileEntries, ObjectEntries};
+use haul_transfer::{FolderProblem, FolderWalk};
 use tokio::runtime::Handle;
 
 use super::super::objects::StoreSession;
@@ -97,6 +98,8 @@ fn read_ahead(mut entries: SyncEntries) -> SyncEntries {
 pub(super) struct SyncLists<'a> {
     pub(super) session: &'a StoreSession,
     pub(super) filter: &'a KeyFilter,
+    /// Whether links to folders are followed.
+    pub(super) follows_links: bool,
     /// Whether contents are compared.
     pub(super) compares_content: bool,
 }
@@ -114,8 +117,8 @@ impl SyncLists<'_> {
     ) -> io::Result<SyncEntries> {
         Ok(match source {
             SyncPlace::Folder(root) => {
-                let entries = LocalFileEntries::open(root, self.filter.clone(), on_problem)?;
-                read_ahead(Box::new(entries))
+                let walk = FolderWalk::open(root, self.follows_links)?;
+                read_ahead(Box::new(self.files(walk, on_problem)))
             }
             SyncPlace::Bucket(prefix) => self.objects(prefix, destination.folder().is_some()),
         })
@@ -137,12 +140,13 @@ impl SyncLists<'_> {
             }
             SyncPlace::Folder(root) => root,
         };
-        let entries = match LocalFileEntries::open(root, self.filter.clone(), on_problem) {
+        let walk = match FolderWalk::open(root, self.follows_links) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                LocalFileEntries::of_missing_folder(root)
+                FolderWalk::of_missing_folder(root)
             }
             other => other?,
         };
+        let entries = self.files(walk, on_problem);
         Ok(read_ahead(match source.bucket() {
             // A tag says that nobody has changed the file; --checksum wants more.
             Some(origin) if !self.compares_content => {
@@ -150,6 +154,14 @@ impl SyncLists<'_> {
             }
             _ => Box::new(entries),
         }))
+    }
+
+    fn files(
+        &self,
+        walk: FolderWalk,
+        on_problem: impl FnMut(FolderProblem) + Send + 'static,
+    ) -> LocalFileEntries {
+        LocalFileEntries::new(walk, self.filter.clone(), on_problem)
     }
 
     fn objects(&self, prefix: &S3Address, skips_folders: bool) -> SyncEntries {

@@ -1,6 +1,6 @@
 //! How the files of a sync are copied, and the uploads that follow from what was found.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use haul_plan::sync::SyncEntry;
 use haul_s3::S3Address;
@@ -80,7 +80,7 @@ impl UploadMaker {
                 let metadata = std::fs::metadata(&path).map_err(|error| {
                     BadInput::new(format!("cannot read {}: {error}", path.display()))
                 })?;
-                let headers = headers.of(&entry.key, Some(&metadata))?;
+                let headers = headers.of(Path::new(&entry.key), Some(&metadata))?;
                 (UploadInput::File(path), target, headers)
             }
             Self::Objects {

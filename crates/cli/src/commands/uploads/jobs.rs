@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use haul_transfer::put::UploadJob;
+use haul_transfer::{FolderProblem, FolderProblemKind};
 use tokio::sync::mpsc;
 
 use crate::exit::ExitReason;
+use crate::message;
 
 /// Uploads that are found ahead of those under way.
 const JOBS_AHEAD: usize = 256;
@@ -35,6 +37,36 @@ impl BadInput {
             hint: Some(hint),
             ..self
         }
+    }
+
+    /// Something that is no file, or that haul does not follow. The user may know that, so the message is a warning.
+    pub(crate) fn left_out(text: impl Into<String>) -> Self {
+        Self {
+            exit: ExitReason::SomeFailed,
+            ..Self::new(text)
+        }
+    }
+
+    /// The message as printed.
+    pub(crate) fn message(&self) -> String {
+        let text = message::sanitize(&self.text);
+        match (self.exit, self.hint) {
+            (ExitReason::SomeFailed, hint) => message::warning_with_hint(&text, hint),
+            (_, hint) => message::error_text(&text, hint),
+        }
+    }
+}
+
+/// What a user can do about a link to a folder.
+pub(crate) const FOLLOW_LINKS_HINT: &str = "--follow-links follows such links";
+
+/// A name of a folder that is not uploaded.
+pub(crate) fn folder_problem(problem: &FolderProblem) -> BadInput {
+    let text = problem.to_string();
+    match problem.kind {
+        FolderProblemKind::FolderLink => BadInput::left_out(text).with_hint(FOLLOW_LINKS_HINT),
+        _ if problem.is_left_out() => BadInput::left_out(text),
+        _ => BadInput::new(text),
     }
 }
 

@@ -6,7 +6,7 @@ mod object_headers;
 mod running;
 mod session;
 
-pub(crate) use jobs::{BadInput, FoundUpload, UploadJobSource};
+pub(crate) use jobs::{BadInput, FOLLOW_LINKS_HINT, FoundUpload, UploadJobSource, folder_problem};
 pub(crate) use object_headers::{ObjectHeaders, field_value, storage_headers};
 pub(crate) use running::{UploadRun, error_hint};
 pub(crate) use session::{UploadSettings, connect, dry_run};

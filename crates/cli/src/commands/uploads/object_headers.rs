@@ -2,6 +2,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -72,7 +73,7 @@ impl ObjectHeaders {
     /// A value that no header field can carry.
     pub(crate) fn of(
         &self,
-        name: &str,
+        name: &Path,
         metadata: Option<&Metadata>,
     ) -> Result<HeaderMap, BadInput> {
         let mut headers = self.common.clone();

@@ -218,8 +218,7 @@ impl RunningUploads<'_> {
             Err(error) => {
                 self.report.summary.failed += 1;
                 self.report.tally.add(error.exit);
-                let text = message::sanitize(&error.text);
-                return renderer.print(&message::error_text(&text, error.hint));
+                return renderer.print(&error.message());
             }
         };
         if let Some(engine) = self.engine.clone() {
