@@ -302,3 +302,46 @@ async fn a21_a_proxy_refuses_no_credentials_that_nobody_gave() {
         .await
         .assert_code(0);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e4_a_proxy_that_never_asks_gets_the_login_in_absolute_form_and_with_connect() {
+    let certificate = CertificateAuthority::new().issue(&["127.0.0.1"]);
+    let builder = Origin::builder().resource("/f.bin", OriginResource::new(content()));
+    let tls_origin = builder.tls(certificate.server_config(None)).start().await;
+    let origin = start_origin(OriginResource::new(content())).await;
+    let required = faults::RequiredLogin::basic("me", "s3cret").for_proxy();
+    let refused = required.refused_by(faults::status(403));
+    let proxy = HttpProxy::builder()
+        .rule(RequestMatcher::always(), refused)
+        .start()
+        .await;
+    let address = proxy.address().to_string();
+    let flags = ["-p", &address, "--retries", "0", "-k"];
+    for url in [origin.url("/f.bin"), tls_origin.url("/f.bin")] {
+        let haul = HaulDirectory::new().with_variable("HAUL_PROXY_USER", "me:s3cret");
+        let refusals = || {
+            let requests = proxy.requests().into_iter();
+            requests.filter(|request| request.status == 403).count()
+        };
+        let before = refusals();
+        haul.get(&url, &flags).await.assert_code(0);
+        assert_eq!(refusals(), before + 1, "{url}");
+        let at_once = [&flags[..], &["--proxy-basic", "-o", "2"]].concat();
+        haul.get(&url, &at_once).await.assert_code(0);
+        assert_eq!(refusals(), before + 1, "{url}");
+    }
+    let wrong = [&flags[..], &["-U", "me:wrong"]].concat();
+    let output = HaulDirectory::new()
+        .get(&tls_origin.url("/f.bin"), &wrong)
+        .await;
+    output
+        .assert_code(5)
+        .assert_stderr_has("it never asked for a login, and haul sent it by Basic")
+        .assert_stderr_has("hint: check the user name and password of the proxy");
+    assert!(!output.stderr.contains("wrong"), "{output:#?}");
+    HaulDirectory::new()
+        .get(&origin.url("/f.bin"), &["-p", "", "--proxy-basic"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("there is no proxy to log in to");
+}

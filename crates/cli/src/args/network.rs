@@ -98,6 +98,11 @@ pub(crate) struct ConnectionArgs {
     /// Read the proxy's password from FILE, or USER:PASSWORD if -U names no user.
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_password_file: Option<PathBuf>,
+    /// Send the proxy's login at once, by Basic, and not only when the proxy asks for it.
+    ///
+    /// haul does so by itself after a proxy has refused a request without asking for a login. A proxy with Digest sees the password, too.
+    #[arg(long)]
+    pub(crate) proxy_basic: bool,
     /// Add a header field to the CONNECT request to the proxy. Repeatable.
     #[arg(long = "proxy-header", value_name = "NAME: VALUE")]
     pub(crate) proxy_headers: Vec<HeaderArg>,

@@ -155,6 +155,11 @@ pub(crate) struct ProxyOptions {
     /// Read the password from FILE, or USER:PASSWORD without -U.
     #[arg(long, value_name = "FILE")]
     pub(crate) proxy_password_file: Option<PathBuf>,
+    /// Send the proxy's login at once, by Basic, and not only when the proxy asks for it.
+    ///
+    /// haul does so by itself after a proxy has refused a request without asking for a login. A proxy with Digest sees the password, too.
+    #[arg(long)]
+    pub(crate) proxy_basic: bool,
     /// Add a header field to the CONNECT request to the first -p. Repeatable.
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<HeaderArg>,

@@ -126,6 +126,9 @@ fn is_descriptor_shortage(error: &GetError) -> bool {
 }
 
 fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
+    if error.is_login_unasked() {
+        return Some(UNASKED_LOGIN);
+    }
     if let Some(proxy) = error.proxy()
         && let Some(hint) = proxy_hint(proxy, error.kind())
     {
@@ -183,6 +186,10 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 
 /// How to give a proxy its login.
 const PROXY_LOGIN: &str = "log in with -U USER; see haul get --help for other ways";
+
+/// For a refusal that may be about the login, and may not.
+pub(crate) const UNASKED_LOGIN: &str =
+    "check the user name and password of the proxy, and whether it allows this target";
 
 /// Hints for errors at a proxy.
 fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {

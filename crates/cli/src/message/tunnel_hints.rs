@@ -8,6 +8,9 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_descriptor_limit() {
         return Some("too many open files: raise the limit with ulimit -n N");
     }
+    if error.is_login_unasked() {
+        return Some(super::UNASKED_LOGIN);
+    }
     // An error of TLS with a target names no proxy, even if the connection goes through one.
     let is_of_proxy = match error.kind() {
         Kind::Tls(_) => error.proxy().is_some(),

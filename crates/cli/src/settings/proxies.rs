@@ -110,9 +110,10 @@ pub(super) fn with_logins(
     };
     let named = [&rules.http, &rules.https];
     if named.iter().all(|named| named.is_none()) {
-        return match options.user.is_none() && options.password_file.is_none() {
-            true => Ok(rules),
-            false => Err(SettingError::new("there is no proxy to log in to")
+        let has_login = options.user.is_some() || options.password_file.is_some();
+        return match has_login || args.proxy_basic {
+            false => Ok(rules),
+            true => Err(SettingError::new("there is no proxy to log in to")
                 .with_hint("name one with -p URL; -u is for the origin")),
         };
     }
@@ -136,6 +137,7 @@ pub(super) fn with_logins(
         if let Some((_, login)) = found.iter().find(|(known, _)| known == proxy) {
             proxy.login.clone_from(login);
         }
+        proxy.is_basic_sent_first = args.proxy_basic;
     }
     Ok(rules)
 }

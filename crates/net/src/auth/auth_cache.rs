@@ -7,6 +7,10 @@
 //! squid takes 50 answers to a nonce, and none whose count is lower than one it has seen. A request that is refused for that gets
 //! a nonce of its own ([`AuthCache::retry`]), and the second time it keeps the new nonce to itself. Then no other request can
 //! spoil it, and [`MAX_AUTH_ATTEMPTS`] are enough.
+//!
+//! Some proxies never ask: they refuse by 401 or 403, or close the connection. Such a peer gets the login by Basic, as curl sends it from
+//! the start, and later requests carry it at once. Basic shows the password to everybody on the way, so a peer that has ever asked for
+//! something else never gets it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,9 +25,11 @@ const MAX_PEERS: usize = 1024;
 /// requests may use at once, and with one that no other request knows.
 pub const MAX_AUTH_ATTEMPTS: usize = 3;
 
-/// The last challenge of each peer.
+/// What each peer wants. `None`: it asked for a login in a way that requests cannot share, or that is not supported.
 #[derive(Debug, Default)]
-pub(crate) struct AuthCache(Mutex<HashMap<String, ChosenChallenge>>);
+pub(crate) struct AuthCache(Mutex<KnownPeers>);
+
+type KnownPeers = HashMap<String, Option<ChosenChallenge>>;
 
 impl AuthCache {
     /// The credentials for a request to a peer; `None` if the peer has sent no challenge yet.
@@ -35,33 +41,26 @@ impl AuthCache {
         target: &str,
     ) -> Option<Authorization> {
         let mut known = self.lock();
-        known.get_mut(peer)?.respond(login, method, target)
+        let challenge = known.get_mut(peer)?.as_mut()?;
+        challenge.respond(login, method, target)
     }
 
-    /// A peer refused a request that carried `refused`, with these challenges. Remembers the challenge; returns whether another
-    /// try makes sense.
+    /// A peer refused a request that carried `refused`, with these challenges. Without any the peer gets the login unasked, unless it
+    /// has asked before. Remembers the challenge; returns whether another try makes sense.
     pub(crate) fn record_refusal(
         &self,
         peer: &str,
         challenges: &AuthChallenges,
         refused: Option<&Authorization>,
     ) -> bool {
-        let Some(challenge) = challenges.choose() else {
-            return false;
-        };
-        if is_rejected(&challenge, refused) {
-            return false;
-        }
         let mut known = self.lock();
-        // If another request answered this very nonce, the remembered challenge holds its count.
-        let is_counted = match (known.get(peer), &challenge) {
-            (Some(ChosenChallenge::Digest(old)), ChosenChallenge::Digest(new)) => {
-                old.nonce == new.nonce
-            }
-            _ => false,
+        let Some(challenge) = next_challenge(&mut known, peer, challenges, refused) else {
+            return false;
         };
-        if !is_counted {
-            remember(&mut known, peer, challenge);
+        // If another request answered this very nonce, the remembered challenge holds its count.
+        let remembered = known_challenge(&known, peer).and_then(ChosenChallenge::nonce);
+        if remembered.is_none() || remembered != challenge.nonce() {
+            remember(&mut known, peer, Some(challenge));
         }
         true
     }
@@ -77,12 +76,12 @@ impl AuthCache {
         method: &str,
         target: &str,
     ) -> Option<Authorization> {
-        let mut challenge = challenges.choose()?;
-        if is_rejected(&challenge, refused) || is_wrong_password(&challenge, refused) {
+        let mut known = self.lock();
+        let mut challenge = next_challenge(&mut known, peer, challenges, refused)?;
+        if is_wrong_password(&challenge, refused) {
             return None;
         }
-        let mut known = self.lock();
-        let remembered = known.get(peer).and_then(ChosenChallenge::nonce);
+        let remembered = known_challenge(&known, peer).and_then(ChosenChallenge::nonce);
         let is_remembered = remembered.is_some() && remembered == challenge.nonce();
         let is_spoilt = remembered.is_some_and(|nonce| {
             refused.and_then(|refused| refused.nonce.as_deref()) == Some(nonce)
@@ -93,23 +92,63 @@ impl AuthCache {
         // Other requests still use a nonce that this one was not refused for: it stays remembered.
         let is_in_use = remembered.is_some() && !is_spoilt;
         if is_spoilt && is_kept && !is_remembered {
-            known.remove(peer);
+            remember(&mut known, peer, None);
         }
         if !is_remembered && (is_kept || is_in_use) {
             return challenge.respond(login, method, target);
         }
         if !is_remembered {
-            remember(&mut known, peer, challenge);
+            remember(&mut known, peer, Some(challenge));
         }
-        known.get_mut(peer)?.respond(login, method, target)
+        let challenge = known.get_mut(peer)?.as_mut()?;
+        challenge.respond(login, method, target)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, ChosenChallenge>> {
+    /// Whether the peer has ever asked for a login.
+    pub(crate) fn has_asked(&self, peer: &str) -> bool {
+        has_asked(&self.lock(), peer)
+    }
+
+    /// Whether nothing is known of the peer.
+    pub(crate) fn is_unknown(&self, peer: &str) -> bool {
+        !self.lock().contains_key(peer)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownPeers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn remember(known: &mut HashMap<String, ChosenChallenge>, peer: &str, challenge: ChosenChallenge) {
+/// What the next request to a peer answers, after one that was refused with these challenges.
+fn next_challenge(
+    known: &mut KnownPeers,
+    peer: &str,
+    challenges: &AuthChallenges,
+    refused: Option<&Authorization>,
+) -> Option<ChosenChallenge> {
+    let is_asked = has_asked(known, peer);
+    if challenges.is_empty() {
+        let is_first = refused.is_none() && !is_asked;
+        return is_first.then_some(ChosenChallenge::Unasked);
+    }
+    if !is_asked {
+        // From here on it never gets a password that it has not asked for.
+        remember(known, peer, None);
+    }
+    let chosen = challenges.choose();
+    chosen.filter(|challenge| !is_rejected(challenge, refused))
+}
+
+fn known_challenge<'a>(known: &'a KnownPeers, peer: &str) -> Option<&'a ChosenChallenge> {
+    known.get(peer)?.as_ref()
+}
+
+fn has_asked(known: &KnownPeers, peer: &str) -> bool {
+    let is_unasked = |challenge: &Option<_>| matches!(challenge, Some(ChosenChallenge::Unasked));
+    known.get(peer).is_some_and(|known| !is_unasked(known))
+}
+
+fn remember(known: &mut KnownPeers, peer: &str, challenge: Option<ChosenChallenge>) {
     if known.len() >= MAX_PEERS {
         known.clear();
     }
@@ -119,7 +158,9 @@ fn remember(known: &mut HashMap<String, ChosenChallenge>, peer: &str, challenge:
 /// Whether a peer repeats the challenge that the refused request answered: the same answer would be refused again.
 fn is_rejected(challenge: &ChosenChallenge, refused: Option<&Authorization>) -> bool {
     match (challenge, refused) {
-        (ChosenChallenge::Basic, Some(refused)) => refused.nonce.is_none(),
+        (ChosenChallenge::Basic | ChosenChallenge::Unasked, Some(refused)) => {
+            refused.nonce.is_none()
+        }
         (ChosenChallenge::Digest(new), Some(refused)) => {
             refused.nonce.as_ref() == Some(&new.nonce) && !new.stale
         }
@@ -246,6 +287,44 @@ mod tests {
         let authorization = authorize(&cache);
         assert_eq!(authorization, Authorization::basic(&login()));
         assert!(!cache.record_refusal("p", &basic, authorization.as_ref()));
+    }
+
+    #[test]
+    fn e4_a_peer_that_refuses_without_asking_gets_basic_unless_it_has_ever_asked() {
+        let none = AuthChallenges::default();
+        let basic = Authorization::basic(&login());
+        let cache = AuthCache::default();
+        assert_eq!(retry(&cache, &none, None), basic);
+        // The next request carries it at once, and it is not sent twice to be refused.
+        assert_eq!(authorize(&cache), basic);
+        assert_eq!(retry(&cache, &none, basic.as_ref()), None);
+        assert!(!cache.has_asked("p"));
+        // Requests that were under way without it may try again, too.
+        assert!(cache.record_refusal("p", &none, None));
+        // A peer that asks after all gets what it asks for, and nothing else from then on.
+        assert!(is_first_use_of(
+            retry(&cache, &digest("a"), basic.as_ref()).as_ref(),
+            "a"
+        ));
+        for asked in [
+            digest("a"),
+            challenges("Negotiate, NTLM"),
+            challenges("Digest realm=\"r\", nonce=\"n\", algorithm=SHA3-256"),
+        ] {
+            let cache = AuthCache::default();
+            let refused = retry(&cache, &asked, None);
+            assert!(cache.has_asked("p"));
+            for carried in [refused.as_ref(), None] {
+                assert_eq!(retry(&cache, &none, carried), None, "{asked:?}");
+                assert!(!cache.record_refusal("p", &none, carried));
+            }
+        }
+        // Neither after two nonces that other requests spoilt.
+        let cache = AuthCache::default();
+        let first = retry(&cache, &digest("a"), None);
+        retry(&cache, &stale_digest("b"), first.as_ref());
+        assert_eq!(authorize(&cache), None);
+        assert_eq!(retry(&cache, &none, None), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const MAX_REALM: usize = 120;
 const MAX_UNSUPPORTED: usize = 4;
 
 /// The longest name of a scheme that messages show, in characters.
-const MAX_SCHEME_NAME: usize = 20;
+const MAX_SCHEME_NAME: usize = 24;
 
 /// The challenges of one response.
 #[derive(Debug, Default)]
@@ -29,6 +29,14 @@ pub(crate) struct AuthChallenges {
     unsupported: Vec<String>,
 }
 
+/// Those of a peer that does not ask.
+pub(crate) static NO_CHALLENGES: AuthChallenges = AuthChallenges {
+    digest: None,
+    has_basic: false,
+    realm: None,
+    unsupported: Vec::new(),
+};
+
 /// A peer accepts credentials only in schemes that haul does not support.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnsupportedAuth {
@@ -36,7 +44,7 @@ pub(crate) enum UnsupportedAuth {
     #[error("it accepts only {}; haul supports Basic and Digest", .0.join(", "))]
     Schemes(Vec<String>),
     /// The peer names no scheme.
-    #[error("its 407 has no Proxy-Authenticate field, so haul sent no credentials")]
+    #[error("it does not say how, and haul has no login for it")]
     NoChallenge,
 }
 
@@ -44,6 +52,8 @@ pub(crate) enum UnsupportedAuth {
 #[derive(Debug, Clone)]
 pub(super) enum ChosenChallenge {
     Basic,
+    /// The peer refused a request without a challenge: it gets the login by Basic, which needs none.
+    Unasked,
     /// With the count of how often its nonce was used.
     Digest(Box<WwwAuthenticateHeader>),
 }
@@ -77,14 +87,20 @@ impl AuthChallenges {
             }
             match challenge.scheme.as_str() {
                 "basic" => self.has_basic = true,
-                "digest" if self.digest.is_none() => self.digest = parse_digest(&challenge),
-                "digest" => {}
-                other if self.unsupported.len() < MAX_UNSUPPORTED => {
-                    let name = other.chars().take(MAX_SCHEME_NAME).collect();
-                    self.unsupported.push(name);
-                }
-                _ => {}
+                "digest" if self.digest.is_some() => {}
+                "digest" => match parse_digest(&challenge) {
+                    Some(digest) => self.digest = Some(digest),
+                    None => self.add_unsupported("another kind of Digest"),
+                },
+                other => self.add_unsupported(other),
             }
+        }
+    }
+
+    fn add_unsupported(&mut self, name: &str) {
+        if self.unsupported.len() < MAX_UNSUPPORTED {
+            let name = name.chars().take(MAX_SCHEME_NAME).collect();
+            self.unsupported.push(name);
         }
     }
 
@@ -97,6 +113,11 @@ impl AuthChallenges {
             [] => UnsupportedAuth::NoChallenge,
             schemes => UnsupportedAuth::Schemes(schemes.to_vec()),
         })
+    }
+
+    /// Whether the peer names no scheme at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.has_basic && self.digest.is_none() && self.unsupported.is_empty()
     }
 
     /// The realm that the peer names, for messages.
@@ -116,7 +137,7 @@ impl AuthChallenges {
 impl ChosenChallenge {
     pub(super) fn nonce(&self) -> Option<&str> {
         match self {
-            Self::Basic => None,
+            Self::Basic | Self::Unasked => None,
             Self::Digest(digest) => Some(&digest.nonce),
         }
     }
@@ -129,7 +150,7 @@ impl ChosenChallenge {
         target: &str,
     ) -> Option<Authorization> {
         let digest = match self {
-            Self::Basic => return Authorization::basic(login),
+            Self::Basic | Self::Unasked => return Authorization::basic(login),
             Self::Digest(digest) => digest,
         };
         let (user, password) = (login.user.as_str(), login.password.expose());
@@ -160,7 +181,7 @@ impl Authorization {
         self.nonce.is_none()
     }
 
-    pub(super) fn basic(login: &Login) -> Option<Self> {
+    pub(crate) fn basic(login: &Login) -> Option<Self> {
         Some(Self {
             value: sensitive_header(&login.basic_header())?,
             nonce: None,

@@ -13,8 +13,8 @@ use url::Url;
 
 pub(crate) use auth_cache::AuthCache;
 pub use auth_cache::MAX_AUTH_ATTEMPTS;
-pub(crate) use challenge::AuthChallenges;
 pub use challenge::Authorization;
+pub(crate) use challenge::{AuthChallenges, NO_CHALLENGES};
 pub use netrc::{Netrc, NetrcError};
 
 use crate::credential_scope::CredentialScope;

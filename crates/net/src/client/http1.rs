@@ -107,7 +107,7 @@ impl Client {
 /// Whether a request that failed on a connection that had been idle is sent again: an idempotent one (RFC 9110 9.2.2), or one of
 /// which nothing was sent. A PUT with a condition is not idempotent: the second would be refused because of the first, and whoever
 /// sent it must know that there were two.
-fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
+pub(super) fn may_repeat(request: &RoutedRequest<'_>, error: &Error) -> bool {
     let FetchRequest {
         method, headers, ..
     } = request.fetch;

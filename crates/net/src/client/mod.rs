@@ -19,7 +19,7 @@ use http::response::Parts;
 use http::{Method, StatusCode};
 use url::Url;
 
-use crate::auth::{AuthChallenges, Authenticator};
+use crate::auth::{AuthChallenges, Authenticator, MAX_AUTH_ATTEMPTS};
 use crate::config::ClientConfig;
 use crate::connector::{ConnectedStream, Connector};
 use crate::credential_scope::CredentialScope;
@@ -27,7 +27,7 @@ use crate::error::proxy_refusal::is_proxy_generated;
 use crate::error::{Error, Kind};
 use crate::http1::ConnectionPool;
 use crate::http2::Http2Pool;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, is_login_refusal};
 use crate::request::{FetchRequest, RoutedRequest};
 use crate::request_body::OutgoingBody;
 use crate::request_head::{RequestAuthorizations, build_request};
@@ -154,48 +154,73 @@ impl Client {
         Err(Error::new(Kind::Protocol, &url))
     }
 
-    /// One response. A 401 and a 407 are answered once each, if the client has credentials for them.
+    /// One response. A 401 is answered once and a 407 twice, if the client has credentials for them. A proxy that refuses without asking
+    /// may have wanted its login, too.
     async fn fetch_with_auth(&self, request: &RoutedRequest<'_>) -> Result<FetchResponse, Error> {
-        let (mut has_answered_origin, mut has_answered_proxy) = (false, false);
+        let (mut has_answered_origin, mut proxy_answers) = (false, 1..MAX_AUTH_ATTEMPTS);
         loop {
             let Exchange {
                 response,
                 authorizations,
-            } = self.exchange(request).await?;
-            let is_retry = match response.status {
-                StatusCode::UNAUTHORIZED if !has_answered_origin => {
-                    has_answered_origin = true;
-                    let challenges =
-                        AuthChallenges::parse(response.headers.get_all(WWW_AUTHENTICATE));
-                    self.state.authenticator.record_challenge(
-                        request.url,
-                        request.fetch.user_url,
-                        &challenges,
-                        authorizations.origin.as_ref(),
-                    )
-                }
-                StatusCode::PROXY_AUTHENTICATION_REQUIRED if !has_answered_proxy => {
-                    has_answered_proxy = true;
-                    let challenges =
-                        AuthChallenges::parse(response.headers.get_all(PROXY_AUTHENTICATE));
-                    let proxy = request.absolute_form_proxy();
-                    let proxy = proxy.filter(|proxy| proxy.login.is_some());
-                    proxy.is_some_and(|proxy| {
-                        let cache = self.state.connector.proxy_auth();
-                        cache.record_refusal(
-                            &proxy.auth_key(),
-                            &challenges,
-                            authorizations.proxy.as_ref(),
-                        )
-                    })
-                }
-                _ => false,
+            } = match self.exchange(request).await {
+                Err(error) if self.may_mend_by_proxy_login(request, &error) => continue,
+                exchange => exchange.map_err(|error| match request.absolute_form_proxy() {
+                    Some(proxy) => self.state.connector.explain_close(proxy, error),
+                    None => error,
+                })?,
             };
+            let may_answer_origin = response.status == StatusCode::UNAUTHORIZED
+                && !std::mem::replace(&mut has_answered_origin, true);
+            let is_retry = may_answer_origin
+                && self.records_challenge(request, &response, &authorizations)
+                || is_login_refusal(response.status)
+                    && proxy_answers.next().is_some()
+                    && self.records_proxy_refusal(request, &response, &authorizations);
             if !is_retry {
-                return self.check_proxy_response(request, response).await;
+                let sent = authorizations.proxy.is_some();
+                return self.check_proxy_response(request, response, sent).await;
             }
             response.discard().await;
         }
+    }
+
+    /// Whether a 401 of the origin should be answered.
+    fn records_challenge(
+        &self,
+        request: &RoutedRequest<'_>,
+        response: &FetchResponse,
+        sent: &RequestAuthorizations,
+    ) -> bool {
+        self.state.authenticator.record_challenge(
+            request.url,
+            request.fetch.user_url,
+            &AuthChallenges::parse(response.headers.get_all(WWW_AUTHENTICATE)),
+            sent.origin.as_ref(),
+        )
+    }
+
+    /// Whether a refusal that may be the proxy's should be answered by its login.
+    fn records_proxy_refusal(
+        &self,
+        request: &RoutedRequest<'_>,
+        response: &FetchResponse,
+        sent: &RequestAuthorizations,
+    ) -> bool {
+        let challenges = AuthChallenges::parse(response.headers.get_all(PROXY_AUTHENTICATE));
+        let proxy_auth = self.state.connector.proxy_auth();
+        let sent = sent.proxy.as_ref();
+        let proxy = request.absolute_form_proxy();
+        let may_log_in =
+            proxy.is_some_and(|proxy| proxy_auth.record_refusal(proxy, &challenges, sent));
+        may_log_in && request.fetch.body.can_be_opened()
+    }
+
+    /// Whether a proxy may have closed the connection for want of a login, and the request may be sent again with it.
+    fn may_mend_by_proxy_login(&self, request: &RoutedRequest<'_>, error: &Error) -> bool {
+        let proxy_auth = self.state.connector.proxy_auth();
+        let proxy = request.absolute_form_proxy();
+        let may_repeat = || http1::may_repeat(request, error);
+        proxy.is_some_and(|proxy| may_repeat() && proxy_auth.record_close(proxy))
     }
 
     /// Makes an error of a response that a proxy generated: its final 407, or a failure of its own. Neither is the origin's.
@@ -203,11 +228,13 @@ impl Client {
         &self,
         request: &RoutedRequest<'_>,
         response: FetchResponse,
+        is_login_sent: bool,
     ) -> Result<FetchResponse, Error> {
         match request.absolute_form_proxy() {
-            Some(proxy) if response.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => Err(
-                Connector::proxy_auth_error(proxy, &response.headers, true, request.url),
-            ),
+            Some(proxy) if response.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                let (connector, fields) = (&self.state.connector, &response.headers);
+                Err(connector.proxy_auth_error(proxy, fields, is_login_sent, request.url))
+            }
             Some(proxy) if is_proxy_generated(response.status, &response.headers) => {
                 let refused = Kind::ProxyRefused(Some(response.status));
                 response.discard().await;
@@ -287,11 +314,10 @@ impl Client {
     /// The credentials for sending a request once: the response to a Digest challenge counts how often it was given.
     fn authorizations(&self, request: &RoutedRequest<'_>) -> RequestAuthorizations {
         let for_proxy = |proxy: &Proxy| {
-            let login = proxy.login.as_ref()?;
             let target = absolute_form(request.url);
-            let cache = self.state.connector.proxy_auth();
+            let proxy_auth = self.state.connector.proxy_auth();
             let method = request.fetch.method.as_str();
-            cache.authorize(&proxy.auth_key(), login, method, target.as_str())
+            proxy_auth.authorize(proxy, method, target.as_str())
         };
         let authenticator = &self.state.authenticator;
         let for_origin = || {

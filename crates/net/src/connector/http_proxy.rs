@@ -8,10 +8,10 @@ use http::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::Url;
 
-use crate::auth::{AuthCache, AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS};
+use crate::auth::{AuthChallenges, Authorization, MAX_AUTH_ATTEMPTS, NO_CHALLENGES};
 use crate::error::{Error, Kind, TlsProblem};
 use crate::http1::end_of_head;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, ProxyAuthenticator};
 use crate::target::Target;
 use crate::transport::TransportStream;
 use crate::transport::tls_error::is_certificate_refused;
@@ -31,8 +31,7 @@ const METHOD: &str = "CONNECT";
 pub(super) struct HttpTunnel<'a> {
     pub(super) target: &'a Target,
     pub(super) proxy: &'a Proxy,
-    /// The challenges that proxies sent before.
-    pub(super) auth_cache: &'a AuthCache,
+    pub(super) proxy_auth: &'a ProxyAuthenticator,
     /// The URL that errors name.
     pub(super) url: &'a Url,
 }
@@ -53,17 +52,9 @@ struct ProxyResponseHead {
 #[error("it says {0:?}")]
 struct ProxyReason(String);
 
-/// The proxy has not seen the credentials that it asks for.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "it asked for credentials after it had received the request, which cannot be sent twice; the next request will carry them"
-)]
-struct LateProxyChallenge;
-
 impl HttpTunnel<'_> {
-    /// Opens the tunnel over a stream to the proxy; `reconnect` makes another one. A 407 is answered with the proxy's login, also
-    /// one that says that a nonce is stale. The login is not sent before the proxy has said how it wants it, so that a proxy with
-    /// Digest never gets the password; the cache remembers that for later tunnels.
+    /// Opens the tunnel over a stream to the proxy; `reconnect` makes another one. A refusal that may be for want of a login is answered
+    /// with the proxy's login, also a 407 that says that a nonce is stale ([`ProxyAuthenticator`]).
     pub(super) async fn open<F>(
         &self,
         mut stream: TransportStream,
@@ -72,74 +63,76 @@ impl HttpTunnel<'_> {
     where
         F: Future<Output = Result<TransportStream, Error>>,
     {
-        let login = self.proxy.login.as_ref();
-        let authorization = login.and_then(|login| {
-            let (key, target) = (self.proxy.auth_key(), self.target.to_string());
-            self.auth_cache.authorize(&key, login, METHOD, &target)
-        });
-        let head = self
-            .send_connect(&mut stream, authorization.as_ref())
-            .await?;
-        if head.status != StatusCode::PROXY_AUTHENTICATION_REQUIRED || login.is_none() {
-            return self.finish(stream, head);
+        let target = self.target.to_string();
+        let authorization = self.proxy_auth.authorize(self.proxy, METHOD, &target);
+        let response = self.send_connect(&mut stream, authorization.as_ref()).await;
+        if self.proxy.login.is_none() || refusal_challenges(&response).is_none() {
+            return self.finish(stream, response);
         }
         // Boxed: few tunnels need it, and each would have room for it.
-        Box::pin(self.authenticate(stream, head, authorization, reconnect)).await
+        Box::pin(self.authenticate(stream, response, authorization, reconnect)).await
     }
 
-    /// Answers a 407, as often as that makes sense. `authorization` is what the refused request carried.
+    /// Answers a refusal, as often as that makes sense. `authorization` is what the refused request carried.
     async fn authenticate<F>(
         &self,
         mut stream: TransportStream,
-        mut head: ProxyResponseHead,
+        mut response: Result<ProxyResponseHead, Error>,
         mut authorization: Option<Authorization>,
         reconnect: impl Fn() -> F,
     ) -> Result<TransportStream, Error>
     where
         F: Future<Output = Result<TransportStream, Error>>,
     {
-        let (key, target) = (self.proxy.auth_key(), self.target.to_string());
+        let target = self.target.to_string();
         for _ in 1..MAX_AUTH_ATTEMPTS {
-            let is_challenge = head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED;
-            let login = self.proxy.login.as_ref().filter(|_| is_challenge);
-            let next = login.and_then(|login| {
-                let (challenges, refused) = (&head.challenges, authorization.as_ref());
-                self.auth_cache
-                    .retry(&key, challenges, refused, login, METHOD, &target)
+            let next = refusal_challenges(&response).and_then(|challenges| {
+                let refused = authorization.as_ref();
+                self.proxy_auth
+                    .retry(self.proxy, challenges, refused, METHOD, &target)
             });
             let Some(next) = next else {
                 break;
             };
-            let response = match head.is_reusable {
+            let is_reusable = response.is_ok_and(|head| head.is_reusable);
+            response = match is_reusable {
                 true => self.send_connect(&mut stream, Some(&next)).await,
                 false => Err(Error::new(Kind::Closed, self.url)),
             };
-            head = match response {
-                // Also where the proxy closed the connection without saying so in the 407.
-                Err(error) if *error.kind() == Kind::Closed => {
-                    stream = reconnect().await?;
-                    self.send_connect(&mut stream, Some(&next)).await?
-                }
-                response => response?,
-            };
+            // Also where the proxy closed the connection without saying so in its refusal.
+            if is_closed(&response) {
+                stream = reconnect().await?;
+                response = self.send_connect(&mut stream, Some(&next)).await;
+            }
             authorization = Some(next);
         }
-        self.finish(stream, head)
+        let is_refused = refusal_challenges(&response).is_some();
+        let finished = self.finish(stream, response);
+        let is_unasked = is_refused && self.proxy_auth.is_unasked(self.proxy);
+        finished.map_err(|error| match is_unasked {
+            true => error.with_unasked_login(),
+            false => error,
+        })
     }
 
     /// The tunnel, or the error, of a final response.
     fn finish(
         &self,
         stream: TransportStream,
-        head: ProxyResponseHead,
+        response: Result<ProxyResponseHead, Error>,
     ) -> Result<TransportStream, Error> {
+        let head = response?;
         match head.status {
             status if status.is_success() && head.trailing.is_empty() => Ok(stream),
             status if status.is_success() => {
                 Ok(TransportStream::Rewound(head.trailing, Box::new(stream)))
             }
-            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-                Err(proxy_auth_error(&head.challenges, false, self.url))
+            // No origin is involved yet: 401 is another way to say 407.
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED | StatusCode::UNAUTHORIZED => {
+                let challenges = &head.challenges;
+                Err(self
+                    .proxy_auth
+                    .error(self.proxy, challenges, false, self.url))
             }
             status => {
                 let error = Error::new(Kind::ProxyRefused(Some(status)), self.url);
@@ -212,14 +205,23 @@ impl HttpTunnel<'_> {
     }
 }
 
-/// The error of a final 407: the proxy asks for credentials, or for others, or it asked too late.
-pub(super) fn proxy_auth_error(challenges: &AuthChallenges, is_late: bool, url: &Url) -> Error {
-    let error = Error::new(Kind::ProxyAuth(challenges.realm()), url);
-    match challenges.unsupported() {
-        Some(unsupported) => error.with_source(unsupported),
-        None if is_late => error.with_source(LateProxyChallenge),
-        None => error,
+/// The challenges of a response that may be the proxy's way to say that it wants a login: it may also have none, or be no response but a
+/// closed connection. `None` for any other response.
+fn refusal_challenges(response: &Result<ProxyResponseHead, Error>) -> Option<&AuthChallenges> {
+    match response {
+        Ok(head) => Some(&head.challenges).filter(|_| is_refusal(head.status)),
+        Err(_) => is_closed(response).then_some(&NO_CHALLENGES),
     }
+}
+
+fn is_closed(response: &Result<ProxyResponseHead, Error>) -> bool {
+    let error = response.as_ref().err();
+    error.is_some_and(|error| *error.kind() == Kind::Closed)
+}
+
+/// Whether a status is a refusal of the proxy's own, for whatever reason. Others are for later, or about the target.
+fn is_refusal(status: StatusCode) -> bool {
+    status.is_client_error() && !matches!(status.as_u16(), 408 | 425 | 429)
 }
 
 /// Reads bytes, not text: a realm may be in any charset.
@@ -246,6 +248,7 @@ fn parse_head(head: &[u8]) -> Option<ProxyResponseHead> {
         let (name, value) = (line[..colon].trim_ascii(), line[colon + 1..].trim_ascii());
         match name.to_ascii_lowercase().as_slice() {
             b"proxy-authenticate" => challenges.add(value),
+            b"www-authenticate" if status == StatusCode::UNAUTHORIZED => challenges.add(value),
             b"content-length" => length = std::str::from_utf8(value).ok()?.parse::<u64>().ok(),
             b"transfer-encoding" => is_chunked = true,
             b"x-squid-error" => reason = Some(String::from_utf8_lossy(value).into_owned()),

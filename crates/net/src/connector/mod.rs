@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use http::HeaderMap;
 use http::header::PROXY_AUTHENTICATE;
+use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, timeout};
 use url::Url;
 
-use crate::auth::{AuthCache, AuthChallenges, Authorization};
+use crate::auth::{AuthChallenges, Authorization};
 use crate::error::{Error, Kind, TlsProblem};
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, ProxyAuthenticator, is_login_refusal};
 use crate::target::{AddressFamily, Target};
 use crate::tls::{TlsClient, TlsConfigError, TlsOptions, TlsPeer};
 use crate::transport::rate_limit::RateLimit;
@@ -65,8 +65,7 @@ struct ConnectorState {
     dns: DnsResolver,
     tls: TlsClient,
     rate_limit: RateLimit,
-    /// The challenges of HTTP proxies, to CONNECT and to requests in absolute-form alike.
-    proxy_auth: AuthCache,
+    proxy_auth: ProxyAuthenticator,
 }
 
 impl Connector {
@@ -79,7 +78,7 @@ impl Connector {
             dns: DnsResolver::new(&config),
             tls: TlsClient::new(tls)?,
             rate_limit: RateLimit::new(config.rate_limit),
-            proxy_auth: AuthCache::default(),
+            proxy_auth: ProxyAuthenticator::default(),
             config,
             spread: AtomicUsize::new(0),
         };
@@ -110,11 +109,11 @@ impl Connector {
         self.state.rate_limit.set(bytes_per_second);
     }
 
-    pub(crate) fn proxy_auth(&self) -> &AuthCache {
+    pub(crate) fn proxy_auth(&self) -> &ProxyAuthenticator {
         &self.state.proxy_auth
     }
 
-    /// The Proxy-Authorization of a request in absolute-form; `None` as long as the proxy has not asked for one.
+    /// The Proxy-Authorization of a request in absolute-form; `None` as long as nothing says that the proxy wants one.
     #[must_use]
     pub fn proxy_authorization(
         &self,
@@ -122,34 +121,35 @@ impl Connector {
         method: &str,
         url: &str,
     ) -> Option<Authorization> {
-        let login = proxy.login.as_ref()?;
-        self.proxy_auth()
-            .authorize(&proxy.auth_key(), login, method, url)
+        self.proxy_auth().authorize(proxy, method, url)
     }
 
-    /// A proxy answered a request in absolute-form with 407 and these header fields. Returns the next Proxy-Authorization, if
-    /// another try makes sense; `refused` is what the request carried. Limit the tries to
-    /// [`MAX_AUTH_ATTEMPTS`](crate::MAX_AUTH_ATTEMPTS).
+    /// A proxy answered a request in absolute-form with this status and these header fields, or closed the connection (`None`). Returns the
+    /// next Proxy-Authorization, if that was for want of one and another try makes sense; `refused` is what the request carried. Limit the
+    /// tries to [`MAX_AUTH_ATTEMPTS`](crate::MAX_AUTH_ATTEMPTS).
     #[must_use]
     pub fn retry_proxy_auth(
         &self,
         proxy: &Proxy,
-        response_headers: &HeaderMap,
+        response: Option<(StatusCode, &HeaderMap)>,
         refused: Option<&Authorization>,
         method: &str,
         url: &str,
     ) -> Option<Authorization> {
-        let challenges = AuthChallenges::parse(response_headers.get_all(PROXY_AUTHENTICATE));
-        let login = proxy.login.as_ref()?;
-        let key = proxy.auth_key();
+        let challenges = match response {
+            Some((status, _)) if !is_login_refusal(status) => return None,
+            Some((_, fields)) => AuthChallenges::parse(fields.get_all(PROXY_AUTHENTICATE)),
+            None => AuthChallenges::default(),
+        };
         self.proxy_auth()
-            .retry(&key, &challenges, refused, login, method, url)
+            .retry(proxy, &challenges, refused, method, url)
     }
 
     /// The error of a proxy's final 407 with these header fields. `is_login_sent` is whether the proxy has seen its login, if there
     /// is one: the challenge may come too late for a request that cannot be sent twice.
     #[must_use]
     pub fn proxy_auth_error(
+        &self,
         proxy: &Proxy,
         response_headers: &HeaderMap,
         is_login_sent: bool,
@@ -157,7 +157,18 @@ impl Connector {
     ) -> Error {
         let challenges = AuthChallenges::parse(response_headers.get_all(PROXY_AUTHENTICATE));
         let is_late = proxy.login.is_some() && !is_login_sent;
-        http_proxy::proxy_auth_error(&challenges, is_late, url).with_proxy(proxy.name())
+        let error = self.proxy_auth().error(proxy, &challenges, is_late, url);
+        error.with_proxy(proxy.name())
+    }
+
+    /// The error of a request in absolute-form whose connection the proxy closed instead of a response: adds that the proxy got its login
+    /// unasked, if that may be why.
+    #[must_use]
+    pub fn explain_close(&self, proxy: &Proxy, error: Error) -> Error {
+        match *error.kind() == Kind::Closed && self.proxy_auth().is_unasked(proxy) {
+            true => error.with_unasked_login(),
+            false => error,
+        }
     }
 
     /// The error of an HTTP/1.1 exchange over a stream of this connector, with the proxy that the request was sent to. A stream that

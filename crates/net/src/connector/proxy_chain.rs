@@ -65,7 +65,7 @@ impl Connector {
                 let tunnel = HttpTunnel {
                     target,
                     proxy: last,
-                    auth_cache: self.proxy_auth(),
+                    proxy_auth: self.proxy_auth(),
                     url,
                 };
                 tunnel.open(connected.stream, reconnect).await

@@ -26,6 +26,7 @@ pub struct Error {
     /// Shared, since the failure of one connection may be the failure of all requests that waited for it.
     source: Option<Arc<dyn StdError + Send + Sync>>,
     is_first_contact: bool,
+    is_login_unasked: bool,
 }
 
 /// A proxy as messages name it, without its login.
@@ -127,6 +128,7 @@ impl Error {
             proxy: None,
             source: None,
             is_first_contact: false,
+            is_login_unasked: false,
         }
     }
 
@@ -165,6 +167,20 @@ impl Error {
             is_first_contact: true,
             ..self
         }
+    }
+
+    /// Adds that the proxy got its login without ever having asked for one.
+    pub(crate) fn with_unasked_login(self) -> Self {
+        Self {
+            is_login_unasked: true,
+            ..self
+        }
+    }
+
+    /// Whether the proxy got its login without ever having asked for one. What it refused may have been the login.
+    #[must_use]
+    pub fn is_login_unasked(&self) -> bool {
+        self.is_login_unasked
     }
 
     /// Whether none of the client's requests had had a response yet: the host may be a wrong one.
@@ -281,6 +297,16 @@ pub fn is_descriptor_limit(error: &io::Error) -> bool {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_failure(f)?;
+        match self.is_login_unasked {
+            true => f.write_str("; it never asked for a login, and haul sent it by Basic"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Error {
+    fn fmt_failure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let proxy_at = |peer: &String| self.proxy.as_ref().filter(|p| p.address == *peer);
         match &self.kind {
             Kind::NoSuchHost(host) => write!(f, "no such host: {host}"),
@@ -321,9 +347,7 @@ impl fmt::Display for Error {
             None => Ok(()),
         }
     }
-}
 
-impl Error {
     fn fmt_proxy_refused(
         &self,
         f: &mut fmt::Formatter<'_>,

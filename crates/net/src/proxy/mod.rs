@@ -1,5 +1,6 @@
 //! Proxies. How one is written is in [`parse`], which requests go through one in [`rules`] and [`no_proxy`].
 
+mod authenticator;
 mod no_proxy;
 mod parse;
 mod rules;
@@ -10,6 +11,7 @@ use crate::auth::Login;
 use crate::error::{ProxyName, ProxySource};
 use crate::target::Target;
 use crate::tls::ProxyTls;
+pub(crate) use authenticator::{ProxyAuthenticator, is_login_refusal};
 pub use no_proxy::{NoProxy, NoProxyError};
 pub use parse::ProxyError;
 pub use rules::{ProxyRules, UnusableProxyVariable};
@@ -38,6 +40,8 @@ pub struct Proxy {
     pub port: u16,
     /// The credentials for it.
     pub login: Option<Login>,
+    /// Whether it gets the login by Basic with the first request, and not after it has asked for it.
+    pub is_basic_sent_first: bool,
     /// Further header fields of a CONNECT to it.
     pub headers: HeaderMap,
     /// The TLS settings for an `https` proxy. `None` uses those for origins, without the client certificate.

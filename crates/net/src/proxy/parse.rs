@@ -71,6 +71,7 @@ impl std::str::FromStr for Proxy {
             host,
             port: port.or(default_port).ok_or(ProxyError::NoPort)?,
             login,
+            is_basic_sent_first: false,
             headers: HeaderMap::new(),
             tls: None,
             source: ProxySource::default(),

@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 
 use haul_lab::faults::{self, RequiredLogin};
 use haul_lab::{
-    CertificateAuthority, HttpProxy, Origin, OriginResource, RequestMatcher, ResourceContent,
-    SocksProxy, SocksQuirk, SocksTarget, within,
+    CertificateAuthority, HttpProxy, Origin, OriginResource, OriginResponse, RecordedRequest,
+    RequestMatcher, ResourceContent, SocksProxy, SocksQuirk, SocksTarget, within,
 };
 use haul_net::PinnedAddress;
 use haul_net::{
-    Client, ClientConfig, ConnectorConfig, Error, Kind, ProxyRules, Target, TlsOptions,
+    Client, ClientConfig, ConnectorConfig, Error, Kind, Proxy, ProxyRules, Target, TlsOptions,
 };
 use tokio::io::AsyncReadExt as _;
 use url::Url;
@@ -33,9 +33,13 @@ async fn far_origin(authority: Option<&CertificateAuthority>) -> (Origin, String
 }
 
 fn client_through(proxy: &str, authority: Option<&CertificateAuthority>) -> Client {
+    client_with_rules(ProxyRules::all(proxy.parse().unwrap()), authority)
+}
+
+fn client_with_rules(proxy: ProxyRules, authority: Option<&CertificateAuthority>) -> Client {
     let cacert = authority.map(|authority| authority.certificate_pem().into_bytes());
     client(ClientConfig {
-        proxy: ProxyRules::all(proxy.parse().unwrap()),
+        proxy,
         tls: TlsOptions {
             cacert,
             ..TlsOptions::default()
@@ -113,6 +117,128 @@ async fn a21_proxy_logins_by_basic_and_digest_for_http_and_https() {
                     "{error:?}"
                 ),
             }
+        }
+    }
+}
+
+/// A proxy that wants a login by Basic and refuses requests without it in this way, without asking.
+async fn proxy_that_never_asks(
+    refuse: fn(&RecordedRequest, &mut OriginResponse),
+    origin: &Origin,
+) -> HttpProxy {
+    let login = RequiredLogin::basic("me", "secret").for_proxy();
+    HttpProxy::builder()
+        .rule(RequestMatcher::always(), login.refused_by(refuse))
+        .route(&target(origin), origin.address())
+        .start()
+        .await
+}
+
+type BoxedRule = Box<dyn Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync>;
+
+/// How such proxies refuse.
+const UNASKED_REFUSALS: [fn(&RecordedRequest, &mut OriginResponse); 5] = [
+    |request, response| faults::status(401)(request, response),
+    |request, response| {
+        faults::http10(request, response);
+        faults::status(403)(request, response);
+    },
+    |request, response| faults::status(403)(request, response),
+    |request, response| faults::status(407)(request, response),
+    faults::reset_connection,
+];
+
+#[tokio::test]
+async fn e4_a_proxy_that_never_asks_gets_the_login_after_one_refusal_and_then_at_once() {
+    let authority = CertificateAuthority::new();
+    for authority in [None, Some(&authority)] {
+        for (number, refuse) in UNASKED_REFUSALS.into_iter().enumerate() {
+            let (origin, url) = far_origin(authority).await;
+            let proxy = proxy_that_never_asks(refuse, &origin).await;
+            let client = client_through(&proxy.url_with_login("me", "secret"), authority);
+            for _ in 0..2 {
+                let received = fetch_body(&client, &url).await;
+                assert_eq!(received.unwrap(), content().to_vec(), "refusal {number}");
+            }
+            let requests = proxy.requests();
+            let logins = requests
+                .iter()
+                .filter(|request| request.header("proxy-authorization").is_some());
+            // A tunnel carries both requests of its origin.
+            assert_eq!(requests.len() - logins.count(), 1, "refusal {number}");
+            assert!(requests.len() <= 3);
+            let origin_requests = origin.requests();
+            let mut at_origin = origin_requests.iter();
+            assert!(at_origin.all(|request| request.header("proxy-authorization").is_none()));
+            // By flag it has the login from the start.
+            let first = Proxy {
+                is_basic_sent_first: true,
+                ..proxy.url_with_login("me", "secret").parse().unwrap()
+            };
+            let client = client_with_rules(ProxyRules::all(first), authority);
+            fetch_body(&client, &url).await.unwrap();
+            assert_eq!(proxy.requests().len(), requests.len() + 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn e4_the_error_of_a_login_that_nobody_asked_for_says_so() {
+    let authority = CertificateAuthority::new();
+    let never_asked = "it never asked for a login, and haul sent it by Basic";
+    for (number, refuse) in UNASKED_REFUSALS.into_iter().enumerate() {
+        let (origin, url) = far_origin(Some(&authority)).await;
+        let proxy = proxy_that_never_asks(refuse, &origin).await;
+        for (url_of_proxy, is_sent) in [
+            (proxy.url_with_login("me", "wrong"), true),
+            (proxy.url(), false),
+        ] {
+            let client = client_through(&url_of_proxy, Some(&authority));
+            let error = get(&client, &url).await.unwrap_err();
+            let text = error.to_string();
+            assert_eq!(text.contains(never_asked), is_sent, "{number}: {text}");
+            assert_eq!(error.is_login_unasked(), is_sent);
+            assert!(!text.contains("wrong"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn e4_a_password_never_goes_by_basic_to_a_proxy_that_asked_for_something_else() {
+    let authority = CertificateAuthority::new();
+    for authority in [None, Some(&authority)] {
+        for challenge in [
+            "Digest",
+            "NTLM",
+            "Digest realm=\"x\", nonce=\"x\", algorithm=x",
+        ] {
+            let (origin, url) = far_origin(authority).await;
+            let ask: BoxedRule = match challenge {
+                "Digest" => Box::new(RequiredLogin::digest("me", "secret").for_proxy().rule()),
+                other => Box::new(faults::status_with_header(
+                    407,
+                    "Proxy-Authenticate",
+                    other.into(),
+                )),
+            };
+            let proxy = HttpProxy::builder()
+                .rule(RequestMatcher::always(), ask)
+                // All but the first two are refused in a way that does not ask.
+                .rule(RequestMatcher::after_first(2), faults::status(403))
+                .route(&target(&origin), origin.address())
+                .start()
+                .await;
+            let client = client_through(&proxy.url_with_login("me", "secret"), authority);
+            // Each origin needs a tunnel of its own.
+            for host in ["far.test", "two.test", "three.test"] {
+                let _ = get(&client, &url.replace("far.test", host)).await;
+            }
+            assert!(proxy.requests().len() >= 3);
+            let is_basic = |request: &RecordedRequest| {
+                let shown = request.header("proxy-authorization");
+                shown.is_some_and(|shown| shown.starts_with("Basic"))
+            };
+            assert!(!proxy.requests().iter().any(is_basic), "{challenge}");
         }
     }
 }

@@ -4,13 +4,16 @@
 //! certain what the proxy wants to see, a HEAD request for the same URL finds out first: a password is right whenever it is shown, but a
 //! nonce that is remembered may have been used up by other requests.
 //!
+//! A proxy may also want its login without asking for it. So a request that it answers by 401 or 403, or by closing the connection, is sent
+//! again with the login, once it is known that no login was sent and the proxy has never asked for one; then the response counts.
+//!
 //! A 407 is never passed on. The client could not respond to it: it would send its login to us, and we forward none. So a 407 that is left is
 //! an error of ours, as when a CONNECT is refused.
 
 use std::sync::Arc;
 
-use haul_net::{Authorization, Connector, MAX_AUTH_ATTEMPTS, Proxy};
-use http::{Response, StatusCode};
+use haul_net::{Authorization, MAX_AUTH_ATTEMPTS, Proxy};
+use http::{HeaderMap, Response, StatusCode};
 use hyper::body::{Body, Incoming};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -58,22 +61,22 @@ impl HttpSession {
         let connector = self.upstream().connector();
         let mut authorization = connector.proxy_authorization(&proxy, method, &url);
         for _ in 1..MAX_AUTH_ATTEMPTS {
-            let sent = self.send(upstream, request, authorization.as_ref()).await?;
-            let is_challenged = is_challenge(&sent.response);
+            let sent = self.send(upstream, request, authorization.as_ref()).await;
+            let response = match &sent {
+                Ok(sent) => Some(status_and_fields(&sent.response)),
+                Err(error) if error.is_closed() && request.is_idempotent() => None,
+                Err(_) => return sent,
+            };
             if authorization.is_none() {
-                let unchallenged = self.upstream().unchallenged();
-                unchallenged.record(&proxy, request.target(), is_challenged);
+                self.record_unchallenged(&proxy, request, response);
             }
-            if !is_challenged {
-                return Ok(sent);
-            }
-            let fields = sent.response.headers();
             let shown = authorization.as_ref();
-            authorization = connector.retry_proxy_auth(&proxy, fields, shown, method, &url);
-            if authorization.is_none() {
-                let error = Connector::proxy_auth_error(&proxy, fields, true, sent.upstream.url());
-                return Err(error.into());
+            let next = connector.retry_proxy_auth(&proxy, response, shown, method, &url);
+            if next.is_none() {
+                let sent = sent.map_err(|error| error.of_proxy(connector, &proxy))?;
+                return self.unless_challenged(sent, request, true);
             }
+            authorization = next;
             upstream = self.open(request).await?;
             // The login is for the proxy that sent the 407, and for no other.
             if !is_same(upstream.http_proxy.as_ref(), &proxy) {
@@ -132,22 +135,36 @@ impl HttpSession {
         let mut upstream = HttpUpstream::new(reached, request.target(), None).await?;
         let probe = request.probe().for_proxy(None, ForwardRequestBody::empty());
         let limit = self.upstream().connect_timeout();
-        let Ok(Ok(response)) = timeout(limit, upstream.send(probe)).await else {
+        let Ok(response) = timeout(limit, upstream.send(probe)).await else {
             return Ok(None);
         };
-        let is_challenged = is_challenge(&response);
-        let unchallenged = self.upstream().unchallenged();
-        unchallenged.record(proxy, request.target(), is_challenged);
-        if !is_challenged {
-            return Ok(None);
-        }
+        let response = response.as_ref().ok().map(status_and_fields);
+        self.record_unchallenged(proxy, request, response);
         let (method, url) = request.method_and_url();
-        let fields = response.headers();
         let connector = self.upstream().connector();
-        match connector.retry_proxy_auth(proxy, fields, None, method, &url) {
-            Some(authorization) => Ok(Some(authorization)),
+        let authorization = connector.retry_proxy_auth(proxy, response, None, method, &url);
+        match response {
             // It would refuse the body as well.
-            None => Err(Connector::proxy_auth_error(proxy, fields, true, upstream.url()).into()),
+            Some((status, fields)) if authorization.is_none() && is_challenge(status) => {
+                Err(connector
+                    .proxy_auth_error(proxy, fields, true, upstream.url())
+                    .into())
+            }
+            _ => Ok(authorization),
+        }
+    }
+
+    /// Remembers whether a proxy has let a request pass that showed no login. A refusal may be the origin's, and says nothing.
+    fn record_unchallenged(
+        &self,
+        proxy: &Proxy,
+        request: &ForwardRequest,
+        response: Option<(StatusCode, &HeaderMap)>,
+    ) {
+        let status = response.map(|(status, _)| status);
+        if let Some(status) = status.filter(|status| !matches!(status.as_u16(), 401 | 403)) {
+            let unchallenged = self.upstream().unchallenged();
+            unchallenged.record(proxy, request.target(), is_challenge(status));
         }
     }
 
@@ -196,19 +213,21 @@ impl HttpSession {
         is_shown: bool,
     ) -> Result<ForwardedResponse, UpstreamConnectError> {
         let Some(proxy) =
-            (sent.upstream.http_proxy.as_ref()).filter(|_| is_challenge(&sent.response))
+            (sent.upstream.http_proxy.as_ref()).filter(|_| is_challenge(sent.response.status()))
         else {
             return Ok(sent);
         };
-        let fields = sent.response.headers();
+        let connector = self.upstream().connector();
+        let (status, fields) = status_and_fields(&sent.response);
         if !is_shown {
             let (method, url) = request.method_and_url();
-            let connector = self.upstream().connector();
-            let _ = connector.retry_proxy_auth(proxy, fields, None, method, &url);
-            let unchallenged = self.upstream().unchallenged();
-            unchallenged.record(proxy, request.target(), true);
+            let response = Some((status, fields));
+            let _ = connector.retry_proxy_auth(proxy, response, None, method, &url);
+            self.record_unchallenged(proxy, request, response);
         }
-        Err(Connector::proxy_auth_error(proxy, fields, is_shown, sent.upstream.url()).into())
+        Err(connector
+            .proxy_auth_error(proxy, fields, is_shown, sent.upstream.url())
+            .into())
     }
 
     /// The connection of the request before, if this one may go over it: the peer may close it at any time, so a request that cannot be
@@ -247,8 +266,12 @@ impl HttpSession {
     }
 }
 
-fn is_challenge<B>(response: &Response<B>) -> bool {
-    response.status() == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+fn is_challenge(status: StatusCode) -> bool {
+    status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+}
+
+fn status_and_fields(response: &Response<Incoming>) -> (StatusCode, &HeaderMap) {
+    (response.status(), response.headers())
 }
 
 fn is_same(found: Option<&Proxy>, proxy: &Proxy) -> bool {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use haul_net::{Error, Kind, ProxyRefusal, TlsConfigError};
+use haul_net::{Connector, Error, Kind, Proxy, ProxyRefusal, TlsConfigError};
 use haul_plan::tunnel::RouteFailure;
 
 /// The most routes that the alternatives of a chain may make.
@@ -32,6 +32,18 @@ impl UpstreamConnectError {
     #[must_use]
     pub fn errors(&self) -> &[Error] {
         &self.0
+    }
+
+    /// Whether the peer closed the connection instead of a response.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.0.as_slice(), [error] if *error.kind() == Kind::Closed)
+    }
+
+    /// The same for an exchange with a proxy, which may have closed the connection because of its login.
+    pub(crate) fn of_proxy(self, connector: &Connector, proxy: &Proxy) -> Self {
+        let errors = self.0.into_iter();
+        let explained = errors.map(|error| connector.explain_close(proxy, error));
+        Self(explained.collect())
     }
 
     /// Whether a proxy has refused our login.

@@ -225,3 +225,67 @@ async fn e4_a_proxy_that_does_not_respond_causes_a_timeout() {
     let waited = started.elapsed().as_secs();
     assert!((59..77).contains(&waited), "{waited}");
 }
+
+/// A proxy that wants a login, never asks for it, and refuses by this response or closes the connection.
+async fn silent_proxy(refusal: &'static str) -> (ScriptedServer, Arc<Mutex<Vec<String>>>) {
+    recording_proxy(
+        move |head| match head.contains("Proxy-Authorization: Basic ") {
+            true => OK,
+            false => refusal,
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn e4_a_proxy_that_never_asks_gets_the_login_with_and_without_a_request_body() {
+    let get = &b"GET http://far.test/ HTTP/1.1\r\n\r\n"[..];
+    let post = b"POST http://far.test/ HTTP/1.1\r\nContent-Length: 4\r\n\r\nbody";
+    for refusal in [
+        "HTTP/1.0 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 407 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        "",
+    ] {
+        for (requests, expected) in [
+            ([get, post], ["GET", "GET", "POST"]),
+            ([post, get], ["HEAD", "POST", "GET"]),
+        ] {
+            let (proxy, methods) = silent_proxy(refusal).await;
+            let fixture = EngineFixture::http(with_login(&proxy));
+            for request in requests {
+                let response = fixture.http_request(request).await;
+                assert!(
+                    response.starts_with("HTTP/1.1 200 "),
+                    "{refusal}: {response}"
+                );
+            }
+            assert_eq!(*methods.lock().unwrap(), expected, "{refusal}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn e4_a_refusal_that_is_not_for_want_of_a_login_is_passed_on() {
+    let (proxy, methods) =
+        recording_proxy(|_| "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").await;
+    let fixture = EngineFixture::http(with_login(&proxy));
+    for _ in 0..2 {
+        let response = fixture
+            .http_request(b"GET http://far.test/ HTTP/1.1\r\n\r\n")
+            .await;
+        assert!(response.starts_with("HTTP/1.1 403 "), "{response}");
+    }
+    // Only the first was sent twice.
+    assert_eq!(*methods.lock().unwrap(), ["GET", "GET", "GET"]);
+    // A request that may change something is not repeated because a connection broke, and the error has the reason.
+    let (proxy, methods) = recording_proxy(|_| "").await;
+    let fixture = EngineFixture::http(with_login(&proxy));
+    let patch = b"PATCH http://far.test/ HTTP/1.1\r\n\r\n";
+    let response = fixture.http_request(patch).await;
+    assert!(response.starts_with("HTTP/1.1 502 "), "{response}");
+    assert_eq!(*methods.lock().unwrap(), ["PATCH"]);
+    let get = b"GET http://far.test/ HTTP/1.1\r\n\r\n";
+    let response = fixture.http_request(get).await;
+    assert!(response.contains("never asked for a login"), "{response}");
+}

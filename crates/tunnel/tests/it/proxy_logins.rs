@@ -159,6 +159,89 @@ async fn e4_a_login_is_sent_on_the_same_connection_if_the_proxy_keeps_it_open() 
     assert_eq!(proxy.accepted(), 1);
 }
 
+/// A proxy that never asks: it refuses a CONNECT without the login by this response, or closes the connection.
+pub(crate) async fn proxy_that_never_asks(refusal: &'static str) -> ScriptedServer {
+    ScriptedServer::new(move |mut stream, _| async move {
+        let mut head = read_head(&mut stream).await;
+        if !head.contains("Proxy-Authorization: Basic bWU6") {
+            assert!(!head.contains("Proxy-Authorization"));
+            stream.write_all(refusal.as_bytes()).await.unwrap();
+            if !refusal.contains("HTTP/1.1 403") {
+                return;
+            }
+            // This one keeps the connection open.
+            head = read_head(&mut stream).await;
+        }
+        assert!(head.contains("Proxy-Authorization: Basic bWU6"));
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+        echo_all(stream).await;
+    })
+    .await
+}
+
+/// How such proxies refuse.
+pub(crate) const UNASKED_REFUSALS: [&str; 6] = [
+    "HTTP/1.0 401 Unauthorized\r\n\r\n",
+    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"p\"\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nConnection: close\r\n\r\npage",
+    "HTTP/1.1 407 x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    "",
+];
+
+#[tokio::test]
+async fn e4_a_proxy_that_never_asks_gets_the_login_once_it_has_refused() {
+    for refusal in UNASKED_REFUSALS {
+        let proxy = proxy_that_never_asks(refusal).await;
+        let fixture = EngineFixture::forward(target("far.test:22"), with_login(&proxy));
+        fixture.echo().await;
+        let connections = proxy.accepted();
+        assert!(connections <= 2, "{refusal}");
+        // Later tunnels cost one connection.
+        fixture.echo().await;
+        assert_eq!(proxy.accepted(), connections + 1, "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn e4_the_log_says_that_a_proxy_never_asked_for_the_login_that_it_refuses() {
+    for (refusal, message) in [
+        (
+            "HTTP/1.1 401 x\r\n\r\n",
+            "refused the credentials; it never asked for a login",
+        ),
+        (
+            "HTTP/1.1 403 x\r\n\r\n",
+            "refused with 403 Forbidden; it never asked for a login",
+        ),
+        (
+            "HTTP/1.1 407 x\r\n\r\n",
+            "refused the credentials; it never asked for a login",
+        ),
+        ("", "); it never asked for a login"),
+    ] {
+        let proxy = ScriptedServer::new(move |mut stream, _| async move {
+            read_head(&mut stream).await;
+            stream.write_all(refusal.as_bytes()).await.unwrap();
+        })
+        .await;
+        let fixture = EngineFixture::forward(target("far.test:22"), with_login(&proxy));
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
+        assert!(
+            line.contains(message) && line.contains("haul sent it by Basic"),
+            "{line}"
+        );
+        assert_eq!(proxy.accepted(), 2);
+        // Without a login there is nothing to say of one.
+        let fixture =
+            EngineFixture::forward(target("far.test:22"), through_proxy(&proxy.proxy_url()));
+        assert_closed(&mut fixture.connect().await).await;
+        let line = fixture.log.line(0).await;
+        assert!(!line.contains("never asked"), "{line}");
+    }
+}
+
 #[tokio::test]
 async fn socks_logins_are_sent_and_refusals_are_logged() {
     let echo = ScriptedServer::echo().await;

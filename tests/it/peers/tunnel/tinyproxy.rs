@@ -90,6 +90,7 @@ async fn e5_a_refusal_is_reported() {
         );
     };
     refused("", "requires credentials for \"Tinyproxy\"");
-    refused("me:wrongword", "401");
+    // It says so by 401.
+    refused("me:wrongword", "refused the credentials for \"Tinyproxy\"");
     refused("me:secret", "500");
 }

@@ -252,6 +252,7 @@ impl<'a> Upstreams<'a> {
         };
         Ok(Proxy {
             login: self.logins.login(&proxy, &login, takes_variable)?,
+            is_basic_sent_first: options.proxy_basic,
             headers,
             tls,
             ..proxy

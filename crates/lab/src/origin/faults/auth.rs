@@ -83,14 +83,23 @@ impl RequiredLogin {
 
     /// The rule: 401 or 407 with a challenge for requests without the login.
     pub fn rule(self) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
+        let (code, name) = if self.proxy {
+            (407, "Proxy-Authenticate")
+        } else {
+            (401, "WWW-Authenticate")
+        };
+        let challenge = status_with_header(code, name, self.challenge());
+        self.refused_by(challenge)
+    }
+
+    /// The same with another refusal, such as one that does not ask for the login.
+    pub fn refused_by(
+        self,
+        refuse: impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync,
+    ) -> impl Fn(&RecordedRequest, &mut OriginResponse) + Send + Sync {
         move |request, response| {
             if !self.is_given_by(request) {
-                let (code, name) = if self.proxy {
-                    (407, "Proxy-Authenticate")
-                } else {
-                    (401, "WWW-Authenticate")
-                };
-                status_with_header(code, name, self.challenge())(request, response);
+                refuse(request, response);
             }
         }
     }
