@@ -33,9 +33,8 @@ impl ContentCoding {
         let mut names: Vec<String> = Vec::new();
         for value in headers.get_all(CONTENT_ENCODING) {
             let list = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-            // `none` is no coding of the RFC, and yet servers send it.
-            let is_coded = |name: &&str| !matches!(*name, "" | "identity" | "none");
-            let coded = list.split(',').map(str::trim).filter(is_coded);
+            let coded = list.split(',').map(|name| name.trim().trim_matches('"'));
+            let coded = coded.filter(|name| !names_no_coding(name));
             names.extend(coded.map(str::to_owned));
         }
         let other = || Self::Other(printable(&names.join(", "), MAX_SHOWN));
@@ -81,6 +80,36 @@ impl fmt::Display for ContentCoding {
             Self::Other(name) => name,
         })
     }
+}
+
+/// Whether a name in Content-Encoding says nothing about how the bytes are coded (row A49): it means identity, or it is not a
+/// coding at all. Object stores keep whatever an uploader wrote there, such as its own framing (`aws-chunked`) or a
+/// Content-Transfer-Encoding, and web servers are configured with charsets and media types. The bytes are the file as it is.
+fn names_no_coding(name: &str) -> bool {
+    let is_word = matches!(
+        name,
+        "" | "identity"
+            | "none"
+            | "null"
+            | "undefined"
+            | "raw"
+            | "plain"
+            | "binary"
+            | "7bit"
+            | "8bit"
+            | "base64"
+            | "quoted-printable"
+            | "chunked"
+            | "aws-chunked"
+            | "amz-1.0"
+            | "ascii"
+            | "us-ascii"
+            | "unicode"
+            | "ansi"
+            | "latin1"
+    );
+    let is_charset = ["utf", "iso-8859", "windows-", "koi8", "cp125"];
+    is_word || name.contains('/') || is_charset.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// A peer's text without control characters, cut to a length.

@@ -142,3 +142,15 @@ async fn a13_an_unknown_content_coding_is_a_network_error_and_leaves_no_files() 
     assert_eq!(run.error().class(), ErrorClass::Network);
     assert!(case.listing().is_empty(), "{:?}", case.listing());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a49_a_word_that_is_no_coding_costs_no_connection_and_needs_no_decoder() {
+    let mut case = JobCase::new();
+    case.options.decode_content = true;
+    let resource = OriginResource::new(content()).header("Content-Encoding", "aws-chunked");
+    let (run, origin) = case.run(resource).await;
+    assert!(run.outcome().connections > 1);
+    assert!(!run.has_warning("aws-chunked"));
+    case.assert_file(&content());
+    assert_eq!(origin.bytes_sent(), content().length());
+}
