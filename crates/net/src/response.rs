@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use url::Url;
@@ -148,12 +148,27 @@ impl FetchResponse {
         bytes
     }
 
+    /// Looks at the beginning of the body, which stays in it: at least `wanted` bytes, if it has as many.
+    ///
+    /// # Errors
+    /// As [`FetchResponse::chunk`].
+    pub async fn peek(mut self, wanted: usize) -> Result<(Self, Bytes), Error> {
+        let mut bytes = BytesMut::new();
+        while bytes.len() < wanted
+            && let Some(chunk) = self.chunk().await?
+        {
+            bytes.extend_from_slice(&chunk);
+        }
+        let bytes = bytes.freeze();
+        Ok((self.unread(bytes.clone()), bytes))
+    }
+
     /// Puts bytes back that were read: they come first.
-    pub(crate) fn unread(self, bytes: Vec<u8>) -> Self {
-        let state = *self.0;
+    pub(crate) fn unread(self, bytes: impl Into<Bytes>) -> Self {
+        let (state, bytes) = (*self.0, bytes.into());
         let body = match bytes.is_empty() {
             true => state.body,
-            false => FetchBody::Unread(bytes.into(), Box::new(state.body)),
+            false => FetchBody::Unread(bytes, Box::new(state.body)),
         };
         ResponseState { body, ..state }.into()
     }
@@ -189,7 +204,7 @@ pub(crate) enum FetchBody {
     Http1(Http1Body),
     /// Dropped before its end, it resets its stream.
     Http2(Http2Body),
-    /// A refusal that was read to see what it says, and what follows.
+    /// Bytes that were read to see what the response says, and what follows.
     Unread(Bytes, Box<Self>),
 }
 

@@ -30,6 +30,7 @@ mod content_expectation;
 mod content_range;
 pub mod dispatch;
 mod error_limit;
+mod error_page;
 pub mod filename;
 mod folder_listing;
 mod glob;
@@ -74,6 +75,7 @@ pub use content_expectation::{
 };
 pub use content_range::{ContentRange, ContentRangeError};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
+pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, media_type};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
@@ -91,7 +93,9 @@ pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
-pub use response::{RequestedContent, ResponseContent, classify_response, is_busy_status};
+pub use response::{
+    BytesOnDisk, RequestedContent, ResponseContent, classify_response, is_busy_status,
+};
 pub use response_digests::{ExpectedDigest, expected_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RequestRetries, RetryNumber, RetryOptions, parse_retry_after};

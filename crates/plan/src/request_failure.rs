@@ -47,6 +47,12 @@ pub enum RequestFailure {
         /// The value of Retry-After.
         retry_after: Option<Duration>,
     },
+    /// A request for a part was refused with a status that may be about the part and not about the file (row A38).
+    #[error("answered {status}")]
+    RangeRefused {
+        /// The status of the response.
+        status: StatusCode,
+    },
     /// Any other status without a file.
     #[error("answered {status}")]
     Denied {
@@ -70,11 +76,14 @@ pub enum RequestFailure {
     /// The response is of another version than the bytes on disk.
     #[error("the resource changed")]
     Changed,
+    /// The response is a page or an error document, and no version of the file whose bytes are on disk (row A35).
+    #[error("a page came in place of the file")]
+    ErrorPage,
     /// 200 with the whole resource to If-Range, though its version is the same: the origin misreads the field (row A4).
     #[error("If-Range is misread")]
     IfRangeMisread,
-    /// 416 to a range that should exist.
-    #[error("a range inside the file is reported as past its end")]
+    /// 416, and nothing shows that the range is inside the file.
+    #[error("the range begins past the end of the file")]
     PastEnd,
     /// A source has another file than the job wants, or nothing shows that it has the same one.
     #[error("it has another file")]

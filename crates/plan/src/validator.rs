@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use http::HeaderValue;
 use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 
+use crate::error_page::media_type;
 use crate::original_file::OriginalFile;
 
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
@@ -106,6 +107,9 @@ pub struct ResourceVersion {
     /// When the response was made, by the origin's clock: decides whether
     /// [`last_modified`](Self::last_modified) is a strong validator.
     pub date: Option<SystemTime>,
+    /// The media type, in lower case and without parameters. Says nothing about whether versions are the same, only whether one may
+    /// have become the other (row A35).
+    pub media_type: Option<Box<str>>,
     /// The file that an object of a store was uploaded from. Says nothing about whether versions are the same.
     pub original: Option<Box<OriginalFile>>,
 }
@@ -137,6 +141,7 @@ impl ResourceVersion {
                 .filter(|date| !date.is_empty() && date.len() <= MAX_VALIDATOR_BYTES)
                 .map(str::to_owned),
             date: text(DATE).and_then(|date| httpdate::parse_http_date(date).ok()),
+            media_type: media_type(headers),
             original: OriginalFile::from_headers(headers).map(Box::new),
         }
     }

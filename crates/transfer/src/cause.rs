@@ -49,6 +49,7 @@ impl GetError {
             Self::ForbiddenByRobotsTag { .. } => "forbidden by X-Robots-Tag",
             Self::FolderListing { .. } => "a folder, not a file",
             Self::UnusableResponse { .. } => "unusable responses",
+            Self::ErrorPage { .. } => "a page in place of the file",
             Self::ResourceChanged { .. } => "changed while it was downloaded",
             Self::VersionChanged { .. } => "changed while it was read",
             Self::NoRandomAccess { .. } => "cannot be read at any offset",

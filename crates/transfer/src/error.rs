@@ -74,6 +74,18 @@ pub enum GetError {
         retry_after: Option<Duration>,
         /// The first line of the response's text.
         response_text: Option<Box<str>>,
+        /// Whether the same command resumes the download.
+        resumable: bool,
+    },
+    /// The origin sends a page or an error document in place of the file whose bytes are here.
+    #[error("{} sent {document} in place of the file", redacted_url(.url))]
+    ErrorPage {
+        /// The URL of the download.
+        url: Box<Url>,
+        /// The page or error document.
+        document: Box<ErrorDocument>,
+        /// Whether the same command resumes the download.
+        resumable: bool,
     },
     /// The batch gave up the host after other jobs could not reach it.
     #[error("cannot fetch {}: {}{}", redacted_url(.url), DisplayGivenUp { attempts: *.attempts, proxy: *.proxy }, DisplayReason(.reason.as_deref()))]
@@ -321,6 +333,37 @@ pub enum GetError {
     },
 }
 
+/// A page or an error document that came in place of a file (row A35).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorDocument {
+    /// Its media type, without parameters.
+    pub media_type: Option<Box<str>>,
+    /// Its length in bytes, if the response has one.
+    pub length: Option<u64>,
+    /// The first line of its text: mostly its title.
+    pub text: Option<Box<str>>,
+}
+
+/// Prints `text/html of 88 bytes ("Sign in")`.
+impl std::fmt::Display for ErrorDocument {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        /// The most characters of the text.
+        const SHOWN: usize = 80;
+        match (self.length, self.media_type.as_deref()) {
+            (Some(0), _) => return f.write_str("an empty response"),
+            (_, Some(media_type)) => f.write_str(media_type)?,
+            (_, None) => f.write_str("a document")?,
+        }
+        if let Some(length) = self.length {
+            write!(f, " of {length} bytes")?;
+        }
+        match &self.text {
+            Some(text) => write!(f, " ({:?})", text.chars().take(SHOWN).collect::<String>()),
+            None => Ok(()),
+        }
+    }
+}
+
 impl GetError {
     /// Stopped by the caller. The end of the job sets `resumable`, as in every other error.
     pub(crate) const INTERRUPTED: Self = Self::Interrupted { resumable: false };
@@ -342,6 +385,8 @@ impl GetError {
             **last = error.with_resumable(is_resumable);
         }
         if let Self::Transport { resumable, .. }
+        | Self::Status { resumable, .. }
+        | Self::ErrorPage { resumable, .. }
         | Self::LocalIo { resumable, .. }
         | Self::Interrupted { resumable } = &mut self
         {
@@ -370,6 +415,7 @@ impl GetError {
                 | Self::Status { .. }
                 | Self::Unauthorized { .. }
                 | Self::UnusableResponse { .. }
+                | Self::ErrorPage { .. }
                 | Self::ForbiddenByRobotsTag { .. }
                 | Self::ResourceChanged { .. }
                 | Self::WrongFile { .. }
@@ -390,6 +436,7 @@ impl GetError {
             Self::UnusableResponse { reason, .. } | Self::WrongFile { reason, .. } => {
                 reason.clone()
             }
+            Self::ErrorPage { document, .. } => format!("sent {document} in place of the file"),
             Self::ForbiddenByRobotsTag { directive, .. } => {
                 format!("its X-Robots-Tag says {directive}")
             }
@@ -442,6 +489,7 @@ impl GetError {
             }
             Self::ResourceChanged { .. }
             | Self::VersionChanged { .. }
+            | Self::ErrorPage { .. }
             | Self::Checksum { .. }
             | Self::Decode { .. }
             | Self::UnexpectedContent { .. }

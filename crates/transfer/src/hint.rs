@@ -18,8 +18,16 @@ impl GetError {
         hint.or_else(|| self.general_hint())
     }
 
-    fn general_hint(&self) -> Option<String> {
+    /// Hints for responses that bring no file.
+    fn refusal_hint(&self) -> Option<String> {
         match self {
+            Self::Status {
+                status: StatusCode::FORBIDDEN,
+                credentials_sent: false,
+                resumable: true,
+                ..
+            } => Some(BLOCKED.into()),
+            Self::ErrorPage { resumable, .. } => Some(error_page_hint(*resumable)),
             Self::Unauthorized {
                 status,
                 credentials_sent: authorized,
@@ -30,6 +38,15 @@ impl GetError {
                 credentials_sent: authorized,
                 ..
             } => status_hint(*status, *authorized).map(Into::into),
+            _ => None,
+        }
+    }
+
+    fn general_hint(&self) -> Option<String> {
+        match self {
+            Self::Unauthorized { .. } | Self::Status { .. } | Self::ErrorPage { .. } => {
+                self.refusal_hint()
+            }
             Self::Transport {
                 resumable: true, ..
             }
@@ -118,7 +135,7 @@ fn status_hint(status: StatusCode, authorized: bool) -> Option<&'static str> {
             "these credentials do not open it; others go with -u USER, --bearer or --netrc"
         }
         (403, false) => {
-            "it may want credentials (-u USER, --bearer, --netrc), or its signature has expired"
+            "the link may have expired, or the origin blocks this client: open the URL in a browser"
         }
         (404 | 410, _) => "check the URL",
         _ => return None,
@@ -146,6 +163,18 @@ const SERVER_AT_FAULT: &str = "the server, or a proxy before it, is at fault: tr
 /// For a file of the wrong size or with a wrong digest.
 const OTHER_VERSION: &str =
     "the given digest or size may be of another version, or the origin's file is damaged";
+
+/// For a 403 in the middle of a download.
+const BLOCKED: &str = "the origin blocks this client for now, or the link has expired: the same command, later or with a new link, resumes the download";
+
+/// Hints for pages in place of files.
+fn error_page_hint(resumable: bool) -> String {
+    let hint = "the link or the login may have expired: get a new one";
+    match resumable {
+        true => format!("{hint}, and the same command resumes the download"),
+        false => hint.to_owned(),
+    }
+}
 
 /// Only for downloads that can be resumed.
 const CAN_BE_RESUMED: &str = "the same command resumes the download";

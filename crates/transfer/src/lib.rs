@@ -29,7 +29,7 @@ mod remote_file;
 pub mod sync;
 
 pub use body_channel::{BodySender, body_channel};
-pub use error::{ErrorClass, GetError};
+pub use error::{ErrorClass, ErrorDocument, GetError};
 pub use event::{TransferEvent, TransferEventSender};
 pub use folder_walk::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 pub use get::TransferEngine;

@@ -15,7 +15,6 @@ const TERMS: &[(&str, &str)] = &[
         "with -u USER:PASSWORD or --netrc",
         "with auth=(USER, PASSWORD)",
     ),
-    ("(-u USER, --bearer, --netrc)", "(auth=)"),
     (
         "in --proxy http://user:password@host:port",
         "in proxy=\"http://user:password@host:port\"",

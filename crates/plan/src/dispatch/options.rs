@@ -130,10 +130,15 @@ impl JobRunResult {
                 status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
                 retry_after,
             } => refused(true, *retry_after),
-            RequestFailure::Denied {
+            RequestFailure::RangeRefused {
+                status: StatusCode::FORBIDDEN,
+            }
+            | RequestFailure::Denied {
                 status: StatusCode::FORBIDDEN,
             } if forbidden_may_mean_overload => refused(false, None),
-            RequestFailure::Changed | RequestFailure::WrongFile => Self::Done,
+            RequestFailure::Changed | RequestFailure::ErrorPage | RequestFailure::WrongFile => {
+                Self::Done
+            }
             _ => Self::Failed,
         }
     }

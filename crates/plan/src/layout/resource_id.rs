@@ -6,6 +6,9 @@
 //! the rest of the query), which is what names the object. All other parameters count, even those that may be
 //! secret: two URLs with two values of `key` or `token` may well be two files. The scheme does not count: a
 //! list that was moved from http to https names the same files.
+//!
+//! A partial file is another matter: before bytes are added to it, the origin's validators must agree. So for it the parameters of all
+//! tokens and terms are left out ([`ResourceId::without_tokens`], row A37).
 
 use std::fmt;
 
@@ -39,6 +42,38 @@ const SIGNATURE_GROUPS: [(&[&str], &[&str]); 2] = [
     ),
 ];
 
+/// Parameters of links that open a file for a while, besides those of signatures: of nginx, Akamai, Fastly, and of many a program.
+const TOKEN_PARAMETERS: [&str; 28] = [
+    "__gda__",
+    "__token__",
+    "access_token",
+    "auth",
+    "auth_key",
+    "expiration",
+    "expire",
+    "expires",
+    "expiry",
+    "exp",
+    "hdnea",
+    "hdntl",
+    "hdnts",
+    "hmac",
+    "jwt",
+    "key-pair-id",
+    "md5",
+    "policy",
+    "se",
+    "sig",
+    "sign",
+    "signature",
+    "st",
+    "token",
+    "token_path",
+    "validfrom",
+    "validto",
+    "verify",
+];
+
 /// A resource, identified by 64 bits of a digest. Nothing can be read back from it, and logins and signatures
 /// are not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +83,24 @@ impl ResourceId {
     /// The resource of a URL.
     #[must_use]
     pub fn from_url(url: &Url) -> Self {
+        Self::without_parameters(url, is_signature_parameter)
+    }
+
+    /// The resource of a URL whatever its signature, token or term: for bytes that are kept only if validators agree, too.
+    #[must_use]
+    pub fn without_tokens(url: &Url) -> Self {
+        Self::without_parameters(url, |names, name| {
+            TOKEN_PARAMETERS.contains(&name) || is_signature_parameter(names, name)
+        })
+    }
+
+    fn without_parameters(url: &Url, is_left_out: impl Fn(&[String], &str) -> bool) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(&url[Position::BeforeHost..Position::AfterPath]);
         if let Some(query) = url.query() {
             let names: Vec<String> = query.split('&').map(parameter_name).collect();
-            let signed = |name: &str| is_signature_parameter(&names, name);
             let parameters = query.split('&').zip(&names);
-            for (parameter, _) in parameters.filter(|(_, name)| !signed(name)) {
+            for (parameter, _) in parameters.filter(|(_, name)| !is_left_out(&names, name)) {
                 hasher.update("&");
                 hasher.update(parameter);
             }
@@ -141,6 +187,45 @@ mod tests {
                 "https://h.test/get?sp=1&sig=1",
                 "https://h.test/get?sp=2&sig=1",
             ),
+        ] {
+            assert_ne!(id(first), id(second), "{first} {second}");
+        }
+    }
+
+    #[test]
+    fn a37_tokens_and_terms_do_not_count_for_a_partial_file_and_all_else_does() {
+        let id = |text: &str| ResourceId::without_tokens(&Url::parse(text).unwrap());
+        for (first, second) in [
+            ("https://h.test/p?sig=1", "https://h.test/p?sig=2"),
+            ("https://h.test/p?sig=1", "https://h.test/p"),
+            (
+                "https://h.test/p?id=7&Token=1&expires=3",
+                "https://h.test/p?id=7&token=2&expires=4",
+            ),
+            (
+                "https://h.test/p?md5=a&expires=1",
+                "https://h.test/p?md5=b&expires=2",
+            ),
+            (
+                "https://h.test/p?hdnts=exp=1~hmac=2",
+                "https://h.test/p?hdnts=exp=3~hmac=4",
+            ),
+            (
+                "https://h.test/p?X-Goog-Signature=1&X-Goog-Date=2",
+                "https://h.test/p?X-Goog-Signature=3&X-Goog-Date=4",
+            ),
+            (
+                "https://h.test/p?sv=1&st=2&se=3&sr=b&sp=r&sig=4",
+                "https://h.test/p?sv=1&st=5&se=6&sr=b&sp=r&sig=7",
+            ),
+        ] {
+            assert_eq!(id(first), id(second), "{first} {second}");
+        }
+        for (first, second) in [
+            ("https://h.test/p?sig=1", "https://h.test/q?sig=1"),
+            ("https://h.test/p?id=1&sig=1", "https://h.test/p?id=2&sig=1"),
+            ("https://h.test/p?key=1", "https://h.test/p?key=2"),
+            ("https://h.test/p?sig=1", "https://i.test/p?sig=1"),
         ] {
             assert_ne!(id(first), id(second), "{first} {second}");
         }

@@ -1,10 +1,15 @@
 //! The failures of one source so far.
 
+use std::time::Duration;
+
 use crate::retry::RetryBudget;
 
 /// How often in a row a range may be ignored, or a response be unusable, before the job stops sending ranges. With one broken
 /// server of ten behind a load balancer, three requests in a row meet it once in a thousand times.
 const MAX_UNUSABLE: u32 = 3;
+
+/// How often in a row a body may end at the same byte. A connection that breaks does so at another one each time.
+const MAX_SAME_ENDS: u32 = 3;
 
 /// Retries after a response that is not HTTP, until bytes come: a proxy or balancer in trouble may garble one response, but a
 /// server that garbles three in a row always does.
@@ -27,6 +32,10 @@ pub(super) struct FailureHistory {
     unusable: u32,
     /// Responses that were not HTTP since bytes last arrived.
     garbled: u32,
+    /// When validators of the source began to be ignored: requests from before were for a version that they named.
+    pub(super) validators_ignored_at: Option<Duration>,
+    /// Where the last body ended that could not be continued, and how many ended there in a row.
+    lost_body: (u64, u32),
     /// How often the file changed under the job.
     changes: u32,
     /// How often the source's own URL was requested again since bytes last arrived.
@@ -65,6 +74,14 @@ impl FailureHistory {
     pub(super) fn count_garbled(&mut self) -> bool {
         self.garbled += 1;
         self.garbled > GARBLED_RETRIES
+    }
+
+    /// Counts a body that ended after so many bytes, which are all lost. Returns whether each request would get one like it (row A41).
+    pub(super) fn count_lost_body(&mut self, bytes: u64) -> bool {
+        let (last, count) = self.lost_body;
+        let count = if bytes == last { count + 1 } else { 1 };
+        self.lost_body = (bytes, count);
+        bytes > 0 && count >= MAX_SAME_ENDS
     }
 
     /// Counts a change of the file. Returns whether it is the first. One change is a release in the middle of a download. A file that

@@ -68,6 +68,7 @@ fn context(policy: &RecoveryPolicy, source: usize, now: Duration) -> FailureCont
         // Sent after every wait: each failure counts.
         requested_at: Duration::MAX,
         received: 0,
+        lost_body: None,
         host_has_answered: false,
         delivering: policy.sources().connections(source),
         redirected: false,

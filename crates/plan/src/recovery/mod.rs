@@ -33,6 +33,8 @@ pub struct FailureContext<'a> {
     pub requested_at: Duration,
     /// Bytes of the file that this request brought, where they are kept.
     pub received: u64,
+    /// Where the body ended before it was whole, in bytes, if all of them are lost because it cannot be continued.
+    pub lost_body: Option<u64>,
     /// Whether the host has answered requests of other jobs: it is more likely restarting than gone.
     pub host_has_answered: bool,
     /// Connections of this source that deliver bytes, the failed one not counted.

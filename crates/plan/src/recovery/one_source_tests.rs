@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::request_failure::{RequestFailure, UnusableResponse};
 use crate::retry::RetryOptions;
+use crate::sources::{IntegrityEvidence, SourceContent};
+use crate::validator::ResourceVersion;
 
 /// No other connection delivers.
 const ALONE: FailureContext<'_> = FailureContext {
@@ -16,6 +18,7 @@ const ALONE: FailureContext<'_> = FailureContext {
     // Sent after every wait: each failure counts.
     requested_at: Duration::MAX,
     received: 0,
+    lost_body: None,
     host_has_answered: false,
     delivering: 0,
     redirected: false,
@@ -59,6 +62,11 @@ fn denied(status: u16) -> RequestFailure {
     RequestFailure::Denied { status }
 }
 
+fn refused_range(status: u16) -> RequestFailure {
+    let status = StatusCode::from_u16(status).unwrap();
+    RequestFailure::RangeRefused { status }
+}
+
 fn busy(retry_after: Option<Duration>) -> RequestFailure {
     RequestFailure::Busy {
         status: StatusCode::SERVICE_UNAVAILABLE,
@@ -78,17 +86,138 @@ fn retries(
 }
 
 #[test]
-fn a5_the_first_change_starts_over_and_the_second_ends_the_job() {
+fn a5_the_first_change_starts_over_and_a39_after_the_second_one_response_brings_everything() {
     let mut policy = policy();
+    let mut change = || policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER);
+    assert_eq!(change(), RecoveryAction::StartOver);
+    assert_eq!(change(), RecoveryAction::OneStream);
+    // A response that broke off and comes again may be of any version, as often as retries last.
+    let again = (0..100).take_while(|_| change() == RecoveryAction::StartOver);
+    assert_eq!(again.count(), 10);
+    assert_eq!(change(), RecoveryAction::GiveUp);
+}
+
+#[test]
+fn a39_a_digest_identifies_the_version_where_validators_do_not() {
+    let mut policy = policy();
+    let version = ResourceVersion {
+        length: Some(100),
+        etag: Some("\"1\"".parse().unwrap()),
+        ..ResourceVersion::default()
+    };
+    let content = SourceContent {
+        version: &version,
+        digests: &[],
+    };
+    let evidence = IntegrityEvidence {
+        verified: true,
+        ..IntegrityEvidence::default()
+    };
+    policy.sources_mut().begin(0, &content, evidence);
+    let mut change = || policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER);
+    assert_eq!(change(), RecoveryAction::StartOver);
+    assert_eq!(change(), RecoveryAction::Retry(Duration::ZERO));
+    // A change that shows by the length is still one.
+    assert_eq!(change(), RecoveryAction::OneStream);
+    let pinned = policy.sources().pinned_version(0).unwrap();
+    assert_eq!((pinned.length, pinned.has_validator()), (Some(100), false));
+}
+
+#[test]
+fn a35_a_page_among_good_responses_costs_nothing_and_pages_alone_end_the_job_soon() {
+    let page = RequestFailure::ErrorPage;
+    let mut others = policy();
+    for _ in 0..100 {
+        assert_eq!(
+            others.on_failure(&page, &OTHERS_DELIVER),
+            RecoveryAction::FewerConnections(Duration::ZERO)
+        );
+    }
+    assert_eq!(retries(&mut policy(), &page, &ALONE), 2);
+    // The URL's own redirect may lead elsewhere by now.
+    let mut redirected = policy();
     assert_eq!(
-        policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER),
-        RecoveryAction::StartOver
+        redirected.on_failure(&page, &REDIRECTED),
+        RecoveryAction::ResolveAgain(Duration::ZERO)
     );
-    policy.on_bytes(0, 1 << 40);
+    assert_eq!(retries(&mut redirected, &page, &REDIRECTED), 2);
+    let mut mirrors = policy();
+    mirrors.add_source(true);
+    let actions: Vec<_> = (0..3).map(|_| mirrors.on_failure(&page, &ALONE)).collect();
+    assert_eq!(actions.last(), Some(&RecoveryAction::DropSource));
+}
+
+#[test]
+fn a38_a_refused_range_is_asked_again_and_then_as_one_response() {
+    for status in [400, 403, 406, 416, 501] {
+        let refused = refused_range(status);
+        // Of an origin that has sent parts.
+        let mut known = policy();
+        known.on_usable_response(0);
+        let actions: Vec<_> = (0..3).map(|_| known.on_failure(&refused, &ALONE)).collect();
+        assert!(matches!(
+            actions[..],
+            [
+                RecoveryAction::Retry(_),
+                RecoveryAction::Retry(_),
+                RecoveryAction::OneStream
+            ]
+        ));
+        // Of one that has sent nothing yet.
+        assert_eq!(
+            policy().on_failure(&refused, &ALONE),
+            RecoveryAction::OneStream
+        );
+    }
+    // A redirect's target may be another the next time.
+    let mut redirected = policy();
+    redirected.on_usable_response(0);
+    let mut fail = || redirected.on_failure(&refused_range(403), &REDIRECTED);
+    assert_eq!(fail(), RecoveryAction::ResolveAgain(Duration::ZERO));
+    assert!(matches!(fail(), RecoveryAction::ResolveAgain(_)));
+    assert!(matches!(fail(), RecoveryAction::ResolveAgain(_)));
+    assert_eq!(fail(), RecoveryAction::OneStream);
+    let overloaded = FailureContext {
+        forbidden_may_mean_overload: true,
+        ..ALONE
+    };
+    assert!(matches!(
+        policy().on_failure(&refused_range(403), &overloaded),
+        RecoveryAction::FewerConnections(_)
+    ));
+}
+
+#[test]
+fn a40_a_part_without_the_total_length_leads_to_one_response_that_has_it() {
+    let failure = RequestFailure::Unusable(UnusableResponse::MissingTotal);
     assert_eq!(
-        policy.on_failure(&RequestFailure::Changed, &OTHERS_DELIVER),
-        RecoveryAction::GiveUp
+        policy().on_failure(&failure, &ALONE),
+        RecoveryAction::OneStream
     );
+}
+
+#[test]
+fn a41_a_body_that_always_ends_at_the_same_byte_ends_the_job() {
+    let failures = [
+        RequestFailure::Disconnected { answered: true },
+        RequestFailure::Unusable(UnusableResponse::TruncatedBody {
+            received: 7,
+            length: 9,
+        }),
+    ];
+    let lost = |bytes| FailureContext {
+        lost_body: Some(bytes),
+        ..ALONE
+    };
+    for failure in failures {
+        let mut irregular = policy();
+        irregular.on_usable_response(0);
+        for bytes in [7, 7, 8, 7, 7, 0, 0, 0] {
+            let action = irregular.on_failure(&failure, &lost(bytes));
+            assert_ne!(action, RecoveryAction::GiveUp);
+        }
+        assert_eq!(retries(&mut policy(), &failure, &lost(7)), 2);
+    }
 }
 
 #[test]
@@ -428,6 +557,8 @@ fn any_failure() -> impl Strategy<Value = RequestFailure> {
         Just(RequestFailure::Garbled),
         any::<Option<Duration>>().prop_map(busy),
         (100u16..1000).prop_map(denied),
+        prop::sample::select(vec![400, 403, 416]).prop_map(refused_range),
+        Just(RequestFailure::ErrorPage),
         Just(RequestFailure::RangeIgnored),
         Just(UNUSABLE),
         Just(RequestFailure::Changed),

@@ -31,6 +31,9 @@ const REFILL_WITH_OTHER_SOURCES: u64 = 256 << 10;
 /// Bytes that reset the failure count of a source if no other source works better: any byte is progress (row A33).
 const REFILL_WITHOUT_OTHERS: u64 = 1;
 
+/// Retries without a byte between them after pages in place of the file (row A35).
+const ERROR_PAGE_RETRIES: u32 = 2;
+
 /// How often a piece may be bad, in addition to once for each source: the last source, or the path to it, may still recover.
 const EXTRA_PIECE_ATTEMPTS: u32 = 3;
 
@@ -144,14 +147,21 @@ impl RecoveryPolicy {
         if !self.sources.is_live(context.source) {
             return RecoveryAction::Ignore;
         }
+        if self.ends_at_same_byte(failure, context) {
+            return self.drop_or_give_up(context);
+        }
         // Only connections that deliver bytes count: one that waits for a response does not show that the origin is up (A34).
         let others_deliver = context.delivering > 0;
         match failure {
             RequestFailure::IfRangeMisread => RecoveryAction::WithoutIfRange,
-            RequestFailure::Changed | RequestFailure::PastEnd => self.on_change(context),
-            RequestFailure::RangeIgnored | RequestFailure::Unusable(_) => {
-                self.on_unusable(failure, context)
+            RequestFailure::Changed => self.on_change(failure, context),
+            RequestFailure::PastEnd if !self.is_only_source(context) => {
+                self.drop_or_give_up(context)
             }
+            RequestFailure::ErrorPage => self.on_error_page(failure, context),
+            RequestFailure::RangeIgnored
+            | RequestFailure::PastEnd
+            | RequestFailure::Unusable(_) => self.on_unusable(failure, context),
             RequestFailure::Garbled => self.on_garbled(failure, context),
             RequestFailure::Unreachable { transient: false }
             | RequestFailure::Transport {
@@ -178,19 +188,34 @@ impl RecoveryPolicy {
                 ..
             } if *wait > self.retry.max_retry_after => self.drop_or_give_up(context),
             RequestFailure::Busy { .. } => self.wait_for_busy(failure, context),
-            RequestFailure::Denied { status } => {
-                let forbidden = *status == StatusCode::FORBIDDEN;
-                if forbidden && context.forbidden_may_mean_overload {
-                    self.wait_for_busy(failure, context)
-                } else if forbidden && others_deliver {
-                    self.on_forbidden(context)
-                } else if context.redirected {
-                    self.resolve_again(failure, context)
-                } else {
-                    self.drop_or_give_up(context)
-                }
+            RequestFailure::RangeRefused { status } | RequestFailure::Denied { status }
+                if *status == StatusCode::FORBIDDEN =>
+            {
+                self.on_forbidden(failure, context)
             }
+            RequestFailure::RangeRefused { .. } => self.on_unusable(failure, context),
+            RequestFailure::Denied { .. } if context.redirected => {
+                self.resolve_again(failure, context)
+            }
+            RequestFailure::Denied { .. } => self.drop_or_give_up(context),
         }
+    }
+
+    /// Whether a body was lost that ended at the same byte as those before (row A41): each request would get one like it.
+    fn ends_at_same_byte(
+        &mut self,
+        failure: &RequestFailure,
+        context: &FailureContext<'_>,
+    ) -> bool {
+        let ended = matches!(
+            failure,
+            RequestFailure::Disconnected { answered: true }
+                | RequestFailure::Garbled
+                | RequestFailure::Unusable(UnusableResponse::TruncatedBody { .. })
+        );
+        let history = &mut self.histories[context.source];
+        let is_same = |bytes| history.count_lost_body(bytes);
+        ended && context.lost_body.is_some_and(is_same)
     }
 
     /// Whether only this source can continue the download.
@@ -273,9 +298,12 @@ impl RecoveryPolicy {
         if self.is_only_source(context) {
             let answered = self.histories[context.source].has_answered || context.host_has_answered;
             return RetryLimit {
-                failures: match !answered && failure.is_without_response() {
-                    true => self.retry.retries_before_response,
-                    false => self.retry.retries,
+                failures: match failure {
+                    RequestFailure::ErrorPage => self.retry.retries.min(ERROR_PAGE_RETRIES),
+                    _ if !answered && failure.is_without_response() => {
+                        self.retry.retries_before_response
+                    }
+                    _ => self.retry.retries,
                 },
                 refill_bytes: REFILL_WITHOUT_OTHERS,
             };
@@ -332,9 +360,8 @@ impl RecoveryPolicy {
         if history.without_ranges || !self.is_only_source(context) || self.made_progress(context) {
             return self.retry(failure, context);
         }
-        // Each server of S3 says so of an empty object: a repeated request would get the same response.
-        let is_final = *failure == RequestFailure::Unusable(UnusableResponse::NoFirstByte);
-        let too_many = is_final || self.histories[context.source].count_unusable();
+        let too_many = self.is_same_next_time(failure, context)
+            || self.histories[context.source].count_unusable();
         let wait = match too_many {
             true => None,
             false => self.spend_retry(failure, context),
@@ -345,6 +372,20 @@ impl RecoveryPolicy {
                 self.histories[context.source].without_ranges = true;
                 RecoveryAction::OneStream
             }
+        }
+    }
+
+    /// Whether the same request would get the same response, so that it is not repeated.
+    fn is_same_next_time(&self, failure: &RequestFailure, context: &FailureContext<'_>) -> bool {
+        match failure {
+            // Each server of S3 says the first of an empty object.
+            RequestFailure::Unusable(
+                UnusableResponse::NoFirstByte | UnusableResponse::MissingTotal,
+            ) => true,
+            RequestFailure::RangeRefused { .. } | RequestFailure::PastEnd => {
+                !self.histories[context.source].has_answered
+            }
+            _ => false,
         }
     }
 
@@ -360,17 +401,78 @@ impl RecoveryPolicy {
         }
     }
 
-    /// Handles a changed file: the only source may have the complete new version; another source may still have the old one.
-    fn on_change(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
-        if self.is_only_source(context) && self.histories[context.source].count_change() {
-            RecoveryAction::StartOver
+    /// Handles a changed file: the only source may have the complete new version; another source may still have the old one. A source
+    /// that changes again has validators that do not name versions (row A39): a digest does instead of them, or one response brings
+    /// everything.
+    fn on_change(
+        &mut self,
+        failure: &RequestFailure,
+        context: &FailureContext<'_>,
+    ) -> RecoveryAction {
+        if !self.is_only_source(context) {
+            return self.drop_or_give_up(context);
+        }
+        let history = &mut self.histories[context.source];
+        if history.without_ranges {
+            let wait = self.spend_retry(failure, context);
+            return wait.map_or_else(
+                || self.drop_or_give_up(context),
+                |_| RecoveryAction::StartOver,
+            );
+        }
+        if history.count_change() {
+            return RecoveryAction::StartOver;
+        }
+        let history = &mut self.histories[context.source];
+        let is_old = |since| context.requested_at <= since;
+        if history.validators_ignored_at.is_some_and(is_old) {
+            return RecoveryAction::Retry(Duration::ZERO);
+        }
+        if self.sources.ignore_validators(context.source) {
+            history.validators_ignored_at = Some(context.now);
+            return RecoveryAction::Retry(Duration::ZERO);
+        }
+        history.without_ranges = true;
+        RecoveryAction::OneStream
+    }
+
+    /// Handles a page in place of the file (row A35): one among good responses is an accident, or about the number of connections. Where
+    /// all are pages, the link or the login has expired, and no further request helps.
+    fn on_error_page(
+        &mut self,
+        failure: &RequestFailure,
+        context: &FailureContext<'_>,
+    ) -> RecoveryAction {
+        if context.delivering > 0 {
+            self.renew_token_or_reduce(context)
+        } else if context.redirected {
+            self.resolve_again(failure, context)
+        } else {
+            self.retry(failure, context)
+        }
+    }
+
+    /// Handles a 403: too many requests, too many connections (A18), an expired token (A16), or a refusal of ranges (A38).
+    fn on_forbidden(
+        &mut self,
+        failure: &RequestFailure,
+        context: &FailureContext<'_>,
+    ) -> RecoveryAction {
+        if context.forbidden_may_mean_overload {
+            self.wait_for_busy(failure, context)
+        } else if context.delivering > 0 {
+            self.renew_token_or_reduce(context)
+        } else if context.redirected {
+            self.resolve_again(failure, context)
+        } else if matches!(failure, RequestFailure::RangeRefused { .. }) {
+            self.on_unusable(failure, context)
         } else {
             self.drop_or_give_up(context)
         }
     }
 
-    /// Handles a 403 while other connections deliver: it is a connection limit (A18), or after a redirect an expired token (A16).
-    fn on_forbidden(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
+    /// Handles a refusal while other connections deliver: it is a connection limit (A18), or after a redirect an expired token (A16).
+    fn renew_token_or_reduce(&mut self, context: &FailureContext<'_>) -> RecoveryAction {
         if context.redirected && self.histories[context.source].renew_token() {
             return RecoveryAction::ResolveAgain(Duration::ZERO);
         }
@@ -386,6 +488,12 @@ impl RecoveryPolicy {
     ) -> RecoveryAction {
         if self.histories[context.source].count_resolve() {
             return RecoveryAction::ResolveAgain(Duration::ZERO);
+        }
+        if matches!(failure, RequestFailure::RangeRefused { .. }) {
+            return match self.on_unusable(failure, context) {
+                RecoveryAction::Retry(wait) => RecoveryAction::ResolveAgain(wait),
+                other => other,
+            };
         }
         let wait = match self.is_only_source(context) {
             true => self.spend_retry(failure, context),

@@ -15,6 +15,7 @@ use http::header::{
 use crate::body_framing::content_length;
 use crate::content_coding::{ContentCoding, printable};
 use crate::content_range::ContentRange;
+use crate::error_page::is_error_page;
 use crate::request_failure::{RequestFailure, UnusableResponse};
 use crate::retry::parse_retry_after;
 use crate::validator::{ResourceVersion, VersionMatch};
@@ -24,12 +25,41 @@ use crate::validator::{ResourceVersion, VersionMatch};
 pub struct RequestedContent<'a> {
     /// The Range that was sent; an end of `u64::MAX` is an open end. `None`: no Range was sent.
     pub range: Option<Range<u64>>,
-    /// The version that the bytes on disk are of.
-    pub expected_version: Option<&'a ResourceVersion>,
+    /// The bytes that are there already.
+    pub on_disk: BytesOnDisk<'a>,
     /// Whether If-Range was sent.
     pub if_range_sent: bool,
     /// Whether If-None-Match or If-Modified-Since was sent.
     pub conditional: bool,
+}
+
+/// What becomes of the bytes on disk when the bytes of a response arrive.
+#[derive(Debug, Clone, Copy, Default)]
+pub enum BytesOnDisk<'a> {
+    /// There are none, or none that matter.
+    #[default]
+    None,
+    /// They are of this version, and so must the response be.
+    Joined(&'a ResourceVersion),
+    /// They are of this version and will be replaced: the response may be of any version of the file.
+    Replaced(&'a ResourceVersion),
+}
+
+impl<'a> BytesOnDisk<'a> {
+    /// The version that a response must be of.
+    #[must_use]
+    pub fn joined(self) -> Option<&'a ResourceVersion> {
+        match self {
+            Self::Joined(version) => Some(version),
+            Self::None | Self::Replaced(_) => None,
+        }
+    }
+}
+
+impl<'a> From<Option<&'a ResourceVersion>> for BytesOnDisk<'a> {
+    fn from(joined: Option<&'a ResourceVersion>) -> Self {
+        joined.map_or(Self::None, Self::Joined)
+    }
 }
 
 /// What a usable response brings.
@@ -37,7 +67,7 @@ pub struct RequestedContent<'a> {
 pub enum ResponseContent {
     /// A part of the file, which shows that ranges work.
     Part {
-        /// Begins where requested, ends there or sooner.
+        /// Begins where requested, ends there or sooner. The body may go on beyond it.
         range: Range<u64>,
         /// Bytes in the whole file.
         total: u64,
@@ -100,7 +130,10 @@ pub fn classify_response(
         200 => full_content(request, headers),
         304 if request.conditional => Ok(ResponseContent::NotModified),
         304 => Err(unusable(UnusableResponse::UnrequestedNotModified)),
-        416 if request.range.is_some() => range_not_satisfiable(request, headers),
+        416 if request.range.is_some() => range_not_satisfiable(request, status, headers),
+        400 | 403 | 406 | 501 if request.range.is_some() => {
+            Err(RequestFailure::RangeRefused { status })
+        }
         401 | 407 => Err(RequestFailure::Unauthorized {
             status,
             realm: realm(status, headers),
@@ -134,13 +167,15 @@ fn partial_content(
     let range = content_range
         .range
         .ok_or_else(|| unusable(UnusableResponse::WrongRange))?;
+    let expected_length = || request.on_disk.joined().and_then(|version| version.length);
     let total = content_range
         .total
+        .or_else(expected_length)
         .ok_or_else(|| unusable(UnusableResponse::MissingTotal))?;
     let version = ResourceVersion::from_headers(Some(total), headers);
     // The version first: another version may well have other ranges.
     check_version(request, &version)?;
-    if range.start != requested.start || range.end > requested.end {
+    if range.start != requested.start || range.end > total {
         return Err(unusable(UnusableResponse::WrongRange));
     }
     if let Some(coding) = ContentCoding::from_headers(headers) {
@@ -150,7 +185,8 @@ fn partial_content(
         return Err(unusable(UnusableResponse::LengthMismatch));
     }
     Ok(ResponseContent::Part {
-        range,
+        // What follows the end that was asked for is not read (row A40).
+        range: range.start..range.end.min(requested.end),
         total,
         version,
     })
@@ -160,13 +196,26 @@ fn check_version(
     request: &RequestedContent<'_>,
     version: &ResourceVersion,
 ) -> Result<(), RequestFailure> {
-    let matched = request
-        .expected_version
-        .map(|expected| expected.compare(version));
+    let (on_disk, is_joined) = match request.on_disk {
+        BytesOnDisk::None => return Ok(()),
+        BytesOnDisk::Joined(on_disk) => (on_disk, true),
+        BytesOnDisk::Replaced(on_disk) => (on_disk, false),
+    };
+    let matched = on_disk.compare(version);
+    let is_proven = matched == VersionMatch::Same && on_disk.has_validator();
+    if !is_proven && is_error_page(on_disk, version) {
+        return Err(RequestFailure::ErrorPage);
+    }
     match matched {
-        None | Some(VersionMatch::Same) => Ok(()),
-        Some(VersionMatch::Different) => Err(RequestFailure::Changed),
-        Some(VersionMatch::Unproven) => Err(unusable(UnusableResponse::MissingValidator)),
+        _ if !is_joined => Ok(()),
+        VersionMatch::Same => Ok(()),
+        // An origin that names its versions names the next one, too.
+        VersionMatch::Different if !on_disk.has_validator() || version.has_validator() => {
+            Err(RequestFailure::Changed)
+        }
+        VersionMatch::Different | VersionMatch::Unproven => {
+            Err(unusable(UnusableResponse::MissingValidator))
+        }
     }
 }
 
@@ -193,7 +242,7 @@ fn full_content(
     let version = ResourceVersion::from_headers(file_length, headers);
     check_version(request, &version)?;
     match &request.range {
-        Some(_) if request.expected_version.is_some() => Err(match request.if_range_sent {
+        Some(_) if request.on_disk.joined().is_some() => Err(match request.if_range_sent {
             true => RequestFailure::IfRangeMisread,
             false => RequestFailure::RangeIgnored,
         }),
@@ -209,13 +258,14 @@ fn full_content(
 /// 416.
 fn range_not_satisfiable(
     request: &RequestedContent<'_>,
+    status: StatusCode,
     headers: &HeaderMap,
 ) -> Result<ResponseContent, RequestFailure> {
     let total = headers
         .get(CONTENT_RANGE)
         .and_then(|value| ContentRange::parse(value.as_bytes()).ok())
         .and_then(|content_range| content_range.total);
-    let asked_for_first_byte = request.expected_version.is_none()
+    let asked_for_first_byte = request.on_disk.joined().is_none()
         && request.range.as_ref().is_some_and(|range| range.start == 0);
     match total {
         // Only an empty file has no first byte.
@@ -223,7 +273,32 @@ fn range_not_satisfiable(
             version: ResourceVersion::from_headers(Some(0), headers),
         }),
         None if asked_for_first_byte => Err(unusable(UnusableResponse::NoFirstByte)),
-        _ => Err(RequestFailure::PastEnd),
+        _ => Err(match refused_range(request, total) {
+            RangePlace::Inside => RequestFailure::RangeRefused { status },
+            RangePlace::OtherLength => RequestFailure::Changed,
+            RangePlace::Unknown => RequestFailure::PastEnd,
+        }),
+    }
+}
+
+/// Where a range is that a 416 refuses.
+enum RangePlace {
+    /// Inside the file, by its length on disk, or by the length that the response names.
+    Inside,
+    /// The response names another length than the file had.
+    OtherLength,
+    /// Perhaps past the end of the file.
+    Unknown,
+}
+
+fn refused_range(request: &RequestedContent<'_>, total: Option<u64>) -> RangePlace {
+    let start = request.range.as_ref().map_or(0, |range| range.start);
+    let known = request.on_disk.joined().and_then(|version| version.length);
+    match (known, total) {
+        (Some(known), Some(total)) if known != total => RangePlace::OtherLength,
+        (Some(known), _) if start < known => RangePlace::Inside,
+        (None, Some(total)) if start < total => RangePlace::Inside,
+        _ => RangePlace::Unknown,
     }
 }
 

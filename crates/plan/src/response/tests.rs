@@ -25,7 +25,7 @@ fn known_version() -> ResourceVersion {
 fn middle(version: &ResourceVersion) -> RequestedContent<'_> {
     RequestedContent {
         range: Some(100..200),
-        expected_version: Some(version),
+        on_disk: BytesOnDisk::Joined(version),
         ..RequestedContent::default()
     }
 }
@@ -192,9 +192,13 @@ fn a8_a_wrong_range_a_missing_total_and_a_contradiction_are_unusable() {
     };
     assert_eq!(why("bytes 0-99/1000"), UnusableResponse::WrongRange);
     assert_eq!(why("bytes 101-199/1000"), UnusableResponse::WrongRange);
-    assert_eq!(why("bytes 100-200/1000"), UnusableResponse::WrongRange);
     assert_eq!(why("bytes */1000"), UnusableResponse::WrongRange);
-    assert_eq!(why("bytes 100-199/*"), UnusableResponse::MissingTotal);
+    assert_eq!(why("bytes 100-1000/*"), UnusableResponse::WrongRange);
+    let first_of_unknown = [("content-range", "bytes 0-99/*"), TAG];
+    assert_eq!(
+        unusable_reason(&first(), 206, &first_of_unknown),
+        UnusableResponse::MissingTotal
+    );
     assert!(matches!(
         why("bytes 199-100/1000"),
         UnusableResponse::ContentRange(ContentRangeError::Reversed)
@@ -220,6 +224,27 @@ fn a8_a_wrong_range_a_missing_total_and_a_contradiction_are_unusable() {
         ),
         UnusableResponse::UnrequestedPartial
     );
+}
+
+#[test]
+fn a40_bytes_up_to_the_end_asked_for_count_and_the_total_may_be_known_already() {
+    let version = known_version();
+    for (range, length) in [
+        ("bytes 100-299/1000", "200"),
+        ("bytes 100-999/1000", "900"),
+        ("bytes 100-199/*", "100"),
+        ("bytes 100-999/*", "900"),
+    ] {
+        let pairs = [("content-range", range), ("content-length", length), TAG];
+        let found = classify(&middle(&version), 206, &pairs);
+        let Ok(ResponseContent::Part { range, total, .. }) = found else {
+            panic!("{range}: {found:?}");
+        };
+        assert_eq!((range, total), (100..200, 1000));
+    }
+    let other = [("content-range", "bytes 100-199/*"), ("etag", "\"v2\"")];
+    let found = classify(&middle(&version), 206, &other);
+    assert_eq!(found, Err(RequestFailure::Changed));
 }
 
 #[test]
@@ -272,6 +297,46 @@ fn a13_a_coding_makes_a_part_unusable_and_is_reported_for_a_whole_file() {
 }
 
 #[test]
+fn a49_a_word_that_is_no_coding_changes_nothing() {
+    let version = known_version();
+    for name in [
+        "aws-chunked",
+        "AWS-Chunked",
+        "binary",
+        "utf-8",
+        "\"UTF-8\"",
+        "iso-8859-1",
+        "",
+        "identity",
+        "aws-chunked, ",
+        "text/plain",
+        "8bit",
+        "base64",
+    ] {
+        let part = [
+            ("content-range", "bytes 100-199/1000"),
+            ("content-encoding", name),
+            TAG,
+        ];
+        let found = classify(&middle(&version), 206, &part);
+        assert!(matches!(found, Ok(ResponseContent::Part { .. })), "{name}");
+        let whole = classify(&first(), 200, &[("content-encoding", name)]);
+        let Ok(ResponseContent::Whole { coding: None, .. }) = whole else {
+            panic!("{name}: {whole:?}");
+        };
+    }
+    let framed = [
+        ("content-range", "bytes 0-99/1000"),
+        ("content-encoding", "gzip, aws-chunked"),
+        TAG,
+    ];
+    assert_eq!(
+        unusable_reason(&first(), 206, &framed),
+        UnusableResponse::Encoded(ContentCoding::Gzip)
+    );
+}
+
+#[test]
 fn a14_a_416_for_the_first_byte_of_an_empty_file_is_the_file() {
     assert!(matches!(
         classify(&first(), 416, &[("content-range", "bytes */0")]),
@@ -287,10 +352,126 @@ fn a14_a_416_for_the_first_byte_of_an_empty_file_is_the_file() {
 fn a15_a_range_past_the_end_is_told_apart_from_other_refusals() {
     let version = known_version();
     let found = classify(&middle(&version), 416, &[("content-range", "bytes */50")]);
-    assert_eq!(found, Err(RequestFailure::PastEnd));
+    assert_eq!(found, Err(RequestFailure::Changed));
+    let without_version = RequestedContent {
+        range: Some(100..200),
+        ..RequestedContent::default()
+    };
+    for pairs in [&[][..], &[("content-range", "bytes */100")]] {
+        let found = classify(&without_version, 416, pairs);
+        assert_eq!(found, Err(RequestFailure::PastEnd));
+    }
+}
+
+#[test]
+fn a38_a_refused_range_inside_the_file_is_no_change_of_it() {
+    let version = known_version();
+    let refused = |status| {
+        Err(RequestFailure::RangeRefused {
+            status: StatusCode::from_u16(status).unwrap(),
+        })
+    };
+    for status in [400, 403, 406, 416, 501] {
+        assert_eq!(classify(&middle(&version), status, &[]), refused(status));
+        let found = classify(&RequestedContent::default(), status, &[]);
+        assert_ne!(found, refused(status), "without a range");
+    }
+    let inside = [("content-range", "bytes */1000")];
+    assert_eq!(classify(&middle(&version), 416, &inside), refused(416));
+    assert_eq!(classify(&first(), 416, &inside), refused(416));
+}
+
+const HTML: (&str, &str) = ("content-type", "text/html; charset=utf-8");
+
+/// A page in place of a file: as a 200 and as a 206, with and without a length, validators and a range of its own.
+const PAGES: [(u16, &[(&str, &str)]); 9] = [
+    (200, &[HTML, ("content-length", "88")]),
+    (200, &[HTML]),
+    (
+        200,
+        &[HTML, ("content-length", "1001"), ("etag", "\"page\"")],
+    ),
+    (
+        200,
+        &[HTML, ("content-length", "1000"), ("etag", "\"page\"")],
+    ),
+    (200, &[HTML, ("content-length", "1000")]),
+    (
+        206,
+        &[
+            HTML,
+            ("content-range", "bytes 0-87/88"),
+            ("content-length", "88"),
+        ],
+    ),
+    (
+        206,
+        &[
+            HTML,
+            ("content-range", "bytes 0-87/88"),
+            ("etag", "\"page\""),
+        ],
+    ),
+    (
+        200,
+        &[
+            ("content-type", "application/json"),
+            ("content-length", "30"),
+        ],
+    ),
+    (200, &[("content-length", "0")]),
+];
+
+#[test]
+fn a35_a_page_is_refused_where_bytes_of_a_file_are_on_disk() {
+    let version = ResourceVersion {
+        media_type: Some("application/zip".into()),
+        ..known_version()
+    };
+    for (status, pairs) in PAGES {
+        let found = classify(&middle(&version), status, pairs);
+        assert_eq!(found, Err(RequestFailure::ErrorPage), "{pairs:?}");
+        // All of it is asked for again, because ranges failed or the file changed.
+        let again = RequestedContent {
+            on_disk: BytesOnDisk::Replaced(&version),
+            ..RequestedContent::default()
+        };
+        if status == 200 {
+            let found = classify(&again, status, pairs);
+            assert_eq!(found, Err(RequestFailure::ErrorPage), "{pairs:?}");
+        }
+        let nothing_on_disk = classify(&first(), status, pairs);
+        assert_ne!(nothing_on_disk, Err(RequestFailure::ErrorPage));
+    }
+}
+
+#[test]
+fn a35_a_page_that_is_the_resource_may_change() {
+    let page = ResourceVersion {
+        media_type: Some("text/html".into()),
+        ..known_version()
+    };
+    let newer = [HTML, ("content-length", "88"), ("etag", "\"v2\"")];
     assert_eq!(
-        classify(&middle(&version), 416, &[]),
-        Err(RequestFailure::PastEnd)
+        classify(&middle(&page), 200, &newer),
+        Err(RequestFailure::Changed)
+    );
+    // The tag names the version, whatever a node says about the type.
+    let file = ResourceVersion {
+        media_type: Some("application/zip".into()),
+        ..known_version()
+    };
+    let part = [HTML, ("content-range", "bytes 100-199/1000"), TAG];
+    assert!(classify(&middle(&file), 206, &part).is_ok());
+}
+
+#[test]
+fn a35_a_response_without_the_validators_that_the_file_had_is_no_newer_version() {
+    let version = known_version();
+    let bare = [("content-length", "999")];
+    assert_eq!(
+        unusable_reason(&middle(&version), 200, &bare),
+        UnusableResponse::MissingValidator
     );
 }
 
@@ -307,7 +488,7 @@ fn a17_busy_statuses_carry_retry_after() {
 
 #[test]
 fn a18_other_statuses_are_denials_for_the_recovery_policy_to_weigh() {
-    for status in [400, 403, 404, 410, 418, 451] {
+    for status in [404, 410, 418, 451] {
         assert!(
             matches!(
                 classify(&first(), status, &[]),
@@ -375,7 +556,7 @@ proptest! {
         let version = known_version();
         let request = RequestedContent {
             range: Some(100..200),
-            expected_version: pin.then_some(&version),
+            on_disk: pin.then_some(&version).into(),
             if_range_sent: sent_if_range,
             conditional: false,
         };

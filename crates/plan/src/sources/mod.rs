@@ -298,6 +298,20 @@ impl SourceSet {
         expected.is_some_and(|expected| expected.evidence.piece_digests)
     }
 
+    /// From now on a digest alone, and no validator, shows at the end that a source's bytes are those of the file. Returns false if
+    /// there is no digest to verify them with, or no validator left.
+    pub(crate) fn ignore_validators(&mut self, source: usize) -> bool {
+        let expected = self.expected.as_ref();
+        let is_verified = expected.is_some_and(|expected| expected.evidence.verified);
+        let source = self.sources.get_mut(source).filter(|_| is_verified);
+        let pinned = source.and_then(|source| source.pinned.as_mut());
+        let Some(pinned) = pinned.filter(|pinned| pinned.has_validator()) else {
+            return false;
+        };
+        (pinned.etag, pinned.last_modified) = (None, None);
+        true
+    }
+
     /// Takes the list of the sources that sent bytes since the download began or restarted.
     pub(crate) fn take_senders(&mut self) -> Vec<usize> {
         let numbered = self.sources.iter_mut().enumerate();

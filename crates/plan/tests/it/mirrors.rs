@@ -220,6 +220,7 @@ impl MirrorJob {
             now: self.now,
             requested_at,
             received,
+            lost_body: None,
             host_has_answered: false,
             delivering: self.delivering(source),
             redirected: false,

@@ -8,7 +8,7 @@ use haul_net::{FetchResponse, Kind};
 use haul_plan::{RequestFailure, SourceMismatch, UnexpectedContent};
 use url::Url;
 
-use crate::error::GetError;
+use crate::error::{ErrorDocument, GetError};
 
 /// Why a request brought no more bytes.
 #[derive(Debug)]
@@ -84,14 +84,18 @@ impl AttemptError {
                 credentials_sent,
                 retry_after: *retry_after,
                 response_text: None,
+                resumable: false,
             },
-            RequestFailure::Denied { status } => GetError::Status {
-                url,
-                status: *status,
-                credentials_sent,
-                retry_after: None,
-                response_text: None,
-            },
+            RequestFailure::RangeRefused { status } | RequestFailure::Denied { status } => {
+                GetError::Status {
+                    url,
+                    status: *status,
+                    credentials_sent,
+                    retry_after: None,
+                    response_text: None,
+                    resumable: false,
+                }
+            }
             RequestFailure::Unauthorized { status, realm } => GetError::Unauthorized {
                 url,
                 status: *status,
@@ -100,6 +104,15 @@ impl AttemptError {
                 response_text: None,
             },
             RequestFailure::Changed => GetError::ResourceChanged { url },
+            RequestFailure::ErrorPage => GetError::ErrorPage {
+                url,
+                document: Box::new(ErrorDocument {
+                    media_type: haul_plan::media_type(&response.headers),
+                    length: response.remaining(),
+                    text: None,
+                }),
+                resumable: false,
+            },
             unusable => GetError::UnusableResponse {
                 url,
                 reason: unusable.to_string(),
@@ -117,12 +130,20 @@ impl AttemptError {
         })
     }
 
-    /// The same, with the first line of the response's text, where the status refuses the file.
+    /// A page in place of the file, which its first bytes tell.
+    pub(crate) fn error_page(response: &FetchResponse, beginning: &[u8], url: &Url) -> Box<Self> {
+        let error = Self::response(RequestFailure::ErrorPage, response, url);
+        error.with_response_text(haul_plan::first_line_of_text(beginning))
+    }
+
+    /// The same, with the first line of the response's text, where that is no file.
     pub(crate) fn with_response_text(mut self: Box<Self>, text: Option<String>) -> Box<Self> {
-        if let GetError::Status { response_text, .. }
-        | GetError::Unauthorized { response_text, .. } = &mut self.error
-        {
-            *response_text = text.map(Into::into);
+        let text = text.map(Into::into);
+        match &mut self.error {
+            GetError::Status { response_text, .. }
+            | GetError::Unauthorized { response_text, .. } => *response_text = text,
+            GetError::ErrorPage { document, .. } => document.text = text,
+            _ => {}
         }
         self
     }

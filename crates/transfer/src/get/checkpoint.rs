@@ -122,6 +122,11 @@ impl Checkpointer {
         }
     }
 
+    /// The journal, between checkpoints.
+    pub(super) fn into_journal(self) -> Option<Journal> {
+        self.journal
+    }
+
     /// Waits until none is running, then makes a last one of these pieces.
     ///
     /// # Errors

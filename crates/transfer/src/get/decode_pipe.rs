@@ -111,6 +111,18 @@ impl Write for HashingWriter {
     }
 }
 
+impl HashingWriter {
+    /// Everything is written: what is behind it in a file is of an earlier attempt.
+    fn truncate(&mut self) -> io::Result<()> {
+        match &self.output {
+            PipeOutput::File(storage) if storage.length()? > self.written => {
+                storage.set_len(self.written)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl DecoderStage<Self> for HashingWriter {
     fn finish(&mut self) -> io::Result<()> {
         self.flush()
@@ -190,7 +202,7 @@ impl DecodePipe {
         }
     }
 
-    /// Flushes what the decoder or the stream buffers.
+    /// Flushes what the decoder or the stream buffers, and cuts a file off behind it.
     ///
     /// # Errors
     /// As [`DecodePipe::push`]; a coding that ends in the middle is [`io::ErrorKind::InvalidData`].
@@ -201,7 +213,8 @@ impl DecodePipe {
                 let done = decoder.finish();
                 done.map_err(|error| body_error(decoder, error))
             }
-        })
+        })?;
+        blocking(|| self.decoder.writer_mut().truncate())
     }
 
     /// Starts from the beginning again. Returns false if the output cannot.
@@ -210,10 +223,7 @@ impl DecodePipe {
             return true;
         }
         let writer = self.decoder.writer_mut();
-        let PipeOutput::File(storage) = &writer.output else {
-            return false;
-        };
-        if blocking(|| storage.set_len(0)).is_err() {
+        if !matches!(writer.output, PipeOutput::File(_)) {
             return false;
         }
         // The state of a decoder cannot be reset, and a dropped decoder writes what it buffers: it is detached from the file before
@@ -389,14 +399,14 @@ mod tests {
         for coding in CODINGS {
             let dir = tempfile::tempdir().unwrap();
             let file = Arc::new(PartialFile::open(&dir.path().join("f")).unwrap());
-            let end = PipeOutput::File(Arc::<PartialFile>::clone(&file));
-            let mut pipe = DecodePipe::new(end, Some(&coding), DigestSet::new([])).unwrap();
+            let mut pipe =
+                DecodePipe::new(PipeOutput::File(file), Some(&coding), DigestSet::new([])).unwrap();
             let mut long = encoded(&coding, &text);
             long.pop();
             pipe.push(long.into()).unwrap();
             assert!(pipe.written() > 0);
             assert!(pipe.rewind());
-            assert_eq!((file.length().unwrap(), pipe.received()), (0, 0));
+            assert_eq!((pipe.written(), pipe.received()), (0, 0));
             pipe.push(encoded(&coding, b"short").into()).unwrap();
             pipe.flush_all().unwrap();
             assert_eq!(std::fs::read(dir.path().join("f")).unwrap(), b"short");

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use haul_net::{CredentialScope, FetchRequest, FetchResponse};
-use haul_plan::{RecoveryPolicy, RetryOptions, SourceSet};
+use haul_plan::{RecoveryPolicy, RequestFailure, RetryOptions, SourceSet, UnusableResponse};
 use http::HeaderMap;
 use url::Url;
 
@@ -50,6 +50,8 @@ pub(super) struct DownloadSource {
     pub(super) may_send_if_range: bool,
     /// Whether its ranges can be trusted.
     pub(super) may_send_range: bool,
+    /// Whether its parts do not say how long the file is, so that a response with all of it has to (row A40).
+    pub(super) needs_length_first: bool,
 }
 
 impl DownloadSource {
@@ -62,6 +64,7 @@ impl DownloadSource {
             credential_url: Arc::new(credential_url),
             may_send_if_range: true,
             may_send_range: true,
+            needs_length_first: false,
         }
     }
 
@@ -75,6 +78,13 @@ impl DownloadSource {
     pub(super) fn resolve_again(&mut self, hosts: &HostLimits) {
         self.host = hosts.host(&self.url);
         self.location = Arc::clone(&self.url);
+    }
+
+    /// Requests no parts any more, because of a failure.
+    pub(super) fn give_up_ranges(&mut self, failure: &RequestFailure) {
+        self.may_send_range = false;
+        let lacks_total = RequestFailure::Unusable(UnusableResponse::MissingTotal);
+        self.needs_length_first = *failure == lacks_total;
     }
 
     pub(super) fn credential_url(&self) -> &Url {

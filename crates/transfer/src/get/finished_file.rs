@@ -87,8 +87,8 @@ async fn is_unchanged(
     let _permit = first_permit(context, sources).await?;
     let request = FirstRequest {
         range: Some(first_range(context, sources, None)),
-        resumed: None,
         stored_validators: Some(stored),
+        ..FirstRequest::default()
     };
     let sent = context.unless_stopped(request.send_once(context, sources));
     let Ok(FirstRequestOutcome::Response(first)) = sent.await? else {

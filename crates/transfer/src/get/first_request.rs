@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use haul_net::FetchResponse;
-use haul_plan::{RangeSet, RequestFailure, ResponseContent, SegmentPlan};
+use haul_plan::{BytesOnDisk, RangeSet, RequestFailure, ResponseContent, SegmentPlan};
 
 use super::attempt_error::AttemptError;
 use super::context::JobContext;
@@ -29,7 +29,7 @@ pub(super) struct FirstResponse {
 pub(super) enum FirstRequestOutcome {
     /// A response to begin with.
     Response(Box<FirstResponse>),
-    /// The bytes of an earlier run are of another version, or lie beyond the end of the file.
+    /// The bytes on disk are of another version, or lie beyond the end of the file.
     OtherVersion,
 }
 
@@ -38,8 +38,10 @@ pub(super) enum FirstRequestOutcome {
 pub(super) struct FirstRequest<'a> {
     /// The bytes to ask for, where ranges can be trusted.
     pub(super) range: Option<Range<u64>>,
-    /// What an earlier run left.
+    /// What is on disk already.
     pub(super) resumed: Option<&'a ResumedDownload>,
+    /// Whether the response begins again, and replaces what is on disk.
+    pub(super) replaces: bool,
     /// The file that may be new enough (`--update`).
     pub(super) stored_validators: Option<&'a StoredValidators>,
 }
@@ -74,13 +76,17 @@ impl FirstRequest<'_> {
         sources: &DownloadSources,
     ) -> Result<FirstRequestOutcome, Box<AttemptError>> {
         let source = sources.current();
-        // On one stream everything comes anew: bytes of an earlier run, of whichever version, are of no use to it.
-        let resumed = self.resumed.filter(|_| source.may_send_range);
         // Another host's validators say nothing about this source.
         let of_source = |resumed: &&ResumedDownload| resumed.header.has_validators_of(&source.url);
-        let saved_version = resumed
-            .filter(of_source)
-            .map(|saved| saved.header.version());
+        let saved = self.resumed.filter(of_source);
+        let saved_version = saved.map(|saved| saved.header.version());
+        // On one stream everything comes anew.
+        let on_disk = match &saved_version {
+            Some(version) if self.replaces || !source.may_send_range => {
+                BytesOnDisk::Replaced(version)
+            }
+            joined => joined.as_ref().into(),
+        };
         let range = self.range.clone().filter(|_| source.may_send_range);
         let mut request = source.request(range, &context.job.headers);
         if let Some(stored) = self.stored_validators {
@@ -88,14 +94,14 @@ impl FirstRequest<'_> {
         }
         let client = &context.engine.client;
         let if_range = source.may_send_if_range;
-        match send(client, request, saved_version.as_ref(), if_range).await {
+        match send(client, request, on_disk, if_range).await {
             Ok((response, content)) => {
                 let policy = context.options().robots_tag;
                 check_robots_tag(policy, &response, &source.location)?;
                 let first = FirstResponse { response, content };
                 Ok(FirstRequestOutcome::Response(Box::new(first)))
             }
-            Err(error) if saved_version.is_some() && is_other_version(&error) => {
+            Err(error) if on_disk.joined().is_some() && is_other_version(&error) => {
                 Ok(FirstRequestOutcome::OtherVersion)
             }
             Err(error) => Err(error),

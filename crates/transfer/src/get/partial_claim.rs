@@ -1,14 +1,20 @@
 //! Claiming the file that a job ends in: what is under its names, and whether bytes of an earlier run can be used.
 
-use haul_plan::{ResourceVersion, ResponseContent};
+use std::sync::Arc;
 
+use haul_plan::{
+    DOCUMENT_BEGINNING, ResourceVersion, ResponseContent, begins_other_document, media_type,
+};
+
+use super::attempt_error::AttemptError;
 use super::context::JobContext;
 use super::destination::{DownloadDestination, check_existing};
-use super::download_sources::DownloadSource;
+use super::download_sources::{DownloadSource, DownloadSources};
 use super::expectations::FileExpectations;
 use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
 use super::partial_download::PartialDownload;
+use super::source_recovery::recover;
 use crate::disk::{DownloadPaths, StoredValidators, blocking};
 use crate::error::GetError;
 use crate::event::TransferEvent;
@@ -25,9 +31,18 @@ const NO_DIGEST_ANY_MORE: &str = "an earlier run left bytes of several hosts tha
 pub(super) const OTHER_VERSION: &str =
     "the origin has another version than an earlier run left bytes of";
 
+/// The same, where this run left the bytes.
+pub(super) const CHANGED: &str = "the resource changed at the origin";
+
 /// The same, where the origin sends no parts.
 const NO_RANGES: &str =
     "the origin sends no parts of the file, so the bytes of an earlier run are of no use";
+
+/// A warning where the bytes stay until the response has brought all of them again.
+const ALL_AGAIN: &str = "the origin sends no parts of the file: fetching all of it again";
+
+/// Enough first bytes to tell a page from a file.
+const PEEKED_BYTES: usize = 64;
 
 /// A partial file, and what it must become.
 #[derive(Debug)]
@@ -104,7 +119,45 @@ async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialD
     Ok(partial)
 }
 
-/// Claims the file that a first response is for. Bytes of an earlier run are kept only if they are of this version.
+/// Looks at the first bytes of a response that would replace those on disk. `None` if they are a page's, which was refused like any other
+/// failed request: the next one may be sent.
+///
+/// # Errors
+/// The error of the request that ends the job; [`GetError::Interrupted`].
+pub(super) async fn check_beginning(
+    context: &JobContext<'_>,
+    sources: &mut DownloadSources,
+    partial: &Option<PartialDownload>,
+    first: FirstResponse,
+) -> Result<Option<FirstResponse>, GetError> {
+    let FirstResponse { response, content } = first;
+    let is_body = !matches!(content, ResponseContent::Empty { .. });
+    let on_disk = partial.as_ref().and_then(|partial| {
+        let resumed = partial.resumed.as_ref()?;
+        (is_body && !resumed.joins(&content)).then_some((partial, &resumed.header))
+    });
+    let Some((partial, header)) = on_disk else {
+        return Ok(Some(FirstResponse { response, content }));
+    };
+    let beginning = partial.beginning(DOCUMENT_BEGINNING);
+    let is_same_type = header.media_type.as_deref() == media_type(&response.headers).as_deref();
+    let location = Arc::clone(&sources.current().location);
+    let failed = match context.unless_stopped(response.peek(PEEKED_BYTES)).await? {
+        Ok((response, found)) => {
+            let is_unknown = beginning.is_none() && is_same_type;
+            if is_unknown || !begins_other_document(beginning.as_deref(), &found) {
+                return Ok(Some(FirstResponse { response, content }));
+            }
+            AttemptError::error_page(&response, &found, &location)
+        }
+        Err(error) => AttemptError::transport(error, true, &location, None),
+    };
+    recover(context, sources, *failed, false, 0).await?;
+    Ok(None)
+}
+
+/// Claims the file that a first response is for. Bytes of an earlier run are kept only if they are of this version. `starts_again`: why
+/// those of an earlier attempt should not be.
 ///
 /// # Errors
 /// See [`prepare`].
@@ -115,6 +168,7 @@ pub(super) async fn claim(
     first: &FirstResponse,
     expectations: &FileExpectations<'_>,
     source: &DownloadSource,
+    starts_again: Option<&'static str>,
 ) -> Result<PartialClaim, GetError> {
     let url = &context.job.url;
     let paths = destination.paths(url, &first.response.headers);
@@ -128,9 +182,18 @@ pub(super) async fn claim(
         }
     };
     let digests = expectations.digests(&first.response.headers, &first.content);
-    if let Some(reason) = unusable(&partial, &first.content, &digests, source) {
+    let reason = unusable(&partial, &first.content, &digests, source);
+    let is_kept = partial.resumed.is_some() && reason.is_none();
+    // Where the response is of the version on disk after all, there is nothing to say.
+    if let Some(reason) = starts_again.filter(|_| !is_kept).or(reason) {
         context.warn(format!("{reason}: starting again")).await;
+    }
+    if reason.is_some() {
         partial.clear()?;
+    }
+    let is_whole = matches!(first.content, ResponseContent::Whole { .. });
+    if is_kept && is_whole && source.may_send_range {
+        context.warn(ALL_AGAIN).await;
     }
     let digests = match &partial.resumed {
         Some(resumed) => digests.with_saved(&resumed.header),
@@ -161,6 +224,12 @@ fn unusable(
     let same_source = saved.has_validators_of(&source.url);
     let (total, version) = match content {
         ResponseContent::Part { total, version, .. } => (total, version),
+        // The response writes over the bytes, which stay good meanwhile.
+        ResponseContent::Whole {
+            length: Some(total),
+            version,
+            coding: None,
+        } if same_source => (total, version),
         ResponseContent::Whole { version, .. }
             if !same_source || saved_version.is_same(version) =>
         {

@@ -9,7 +9,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use haul_plan::RangeSet;
+use haul_plan::{RangeSet, ResponseContent};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -46,7 +46,7 @@ pub(super) struct PartialDownload {
     published: bool,
 }
 
-/// The bytes that an earlier run left and this one keeps.
+/// The bytes that an earlier run or attempt left, and that stay until the download is complete or others replace them.
 #[derive(Debug)]
 pub(super) struct ResumedDownload {
     /// The version of the bytes, and the evidence on which they were joined.
@@ -61,6 +61,18 @@ impl ResumedDownload {
     /// Whether the earlier run fetched everything and was killed before the last steps.
     pub(super) fn is_whole(&self) -> bool {
         self.done.covers(&(0..self.header.length))
+    }
+
+    /// Whether a response is of the version of these bytes, so that they stay.
+    pub(super) fn joins(&self, content: &ResponseContent) -> bool {
+        let version = match content {
+            ResponseContent::Part { version, .. }
+            | ResponseContent::Whole { version, .. }
+            | ResponseContent::Empty { version } => version,
+            ResponseContent::NotModified => return true,
+        };
+        let saved = self.header.version();
+        saved.has_validator() && saved.is_same(version)
     }
 }
 
@@ -216,6 +228,31 @@ impl PartialDownload {
             done,
             journal: Some(journal),
         })
+    }
+
+    /// Takes a journal back, with which the bytes of this run can be used by the next attempt as those of an earlier run.
+    pub(super) fn return_journal(
+        &mut self,
+        journal: Journal,
+        header: JournalHeader,
+        done: RangeSet,
+    ) {
+        self.resumed = Some(ResumedDownload {
+            header,
+            done,
+            journal: Some(journal),
+        });
+    }
+
+    /// The first bytes of the file, as far as they are on disk.
+    pub(super) fn beginning(&self, bytes: usize) -> Option<Vec<u8>> {
+        let resumed = self.resumed.as_ref()?;
+        let first = resumed.done.range_at(0)?;
+        let wanted = usize::try_from(first.end).map_or(bytes, |end| end.min(bytes));
+        let mut beginning = vec![0; wanted];
+        let read = blocking(|| self.storage.read_at(0, &mut beginning)).ok()?;
+        beginning.truncate(read);
+        Some(beginning)
     }
 
     /// The journal to write to: that of the earlier run if its bytes are kept, with its header written anew if more holds of them now;

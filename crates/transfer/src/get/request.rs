@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use haul_net::{Client, FetchRequest, FetchResponse};
 use haul_plan::{
-    MAX_RESPONSE_TEXT, RequestedContent, ResourceVersion, ResponseContent, RobotsTagPolicy,
+    BytesOnDisk, MAX_RESPONSE_TEXT, RequestedContent, ResponseContent, RobotsTagPolicy,
     classify_response, first_line_of_text,
 };
 use http::StatusCode;
@@ -14,16 +14,17 @@ use url::Url;
 use super::attempt_error::AttemptError;
 use crate::disk::StoredValidators;
 
-/// Sends a request and classifies the head of its response. `expected_version`: the version that the bytes on disk are of.
+/// Sends a request and classifies the head of its response.
 ///
 /// Cancel safe: dropped, it closes the connection.
 pub(crate) async fn send(
     client: &Client,
     mut request: FetchRequest<'_>,
-    expected_version: Option<&ResourceVersion>,
+    on_disk: BytesOnDisk<'_>,
     may_send_if_range: bool,
 ) -> Result<(FetchResponse, ResponseContent), Box<AttemptError>> {
     let conditional = !request.headers.is_empty();
+    let expected_version = on_disk.joined();
     if let Some(version) = expected_version
         && may_send_if_range
         && request.range.is_some()
@@ -33,7 +34,7 @@ pub(crate) async fn send(
     }
     let requested = RequestedContent {
         range: request.range.clone(),
-        expected_version,
+        on_disk,
         if_range_sent: request.headers.contains_key(IF_RANGE),
         conditional,
     };

@@ -4,6 +4,7 @@
 //! [`sequential`]. A strategy may end with a reason to begin again, an attempt with an error that another source can help against. The
 //! [`RecoveryPolicy`](haul_plan::RecoveryPolicy) sees to it that this does not go on for ever.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use haul_plan::{ResponseContent, SourceSet};
@@ -22,7 +23,7 @@ use super::first_request::{
 };
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
-use super::partial_claim::{OTHER_VERSION, PartialClaim, claim, prepare};
+use super::partial_claim::{CHANGED, OTHER_VERSION, PartialClaim, check_beginning, claim, prepare};
 use super::partial_download::PartialDownload;
 use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
@@ -77,6 +78,9 @@ struct DownloadRun<'a> {
     response: Option<HandedOverResponse>,
     /// The final path, once it is known.
     path: Option<PathBuf>,
+    /// Why the next attempt begins from the first byte although bytes are on disk. They stay until the response is there that replaces
+    /// them, and if it is of their version after all, they are kept.
+    starts_again: Option<&'static str>,
     /// Whether mirrors that the origin names were looked for.
     has_discovered: bool,
     /// What was wrong with the last whole file, if a digest was.
@@ -86,9 +90,15 @@ struct DownloadRun<'a> {
 /// How an attempt ended, when not with an error.
 #[derive(Debug)]
 enum AttemptOutcome {
-    Done(DownloadOutcome),
+    Done(Box<DownloadOutcome>),
     /// The next attempt begins, with a partial file that is open already.
-    Again(Option<PartialDownload>),
+    Again(Option<Box<PartialDownload>>),
+}
+
+impl AttemptOutcome {
+    fn again(partial: Option<PartialDownload>) -> Self {
+        Self::Again(partial.map(Box::new))
+    }
 }
 
 impl<'a> DownloadRun<'a> {
@@ -106,6 +116,7 @@ impl<'a> DownloadRun<'a> {
             totals: DownloadTotals::default(),
             response: start.response,
             path: None,
+            starts_again: None,
             has_discovered: false,
             wrong_digest: None,
         }
@@ -144,8 +155,8 @@ impl<'a> DownloadRun<'a> {
         let mut partial = None;
         loop {
             match self.attempt(destination, partial.take()).await {
-                Ok(AttemptOutcome::Done(outcome)) => return Ok(outcome),
-                Ok(AttemptOutcome::Again(open)) => partial = open,
+                Ok(AttemptOutcome::Done(outcome)) => return Ok(*outcome),
+                Ok(AttemptOutcome::Again(open)) => partial = open.map(|open| *open),
                 // The origin named a file that is there.
                 Err(GetError::AlreadyExists { path })
                     if self.path.is_none() && path != guessed.path() =>
@@ -184,11 +195,13 @@ impl<'a> DownloadRun<'a> {
         let (first, permit) = match self.first_response(&partial, stored).await? {
             (FirstRequestOutcome::Response(first), permit) => (first, permit),
             (FirstRequestOutcome::OtherVersion, _) => {
-                let text = format!("{OTHER_VERSION}: starting again");
-                self.context.warn(text).await;
-                partial.iter_mut().try_for_each(PartialDownload::clear)?;
-                return Ok(AttemptOutcome::Again(partial));
+                self.starts_again = Some(OTHER_VERSION);
+                return Ok(AttemptOutcome::again(partial));
             }
+        };
+        let (context, sources) = (self.context, &mut self.sources);
+        let Some(first) = check_beginning(context, sources, &partial, *first).await? else {
+            return Ok(AttemptOutcome::again(partial));
         };
         let location = &self.sources.current().location;
         self.expectations.check_head(&first, location)?;
@@ -197,7 +210,7 @@ impl<'a> DownloadRun<'a> {
         self.sources.follow_redirect(&first.response, hosts);
         let Some(permit) = permit_of_responder(&self.sources, permit) else {
             // The host that delivers has no room for this job. Its response is dropped, and requested again when there is room.
-            return Ok(AttemptOutcome::Again(partial));
+            return Ok(AttemptOutcome::again(partial));
         };
         if first.content == ResponseContent::NotModified {
             first.response.discard().await;
@@ -222,10 +235,11 @@ impl<'a> DownloadRun<'a> {
             &first,
             &self.expectations,
             self.sources.current(),
+            self.starts_again.take(),
         );
         let claim = claim.await?;
         self.path = Some(claim.partial.paths.path().to_owned());
-        match self.run_strategy(*first, claim, permit).await? {
+        match self.run_strategy(first, claim, permit).await? {
             StrategyOutcome::Complete(file) => self.complete(*file).await,
             StrategyOutcome::Restart(restart) => self.restart(*restart).await,
         }
@@ -255,9 +269,12 @@ impl<'a> DownloadRun<'a> {
             return Ok((FirstRequestOutcome::Response(Box::new(first)), permit));
         }
         let permit = first_permit(self.context, &self.sources).await?;
+        let replaces = self.starts_again.is_some();
+        let joined = resumed.filter(|_| !replaces);
         let request = FirstRequest {
-            range: Some(first_range(self.context, &self.sources, resumed)),
+            range: Some(first_range(self.context, &self.sources, joined)),
             resumed,
+            replaces,
             stored_validators: stored.as_ref(),
         };
         let outcome = request.send(self.context, &mut self.sources).await?;
@@ -271,9 +288,24 @@ impl<'a> DownloadRun<'a> {
         claim: PartialClaim,
         permit: HostPermit,
     ) -> Result<StrategyOutcome, GetError> {
+        let part = self.first_part(&first.content);
         let FirstResponse { response, content } = first;
         let (context, expectations) = (self.context, &self.expectations);
         let (sources, totals) = (&mut self.sources, &mut self.totals);
+        let may_join = || expectations.may_join(&claim.version, &claim.digests);
+        if let Some((range, total)) = part.filter(|_| may_join()) {
+            report_destination(context, &claim, Some(total)).await;
+            sources.current_mut().may_send_range = true;
+            let start = SegmentedStart {
+                response,
+                range,
+                total,
+                permit,
+            };
+            let strategy =
+                segmented::download(context, expectations, sources, totals, claim, start);
+            return Box::pin(strategy).await;
+        }
         let (length, coding) = match content {
             ResponseContent::NotModified => unreachable!("it has no bytes for a strategy"),
             ResponseContent::Empty { .. } => {
@@ -285,20 +317,6 @@ impl<'a> DownloadRun<'a> {
                     follower: None,
                     unsaved: None,
                 })));
-            }
-            ResponseContent::Part { range, total, .. }
-                if expectations.may_join(&claim.version, &claim.digests) =>
-            {
-                report_destination(context, &claim, Some(total)).await;
-                let start = SegmentedStart {
-                    response,
-                    range,
-                    total,
-                    permit,
-                };
-                let strategy =
-                    segmented::download(context, expectations, sources, totals, claim, start);
-                return Box::pin(strategy).await;
             }
             // The versions of several responses cannot be compared (row A7), so one response must bring the file. This one will do if
             // it brings everything; else everything is requested at once.
@@ -321,14 +339,30 @@ impl<'a> DownloadRun<'a> {
         Box::pin(strategy).await
     }
 
-    /// A strategy's bytes are of no use: discards them, and says why.
+    /// The range of a first response that others can join, and the length of the file.
+    fn first_part(&self, content: &ResponseContent) -> Option<(Range<u64>, u64)> {
+        match content {
+            ResponseContent::Part { range, total, .. } => Some((range.clone(), *total)),
+            // Parts can be joined now that the length is known. This response brings its share: other connections need not wait to
+            // take theirs over.
+            ResponseContent::Whole {
+                length: Some(total),
+                coding: None,
+                ..
+            } if self.sources.current().needs_length_first => {
+                let connections = self.context.options().connections.max();
+                let connections = self.sources.max_connections(connections);
+                Some((0..total.div_ceil(connections as u64), *total))
+            }
+            _ => None,
+        }
+    }
+
+    /// Begins again with another strategy or on another version, and says why.
     async fn restart(&mut self, restart: Restart) -> Result<AttemptOutcome, GetError> {
         let Restart { partial, reason } = restart;
         match reason {
-            RestartReason::Changed => {
-                let text = "the resource changed at the origin: starting again on the new version";
-                self.context.warn(text).await;
-            }
+            RestartReason::Changed => self.starts_again = Some(CHANGED),
             RestartReason::UnusableRanges => {
                 self.sources.current_mut().may_send_range = false;
                 let text = "this origin's responses to range requests cannot be trusted: fetching over one connection";
@@ -339,11 +373,17 @@ impl<'a> DownloadRun<'a> {
                 let text = "the origin sends neither ETag nor Last-Modified, so a change between two requests would not be noticed: \
                             fetching over one connection; -x N uses several all the same";
                 self.context.warn(text).await;
-                return Ok(AttemptOutcome::Again(Some(partial)));
+                return Ok(AttemptOutcome::again(Some(partial)));
             }
-            RestartReason::WrongDocument => self.forget_document().await,
+            RestartReason::WrongDocument => {
+                self.forget_document().await;
+                return self.again_from_first_byte(partial);
+            }
         }
-        self.again_from_first_byte(partial)
+        let hosts = &self.context.engine.host_limits;
+        self.sources.current_mut().resolve_again(hosts);
+        self.totals.resumed = 0;
+        Ok(AttemptOutcome::again(Some(partial)))
     }
 
     fn again_from_first_byte(
@@ -354,7 +394,7 @@ impl<'a> DownloadRun<'a> {
         self.sources.current_mut().resolve_again(hosts);
         self.totals.resumed = 0;
         partial.clear()?;
-        Ok(AttemptOutcome::Again(Some(partial)))
+        Ok(AttemptOutcome::again(Some(partial)))
     }
 
     /// Verifies and publishes a file whose every byte is written.
@@ -362,12 +402,12 @@ impl<'a> DownloadRun<'a> {
         match complete(self.context, &self.expectations, &self.sources, file).await? {
             PublishOutcome::Published(published) => {
                 let bytes = published.length;
-                Ok(AttemptOutcome::Done(DownloadOutcome {
+                Ok(AttemptOutcome::Done(Box::new(DownloadOutcome {
                     path: Some(published.path),
                     etag: published.etag,
                     checksums: published.checksums,
                     ..self.totals.outcome(self.context, &self.sources, bytes)
-                }))
+                })))
             }
             PublishOutcome::WrongDigest { partial, error } => {
                 self.on_wrong_digest(*partial, error).await
@@ -461,7 +501,7 @@ impl<'a> DownloadRun<'a> {
         mut partial: PartialDownload,
     ) -> Result<AttemptOutcome, GetError> {
         let Some(resumed) = partial.resumed.take() else {
-            return Ok(AttemptOutcome::Again(Some(partial)));
+            return Ok(AttemptOutcome::again(Some(partial)));
         };
         let length = resumed.header.length;
         self.path = Some(partial.paths.path().to_owned());
@@ -488,7 +528,7 @@ impl<'a> DownloadRun<'a> {
         let paths = destination.guessed_paths(&self.context.job.url);
         let path = paths.path().to_owned();
         let outcome = complete_unmodified(self.context, &self.sources, &self.totals, path);
-        Ok(AttemptOutcome::Done(outcome.await?))
+        Ok(AttemptOutcome::Done(Box::new(outcome.await?)))
     }
 }
 

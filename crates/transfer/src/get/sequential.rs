@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use haul_net::FetchResponse;
 use haul_plan::{
-    ContentCoding, RequestFailure, ResourceVersion, StreamContinuation, StreamEnd, StreamPlan,
-    StreamResponseHead, UnusableResponse, expected_digests,
+    BytesOnDisk, ContentCoding, RequestFailure, ResourceVersion, StreamContinuation, StreamEnd,
+    StreamPlan, StreamResponseHead, UnusableResponse, expected_digests,
 };
 
 use super::attempt_error::AttemptError;
@@ -63,7 +63,8 @@ pub(super) async fn download(
         start.coding.as_ref(),
         DigestSet::new([]),
     )?;
-    // Nothing of this strategy is ever resumed: a body that can be continued at all is continued within this run.
+    // No byte of this strategy is ever resumed: a body that can be continued at all is continued within this run. A journal of earlier
+    // bytes of the same version stays, for this strategy writes the same bytes over them.
     claim.partial.open_journal(None)?;
     let mut download = SequentialDownload {
         pipe,
@@ -238,6 +239,7 @@ impl SequentialDownload {
             if shows_that_ranges_fail(&error) {
                 self.stream.give_up_ranges();
             }
+            let taken = self.pipe.received();
             if !self.prepare_continuation() {
                 return Err(GetError::BrokenStream {
                     url: Box::new(haul_net::without_credentials(&sources.current().location)),
@@ -245,7 +247,8 @@ impl SequentialDownload {
                 });
             }
             let received = self.count_progress(sources, started_at);
-            match recover(context, sources, *error, true, received).await? {
+            let lost = taken.saturating_sub(self.pipe.received());
+            match recover(context, sources, *error.after_bytes(lost), true, received).await? {
                 Recovery::SendAgain => {}
                 Recovery::StartOver => return Ok(SequentialEnd::Changed),
             }
@@ -420,7 +423,8 @@ impl SequentialDownload {
         let request = source.request(range, &context.job.headers);
         let client = &context.engine.client;
         let if_range = source.may_send_if_range;
-        let (response, content) = send(client, request, Some(&self.version), if_range).await?;
+        let on_disk = BytesOnDisk::Joined(&self.version);
+        let (response, content) = send(client, request, on_disk, if_range).await?;
         let announced = expected_digests(&response.headers, true);
         let failure = match self.stream.accepts(&content, &announced, received) {
             Some(true) => return Ok(response),
@@ -445,6 +449,11 @@ impl SequentialDownload {
 fn shows_that_ranges_fail(error: &AttemptError) -> bool {
     matches!(
         error.failure,
-        Some(RequestFailure::RangeIgnored | RequestFailure::PastEnd | RequestFailure::Unusable(_))
+        Some(
+            RequestFailure::RangeIgnored
+                | RequestFailure::RangeRefused { .. }
+                | RequestFailure::PastEnd
+                | RequestFailure::Unusable(_)
+        )
     )
 }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use haul_net::{FetchRequest, FetchResponse, RequestTimings};
 use haul_plan::{
-    ContentExpectation, RangeSet, RequestFailure, ResourceVersion, ResponseContent, SegmentPlan,
-    UnusableResponse, expected_digests,
+    BytesOnDisk, ContentExpectation, RangeSet, RequestFailure, ResourceVersion, ResponseContent,
+    SegmentPlan, UnusableResponse, expected_digests,
 };
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -202,7 +202,8 @@ impl SingleResponseFetch<'_> {
             may_multiplex: true,
             ..FetchRequest::get(url)
         };
-        let (response, content) = send(&self.engine.client, request, None, false).await?;
+        let (response, content) =
+            send(&self.engine.client, request, BytesOnDisk::None, false).await?;
         let policy = self.engine.options.robots_tag;
         if let Err(error) = check_robots_tag(policy, &response, self.url) {
             response.discard().await;

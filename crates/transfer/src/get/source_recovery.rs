@@ -42,6 +42,7 @@ pub(super) async fn recover(
             // One request at a time: each is sent when the wait before it is over.
             requested_at: now,
             received,
+            lost_body: Some(failed.lost_bytes).filter(|bytes| *bytes > 0),
             host_has_answered: false,
             delivering: 0,
             redirected: sources.current().is_redirected(),
@@ -62,7 +63,7 @@ pub(super) async fn recover(
             return Ok(Recovery::SendAgain);
         }
         RecoveryAction::OneStream => {
-            sources.current_mut().may_send_range = false;
+            sources.current_mut().give_up_ranges(failure);
             return Ok(Recovery::SendAgain);
         }
         RecoveryAction::Retry(wait) | RecoveryAction::FewerConnections(wait) => wait,

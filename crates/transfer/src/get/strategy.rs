@@ -23,7 +23,7 @@ pub(super) enum StrategyOutcome {
 }
 
 impl StrategyOutcome {
-    /// The download begins again. The bytes of the partial file are of no use.
+    /// The download begins again.
     pub(super) fn restart(partial: PartialDownload, reason: RestartReason) -> Self {
         Self::Restart(Box::new(Restart { partial, reason }))
     }
@@ -32,7 +32,7 @@ impl StrategyOutcome {
 /// A beginning from the first byte.
 #[derive(Debug)]
 pub(super) struct Restart {
-    /// The partial file; its bytes are of no use.
+    /// The partial file. Its bytes stay until others replace them.
     pub(super) partial: PartialDownload,
     pub(super) reason: RestartReason,
 }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use haul_plan::{Checksum, ExpectedDigest, ResourceVersion};
+use haul_plan::{Checksum, ExpectedDigest, ResourceId, ResourceVersion};
 
 /// The number of this format. A journal with another number is not used, and the download starts again.
 pub(super) const FORMAT: u32 = 2;
@@ -35,12 +35,18 @@ pub struct JournalHeader {
     pub format: u32,
     /// Digest of the URL without user name and password.
     pub url: String,
+    /// The resource that the URL names whatever its signature or token: a [`ResourceId`]. A link that was renewed names the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
     /// The size of the whole resource.
     pub length: u64,
     /// The entity tag as the origin wrote it.
     pub etag: Option<String>,
     /// Last-Modified as the origin wrote it.
     pub last_modified: Option<String>,
+    /// The media type of the file, as [`ResourceVersion`] has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
     /// Digests of the whole file that the origin announced, as `algorithm:hex`. A run that finds all bytes on disk sends no
     /// request, and verifies these all the same.
     #[serde(default)]
@@ -65,9 +71,11 @@ impl JournalHeader {
         Self {
             format: FORMAT,
             url: url_digest(url),
+            resource: Some(ResourceId::without_tokens(url).to_string()),
             length,
             etag: version.etag.as_ref().map(ToString::to_string),
             last_modified: version.last_modified.clone(),
+            media_type: version.media_type.as_deref().map(str::to_owned),
             announced: announced.iter().map(digest_text).collect(),
             source: None,
             joined: JournalEvidence::Version,
@@ -103,7 +111,10 @@ impl JournalHeader {
     /// Whether the validators are from this URL.
     #[must_use]
     pub fn has_validators_of(&self, url: &Url) -> bool {
-        *self.source.as_ref().unwrap_or(&self.url) == url_digest(url)
+        match &self.source {
+            Some(source) => *source == url_digest(url),
+            None => self.belongs_to(url),
+        }
     }
 
     /// The digests that the origin announced.
@@ -127,15 +138,17 @@ impl JournalHeader {
             length: Some(self.length),
             etag: self.etag.as_deref().and_then(|tag| tag.parse().ok()),
             last_modified: self.last_modified.clone(),
+            media_type: self.media_type.as_deref().map(Into::into),
             date: None,
             original: None,
         }
     }
 
-    /// Whether the bytes came from this URL.
+    /// Whether the bytes came from this URL, or from one that differs by its signature or token alone (row A37).
     #[must_use]
     pub fn belongs_to(&self, url: &Url) -> bool {
-        self.url == url_digest(url)
+        let resource = || ResourceId::without_tokens(url).to_string();
+        self.url == url_digest(url) || self.resource == Some(resource())
     }
 }
 

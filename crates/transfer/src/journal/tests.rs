@@ -26,7 +26,16 @@ fn header(url: &str) -> JournalHeader {
 fn a_header_matches_its_url_without_credentials_and_contains_no_part_of_it() {
     let header = header("http://user:secret@h.test/f?token=abc#part");
     assert!(header.belongs_to(&Url::parse("http://h.test/f?token=abc").unwrap()));
-    assert!(!header.belongs_to(&Url::parse("http://h.test/f?token=abd").unwrap()));
+    assert!(!header.belongs_to(&Url::parse("http://h.test/g?token=abc").unwrap()));
+    assert!(!header.belongs_to(&Url::parse("http://h.test/f?token=abc&id=1").unwrap()));
+    // A renewed link (row A37).
+    assert!(header.belongs_to(&Url::parse("http://h.test/f?token=abd").unwrap()));
+    let older = JournalHeader {
+        resource: None,
+        ..header.clone()
+    };
+    assert!(older.belongs_to(&Url::parse("http://h.test/f?token=abc").unwrap()));
+    assert!(!older.belongs_to(&Url::parse("http://h.test/f?token=abd").unwrap()));
     let line = JournalRecord::Header(header.clone()).to_line();
     assert!(
         !line.contains("secret") && !line.contains("abc") && !line.contains("h.test"),

@@ -108,7 +108,7 @@ impl RemoteFileSource {
             user_headers: Some(&self.headers).filter(|headers| !headers.is_empty()),
             ..FetchRequest::get(&self.location)
         };
-        let version = self.version.as_ref();
+        let version = self.version.as_ref().into();
         let sent = Box::pin(send(&self.client, request, version, self.may_send_if_range));
         let sent = self.unless_stopped(sent).await?;
         if let Ok((response, _)) = &sent {
@@ -176,6 +176,7 @@ impl RemoteFileSource {
             // One request at a time: each is sent when the wait before it is over.
             requested_at: now,
             received,
+            lost_body: None,
             host_has_answered: false,
             delivering: 0,
             redirected: self.location != self.url,

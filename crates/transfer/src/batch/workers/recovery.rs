@@ -40,6 +40,7 @@ impl Attempt<'_> {
         let Some(failure) = &failed.failure else {
             return self.give_up(failed.error, JobRunResult::Done).await;
         };
+        let had_403 = self.job.forbidding_host.is_some();
         let action = self.recovery_action(&failed, failure);
         let result = self.run_result(&failed, failure);
         let wait = match action {
@@ -68,6 +69,13 @@ impl Attempt<'_> {
             }
             RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
         };
+        if matches!(failure, RequestFailure::RangeRefused { .. })
+            && had_403
+            && matches!(self.job.strategy, BatchJobStrategy::SingleResponse { .. })
+        {
+            // Perhaps it is the range that is refused (row A38).
+            self.job.strategy = BatchJobStrategy::SingleResponse { ranges: false };
+        }
         if *failure == RequestFailure::TooSlow || failed.lost_bytes >= WORTH_KEEPING {
             // A partial file keeps the bytes, however slowly they come and however often the body breaks off (row A33).
             self.job.use_partial_file();
@@ -119,6 +127,7 @@ impl Attempt<'_> {
             requested_at: now,
             // A response that broke off is requested again from its first byte.
             received: 0,
+            lost_body: Some(failed.lost_bytes).filter(|bytes| *bytes > 0),
             host_has_answered: self.pool.queue.host_has_answered(&self.job.host()),
             delivering: 0,
             // Each attempt begins with the source's own URL, so only a redirect that is some time old can have expired.
@@ -130,8 +139,17 @@ impl Attempt<'_> {
             jitter: rand::random(),
             reason: &reason,
         };
+        // Where a host's repeated requests got a 403 too, without a range, it is not about the range.
+        let denied = match failure {
+            RequestFailure::RangeRefused { status }
+                if is_403 && !is_stale && !context.forbidden_may_mean_overload =>
+            {
+                Some(RequestFailure::Denied { status: *status })
+            }
+            _ => None,
+        };
         let recovery = self.job.recovery(self.pool.retry());
-        let action = recovery.on_failure(failure, &context);
+        let action = recovery.on_failure(denied.as_ref().unwrap_or(failure), &context);
         tracing::debug!(?action, "{reason}");
         action
     }
@@ -197,5 +215,9 @@ fn is_unsupported(error: &GetError) -> bool {
 }
 
 fn is_forbidden(failure: &RequestFailure) -> bool {
-    matches!(failure, RequestFailure::Denied { status } if *status == StatusCode::FORBIDDEN)
+    matches!(
+        failure,
+        RequestFailure::RangeRefused { status } | RequestFailure::Denied { status }
+            if *status == StatusCode::FORBIDDEN
+    )
 }

@@ -378,6 +378,7 @@ mod tests {
             now: NOW,
             requested_at: NOW,
             received: 0,
+            lost_body: None,
             host_has_answered: false,
             delivering: 0,
             redirected: false,

@@ -392,6 +392,7 @@ impl SegmentCoordinator<'_> {
                 now,
                 requested_at: now.saturating_sub(ago),
                 received: failed.received,
+                lost_body: None,
                 host_has_answered: false,
                 delivering,
                 redirected: failed.source.is_redirected(),

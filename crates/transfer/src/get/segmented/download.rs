@@ -71,7 +71,8 @@ pub(in crate::get) async fn download(
     let journal = reserve_space(context, sources, &mut claim, total)?;
     let resumed = claim.partial.resumed.as_ref();
     let done = resumed.map_or_else(RangeSet::new, |resumed| resumed.done.clone());
-    totals.resumed = done.total_bytes();
+    // What an earlier attempt fetched is not counted as an earlier run's.
+    totals.resumed = done.total_bytes().saturating_sub(totals.fetched);
     let first = WorkerConnection {
         response: Some((start.response, start.range)),
         source: sources.current_number(),
@@ -93,7 +94,8 @@ pub(in crate::get) async fn download(
     if !sources.recovery.sources().is_live(current) {
         let _ = sources.advance(context.elapsed(), &context.engine.host_limits);
     }
-    finish(coordinator, end, claim, total).await
+    let header = journal_header(context, sources, &claim, total);
+    finish(coordinator, end, claim, header).await
 }
 
 fn add_totals(totals: &mut DownloadTotals, coordinator: &SegmentCoordinator<'_>) {
@@ -107,8 +109,8 @@ fn add_totals(totals: &mut DownloadTotals, coordinator: &SegmentCoordinator<'_>)
 async fn finish(
     coordinator: SegmentCoordinator<'_>,
     end: Result<SegmentedEnd, GetError>,
-    claim: PartialClaim,
-    length: u64,
+    mut claim: PartialClaim,
+    header: JournalHeader,
 ) -> Result<StrategyOutcome, GetError> {
     let SegmentCoordinator {
         shared,
@@ -116,6 +118,7 @@ async fn finish(
         mut checkpointer,
         ..
     } = coordinator;
+    let length = header.length;
     match end {
         Ok(SegmentedEnd::Complete) => {
             let ranges = shared.table().unsynced.take();
@@ -131,8 +134,15 @@ async fn finish(
             })))
         }
         Ok(SegmentedEnd::Restart(reason)) => {
-            // A checkpoint that still runs would bring back the journal that is about to go.
-            let _ = checkpointer.close(Vec::new()).await;
+            let (unsynced, done) = {
+                let mut table = shared.table();
+                (table.unsynced.take(), table.plan.done().clone())
+            };
+            let closed = checkpointer.close(unsynced).await;
+            closed.map_err(|e| GetError::local("sync", shared.path.clone(), e))?;
+            if let Some(journal) = checkpointer.into_journal() {
+                claim.partial.return_journal(journal, header, done);
+            }
             Ok(StrategyOutcome::restart(claim.partial, reason))
         }
         Err(error) => {

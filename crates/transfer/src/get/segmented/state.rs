@@ -91,7 +91,7 @@ impl SegmentedState {
         let pinned = self.table().source_set().pinned_version(number).cloned();
         let request = source.request(Some(range), &self.headers);
         let if_range = source.may_send_if_range;
-        let sent = send(&self.client, request, pinned.as_ref(), if_range);
+        let sent = send(&self.client, request, pinned.as_ref().into(), if_range);
         let (response, content) = sent.await?;
         check_robots_tag(self.robots_tag, &response, &source.location)?;
         let ResponseContent::Part { range, version, .. } = content else {
