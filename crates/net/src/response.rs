@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use haul_plan::ExpectedDigest;
 use http::{HeaderMap, StatusCode};
 use tokio::time::timeout;
 use url::Url;
@@ -57,6 +58,8 @@ pub struct ResponseState {
     pub url: Url,
     /// Whether redirects were followed.
     pub redirected: bool,
+    /// The digests of the file that redirects named on the way.
+    pub redirect_digests: Vec<ExpectedDigest>,
     /// Whether the request carried credentials for the origin.
     pub authorized: bool,
     /// The TCP peer, for a new connection.

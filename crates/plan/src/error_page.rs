@@ -86,31 +86,42 @@ impl DocumentLanguage {
     }
 }
 
-/// Whether a response begins as a page or an error document although the file did not, whatever its media type says. `on_disk`: the
-/// file's first bytes, as far as they are known. Both need [`DOCUMENT_BEGINNING`] bytes at most.
+/// Whether a response begins as a page or an error document although the file on disk does not, whatever its media type says. `on_disk`:
+/// the file's first bytes, as far as they are known. Both need [`DOCUMENT_BEGINNING`] bytes at most.
 #[must_use]
-pub fn begins_other_document(on_disk: Option<&[u8]>, found: &[u8]) -> bool {
+pub fn begins_other_document(
+    on_disk: Option<&[u8]>,
+    media_type: Option<&str>,
+    found: &[u8],
+) -> bool {
     let language = DocumentLanguage::of_beginning(found);
-    match on_disk {
-        Some(on_disk) => language.is_some() && DocumentLanguage::of_beginning(on_disk) != language,
-        None => language == Some(DocumentLanguage::Html),
-    }
+    let Some(on_disk) = on_disk else {
+        return language == Some(DocumentLanguage::Html);
+    };
+    let is_other = language.is_some() && DocumentLanguage::of_beginning(on_disk) != language;
+    let is_message = media_type.is_some_and(is_document_type) && is_text(found);
+    is_other || (is_message && !is_text(on_disk))
+}
+
+/// Whether bytes are those of a text, whose last character may be cut.
+fn is_text(bytes: &[u8]) -> bool {
+    let is_utf8 = match std::str::from_utf8(bytes) {
+        Ok(_) => true,
+        Err(error) => error.error_len().is_none(),
+    };
+    is_utf8 && !bytes.contains(&0)
 }
 
 /// Whether a first response is a page or an error document, although the name of its file ends in the type of another kind of file.
 /// `beginning`: the first bytes, where the media type says nothing.
 #[must_use]
 pub fn is_page_for_name(name: &str, media_type: Option<&str>, beginning: &[u8]) -> bool {
-    let extension = name
-        .rsplit_once('.')
-        .map(|(_, extension)| extension.to_ascii_lowercase());
-    if !extension.is_some_and(|extension| is_file_extension(&extension)) {
-        return false;
-    }
-    match media_type {
+    let is_page = match media_type {
         None | Some("application/octet-stream" | "binary/octet-stream") => begins_html(beginning),
         Some(media_type) => is_html(media_type) || is_data_document(media_type),
-    }
+    };
+    let extension = || Some(name.rsplit_once('.')?.1.to_ascii_lowercase());
+    is_page && extension().is_some_and(|extension| is_file_extension(&extension))
 }
 
 /// Extensions of data that no table of media types has.
@@ -271,6 +282,7 @@ mod tests {
             &b"{ \"error\": 1}"[..],
         );
         let zip = &b"PK\x03\x04{\"<html"[..];
+        let begins_other_document = |on_disk, found| begins_other_document(on_disk, None, found);
         for document in [html, xml, json] {
             assert!(begins_other_document(Some(zip), document));
             assert!(!begins_other_document(Some(document), document));
@@ -280,6 +292,27 @@ mod tests {
         assert!(begins_other_document(None, html));
         assert!(!begins_other_document(None, json) && !begins_other_document(None, b""));
         assert!(!begins_other_document(Some(zip), b"{binary"));
+    }
+
+    #[test]
+    fn a35_a_line_of_text_is_told_from_a_file_that_is_none() {
+        let (zip, line) = (&b"PK\x03\x04\0\0"[..], &b"Rate limit exceeded\n"[..]);
+        let text = Some("text/plain");
+        assert!(begins_other_document(Some(zip), text, line));
+        assert!(
+            !begins_other_document(Some(zip), text, zip)
+                && !begins_other_document(Some(line), text, line)
+        );
+        assert!(
+            !begins_other_document(Some(zip), None, line)
+                && !begins_other_document(None, text, line)
+        );
+        // The last character is cut.
+        assert!(!begins_other_document(
+            Some("aä".as_bytes().split_last().unwrap().1),
+            text,
+            line
+        ));
     }
 
     #[test]
@@ -357,7 +390,7 @@ mod tests {
         #[test]
         fn any_bytes_and_names_have_an_answer(name in ".{0,20}", media_type in prop::option::of(".{0,20}"), bytes: Vec<u8>) {
             let _ = is_page_for_name(&name, media_type.as_deref(), &bytes);
-            prop_assert!(!begins_other_document(Some(&bytes), &bytes));
+            prop_assert!(!begins_other_document(Some(&bytes), media_type.as_deref(), &bytes));
         }
     }
 }

@@ -96,7 +96,7 @@ pub use request_failure::{RequestFailure, UnusableResponse};
 pub use response::{
     BytesOnDisk, RequestedContent, ResponseContent, classify_response, is_busy_status,
 };
-pub use response_digests::{ExpectedDigest, expected_digests};
+pub use response_digests::{ExpectedDigest, expected_digests, redirect_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
 pub use retry::{RequestRetries, RetryNumber, RetryOptions, parse_retry_after};
 pub use robots_tag::RobotsTagPolicy;

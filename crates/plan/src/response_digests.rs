@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderMap;
 
-use crate::checksum::DigestAlgorithm;
+use crate::checksum::{Checksum, DigestAlgorithm};
 
 /// A digest that the file must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +54,34 @@ pub fn expected_digests(headers: &HeaderMap, is_whole: bool) -> Vec<ExpectedDige
         }
     }
     found
+}
+
+/// The digests of a file that a redirect to it names (RFC 6249 6, and the field that Hugging Face has for that), if they are strong enough to
+/// identify a version of it (row A44).
+#[must_use]
+pub fn redirect_digests(headers: &HeaderMap) -> Vec<ExpectedDigest> {
+    let mut found = Vec::new();
+    for field in ["Repr-Digest", "Digest"] {
+        read_list(headers, field, &mut found);
+    }
+    let is_strong =
+        |algorithm| matches!(algorithm, DigestAlgorithm::Sha256 | DigestAlgorithm::Sha512);
+    found.retain(|expected| is_strong(expected.algorithm));
+    found.extend(linked_etag(headers));
+    found
+}
+
+/// An entity tag that is the SHA-256 of the file. Those of other files are other digests, and shorter.
+fn linked_etag(headers: &HeaderMap) -> Option<ExpectedDigest> {
+    let field = "X-Linked-Etag";
+    let value = headers.get(field)?.to_str().ok()?.trim();
+    let hex = value.trim_start_matches("W/").trim_matches('"');
+    let checksum: Checksum = format!("sha256:{hex}").parse().ok()?;
+    Some(ExpectedDigest {
+        algorithm: DigestAlgorithm::Sha256,
+        digest: checksum.digest?,
+        field,
+    })
 }
 
 fn is_about_digests(name: &str) -> bool {
@@ -176,6 +204,36 @@ mod tests {
                 (DigestAlgorithm::Md5, "Digest")
             ]
         );
+    }
+
+    #[test]
+    fn a44_a_redirect_names_strong_digests_alone() {
+        let named = |name: &'static str, value: &str| {
+            let value = HeaderValue::from_str(value).unwrap();
+            let headers = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
+            redirect_digests(&headers)
+                .into_iter()
+                .map(|e| (e.digest.len(), e.field))
+                .collect::<Vec<_>>()
+        };
+        let newer = format!("sha-256=:{SHA256}:");
+        assert_eq!(named("repr-digest", &newer), [(32, "Repr-Digest")]);
+        let older = format!("md5={MD5},SHA-256={SHA256}");
+        assert_eq!(named("digest", &older), [(32, "Digest")]);
+        let hex = "0a".repeat(32);
+        for tag in [format!("\"{hex}\""), hex.clone(), format!("W/\"{hex}\"")] {
+            assert_eq!(
+                named("x-linked-etag", &tag),
+                [(32, "X-Linked-Etag")],
+                "{tag}"
+            );
+        }
+        for tag in ["\"0a0b\"", &"0a".repeat(20), &"0g".repeat(32), "", "\""] {
+            assert_eq!(named("x-linked-etag", tag), [], "{tag}");
+        }
+        // About the content of the redirect itself.
+        assert_eq!(named("content-digest", &newer), []);
+        assert_eq!(named("etag", &hex), []);
     }
 
     #[test]

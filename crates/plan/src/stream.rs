@@ -81,6 +81,12 @@ impl StreamPlan {
         self.first_response.length
     }
 
+    /// The coding of the body as it is sent.
+    #[must_use]
+    pub fn coding(&self) -> Option<&ContentCoding> {
+        self.first_response.coding.as_ref()
+    }
+
     /// The range of the next request after `taken` bytes; `None` means the whole file, without a Range.
     #[must_use]
     pub fn next_range(&self, taken: u64) -> Option<Range<u64>> {

@@ -218,6 +218,16 @@ impl ResourceVersion {
         self.has_validator() || is_verified
     }
 
+    /// The same version, of which only the length and the media type are known.
+    #[must_use]
+    pub fn without_validators(&self) -> Self {
+        Self {
+            length: self.length,
+            media_type: self.media_type.clone(),
+            ..Self::default()
+        }
+    }
+
     /// Whether the version has a validator other than its length.
     #[must_use]
     pub fn has_validator(&self) -> bool {

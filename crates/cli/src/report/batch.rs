@@ -126,6 +126,7 @@ pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
         "skipped": summary.skipped,
         "failed": summary.failed,
         "retries": summary.retries,
+        "pages": summary.pages,
         "bytes": summary.bytes,
     })
 }
@@ -180,6 +181,7 @@ pub(crate) fn summary_line(
         format!(", {}", files_rate_text(per_second)),
         format!(", {}", rate_text(summary.bytes, elapsed)),
         counted(summary.retries, "retries"),
+        counted(summary.pages, "pages in place of files"),
     ];
     fit_line("", &facts, width)
 }

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect};
+use haul_plan::{AlpnOffer, RedirectOptions, checked_location, follow_redirect, redirect_digests};
 use http::header::{PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 use http::response::Parts;
 use http::{Method, StatusCode};
@@ -132,7 +132,7 @@ impl Client {
         if fetch.url.scheme() == SIGNED_SCHEME {
             return Box::pin(self.fetch_signed(&fetch)).await;
         }
-        let mut url = Cow::Borrowed(fetch.url);
+        let (mut url, mut digests) = (Cow::Borrowed(fetch.url), Vec::new());
         for hops in 0.. {
             let request = RoutedRequest::new(&fetch, &url, &self.state.config);
             let mut response = self.fetch_with_auth(&request?).await?;
@@ -140,6 +140,7 @@ impl Client {
             if !is_redirect(response.status) {
                 checked_location(&response.headers).map_err(redirect_error)?;
                 response.redirected = hops > 0;
+                response.redirect_digests = digests;
                 return Ok(response);
             }
             let redirects = self.state.config.redirects;
@@ -148,6 +149,7 @@ impl Client {
             if !may_follow(&fetch, response.status, &next) {
                 return Ok(response);
             }
+            digests.append(&mut redirect_digests(&response.headers));
             response.discard().await;
             url = Cow::Owned(next);
         }
@@ -368,6 +370,7 @@ impl ConnectStats {
             headers: head.headers,
             url: without_credentials(request.url),
             redirected: false,
+            redirect_digests: Vec::new(),
             authorized,
             peer: self.peer,
             timings: self.timings,

@@ -308,7 +308,7 @@ impl SourceSet {
         let Some(pinned) = pinned.filter(|pinned| pinned.has_validator()) else {
             return false;
         };
-        (pinned.etag, pinned.last_modified) = (None, None);
+        *pinned = pinned.without_validators();
         true
     }
 

@@ -19,6 +19,7 @@ pub(super) struct BatchCounters {
     listed: AtomicU64,
     done_earlier: AtomicU64,
     retries: AtomicU64,
+    pages: AtomicU64,
     fetched_bytes: AtomicU64,
     outcomes: Mutex<OutcomeCounts>,
 }
@@ -50,6 +51,11 @@ impl BatchCounters {
         self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a file that is a page although its name says otherwise.
+    pub(super) fn count_page(&self) {
+        self.pages.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts the bytes of response bodies.
     pub(super) fn fetched_bytes(&self) -> &AtomicU64 {
         &self.fetched_bytes
@@ -65,6 +71,7 @@ impl BatchCounters {
             skipped: counts.skipped,
             failed: counts.failed,
             retries: self.retries.load(Ordering::Relaxed),
+            pages: self.pages.load(Ordering::Relaxed),
             bytes: self.fetched_bytes.load(Ordering::Relaxed),
             halted: counts.halted.clone(),
             ..BatchSummary::default()

@@ -4,20 +4,17 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
-use haul_plan::{ContentExpectation, begins_html};
+use haul_plan::{ContentExpectation, DOCUMENT_BEGINNING, begins_html};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{BatchJob, BatchJobStrategy};
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StoredValidators, load_validators};
+use crate::disk::{StoredValidators, file_beginning, load_validators};
 use crate::error::GetError;
 use crate::get::ExpectedDigests;
 use crate::manifest::{JobRowState, ManifestRow};
 use crate::options::ExistingFilePolicy;
-
-/// The beginning of a file that tells whether it is an HTML page, in bytes.
-const HTML_BEGINNING: u64 = 512;
 
 /// Bytes that are read at once.
 const READ_CHUNK: usize = 256 << 10;
@@ -103,9 +100,7 @@ pub(super) fn unexpected_content(
     if expected.accepts_html() {
         return None;
     }
-    let mut beginning = Vec::new();
-    let file = File::open(path).ok()?;
-    file.take(HTML_BEGINNING).read_to_end(&mut beginning).ok()?;
+    let beginning = file_beginning(path, DOCUMENT_BEGINNING)?;
     begins_html(&beginning).then_some(
         "it is an HTML page, which is not the expected type, and only --overwrite replaces it",
     )

@@ -94,6 +94,8 @@ pub struct BatchSummary {
     pub failed: u64,
     /// Failed attempts that were followed by another.
     pub retries: u64,
+    /// Small files that are pages or error documents although their names are those of other kinds of files. They are in place.
+    pub pages: u64,
     /// Bytes of response bodies.
     pub bytes: u64,
     /// Why jobs failed, the most frequent cause first.

@@ -21,6 +21,7 @@ pub use partial_file::PartialFile;
 pub use paths::DownloadPaths;
 pub(crate) use paths::{directory_of, or_current_directory, sync_directory};
 pub(crate) use permissions::FilePermissions;
+pub(crate) use positioned_io::file_beginning;
 pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{
     FileOwner, StoredValidators, file_owner, load_validators, store_validators, stored_entity_tag,

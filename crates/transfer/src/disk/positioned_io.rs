@@ -1,8 +1,9 @@
 //! Reads and writes at an offset, for files that several workers use at once.
 
 use std::fs::File;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, Read as _};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use bytes::Bytes;
 
@@ -41,4 +42,13 @@ pub(super) fn write_all_at(file: &File, mut offset: u64, pieces: &[Bytes]) -> io
 
 pub(super) fn read_some_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     file.read_at(buffer, offset)
+}
+
+/// The first bytes of a file, as many as it has; `None` if it cannot be read.
+pub(crate) fn file_beginning(path: &Path, bytes: usize) -> Option<Vec<u8>> {
+    let mut beginning = Vec::new();
+    let file = File::open(path).ok()?;
+    let mut file = file.take(bytes as u64);
+    file.read_to_end(&mut beginning).ok()?;
+    Some(beginning)
 }

@@ -7,8 +7,8 @@ use haul_plan::{
     ExpectedDigest, IntegrityEvidence, PieceChecks, PieceDigests, ResourceVersion, ResponseContent,
     UnexpectedContent, expected_digests,
 };
+use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, StatusCode};
 use url::Url;
 
 use super::expected_digests::ExpectedDigests;
@@ -82,7 +82,7 @@ impl<'a> FileExpectations<'a> {
     /// The digests that the file of a response must have: the user's, and the origin's unless the bytes are decoded.
     pub(super) fn digests(
         &self,
-        headers: &HeaderMap,
+        response: &FetchResponse,
         content: &ResponseContent,
     ) -> ExpectedDigests {
         // A digest of the response's content is one of the file where the content is all of it, as in the first part of a small file.
@@ -95,12 +95,13 @@ impl<'a> FileExpectations<'a> {
         };
         let mut announced = Vec::new();
         if !is_decoded {
-            announced = expected_digests(headers, is_whole);
+            announced = announced_digests(response, is_whole);
             announced.extend_from_slice(&self.document.whole);
         }
         ExpectedDigests {
             announced,
             piece_digests: self.piece_digests().is_some(),
+            identify_version: !is_decoded && !response.redirect_digests.is_empty(),
             ..ExpectedDigests::of_user(&self.job.checksums)
         }
     }
@@ -210,6 +211,13 @@ impl<'a> FileExpectations<'a> {
         let checks = PieceChecks::new(pieces, length)?;
         Some(PieceVerifier::new(checks, storage))
     }
+}
+
+/// The digests that a response, and the redirects to it, announce for the whole file.
+pub(super) fn announced_digests(response: &FetchResponse, is_whole: bool) -> Vec<ExpectedDigest> {
+    let mut announced = expected_digests(&response.headers, is_whole);
+    announced.extend_from_slice(&response.redirect_digests);
+    announced
 }
 
 fn unexpected(url: &Url, status: Option<StatusCode>, source: UnexpectedContent) -> GetError {

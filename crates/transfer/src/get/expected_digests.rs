@@ -1,6 +1,6 @@
 //! The digests that a file must have, and who says so: the user, the origin's header fields, an earlier run's journal.
 
-use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest};
+use haul_plan::{Checksum, DigestAlgorithm, ExpectedDigest, ResourceVersion};
 use url::Url;
 
 use crate::checksum::{ComputedDigest, hex};
@@ -16,6 +16,9 @@ pub(crate) struct ExpectedDigests {
     pub(crate) announced: Vec<ExpectedDigest>,
     /// Whether digests of pieces are compared, too.
     pub(crate) piece_digests: bool,
+    /// Whether a redirect named a digest. It identifies the version, and validators of the redirect's target do not: each of its nodes
+    /// may have others (row A44).
+    pub(crate) identify_version: bool,
 }
 
 impl ExpectedDigests {
@@ -24,6 +27,14 @@ impl ExpectedDigests {
         Self {
             user: checksums.to_vec(),
             ..Self::default()
+        }
+    }
+
+    /// What the responses of a version must have in common.
+    pub(crate) fn pinned(&self, version: &ResourceVersion) -> ResourceVersion {
+        match self.identify_version {
+            true => version.without_validators(),
+            false => version.clone(),
         }
     }
 

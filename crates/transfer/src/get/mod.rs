@@ -23,6 +23,7 @@ mod first_request;
 mod gathered_chunks;
 mod host_limits;
 mod mirror_discovery;
+mod page_check;
 mod partial_claim;
 mod partial_download;
 mod piece_verifier;

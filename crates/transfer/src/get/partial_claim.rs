@@ -1,5 +1,6 @@
 //! Claiming the file that a job ends in: what is under its names, and whether bytes of an earlier run can be used.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use haul_plan::{
@@ -13,9 +14,10 @@ use super::download_sources::{DownloadSource, DownloadSources};
 use super::expectations::FileExpectations;
 use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
+use super::page_check::PEEKED_BYTES;
 use super::partial_download::PartialDownload;
 use super::source_recovery::recover;
-use crate::disk::{DownloadPaths, StoredValidators, blocking};
+use crate::disk::{DownloadPaths, StoredValidators, blocking, file_beginning};
 use crate::error::GetError;
 use crate::event::TransferEvent;
 use crate::options::ExistingFilePolicy;
@@ -40,9 +42,6 @@ const NO_RANGES: &str =
 
 /// A warning where the bytes stay until the response has brought all of them again.
 const ALL_AGAIN: &str = "the origin sends no parts of the file: fetching all of it again";
-
-/// Enough first bytes to tell a page from a file.
-const PEEKED_BYTES: usize = 64;
 
 /// A partial file, and what it must become.
 #[derive(Debug)]
@@ -119,7 +118,62 @@ async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialD
     Ok(partial)
 }
 
-/// Looks at the first bytes of a response that would replace those on disk. `None` if they are a page's, which was refused like any other
+/// Bytes on disk that a response would replace.
+#[derive(Debug)]
+pub(super) struct ReplacedBytes {
+    /// The first of them, if they are known.
+    beginning: Option<Vec<u8>>,
+    /// The media type of their file, if it is known.
+    media_type: Option<String>,
+}
+
+impl ReplacedBytes {
+    /// What a response would replace: bytes of a partial file that it does not join, else the complete file `existing`.
+    pub(super) fn of_response(
+        partial: &Option<PartialDownload>,
+        existing: Option<&Path>,
+        content: &ResponseContent,
+    ) -> Option<Self> {
+        if matches!(
+            content,
+            ResponseContent::Empty { .. } | ResponseContent::NotModified
+        ) {
+            return None;
+        }
+        let partial = partial.as_ref();
+        let resumed = partial.and_then(|partial| Some((partial, partial.resumed.as_ref()?)));
+        match resumed {
+            Some((_, resumed)) if resumed.joins(content) => None,
+            Some((partial, resumed)) => Some(Self {
+                beginning: partial.beginning(DOCUMENT_BEGINNING),
+                media_type: resumed.header.media_type.clone(),
+            }),
+            None => Some(Self {
+                beginning: Some(blocking(|| file_beginning(existing?, DOCUMENT_BEGINNING))?),
+                media_type: None,
+            }),
+        }
+    }
+
+    /// Whether a response that begins like this is a page or an error document, and no version of the file.
+    fn is_error_page(
+        &self,
+        content: &ResponseContent,
+        found_type: Option<&str>,
+        found: &[u8],
+    ) -> bool {
+        let is_nothing = matches!(
+            content,
+            ResponseContent::Whole { length: Some(0), version, .. } if !version.has_validator()
+        );
+        let is_same_type = self.media_type.as_deref() == found_type;
+        let is_unknown = self.beginning.is_none() && is_same_type;
+        let beginning = self.beginning.as_deref();
+        is_nothing || (!is_unknown && begins_other_document(beginning, found_type, found))
+    }
+}
+
+/// Looks at the first bytes of a response that would replace others. `None` if they are a page's, which was refused like any other
 /// failed request: the next one may be sent.
 ///
 /// # Errors
@@ -127,25 +181,18 @@ async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialD
 pub(super) async fn check_beginning(
     context: &JobContext<'_>,
     sources: &mut DownloadSources,
-    partial: &Option<PartialDownload>,
+    replaced: Option<ReplacedBytes>,
     first: FirstResponse,
 ) -> Result<Option<FirstResponse>, GetError> {
-    let FirstResponse { response, content } = first;
-    let is_body = !matches!(content, ResponseContent::Empty { .. });
-    let on_disk = partial.as_ref().and_then(|partial| {
-        let resumed = partial.resumed.as_ref()?;
-        (is_body && !resumed.joins(&content)).then_some((partial, &resumed.header))
-    });
-    let Some((partial, header)) = on_disk else {
-        return Ok(Some(FirstResponse { response, content }));
+    let Some(replaced) = replaced else {
+        return Ok(Some(first));
     };
-    let beginning = partial.beginning(DOCUMENT_BEGINNING);
-    let is_same_type = header.media_type.as_deref() == media_type(&response.headers).as_deref();
+    let FirstResponse { response, content } = first;
     let location = Arc::clone(&sources.current().location);
     let failed = match context.unless_stopped(response.peek(PEEKED_BYTES)).await? {
         Ok((response, found)) => {
-            let is_unknown = beginning.is_none() && is_same_type;
-            if is_unknown || !begins_other_document(beginning.as_deref(), &found) {
+            let found_type = media_type(&response.headers);
+            if !replaced.is_error_page(&content, found_type.as_deref(), &found) {
                 return Ok(Some(FirstResponse { response, content }));
             }
             AttemptError::error_page(&response, &found, &location)
@@ -181,7 +228,7 @@ pub(super) async fn claim(
             open(context, paths).await?
         }
     };
-    let digests = expectations.digests(&first.response.headers, &first.content);
+    let digests = expectations.digests(&first.response, &first.content);
     let reason = unusable(&partial, &first.content, &digests, source);
     let is_kept = partial.resumed.is_some() && reason.is_none();
     // Where the response is of the version on disk after all, there is nothing to say.

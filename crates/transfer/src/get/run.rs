@@ -23,7 +23,10 @@ use super::first_request::{
 };
 use super::host_limits::HostPermit;
 use super::mirror_discovery::discover;
-use super::partial_claim::{CHANGED, OTHER_VERSION, PartialClaim, check_beginning, claim, prepare};
+use super::page_check::page_warning;
+use super::partial_claim::{
+    CHANGED, OTHER_VERSION, PartialClaim, ReplacedBytes, check_beginning, claim, prepare,
+};
 use super::partial_download::PartialDownload;
 use super::segmented::{self, SegmentedStart};
 use super::sequential::{self, SequentialStart};
@@ -192,6 +195,7 @@ impl<'a> DownloadRun<'a> {
         if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {
             return self.finish_resumed(whole).await;
         }
+        let is_update = stored.is_some();
         let (first, permit) = match self.first_response(&partial, stored).await? {
             (FirstRequestOutcome::Response(first), permit) => (first, permit),
             (FirstRequestOutcome::OtherVersion, _) => {
@@ -200,7 +204,10 @@ impl<'a> DownloadRun<'a> {
             }
         };
         let (context, sources) = (self.context, &mut self.sources);
-        let Some(first) = check_beginning(context, sources, &partial, *first).await? else {
+        let existing = destination.guessed_paths(&context.job.url);
+        let existing = Some(existing.path()).filter(|_| is_update);
+        let replaced = ReplacedBytes::of_response(&partial, existing, &first.content);
+        let Some(first) = check_beginning(context, sources, replaced, *first).await? else {
             return Ok(AttemptOutcome::again(partial));
         };
         let location = &self.sources.current().location;
@@ -399,6 +406,11 @@ impl<'a> DownloadRun<'a> {
 
     /// Verifies and publishes a file whose every byte is written.
     async fn complete(&mut self, file: DownloadedFile) -> Result<AttemptOutcome, GetError> {
+        let expected = &self.context.options().expected_content;
+        let warning = page_warning(&file, &self.sources.current().url);
+        if let Some(warning) = warning.filter(|_| expected.media_types.is_empty()) {
+            self.context.warn(warning).await;
+        }
         match complete(self.context, &self.expectations, &self.sources, file).await? {
             PublishOutcome::Published(published) => {
                 let bytes = published.length;

@@ -68,7 +68,7 @@ pub(super) async fn download(
     claim.partial.open_journal(None)?;
     let mut download = SequentialDownload {
         pipe,
-        version: claim.version.clone(),
+        version: claim.digests.pinned(&claim.version),
         stream: StreamPlan::new(StreamResponseHead {
             length: start.length,
             coding: start.coding,
@@ -78,6 +78,7 @@ pub(super) async fn download(
         }),
         follower: start_follower(&claim),
         path: claim.partial.paths.path().to_owned(),
+        lost_bytes: 0,
     };
     let end = download.run(context, sources, totals, start.response).await;
     drop(start.permit);
@@ -200,6 +201,8 @@ pub(super) struct SequentialDownload {
     pub(super) follower: Option<DigestFollower>,
     /// The output, for messages.
     pub(super) path: PathBuf,
+    /// Bytes of the last body that was lost.
+    pub(super) lost_bytes: u64,
 }
 
 /// Why reading a response stopped before its end.
@@ -248,11 +251,37 @@ impl SequentialDownload {
             }
             let received = self.count_progress(sources, started_at);
             let lost = taken.saturating_sub(self.pipe.received());
-            match recover(context, sources, *error.after_bytes(lost), true, received).await? {
+            let error = self.name_same_end(*error.after_bytes(lost), sources);
+            match recover(context, sources, error, true, received).await? {
                 Recovery::SendAgain => {}
                 Recovery::StartOver => return Ok(SequentialEnd::Changed),
             }
         }
+    }
+
+    /// The error of a body that ended where the one before it did says so: no connection breaks twice at the same byte (row A41).
+    fn name_same_end(
+        &mut self,
+        mut error: AttemptError,
+        sources: &DownloadSources,
+    ) -> AttemptError {
+        let last = std::mem::replace(&mut self.lost_bytes, error.lost_bytes);
+        let is_same = last > 0 && last == error.lost_bytes;
+        if let (true, GetError::Transport { .. }, Some(length)) =
+            (is_same, &error.error, self.stream.length())
+        {
+            let received = last;
+            let reason = UnusableResponse::TruncatedBody { received, length }.to_string();
+            let reason = match self.stream.coding() {
+                Some(coding) => {
+                    format!("{reason}, in {coding}: that may be the length of the decoded file")
+                }
+                None => reason,
+            };
+            let url = Box::new(haul_net::without_credentials(&sources.current().location));
+            error.error = GetError::UnusableResponse { url, reason };
+        }
+        error
     }
 
     async fn finish(

@@ -16,8 +16,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use haul_net::{FetchRequest, FetchResponse, RequestTimings};
 use haul_plan::{
-    BytesOnDisk, ContentExpectation, RangeSet, RequestFailure, ResourceVersion, ResponseContent,
-    SegmentPlan, UnusableResponse, expected_digests,
+    BytesOnDisk, ContentExpectation, DOCUMENT_BEGINNING, RangeSet, RequestFailure, ResourceVersion,
+    ResponseContent, SegmentPlan, UnusableResponse, begins_other_document,
 };
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -28,12 +28,14 @@ use url::Url;
 use super::attempt_error::AttemptError;
 use super::context::EngineState;
 use super::download_sources::credential_url;
+use super::expectations::announced_digests;
 use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
 use super::gathered_chunks::GatheredChunks;
 use super::host_limits::{HostConnections, HostPermit, RequestPermit};
+use super::page_check::PageCheck;
 use super::request::{check_robots_tag, conditions, send};
-use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of};
+use crate::disk::{StoredValidators, UnnamedFile, blocking, directory_of, file_beginning};
 use crate::options::DownloadJob;
 
 /// The largest body that is kept in memory until it is written, in bytes. Handing a thread over costs as much as copying some ten
@@ -119,6 +121,40 @@ pub(crate) enum UnnamedBody {
     Memory(Vec<Bytes>, OwnedSemaphorePermit),
     /// In a file.
     File(UnnamedFile),
+}
+
+impl UnnamedBody {
+    /// The first bytes.
+    fn beginning(&self) -> Vec<u8> {
+        let mut beginning = vec![0; DOCUMENT_BEGINNING];
+        let read = match self {
+            Self::Memory(chunks, _) => {
+                let bytes = chunks.iter().flatten().take(DOCUMENT_BEGINNING);
+                return bytes.copied().collect();
+            }
+            Self::File(file) => blocking(|| file.read_at(0, &mut beginning)).unwrap_or(0),
+        };
+        beginning.truncate(read);
+        beginning
+    }
+}
+
+impl WholeFile {
+    /// Whether it is a page although its names say otherwise.
+    pub(crate) fn is_page(&self, url: &Url, path: &Path) -> bool {
+        let beginning = match &self.body {
+            UnnamedBody::Memory(chunks, _) => chunks.first().map_or(&[][..], |first| first),
+            // No page has as many bytes.
+            UnnamedBody::File(_) => &[],
+        };
+        let page = PageCheck {
+            url,
+            path,
+            media_type: self.response.version.media_type.as_deref(),
+            beginning,
+        };
+        page.is_page()
+    }
 }
 
 /// A first response that another strategy goes on with.
@@ -263,7 +299,7 @@ impl SingleResponseFetch<'_> {
             length,
         } = readable;
         let expected_digests = ExpectedDigests {
-            announced: expected_digests(&response.headers, true),
+            announced: announced_digests(&response, true),
             ..ExpectedDigests::of_user(&self.job.checksums)
         };
         let media_type = response.headers.get(CONTENT_TYPE);
@@ -286,6 +322,8 @@ impl SingleResponseFetch<'_> {
             return Err(AttemptError::too_slow(error, self.url));
         };
         let (body, bytes) = read?;
+        self.check_update(&info, &body, bytes)
+            .map_err(|page| AttemptError::error_page(&response, &page, self.url))?;
         self.expected_content
             .check_length(bytes)
             .map_err(|unexpected| AttemptError::unexpected(unexpected, &response, self.url))?;
@@ -302,6 +340,29 @@ impl SingleResponseFetch<'_> {
             bytes,
             expected_digests,
         })))
+    }
+
+    /// Checks that a body that would replace an older version of its file is no page. Returns the page's first bytes.
+    fn check_update(
+        &self,
+        info: &ResponseInfo,
+        body: &UnnamedBody,
+        bytes: u64,
+    ) -> Result<(), Vec<u8>> {
+        if self.stored_validators.is_none() {
+            return Ok(());
+        }
+        let on_disk = blocking(|| file_beginning(self.path, DOCUMENT_BEGINNING));
+        let Some(on_disk) = on_disk.filter(|on_disk| !on_disk.is_empty()) else {
+            return Ok(());
+        };
+        let found = body.beginning();
+        let media_type = info.version.media_type.as_deref();
+        let is_nothing = bytes == 0 && !info.version.has_validator();
+        match is_nothing || begins_other_document(Some(&on_disk), media_type, &found) {
+            true => Err(found),
+            false => Ok(()),
+        }
     }
 
     async fn read_to_end(

@@ -36,7 +36,7 @@ pub(super) async fn download(
     let path = output.path().map(Path::to_owned);
     let (first, _permit) = first_response(context, expectations, sources).await?;
     let FirstResponse { response, content } = first;
-    let digests = expectations.digests(&response.headers, &content);
+    let digests = expectations.digests(&response, &content);
     let (version, mut start) = stream_start(content);
     let length = start.length;
     context
@@ -55,10 +55,11 @@ pub(super) async fn download(
     let etag = version.etag.as_ref().map(ToString::to_string);
     let mut download = SequentialDownload {
         pipe,
-        version,
+        version: digests.pinned(&version),
         stream: StreamPlan::new(start),
         follower: None,
         path: shown_path(context, path.as_deref()),
+        lost_bytes: 0,
     };
     let bytes = match length {
         Some(0) => 0,

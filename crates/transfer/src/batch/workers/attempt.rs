@@ -98,6 +98,10 @@ impl<'a> Attempt<'a> {
     async fn on_whole_file(self, file: Box<WholeFile>) {
         self.end(file.bytes, JobRunResult::Done);
         let Self { pool, job, .. } = self;
+        let types = &pool.engine.options().expected_content.media_types;
+        if types.is_empty() && file.is_page(job.url(), &job.path) {
+            pool.counters.count_page();
+        }
         let full_buffer = pool.write_buffer.push(FetchedFile { job, file });
         if !full_buffer.is_empty() {
             // Writing takes a while. This worker's place goes to another.

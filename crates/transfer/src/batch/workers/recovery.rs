@@ -40,7 +40,6 @@ impl Attempt<'_> {
         let Some(failure) = &failed.failure else {
             return self.give_up(failed.error, JobRunResult::Done).await;
         };
-        let had_403 = self.job.forbidding_host.is_some();
         let action = self.recovery_action(&failed, failure);
         let result = self.run_result(&failed, failure);
         let wait = match action {
@@ -70,7 +69,6 @@ impl Attempt<'_> {
             RecoveryAction::WithoutIfRange | RecoveryAction::StartOver => Duration::ZERO,
         };
         if matches!(failure, RequestFailure::RangeRefused { .. })
-            && had_403
             && matches!(self.job.strategy, BatchJobStrategy::SingleResponse { .. })
         {
             // Perhaps it is the range that is refused (row A38).

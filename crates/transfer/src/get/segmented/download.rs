@@ -193,11 +193,13 @@ fn journal_header(
     total: u64,
 ) -> JournalHeader {
     let announced = &claim.digests.announced;
+    let pinned = claim.digests.pinned(&claim.version);
     let source_url = &sources.current().url;
     let header = match &claim.partial.resumed {
         Some(resumed) => resumed.header.clone().with_announced(announced),
-        None => JournalHeader::new(&context.job.url, total, &claim.version, announced)
-            .with_source(source_url),
+        None => {
+            JournalHeader::new(&context.job.url, total, &pinned, announced).with_source(source_url)
+        }
     };
     // The validators are one host's, and say nothing about another's bytes.
     match sources.is_single() && header.has_validators_of(source_url) {
@@ -218,7 +220,7 @@ fn coordinator<'a>(
     let options = context.options();
     let max_connections = sources.max_connections(options.connections.max());
     let content = SourceContent {
-        version: &claim.version,
+        version: &claim.digests.pinned(&claim.version),
         digests: &claim.digests.announced,
     };
     let evidence = expectations.evidence(&claim.digests);

@@ -10,6 +10,7 @@ mod interruptions;
 mod manifests;
 mod memory;
 mod outcomes;
+mod pages;
 mod settings;
 mod strategies;
 

@@ -391,8 +391,12 @@ async fn a_mirror_is_tried_after_two_broken_responses() {
 /// The broken source is tried again when all others have failed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_source_is_tried_again_after_its_mirrors() {
-    let resource = OriginResource::new(small_content(8))
-        .rule(RequestMatcher::first(4), faults::close_after(2));
+    let resource =
+        OriginResource::new(small_content(8)).rule(RequestMatcher::first(4), |request, reply| {
+            // At the same byte each time, it would be broken for good (row A41).
+            let bytes = 1 + request.number_for_path as u64;
+            faults::close_after(bytes)(request, reply);
+        });
     let bad = Origin::builder().resource("/8", resource).start().await;
     let (case, empty) = (BatchCase::new(), origin_with_files(1).start().await);
     let entry = ListEntry {

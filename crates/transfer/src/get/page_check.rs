@@ -1,0 +1,66 @@
+//! Whether a file that arrived is a page although its name says otherwise (row A36).
+
+use std::path::Path;
+
+use haul_plan::{filename, is_page_for_name};
+use url::Url;
+
+use super::partial_claim::PartialClaim;
+use super::strategy::DownloadedFile;
+use crate::disk::blocking;
+
+/// Enough first bytes to tell a page from a file.
+pub(super) const PEEKED_BYTES: usize = 64;
+
+/// A warning of a page whose name is that of another kind of file.
+pub(super) fn page_warning(file: &DownloadedFile, url: &Url) -> Option<String> {
+    let PartialClaim {
+        partial, version, ..
+    } = &file.claim;
+    let mut beginning = [0; PEEKED_BYTES];
+    let read = blocking(|| partial.storage().read_at(0, &mut beginning));
+    let page = PageCheck {
+        url,
+        path: partial.paths.path(),
+        media_type: version.media_type.as_deref(),
+        beginning: &beginning[..read.unwrap_or(0)],
+    };
+    let name = page.misnamed()?;
+    let url = haul_net::redacted_url(url);
+    let media_type = version.media_type.as_deref().unwrap_or("text/html");
+    Some(format!(
+        "{url} sent {media_type}, which is not what the name {name} promises: it may be a sign-in page or an error"
+    ))
+}
+
+/// What tells that a file is a page.
+#[derive(Debug)]
+pub(crate) struct PageCheck<'a> {
+    /// The URL that the file was requested by.
+    pub(crate) url: &'a Url,
+    /// Its name on disk.
+    pub(crate) path: &'a Path,
+    /// The media type of the response.
+    pub(crate) media_type: Option<&'a str>,
+    /// The first bytes.
+    pub(crate) beginning: &'a [u8],
+}
+
+impl PageCheck<'_> {
+    /// Whether it is one.
+    pub(crate) fn is_page(&self) -> bool {
+        self.misnamed().is_some()
+    }
+
+    /// The name that promises another kind of file: on disk, or in the URL.
+    fn misnamed(&self) -> Option<String> {
+        let on_disk = self
+            .path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let names = on_disk.into_iter().chain([filename::from_url(self.url)]);
+        let mut misnamed =
+            names.filter(|name| is_page_for_name(name, self.media_type, self.beginning));
+        misnamed.next()
+    }
+}
