@@ -176,6 +176,13 @@ fn end_lines(
         }
         lines.push(report::summary_line(summary, elapsed, width));
     }
+    if summary.pages > 0 {
+        let text = format!(
+            "{} of these files are pages or error documents, which is not what their names promise: --expect-type refuses such responses",
+            summary.pages
+        );
+        lines.push(message::warning_text(&text));
+    }
     if let Some(halt) = &summary.halted {
         let reason = message::sanitize(&halt.reason);
         let text = match have_all_ended(summary) || summary.listed == 0 {

@@ -370,6 +370,7 @@ mod tests {
             skipped: 89,
             failed: 1211,
             retries: 3,
+            pages: 2,
             bytes: 98 << 20,
             failure_groups: causes,
             halted: None,

@@ -114,7 +114,7 @@ impl<'a> FileExpectations<'a> {
     /// Checks the type and the size of a first response, as far as its head says.
     ///
     /// # Errors
-    /// [`GetError::UnexpectedContent`].
+    /// [`GetError::UnexpectedContent`], [`GetError::WrongFile`].
     pub(super) fn check_head(&self, first: &FirstResponse, url: &Url) -> Result<(), GetError> {
         let length = match &first.content {
             ResponseContent::Part { total, .. } => Some(*total),
@@ -124,7 +124,9 @@ impl<'a> FileExpectations<'a> {
         };
         let media_type = first.response.headers.get(CONTENT_TYPE);
         let checked = self.options.expected_content.check_head(media_type, length);
-        checked.map_err(|source| unexpected(url, Some(first.response.status), source))
+        checked.map_err(|source| unexpected(url, Some(first.response.status), source))?;
+        let length = first.content.file_length();
+        length.map_or(Ok(()), |length| self.check_size(url, length))
     }
 
     /// Refuses the page of a folder, unless the user chose a name for the file.

@@ -223,13 +223,6 @@ impl<'a> DownloadRun<'a> {
             first.response.discard().await;
             return self.finish_unmodified(destination).await;
         }
-        let location = &self.sources.current().location;
-        let length = first.content.file_length();
-        let checked = length.map(|length| self.expectations.check_size(location, length));
-        if let Some(Err(error)) = checked {
-            first.response.discard().await;
-            return Err(error);
-        }
         if self.context.options().mirror_links && !self.has_discovered {
             self.has_discovered = true;
             let expectations = &mut self.expectations;

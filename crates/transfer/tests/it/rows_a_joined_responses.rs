@@ -83,7 +83,11 @@ async fn a10_a_single_stream_that_always_breaks_exhausts_the_retries() {
         let resource = OriginResource::new(ResourceContent::random(4, 8 << 20))
             .rule(RequestMatcher::always(), faults::ignore_range)
             .rule(RequestMatcher::matching(move |_| chunked), faults::chunked)
-            .rule(RequestMatcher::always(), faults::close_after(5 << 20));
+            .rule(RequestMatcher::always(), |request, reply| {
+                // At the same byte each time, it would be known to be broken for good (row A41).
+                let bytes = (5 << 20) + request.number_for_path as u64;
+                faults::close_after(bytes)(request, reply);
+            });
         let (run, origin) = case.run(resource).await;
         assert!(
             matches!(run.error(), GetError::Transport { .. }),
