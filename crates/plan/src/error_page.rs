@@ -8,26 +8,11 @@
 //! The media type tells pages from most files, and a page that is itself the resource may change. Where the type says nothing, because
 //! there is none or everything gets the same one, the first bytes do ([`begins_other_document`]).
 
-use http::HeaderMap;
-use http::header::CONTENT_TYPE;
-
 use crate::content_expectation::begins_html;
 use crate::validator::ResourceVersion;
 
-/// Longer media types are not compared.
-const MAX_MEDIA_TYPE: usize = 100;
-
 /// How many of a file's first bytes [`begins_other_document`] looks at.
 pub const DOCUMENT_BEGINNING: usize = 512;
-
-/// The media type of a response without parameters, in lower case. It has no control characters.
-#[must_use]
-pub fn media_type(headers: &HeaderMap) -> Option<Box<str>> {
-    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
-    let essence = value.split(';').next()?.trim();
-    let is_type = essence.contains('/') && essence.len() <= MAX_MEDIA_TYPE;
-    is_type.then(|| essence.to_ascii_lowercase().into())
-}
 
 /// Whether a response cannot be a newer version of the file whose bytes are on disk, since it is a page, an error document, or nothing.
 /// Only for responses whose validators do not show that they are of the same version.
@@ -205,7 +190,6 @@ fn is_file_extension(extension: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
     use proptest::prelude::*;
 
     fn version(
@@ -369,21 +353,6 @@ mod tests {
             Some("application/zip"),
             b"<html>"
         ));
-    }
-
-    #[test]
-    fn media_types_are_compared_without_parameters_and_case() {
-        let parse = |value: &'static str| {
-            media_type(&HeaderMap::from_iter([(
-                CONTENT_TYPE,
-                HeaderValue::from_static(value),
-            )]))
-        };
-        assert_eq!(
-            parse("Text/HTML; charset=utf-8").as_deref(),
-            Some("text/html")
-        );
-        assert_eq!((parse(""), parse("html"), parse(";")), (None, None, None));
     }
 
     proptest! {

@@ -75,7 +75,7 @@ pub use content_expectation::{
 };
 pub use content_range::{ContentRange, ContentRangeError};
 pub use error_limit::{ErrorLimit, ErrorLimitError};
-pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name, media_type};
+pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name};
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
@@ -104,4 +104,4 @@ pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, S
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 pub use token_bucket::TokenBucket;
-pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch};
+pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch, media_type};

@@ -5,13 +5,15 @@ use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use http::HeaderValue;
-use http::header::{DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
+use http::header::{CONTENT_TYPE, DATE, ETAG, HeaderMap, HeaderName, LAST_MODIFIED};
 
-use crate::error_page::media_type;
 use crate::original_file::OriginalFile;
 
 /// The longest validator that is taken from a peer, in bytes. Real ones have some forty.
 const MAX_VALIDATOR_BYTES: usize = 1024;
+
+/// Longer media types are not compared.
+const MAX_MEDIA_TYPE: usize = 100;
 
 /// How much older than the response a date must be before it is a strong validator (RFC 9110 8.8.2.2).
 pub(crate) const MIN_STRONG_DATE_AGE: Duration = Duration::from_secs(60);
@@ -93,6 +95,15 @@ impl EntityTag {
     pub fn weak_eq(&self, other: &Self) -> bool {
         self.opaque == other.opaque
     }
+}
+
+/// The media type of a response without parameters, in lower case. It has no control characters.
+#[must_use]
+pub fn media_type(headers: &HeaderMap) -> Option<Box<str>> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let essence = value.split(';').next()?.trim();
+    let is_type = essence.contains('/') && essence.len() <= MAX_MEDIA_TYPE;
+    is_type.then(|| essence.to_ascii_lowercase().into())
 }
 
 /// What is known about a version of a resource.
@@ -345,6 +356,21 @@ mod tests {
             version(&[("last-modified", "x")]).compare(&version(&[])),
             VersionMatch::Unproven
         );
+    }
+
+    #[test]
+    fn media_types_are_compared_without_parameters_and_case() {
+        let parse = |value: &'static str| {
+            media_type(&HeaderMap::from_iter([(
+                CONTENT_TYPE,
+                HeaderValue::from_static(value),
+            )]))
+        };
+        assert_eq!(
+            parse("Text/HTML; charset=utf-8").as_deref(),
+            Some("text/html")
+        );
+        assert_eq!((parse(""), parse("html"), parse(";")), (None, None, None));
     }
 
     proptest! {

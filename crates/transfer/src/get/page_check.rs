@@ -5,12 +5,9 @@ use std::path::Path;
 use haul_plan::{filename, is_page_for_name};
 use url::Url;
 
-use super::partial_claim::PartialClaim;
+use super::partial_claim::{PEEKED_BYTES, PartialClaim};
 use super::strategy::DownloadedFile;
 use crate::disk::blocking;
-
-/// Enough first bytes to tell a page from a file.
-pub(super) const PEEKED_BYTES: usize = 64;
 
 /// A warning of a page whose name is that of another kind of file.
 pub(super) fn page_warning(file: &DownloadedFile, url: &Url) -> Option<String> {

@@ -14,7 +14,6 @@ use super::download_sources::{DownloadSource, DownloadSources};
 use super::expectations::FileExpectations;
 use super::expected_digests::ExpectedDigests;
 use super::first_request::FirstResponse;
-use super::page_check::PEEKED_BYTES;
 use super::partial_download::PartialDownload;
 use super::source_recovery::recover;
 use crate::disk::{DownloadPaths, StoredValidators, blocking, file_beginning};
@@ -42,6 +41,9 @@ const NO_RANGES: &str =
 
 /// A warning where the bytes stay until the response has brought all of them again.
 const ALL_AGAIN: &str = "the origin sends no parts of the file: fetching all of it again";
+
+/// Enough first bytes to tell a page from a file.
+pub(super) const PEEKED_BYTES: usize = 64;
 
 /// A partial file, and what it must become.
 #[derive(Debug)]
