@@ -138,7 +138,7 @@ impl ClientSettings {
         let endpoint_url = s3
             .endpoint_url
             .as_deref()
-            .map(str::parse::<Url>)
+            .map(haul_net::parse_url)
             .transpose();
         let access_key = match (&s3.access_key, &s3.secret_key) {
             (Some(user), Some(secret)) => Some(Login {

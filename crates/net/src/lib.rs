@@ -9,7 +9,7 @@
 //! Nothing here retries a failure: [`Error::is_transient`] says whether another try makes sense, and `transfer` tries.
 //! Credentials are held as [`Secret`]s, and [`CredentialScope`] decides which peer may see them.
 //!
-//! Modules build on each other in this order: `target`, `request_target`, `secret`, `redacted_url`, `credential_scope`; `error`;
+//! Modules build on each other in this order: `zone`, `target`, `request_target`, `secret`, `redacted_url`, `credential_scope`; `error`;
 //! `transport` (TCP and TLS streams); `tls`; `auth`; `proxy`; `connector`; `request_body`, `signer`, `config` and `request`; `http1` and `http2`
 //! (connections and their pools); `response`; `client`.
 
@@ -35,6 +35,7 @@ mod signer;
 mod target;
 mod tls;
 mod transport;
+mod zone;
 
 pub use auth::{Authorization, Login, MAX_AUTH_ATTEMPTS, Netrc, NetrcError, UserCredentials};
 pub use client::Client;
@@ -52,7 +53,7 @@ pub use redacted_url::{redacted_target, redacted_text, redacted_url};
 pub use request::FetchRequest;
 pub use request_body::{BodySource, BodyStream, RequestBody};
 pub use request_head::is_framing_header;
-pub use request_target::{origin_text, without_credentials};
+pub use request_target::{authority, origin_text, without_credentials};
 pub use response::{FetchResponse, RequestTimings, ResponseState};
 pub use secret::Secret;
 pub use signer::{Refusal, RequestSigner, SIGNED_SCHEME, SignerError, SignerFuture};
@@ -62,4 +63,7 @@ pub use tls::{
 };
 pub use transport::{
     SocketState, TcpTransport, TlsReadBuffer, TransportStream, bytes_unacknowledged, set_low_water,
+};
+pub use zone::{
+    UrlError, address_with_zone, ipv6_text, parse_ipv6, parse_url, socket_address, url_text,
 };

@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 use url::{Position, Url};
 
 use crate::request_target::without_credentials;
+use crate::zone::url_text;
 
 /// Replaces a secret.
 const MASK: &str = "***";
@@ -61,8 +62,8 @@ pub fn redacted_url(url: &Url) -> String {
     match url.scheme() {
         "s3" => s3_address(url),
         // It has neither a login nor a query or a fragment.
-        _ if !url.as_str().contains(['@', '?', '#']) => url.as_str().to_owned(),
-        _ => mask(without_credentials(url).as_str()),
+        _ if !url.as_str().contains(['@', '?', '#']) => url_text(url).into_owned(),
+        _ => mask(&url_text(&without_credentials(url))),
     }
 }
 

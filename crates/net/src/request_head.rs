@@ -145,10 +145,8 @@ fn says_that_body_is_empty(fetch: &FetchRequest<'_>) -> bool {
 pub(crate) fn to_http2(request: Request<OutgoingBody>, url: &Url) -> Result<Request<()>, Error> {
     let (mut head, _) = request.into_parts();
     let host = head.headers.remove(HOST);
-    let host = match &host {
-        Some(host) => host.as_bytes(),
-        None => authority(url).as_bytes(),
-    };
+    let own = authority(url);
+    let host = host.as_ref().map_or(own.as_bytes(), HeaderValue::as_bytes);
     let mut parts = head.uri.into_parts();
     parts.scheme = Some(Scheme::HTTPS);
     parts.authority = Some(Authority::try_from(host).map_err(|e| invalid(url, e.into()))?);
@@ -159,7 +157,7 @@ pub(crate) fn to_http2(request: Request<OutgoingBody>, url: &Url) -> Result<Requ
 }
 
 fn insert_default_headers(headers: &mut HeaderMap, url: &Url) -> Result<(), Error> {
-    let host = HeaderValue::from_str(authority(url));
+    let host = HeaderValue::from_str(&authority(url));
     headers.insert(HOST, host.map_err(|e| invalid(url, e.into()))?);
     headers.insert(
         USER_AGENT,
@@ -309,6 +307,8 @@ mod tests {
             ("http://H.test:443/", "h.test:443"),
             ("https://[::1]/", "[::1]"),
             ("https://[::1]:80/a@b:1", "[::1]:80"),
+            // A zone, as haul keeps it in the address.
+            ("http://[fe80:0:1::1]:8080/", "[fe80::1]:8080"),
         ] {
             assert_eq!(headers_for(url, None, &[])[HOST], host, "{url}");
         }

@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 
+use haul_plan::zone_of_url;
 use url::{Position, Url};
+
+use crate::zone::url_text;
 
 /// Path and query, as the request line of a request to an origin has them.
 pub(crate) fn origin_form(url: &Url) -> &str {
@@ -14,17 +17,35 @@ pub(crate) fn origin_form(url: &Url) -> &str {
 pub(crate) fn absolute_form(url: &Url) -> Url {
     let mut url = without_credentials(url);
     url.set_fragment(None);
+    if let Some((address, _)) = zone_of_url(&url) {
+        // It fails only for URLs that have no host.
+        let _ = url.set_ip_host(address.into());
+    }
     url
 }
 
-/// Host and port. The port is left out when it is the default of the scheme.
-pub(crate) fn authority(url: &Url) -> &str {
-    &url[Position::BeforeHost..Position::AfterPort]
+/// Host and port, as the Host field has them. The port is left out when it is the default of the scheme.
+#[must_use]
+pub fn authority(url: &Url) -> Cow<'_, str> {
+    match zone_of_url(url) {
+        None => Cow::Borrowed(&url[Position::BeforeHost..Position::AfterPort]),
+        Some((address, _)) => {
+            let port = &url[Position::AfterHost..Position::AfterPort];
+            Cow::Owned(format!("[{address}]{port}"))
+        }
+    }
 }
 
 /// Scheme, host and port of a URL, in one text for each origin. Of an `s3://` URL it is the bucket.
 #[must_use]
 pub fn origin_text(url: &Url) -> Cow<'_, str> {
+    if zone_of_url(url).is_some() {
+        let mut origin = without_credentials(url);
+        origin.set_path("");
+        origin.set_query(None);
+        origin.set_fragment(None);
+        return Cow::Owned(url_text(&origin).trim_end_matches('/').to_owned());
+    }
     let has_login = !url.username().is_empty() || url.password().is_some();
     match url.has_authority() && !has_login || url.scheme() == "s3" {
         // What a batch has for each of its files.
@@ -62,5 +83,17 @@ mod tests {
         for (url, expected) in same {
             assert_eq!(origin_text(&Url::parse(url).unwrap()), expected, "{url}");
         }
+    }
+
+    #[test]
+    fn no_request_has_a_zone_and_every_text_for_people_does() {
+        let url = crate::parse_url("http://me:pw@[fe80::1%lo]:8080/a?b#c").unwrap();
+        assert_eq!(authority(&url), "[fe80::1]:8080");
+        assert_eq!(absolute_form(&url).as_str(), "http://[fe80::1]:8080/a?b");
+        assert_eq!(origin_text(&url), "http://[fe80::1%25lo]:8080");
+        assert_eq!(
+            crate::redacted_url(&url),
+            "http://[fe80::1%25lo]:8080/a?b#c"
+        );
     }
 }

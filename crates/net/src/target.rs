@@ -4,6 +4,8 @@ use std::str::FromStr;
 
 use url::Url;
 
+use crate::zone;
+
 /// Which IP addresses may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressFamily {
@@ -53,7 +55,15 @@ impl Target {
     /// The URL `tcp://host:port`, for errors where there is no other URL. `None` for a host that no URL can have.
     #[must_use]
     pub fn to_url(&self) -> Option<Url> {
-        Url::parse(&format!("tcp://{self}")).ok()
+        zone::parse_url(&format!("tcp://{self}")).ok()
+    }
+
+    /// Host and port as a request names them: IPv6 addresses in brackets, without their zone.
+    pub(crate) fn authority(&self) -> String {
+        match zone::without_zone(&self.host) {
+            host if host.contains(':') => format!("[{host}]:{}", self.port),
+            host => format!("{host}:{}", self.port),
+        }
     }
 }
 
@@ -89,8 +99,8 @@ impl FromStr for Target {
         let host = match host.strip_prefix('[') {
             Some(rest) => {
                 let inner = rest.strip_suffix(']').ok_or(TargetError::NoPort)?;
-                let address: Result<std::net::Ipv6Addr, _> = inner.parse();
-                address.map_err(|_| TargetError::Host)?.to_string()
+                let address = zone::parse_ipv6(inner).ok_or(TargetError::Host)?;
+                address.to_string()
             }
             None => parse_host(host).ok_or(TargetError::Host)?,
         };
@@ -119,12 +129,11 @@ pub(crate) fn parse_port(digits: &str) -> Option<u16> {
 }
 
 impl std::fmt::Display for Target {
-    /// In the form of a request: IPv6 addresses in brackets.
+    /// As people write it: IPv6 addresses in brackets, with their zone.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
+        match self.host.parse() {
+            Ok(address) => write!(f, "[{}]:{}", zone::ipv6_text(address), self.port),
+            Err(_) => write!(f, "{}:{}", self.host, self.port),
         }
     }
 }
@@ -138,10 +147,17 @@ mod tests {
         for text in ["a.test:22", "127.0.0.1:1", "[::1]:65535", "my_host:80"] {
             let target: Target = text.parse().unwrap();
             assert_eq!(target.to_string(), text);
+            assert_eq!(target.authority(), text);
             assert_eq!(target.to_url().unwrap().as_str(), format!("tcp://{text}"));
         }
         let target: Target = "[::1]:22".parse().unwrap();
         assert_eq!((target.host.as_str(), target.port), ("::1", 22));
+        for text in ["[fe80::1%lo]:22", "[fe80::1%25lo]:22"] {
+            let target: Target = text.parse().unwrap();
+            assert_eq!(target.to_string(), "[fe80::1%lo]:22");
+            assert_eq!(target.authority(), "[fe80::1]:22");
+            assert_eq!(Target::from_url(&target.to_url().unwrap()), Some(target));
+        }
         let target: Target = "Bücher.test:22".parse().unwrap();
         assert_eq!(target.host, "xn--bcher-kva.test");
     }
@@ -157,6 +173,7 @@ mod tests {
             (":22", E::NoHost),
             ("::1:22", E::Host),
             ("[a.test]:22", E::Host),
+            ("[fe80::1%nosuch0]:22", E::Host),
             ("a b:22", E::Host),
             ("a\r\nX:22", E::Host),
             ("a%0d:22", E::Host),

@@ -35,6 +35,7 @@ pub mod filename;
 mod folder_listing;
 mod glob;
 mod http_version;
+mod ipv6_zone;
 mod layout;
 mod link_header;
 mod low_water;
@@ -79,6 +80,9 @@ pub use error_page::{DOCUMENT_BEGINNING, begins_other_document, is_page_for_name
 pub use folder_listing::{FOLDER_LISTING_LINK, is_folder_listing};
 pub use glob::{Glob, GlobError, GlobProblem, GlobUrl};
 pub use http_version::{AlpnOffer, HttpVersionChoice};
+pub use ipv6_zone::{
+    join_from_peer, split_zone, split_zone_of_host, split_zone_text, with_zone, zone_of_url,
+};
 pub use layout::{
     AssignedPaths, PathAssignment, PathCandidate, PathLayout, PathLayoutInput, PathTemplate,
     PathTemplateError, PathTemplateProblem, RelativePathError, ResourceId, relative_path,

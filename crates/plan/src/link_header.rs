@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::header::LINK;
 use url::Url;
 
+use crate::ipv6_zone::join_from_peer;
 use crate::metalink::MEDIA_TYPE;
 
 /// The most links that are read, of all fields together.
@@ -60,7 +61,10 @@ fn add_link(link: &LinkValue<'_>, base: &Url, found: &mut LinkHeader) {
         return;
     }
     let http = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-    let Some(url) = base.join(link.reference.trim()).ok().filter(http) else {
+    let Some(url) = join_from_peer(base, link.reference.trim())
+        .ok()
+        .filter(http)
+    else {
         return;
     };
     let relations = link.parameter("rel").unwrap_or_default();

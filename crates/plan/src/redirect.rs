@@ -3,6 +3,8 @@
 use http::header::{HeaderMap, HeaderValue, LOCATION};
 use url::Url;
 
+use crate::ipv6_zone::join_from_peer;
+
 /// The longest Location that is followed, in bytes: signed URLs have up to two thousand.
 const MAX_LOCATION_BYTES: usize = 16 * 1024;
 
@@ -82,9 +84,7 @@ pub fn follow_redirect(
     }
     let text =
         std::str::from_utf8(location.as_bytes()).map_err(|_| RedirectError::InvalidLocation)?;
-    let mut url = from
-        .join(text)
-        .map_err(|_| RedirectError::InvalidLocation)?;
+    let mut url = join_from_peer(from, text).map_err(|_| RedirectError::InvalidLocation)?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(RedirectError::UnsupportedScheme(
             url.scheme().chars().take(20).collect(),

@@ -228,7 +228,7 @@ pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
     if scheme.eq_ignore_ascii_case("s3://") {
         return Ok(text.parse::<S3Address>()?.to_url()?);
     }
-    let url = Url::parse(text)?;
+    let url = haul_net::parse_url(text)?;
     match matches!(url.scheme(), "http" | "https") && url.has_host() {
         true => Ok(url),
         false => Err(DownloadUrlError::Scheme(url.scheme().to_owned())),
@@ -240,7 +240,7 @@ pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
 pub enum DownloadUrlError {
     /// It is not a URL.
     #[error(transparent)]
-    Malformed(#[from] url::ParseError),
+    Malformed(#[from] haul_net::UrlError),
     /// It has another scheme, or no host.
     #[error("the scheme {0} is not supported")]
     Scheme(String),

@@ -278,7 +278,7 @@ fn configured_endpoint(service: Option<&dyn LoadServiceConfig>) -> Option<String
 }
 
 fn parse_endpoint(text: String) -> Result<Url, S3ConfigError> {
-    match Url::parse(&text) {
+    match haul_net::parse_url(&text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
         _ => Err(S3ConfigError::Endpoint(text)),
     }

@@ -89,8 +89,8 @@ pub(crate) fn presign(
     expires_in: Duration,
     scope: SignatureScope<'_>,
 ) -> Result<Url, SignatureError> {
-    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
-    let headers = [("host", host)].into_iter();
+    let host = haul_net::authority(url);
+    let headers = [("host", &*host)].into_iter();
     let body = SignableBody::UnsignedPayload;
     let request = SignableRequest::new(method.as_str(), url.as_str(), headers, body)?;
     let settings = settings(SignatureLocation::QueryParams, Some(expires_in));

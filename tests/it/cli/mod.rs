@@ -17,6 +17,8 @@ mod files;
 pub(crate) mod harness;
 mod help;
 mod kill;
+#[cfg(target_os = "linux")]
+mod link_local;
 mod lost_results;
 mod messages;
 mod mirrors;

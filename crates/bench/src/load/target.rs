@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use haul_net::socket_address;
 use http::{HeaderValue, Version, header};
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
@@ -111,7 +112,7 @@ fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
     };
     let tls_name = match (url.scheme(), ip) {
         ("http", _) => None,
-        ("https", Some(ip)) => Some(ip.into()),
+        ("https", Some(ip)) => Some(socket_address(ip, 0).ip().into()),
         ("https", None) => Some(ServerName::try_from(name.clone()).map_err(|_| wrong_url(url))?),
         _ => return Err(wrong_url(url)),
     };
@@ -119,7 +120,7 @@ fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
     let port = url.port_or_known_default().unwrap_or_default();
     let address = match (plan.connect_to.or(proxy), ip) {
         (Some(address), _) => OriginAddress::Socket(address),
-        (None, Some(ip)) => OriginAddress::Socket((ip, port).into()),
+        (None, Some(ip)) => OriginAddress::Socket(socket_address(ip, port)),
         (None, None) => OriginAddress::Name(name, port),
     };
     Ok(LoadOrigin { address, tls_name })
@@ -127,7 +128,7 @@ fn load_origin(plan: &LoadPlan, url: &Url) -> Result<LoadOrigin, LoadError> {
 
 impl LoadTarget {
     fn new(plan: &LoadPlan, url: &Url, origin: usize) -> Result<Self, LoadError> {
-        let host = &url[Position::BeforeHost..Position::AfterPort];
+        let host = haul_net::authority(url);
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let absolute = format!("{}://{host}{path}", url.scheme());
         let target = if is_proxied(plan, url) {

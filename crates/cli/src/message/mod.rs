@@ -126,6 +126,9 @@ fn is_descriptor_shortage(error: &GetError) -> bool {
 }
 
 fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
+    if error.lacks_zone() {
+        return Some(NO_ZONE);
+    }
     if error.is_login_unasked() {
         return Some(UNASKED_LOGIN);
     }
@@ -186,6 +189,10 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
 
 /// How to give a proxy its login.
 const PROXY_LOGIN: &str = "log in with -U USER; see haul get --help for other ways";
+
+/// For a link-local address alone.
+pub(crate) const NO_ZONE: &str =
+    "add the interface that leads to this link-local address: [fe80::1%eth0]";
 
 /// For a refusal that may be about the login, and may not.
 pub(crate) const UNASKED_LOGIN: &str =

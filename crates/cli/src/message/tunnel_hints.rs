@@ -8,6 +8,9 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
     if error.is_descriptor_limit() {
         return Some("too many open files: raise the limit with ulimit -n N");
     }
+    if error.lacks_zone() {
+        return Some(super::NO_ZONE);
+    }
     if error.is_login_unasked() {
         return Some(super::UNASKED_LOGIN);
     }

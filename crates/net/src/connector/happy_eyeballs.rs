@@ -9,6 +9,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 
 use crate::target::AddressFamily;
+use crate::zone::socket_address;
 
 /// How long the next address waits for the one before (RFC 8305 section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
@@ -56,11 +57,11 @@ pub(super) async fn connect(
     keepalive: Option<Duration>,
 ) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, address) = if let [address] = addresses {
-        attempt(SocketAddr::new(*address, port)).await?
+        attempt(socket_address(*address, port)).await?
     } else {
         let addresses = addresses
             .iter()
-            .map(|address| SocketAddr::new(*address, port));
+            .map(|address| socket_address(*address, port));
         Box::pin(race(addresses, attempt)).await?
     };
     configure(&stream, keepalive)?;

@@ -63,7 +63,7 @@ impl HttpTunnel<'_> {
     where
         F: Future<Output = Result<TransportStream, Error>>,
     {
-        let target = self.target.to_string();
+        let target = self.target.authority();
         let authorization = self.proxy_auth.authorize(self.proxy, METHOD, &target);
         let response = self.send_connect(&mut stream, authorization.as_ref()).await;
         if self.proxy.login.is_none() || refusal_challenges(&response).is_none() {
@@ -84,7 +84,7 @@ impl HttpTunnel<'_> {
     where
         F: Future<Output = Result<TransportStream, Error>>,
     {
-        let target = self.target.to_string();
+        let target = self.target.authority();
         for _ in 1..MAX_AUTH_ATTEMPTS {
             let next = refusal_challenges(&response).and_then(|challenges| {
                 let refused = authorization.as_ref();
@@ -186,7 +186,7 @@ impl HttpTunnel<'_> {
     }
 
     fn request(&self, authorization: Option<&Authorization>) -> Vec<u8> {
-        let target = self.target;
+        let target = self.target.authority();
         let mut request = format!("{METHOD} {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
         let mut push_header = |name: &[u8], value: &[u8]| {
             request.extend_from_slice(name);

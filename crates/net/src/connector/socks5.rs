@@ -14,6 +14,7 @@ use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
 use crate::target::Target;
 use crate::transport::TransportStream;
+use crate::zone::without_zone;
 
 const VERSION: u8 = 5;
 const NO_AUTH: u8 = 0;
@@ -93,7 +94,8 @@ async fn handshake(
 
 async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), SocksHandshakeError> {
     let mut request = vec![VERSION, 1, 0];
-    match target.host.parse() {
+    let host = without_zone(&target.host);
+    match host.parse() {
         Ok(IpAddr::V4(address)) => {
             request.push(1);
             request.extend(address.octets());
@@ -104,7 +106,7 @@ async fn connect(stream: &mut TransportStream, target: &Target) -> Result<(), So
         }
         Err(_) => {
             request.push(3);
-            push_with_length(&mut request, target.host.as_bytes())?;
+            push_with_length(&mut request, host.as_bytes())?;
         }
     }
     request.extend(target.port.to_be_bytes());

@@ -260,12 +260,20 @@ impl Error {
         false
     }
 
+    /// Whether the address is a link-local one without the interface that leads to it. It can never be reached like this.
+    #[must_use]
+    pub fn lacks_zone(&self) -> bool {
+        let source = self.source().and_then(<dyn StdError>::downcast_ref);
+        let number = source.and_then(io::Error::raw_os_error);
+        matches!(self.kind, Kind::Connect(_)) && number == Some(libc::EINVAL)
+    }
+
     /// Whether the same request may work later. This is the one table of what may be retried.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match &self.kind {
+            Kind::Connect(_) => !self.lacks_zone(),
             Kind::Resolve(_)
-            | Kind::Connect(_)
             | Kind::ConnectTimeout(_)
             | Kind::ConnectionsBusy(_)
             | Kind::Stall

@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::Host;
 
 use crate::target::parse_port;
+use crate::zone::without_zone;
 
 /// Hosts that are reached directly: names with their subdomains, addresses, networks, or `*`; at all of their ports, or at one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,7 +53,7 @@ pub enum NoProxyError {
     #[error("{0:?}: the port must be a number from 1 to 65535")]
     Port(String),
     /// An address with the interface that leads to it (`fe80::1%eth0`).
-    #[error("{0:?}: hosts of URLs have no zone: leave out the % and the text after it")]
+    #[error("{0:?}: an address here is meant in every zone: leave out the % and the text after it")]
     Zone(String),
     /// Not a name.
     #[error("{0:?} is not a host: write a name, an address, or a network as 10.0.0.0/8")]
@@ -87,7 +88,7 @@ impl NoProxy {
         if self.items.is_empty() {
             return false;
         }
-        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let host = without_zone(host.trim_end_matches('.')).to_ascii_lowercase();
         let address: Option<IpAddr> = host.parse().ok();
         let mut items = self.items.iter();
         items.any(|(item, item_port)| {

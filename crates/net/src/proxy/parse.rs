@@ -12,6 +12,7 @@ use crate::auth::Login;
 use crate::error::ProxySource;
 use crate::secret::Secret;
 use crate::target::{parse_host, parse_port};
+use crate::zone::parse_ipv6;
 
 /// The longest scheme that an error repeats, in characters.
 const MAX_SCHEME: usize = 16;
@@ -117,8 +118,7 @@ fn parse_host_and_port(text: &str) -> Result<(String, Option<u16>), ProxyError> 
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (inner, after) = rest.split_once(']').ok_or(ProxyError::Host)?;
-            let address: Result<std::net::Ipv6Addr, _> = inner.parse();
-            let host = address.map_err(|_| ProxyError::Host)?.to_string();
+            let host = parse_ipv6(inner).ok_or(ProxyError::Host)?.to_string();
             match after.strip_prefix(':') {
                 None if !after.is_empty() => return Err(ProxyError::Host),
                 port => (host, port),

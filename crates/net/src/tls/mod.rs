@@ -24,6 +24,7 @@ use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind, TlsProblem};
 use crate::transport::tls_error::{handshake_error, is_ca_used_as_server, is_certificate_alert};
 use crate::transport::{TlsReadBuffer, TransportStream};
+use crate::zone::without_zone;
 pub use trust::TrustedFiles;
 use trust::{InsecureVerifier, parse_certificates};
 
@@ -197,7 +198,7 @@ impl TlsClient {
         let config = config
             .as_ref()
             .map_err(|e| tls_error(TlsProblem::RootsUnavailable).with_source(e.clone()))?;
-        let name = ServerName::try_from(peer.host.to_owned())
+        let name = ServerName::try_from(without_zone(peer.host).into_owned())
             .map_err(|e| tls_error(TlsProblem::WrongHost).with_source(e))?;
         let handshake = TlsConnector::from(Arc::clone(config))
             .with_alpn(alpn_protocols(peer.alpn))

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::path_digest;
 use crate::filename::{self, MAX_LENGTH};
+use crate::ipv6_zone::zone_of_url;
 
 /// The most directories that are kept as they are.
 const MAX_DIRECTORIES: usize = 48;
@@ -39,7 +40,12 @@ pub(super) fn path(url: &Url) -> PathBuf {
 
 /// The host, with its port if that is not the default of the scheme.
 pub(super) fn host(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
+    // The number of an interface may be another one after a restart.
+    let bare = zone_of_url(url).map(|(address, _)| format!("[{address}]"));
+    let host = bare
+        .as_deref()
+        .or_else(|| url.host_str())
+        .unwrap_or_default();
     let text = url
         .port()
         .map_or_else(|| host.to_owned(), |port| format!("{host}+{port}"));

@@ -280,10 +280,11 @@ pub(super) fn manifest_url(url: &Url) -> String {
         return shown;
     }
     let bare = haul_net::without_credentials(url);
-    if shown == bare.as_str() {
+    let bare = haul_net::url_text(&bare);
+    if shown == bare {
         return shown;
     }
-    let digest = blake3::hash(bare.as_str().as_bytes()).to_hex();
+    let digest = blake3::hash(bare.as_bytes()).to_hex();
     format!("{shown}#{}", &digest[..16])
 }
 

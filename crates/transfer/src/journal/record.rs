@@ -228,5 +228,7 @@ fn url_digest(url: &Url) -> String {
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_fragment(None);
-    blake3::hash(url.as_str().as_bytes()).to_hex().to_string()
+    // The name of an interface lasts longer than its number.
+    let text = haul_net::url_text(&url);
+    blake3::hash(text.as_bytes()).to_hex().to_string()
 }

@@ -53,6 +53,19 @@ fn a_header_matches_its_url_without_credentials_and_contains_no_part_of_it() {
 }
 
 #[test]
+fn a_zone_is_known_again_by_the_name_of_its_interface() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("j");
+    let url = |text: &str| haul_net::parse_url(text).unwrap();
+    Journal::create(&path, &header(url("http://[fe80::1%lo]/f").as_str())).unwrap();
+    for same in ["http://[fe80::1%25lo]/f", "http://[fe80::1%1]/f"] {
+        assert!(load_journal(&path, &url(same)).unwrap().is_some(), "{same}");
+    }
+    let other = load_journal(&path, &url("http://[fe80::1%2]/f"));
+    assert!(!matches!(other, Ok(Some(_))));
+}
+
+#[test]
 fn a_rewritten_header_replaces_the_first_one_and_keeps_the_ranges() {
     let dir = tempfile::tempdir().unwrap();
     let (path, url) = (dir.path().join("j"), Url::parse("http://h.test/f").unwrap());

@@ -39,7 +39,7 @@ fn quoted_excerpt(excerpt: &str) -> String {
 pub enum BadLineProblem {
     /// The text cannot be parsed as a URL.
     #[error("not a valid URL")]
-    InvalidUrl(#[source] url::ParseError),
+    InvalidUrl(#[source] haul_net::UrlError),
     /// The URL has another scheme than `http`, `https` or `s3`.
     #[error("a URL must begin with http://, https:// or s3://")]
     UnsupportedScheme,

@@ -205,14 +205,17 @@ impl FromStr for ResolveArg {
     }
 }
 
-/// An IPv6 address may have brackets.
+/// An IPv6 address may have brackets and a zone.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
-    text.strip_prefix('[')
+    let inner = text
+        .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
-        .unwrap_or(text)
-        .parse()
-        .ok()
+        .unwrap_or(text);
+    match haul_net::parse_ipv6(inner) {
+        Some(address) => Some(address.into()),
+        None => inner.parse().ok(),
+    }
 }
 
 /// The target of a tunnel.

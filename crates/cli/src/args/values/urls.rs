@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use haul_net::redacted_text;
+use haul_net::{UrlError, redacted_text};
 use haul_s3::{DownloadUrlError, S3Address, S3AddressError};
 use url::Url;
 
@@ -30,7 +30,7 @@ impl FromStr for HttpUrl {
             return Err(ValueError::new(format!("{} has no scheme", quoted(text)))
                 .with_hint(format!("did you mean https://{shown} ?")));
         }
-        match Url::parse(text) {
+        match haul_net::parse_url(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(Self(url)),
             Ok(url) => Err(ValueError::new(format!(
                 "{} has the unsupported scheme {}",
@@ -38,7 +38,7 @@ impl FromStr for HttpUrl {
                 url.scheme()
             ))
             .with_hint("haul takes http:// and https:// URLs, and s3://BUCKET/KEY for downloads")),
-            Err(url::ParseError::RelativeUrlWithoutBase) => {
+            Err(UrlError::Malformed(url::ParseError::RelativeUrlWithoutBase)) => {
                 Err(ValueError::new(format!("{} is not a URL", quoted(text)))
                     .with_hint("a URL begins with https:// or http://"))
             }

@@ -20,7 +20,6 @@ use haul_transfer::put::{UploadInput, UploadJob, UploadTarget};
 use haul_transfer::sync::file_has_content;
 use haul_transfer::{FolderName, FolderProblem, FolderProblemKind, FolderWalk};
 use http::{HeaderMap, HeaderValue};
-use url::Url;
 
 use super::super::uploads::{BadInput, FoundUpload, ObjectHeaders, field_value, folder_problem};
 use crate::args::{ObjectArgs, PutArgs, PutConditionArgs, StorageArgs};
@@ -455,7 +454,7 @@ fn parse_target(text: &str) -> Result<UploadTarget, BadInput> {
             )
         });
     }
-    let url: Url = text.parse().map_err(|error| {
+    let url = haul_net::parse_url(text).map_err(|error| {
         BadInput::new(format!(
             "{} is no URL: {error}",
             haul_net::redacted_text(text)

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
+use haul_net::{address_with_zone, ipv6_text};
 use haul_service::listen::{
     BoundAddress, BoundListener, ListenAddress, ListenError, ListenHost, SocketFile,
 };
@@ -34,11 +35,15 @@ pub(crate) fn urls(address: &BoundAddress, is_secure: bool) -> Vec<String> {
     let scheme = if is_secure { "https" } else { "http" };
     let url = |ip: IpAddr| match ip {
         IpAddr::V4(ip) => format!("{scheme}://{ip}:{}/", tcp.port()),
-        IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}/", tcp.port()),
+        IpAddr::V6(ip) => {
+            // In the form that haul and curl take.
+            let text = ipv6_text(ip).replace('%', "%25");
+            format!("{scheme}://[{text}]:{}/", tcp.port())
+        }
     };
     let ip = tcp.ip().to_canonical();
     if !ip.is_unspecified() {
-        return vec![url(ip)];
+        return vec![url(address_with_zone(*tcp).to_canonical())];
     }
     // Browsers do not accept 0.0.0.0: the loopback address, and the addresses that others may use.
     let others = reachable_addresses().into_iter();
@@ -118,6 +123,8 @@ mod tests {
     fn urls_work_in_a_browser() {
         assert_eq!(urls(&tcp("127.0.0.1:80"), false), ["http://127.0.0.1:80/"]);
         assert_eq!(urls(&tcp("[::1]:8443"), true), ["https://[::1]:8443/"]);
+        let zoned = urls(&tcp("[fe80::1%1]:80"), false);
+        assert_eq!(zoned, ["http://[fe80::1%25lo]:80/"]);
         let unix = BoundAddress::Unix(Some("/run/a.sock".into()));
         assert_eq!(urls(&unix, true), ["unix:/run/a.sock"]);
         for every in ["0.0.0.0:80", "[::]:80"] {

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{LookupError, LookupResult, ResolvedAddresses};
 use crate::error::is_descriptor_limit;
+use crate::zone::address_with_zone;
 
 /// How long addresses are remembered: the shortest time to live that large sites use.
 const SYSTEM_TTL: Duration = Duration::from_secs(60);
@@ -24,7 +25,7 @@ pub(super) async fn resolve(host: &str, permit: LookupPermit) -> LookupResult {
     let addresses = run_in_thread(permit, move || {
         // The function wants a port, and does nothing with it.
         let found = (host.as_str(), 0).to_socket_addrs()?;
-        Ok(found.map(|address| address.ip()).collect())
+        Ok(found.map(address_with_zone).collect())
     });
     match addresses.await {
         Ok(addresses) => Ok(ResolvedAddresses {
