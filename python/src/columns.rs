@@ -7,6 +7,7 @@ use pyo3::types::{PyDict, PyString};
 
 use crate::bodies::{SharedBodyColumn, row_index};
 use crate::column_buffer::ColumnBuffer;
+use crate::errors::time_limit_hint;
 
 /// Results that were collected, each at the place of its row. Whatever can be done as they come is: at the end one thread works alone.
 #[derive(Default)]
@@ -152,7 +153,10 @@ impl ResultColumns {
             &error.cause,
             row.status,
             Some(row.url.as_str()).filter(|url| !url.is_empty()),
-            error.hint.as_deref(),
+            error
+                .hint
+                .as_deref()
+                .or_else(|| error.time_limit.map(time_limit_hint)),
             error.is_transient,
         ))
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use haul_net::redacted_url;
 use haul_plan::is_busy_status;
 use haul_transfer::put::PutError;
-use haul_transfer::{ErrorClass, GetError, python_terms};
+use haul_transfer::{ErrorClass, GetError, TransferTimeLimit, python_terms};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -86,7 +86,13 @@ impl HaulError {
             kind: error.cause(),
             status,
             url: Some(redacted_url(url)),
-            hint: error.hint().map(|hint| python_terms(&hint).into_owned()),
+            hint: error
+                .hint()
+                .map(|hint| python_terms(&hint).into_owned())
+                .or_else(|| {
+                    TransferTimeLimit::of_download(error)
+                        .map(|limit| time_limit_hint(limit).to_owned())
+                }),
             is_retryable: error.is_transient(),
         }
     }
@@ -114,9 +120,25 @@ impl HaulError {
             kind: status.map_or_else(|| class.name().to_owned(), |status| status.to_string()),
             status,
             url: Some(target),
-            hint: error.hint().map(|hint| python_terms(hint).into_owned()),
+            hint: error
+                .hint()
+                .map(|hint| python_terms(hint).into_owned())
+                .or_else(|| {
+                    TransferTimeLimit::of_upload(error)
+                        .map(|limit| time_limit_hint(limit).to_owned())
+                }),
             is_retryable,
         }
+    }
+}
+
+/// The argument for a time limit that was too short.
+pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
+    match limit {
+        TransferTimeLimit::Response => {
+            "Client(response_timeout=SECONDS) waits longer for the start of a response"
+        }
+        TransferTimeLimit::Stall => "Client(timeout=SECONDS) waits longer",
     }
 }
 

@@ -28,6 +28,7 @@ pub(crate) struct ClientSettings {
     proxy: Option<String>,
     retries: Option<u32>,
     timeout: Option<f64>,
+    response_timeout: Option<f64>,
     verify: VerifySetting,
     headers: Vec<(String, String)>,
     pub(crate) s3: Option<S3Arguments>,
@@ -51,6 +52,16 @@ pub(crate) struct S3Arguments {
     secret_key: Option<String>,
     no_sign_request: bool,
     request_payer: bool,
+}
+
+/// An argument that is a time.
+fn seconds(name: &str, value: Option<f64>) -> Result<Option<Duration>, HaulError> {
+    let time = value.map(|value| {
+        let time = Duration::try_from_secs_f64(value).ok();
+        let time = time.filter(|time| !time.is_zero());
+        time.ok_or_else(|| HaulError::usage(format!("{name}: must be a number of seconds above 0")))
+    });
+    time.transpose()
 }
 
 impl ClientSettings {
@@ -87,14 +98,13 @@ impl ClientSettings {
             ..ClientConfig::default()
         };
         config.connector.rate_limit = self.limit;
-        if let Some(timeout) = self.timeout {
-            let timeout = Duration::try_from_secs_f64(timeout)
-                .ok()
-                .filter(|timeout| !timeout.is_zero());
-            let timeout = timeout
-                .ok_or_else(|| HaulError::usage("timeout: must be a number of seconds above 0"))?;
+        if let Some(timeout) = seconds("timeout", self.timeout)? {
             config.connector.connect_timeout = timeout;
             config.stall_timeout = timeout;
+            config.response_timeout = timeout;
+        }
+        if let Some(timeout) = seconds("response_timeout", self.response_timeout)? {
+            config.response_timeout = timeout;
         }
         Ok(config)
     }

@@ -18,8 +18,12 @@ use crate::tls::TlsOptions;
 pub struct ClientConfig {
     /// How streams are made.
     pub connector: ConnectorConfig,
-    /// How long a peer may be silent, before the response head or within the body.
+    /// How long a peer may be silent within a body, its own or the request's. A peer whose system acknowledges nothing for as long is
+    /// gone, whatever the connection waits for.
     pub stall_timeout: Duration,
+    /// How long the head of a response may take from the end of its request. The peer may work on the response all the time: make an
+    /// archive, scan an upload for viruses, join the parts of an object.
+    pub response_timeout: Duration,
     /// Which URL is requested through which proxy.
     pub proxy: ProxyRules,
     /// The HTTP version of requests that may share a connection. Over plain TCP it is HTTP/1.1 in any case.
@@ -50,6 +54,8 @@ impl Default for ClientConfig {
             connector: ConnectorConfig::default(),
             // Longer than a TCP retransmission after a lost wireless link, shorter than a user's patience.
             stall_timeout: Duration::from_secs(30),
+            // Stores take minutes to join the parts of a large object, and proxies give their servers one to five.
+            response_timeout: Duration::from_secs(300),
             proxy: ProxyRules::default(),
             http_version: HttpVersionChoice::default(),
             tls: TlsOptions::default(),

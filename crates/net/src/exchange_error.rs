@@ -1,6 +1,8 @@
 //! Why an exchange with a peer stopped, what that means, and whether the request may be sent
 //! again.
 
+use std::io;
+
 use h2::Reason;
 use haul_plan::FramingError;
 use url::Url;
@@ -14,6 +16,8 @@ use crate::transport::tls_error::is_certificate_refused;
 pub(crate) enum ExchangeError {
     /// The peer was silent for the stall timeout.
     Stalled,
+    /// The head of the response did not come in time.
+    NoResponse,
     /// The body has another length than its head said, or no certain one.
     Framing(FramingError),
     /// What went wrong on an HTTP/1.1 connection.
@@ -40,6 +44,7 @@ impl ExchangeError {
     pub(crate) fn into_error(self, url: &Url) -> Error {
         match self {
             Self::Stalled => Error::new(Kind::Stall, url),
+            Self::NoResponse => Error::new(Kind::ResponseTimeout, url),
             Self::Framing(error) => Error::new(Kind::Framing(error), url),
             Self::Http1(error) => {
                 let kind = http1_kind(&error);
@@ -84,6 +89,11 @@ pub(crate) fn is_refused_stream(error: &h2::Error) -> bool {
     error.reason() == Some(Reason::REFUSED_STREAM) && error.is_remote() && error.is_reset()
 }
 
+/// Whether the system gave the connection up, since the peer's system acknowledged nothing for too long (tcp(7)).
+fn is_peer_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::TimedOut
+}
+
 fn http1_kind(error: &Http1Error) -> Kind {
     match error {
         Http1Error::Head(_) | Http1Error::HeadTooLong | Http1Error::Chunk(_) => Kind::Protocol,
@@ -91,6 +101,7 @@ fn http1_kind(error: &Http1Error) -> Kind {
         Http1Error::Stream(error) if is_certificate_refused(error) => {
             Kind::Tls(TlsProblem::ClientCertificate)
         }
+        Http1Error::Stream(error) if is_peer_gone(error) => Kind::Stall,
         Http1Error::Stream(_)
         | Http1Error::ClosedBeforeHead
         | Http1Error::ClosedInRequest
@@ -104,6 +115,8 @@ fn http1_kind(error: &Http1Error) -> Kind {
 pub(crate) fn http2_kind(error: &h2::Error) -> Kind {
     if error.is_remote() && error.reason() == Some(Reason::HTTP_1_1_REQUIRED) {
         Kind::Tls(TlsProblem::NoHttp2)
+    } else if error.get_io().is_some_and(is_peer_gone) {
+        Kind::Stall
     } else if error.is_remote() || error.is_io() {
         Kind::Closed
     } else if error.is_library() {

@@ -10,6 +10,7 @@ use crate::config::ClientConfig;
 use crate::credential_scope::CredentialScope;
 use crate::error::{Error, Kind};
 use crate::proxy::Proxy;
+use crate::read_timeout::SilenceLimits;
 use crate::request_body::RequestBody;
 use crate::signer::RequestSigner;
 use crate::target::Target;
@@ -35,6 +36,8 @@ pub struct FetchRequest<'a> {
     /// Whether the request may share a connection with others, by HTTP/2. For small files; a file that is large enough to come
     /// in segments is faster over several connections.
     pub may_multiplex: bool,
+    /// Whether another peer may send the same. Then the head of the response is not waited for longer than a body that is silent.
+    pub is_replaceable: bool,
 }
 
 impl<'a> FetchRequest<'a> {
@@ -50,6 +53,19 @@ impl<'a> FetchRequest<'a> {
             method: Method::GET,
             body: RequestBody::Empty,
             may_multiplex: false,
+            is_replaceable: false,
+        }
+    }
+
+    /// How long the peer may be silent.
+    pub(crate) fn silence_limits(&self, config: &ClientConfig) -> SilenceLimits {
+        let (stall, response) = (config.stall_timeout, config.response_timeout);
+        SilenceLimits {
+            stall,
+            response: match self.is_replaceable {
+                true => response.min(stall),
+                false => response,
+            },
         }
     }
 }

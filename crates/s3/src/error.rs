@@ -15,7 +15,7 @@ const MAX_MESSAGE: usize = 300;
 pub(crate) const CREATE_MULTIPART_UPLOAD: &str = "CreateMultipartUpload";
 
 /// A failed operation.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{operation}{}: {kind}", self.place())]
 pub struct S3Error {
     /// The operation, as AWS names it.
@@ -30,7 +30,7 @@ pub struct S3Error {
 }
 
 /// What went wrong.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum S3ErrorKind {
     /// S3 refused, or reported an error in a response that began with 200.
     #[error("{0}")]

@@ -117,6 +117,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::Tls(_) => "TLS failed",
         Kind::ConnectionsBusy(_) => "no room on the host's connection",
         Kind::Stall => "silent for too long",
+        Kind::ResponseTimeout => "no response in time",
         Kind::Closed => "the connection was closed",
         Kind::Protocol => "not HTTP",
         Kind::Framing(_) => "unusable Transfer-Encoding or Content-Length",

@@ -27,6 +27,7 @@ pub mod put;
 mod python_terms;
 mod remote_file;
 pub mod sync;
+mod time_limit;
 
 pub use body_channel::{BodySender, body_channel};
 pub use error::{ErrorClass, ErrorDocument, GetError};
@@ -38,3 +39,4 @@ pub use options::{
 };
 pub use python_terms::python_terms;
 pub use remote_file::{RemoteFile, RemoteFileMetadata};
+pub use time_limit::TransferTimeLimit;

@@ -157,6 +157,13 @@ async fn exit_5_for_the_network_and_the_origin() {
         "/silent",
         OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(1000)),
     );
+    let builder = builder.resource(
+        "/late",
+        OriginResource::new(content()).rule(
+            RequestMatcher::always(),
+            faults::delay_response(Duration::from_secs(60)),
+        ),
+    );
     let loops = OriginResource::new(content()).rule(
         RequestMatcher::always(),
         faults::status_with_header(302, "Location", "/loop".into()),
@@ -172,7 +179,7 @@ async fn exit_5_for_the_network_and_the_origin() {
         .await;
     let haul = HaulDirectory::new();
     let mut outputs = Vec::new();
-    for path in ["/404", "/500", "/silent", "/loop", "/401"] {
+    for path in ["/404", "/500", "/silent", "/late", "/loop", "/401"] {
         let output = haul
             .get(
                 &origin.url(path),
@@ -180,6 +187,8 @@ async fn exit_5_for_the_network_and_the_origin() {
                     "--retries",
                     "0",
                     "--stall-timeout",
+                    "200ms",
+                    "--response-timeout",
                     "200ms",
                     "--max-redirs",
                     "3",

@@ -122,7 +122,18 @@ pub(crate) struct ConnectionArgs {
         default_value_t = ConnectorConfig::default().connect_timeout.into()
     )]
     pub(crate) connect_timeout: DurationArg,
-    /// Time limit for a connection that receives nothing.
+    /// Time limit for the start of a response, from the end of the request.
+    ///
+    /// The server may work all that time: make an archive, scan an upload, join its parts. haul notices sooner that a peer is gone, or
+    /// that another mirror would do.
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value_t = ClientConfig::default().response_timeout.into()
+    )]
+    pub(crate) response_timeout: DurationArg,
+    /// Time limit for a connection on which nothing moves in the middle of a body.
     #[arg(
         long,
         value_name = "TIME",

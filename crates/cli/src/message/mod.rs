@@ -16,7 +16,7 @@ use std::io::Write as _;
 
 use haul_net::{AddressFamily, Kind, ProxyName, ProxyRefusal, ProxySource, TlsProblem};
 use haul_plan::RedirectError;
-use haul_transfer::GetError;
+use haul_transfer::{GetError, TransferTimeLimit};
 use url::Url;
 
 pub(crate) use background::{finish_printing, print_in_background};
@@ -97,7 +97,22 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
         }
         _ => None,
     };
-    hint.map(str::to_owned).or_else(|| error.hint())
+    let limit = TransferTimeLimit::of_download(error).map(time_limit_hint);
+    let engine_hint = error.hint();
+    match (hint.or(limit), engine_hint) {
+        (Some(hint), Some(resumes)) if limit.is_some() => Some(format!("{resumes}; {hint}")),
+        (hint, engine_hint) => hint.map(str::to_owned).or(engine_hint),
+    }
+}
+
+/// The flag for a time limit that was too short.
+pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
+    match limit {
+        TransferTimeLimit::Response => {
+            "--response-timeout TIME waits longer for the start of a response"
+        }
+        TransferTimeLimit::Stall => "--stall-timeout TIME waits longer in the middle of a body",
+    }
 }
 
 /// For what servers that speak TLS do with a request that does not.

@@ -22,6 +22,7 @@ pub(crate) fn connection_config(
     Ok(ClientConfig {
         connector: connector_config(args),
         stall_timeout: args.stall_timeout.0,
+        response_timeout: args.response_timeout.0,
         proxy: proxies::with_logins(args, urls, proxy_rules(args)?)?,
         tls: TlsFiles::of_peer(&args.tls, &GivenOptions::default()).options()?,
         ..ClientConfig::default()

@@ -9,7 +9,6 @@ use super::{Client, ConnectStats, Exchange};
 use crate::connector::ConnectedStream;
 use crate::error::{Error, Kind};
 use crate::http1::{Http1Body, Http1Connection};
-use crate::read_timeout::ReadTimeout;
 use crate::request::{FetchRequest, RouteKey, RoutedRequest};
 use crate::response::FetchBody;
 
@@ -70,10 +69,9 @@ impl Client {
         stream: ConnectedStream,
         route: Arc<RouteKey>,
     ) -> ReadyConnection {
-        let read_timeout = ReadTimeout::new(self.state.config.stall_timeout);
         ReadyConnection {
             stats: ConnectStats::new(&stream),
-            connection: Box::new(Http1Connection::new(stream.stream, read_timeout)),
+            connection: Box::new(Http1Connection::new(stream.stream)),
             route,
         }
     }
@@ -90,7 +88,8 @@ impl Client {
         } = ready;
         let (head, authorizations) = self.build_head(request).await?;
         let authorized = head.headers().contains_key(AUTHORIZATION);
-        let started = connection.read_timeout.start();
+        let limits = request.fetch.silence_limits(&self.state.config);
+        let started = connection.read_timeout.start(limits);
         let response = connection.send(head).await;
         let (head, framing) = response.map_err(|error| error.into_error(request.url))?;
         stats.timings.first_byte = started.elapsed();

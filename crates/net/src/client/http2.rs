@@ -62,7 +62,7 @@ impl Client {
             let head = to_http2(head, request.url)?;
             let authorized = head.headers().contains_key(AUTHORIZATION);
             let started = Instant::now();
-            let read_timeout = ReadTimeout::new(config.stall_timeout);
+            let read_timeout = ReadTimeout::new(request.fetch.silence_limits(config));
             let error = match Http2Body::send(lease, head, read_timeout).await {
                 Ok(response) => {
                     let (head, body) = response.into_parts();
@@ -90,14 +90,15 @@ impl Client {
         }
     }
 
-    /// Waits for a stream: as long as connecting may take, and then until a stalled request must have left its stream.
+    /// Waits for a stream: as long as connecting may take, and then until a request without a response must have left its stream.
     async fn wait_for_stream(
         &self,
         request: &RoutedRequest<'_>,
         host: &Arc<Http2Host>,
     ) -> Result<StreamDecision, Error> {
         let config = &self.state.config;
-        let limit = config.connector.connect_timeout + config.stall_timeout;
+        let silence = config.stall_timeout.max(config.response_timeout);
+        let limit = config.connector.connect_timeout + silence;
         if let Ok(decision) = timeout(limit, host.lease()).await {
             return decision.map_err(|failure| failure.for_url(request.url));
         }

@@ -21,7 +21,7 @@ use url::Url;
 
 use crate::auth::{AuthChallenges, Authenticator, MAX_AUTH_ATTEMPTS};
 use crate::config::ClientConfig;
-use crate::connector::{ConnectedStream, Connector};
+use crate::connector::{ConnectedStream, Connector, ConnectorConfig};
 use crate::credential_scope::CredentialScope;
 use crate::error::proxy_refusal::is_proxy_generated;
 use crate::error::{Error, Kind};
@@ -73,7 +73,11 @@ impl Client {
     /// # Errors
     /// Certificates or keys that cannot be used.
     pub fn new(config: ClientConfig) -> Result<Self, TlsConfigError> {
-        let connector = Connector::new(config.connector.clone(), config.tls.clone())?;
+        let connector = ConnectorConfig {
+            dead_peer_timeout: Some(config.stall_timeout),
+            ..config.connector.clone()
+        };
+        let connector = Connector::new(connector, config.tls.clone())?;
         let authenticator = Authenticator::new(config.credentials.clone());
         let http1_pool = Arc::new(ConnectionPool::new(
             config.max_idle_per_host,

@@ -24,6 +24,9 @@ pub struct ConnectorConfig {
     pub rate_limit: Option<u64>,
     /// A connection without traffic is probed after this time, so that a peer that is gone is noticed; `None` never probes.
     pub keepalive: Option<Duration>,
+    /// A peer whose system acknowledges nothing for this long, neither data nor probes, is gone; `None`: as the system decides, mostly
+    /// after a quarter of an hour. A client sets it to its stall timeout.
+    pub dead_peer_timeout: Option<Duration>,
 }
 
 impl Default for ConnectorConfig {
@@ -37,6 +40,7 @@ impl Default for ConnectorConfig {
             dns_servers: Vec::new(),
             rate_limit: None,
             keepalive: Some(Duration::from_secs(60)),
+            dead_peer_timeout: None,
         }
     }
 }

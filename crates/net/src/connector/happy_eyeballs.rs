@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::net::TcpStream;
 
+use super::config::ConnectorConfig;
 use crate::target::AddressFamily;
 use crate::zone::socket_address;
 
@@ -46,15 +47,15 @@ pub(super) fn interleave_families(
     }
 }
 
-/// The first connection that is established, with its address. Without traffic it is probed after `keepalive`, or never. Dropping the
-/// future drops all attempts.
+/// The first connection that is established, with its address. The system probes it as `config` says. Dropping the future drops all
+/// attempts.
 ///
 /// # Errors
 /// The error of the last attempt.
 pub(super) async fn connect(
     addresses: &[IpAddr],
     port: u16,
-    keepalive: Option<Duration>,
+    config: &ConnectorConfig,
 ) -> io::Result<(TcpStream, SocketAddr)> {
     let (stream, address) = if let [address] = addresses {
         attempt(socket_address(*address, port)).await?
@@ -64,7 +65,7 @@ pub(super) async fn connect(
             .map(|address| socket_address(*address, port));
         Box::pin(race(addresses, attempt)).await?
     };
-    configure(&stream, keepalive)?;
+    configure(&stream, config)?;
     Ok((stream, address))
 }
 
@@ -103,14 +104,23 @@ where
     Err(last_error)
 }
 
-/// Sends small writes at once, and sets when probes are sent.
-fn configure(stream: &TcpStream, keepalive: Option<Duration>) -> io::Result<()> {
+/// Sends small writes at once, and sets when the system probes the peer and when it gives the connection up.
+fn configure(stream: &TcpStream, config: &ConnectorConfig) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
-    // A system that has no keepalive is no reason to fail.
-    if let Some(time) = keepalive {
-        let keepalive = socket2::TcpKeepalive::new().with_time(time);
-        let _ = socket.set_tcp_keepalive(&keepalive);
+    // A system that lacks one of these options is no reason to fail.
+    let _ = socket.set_tcp_user_timeout(config.dead_peer_timeout);
+    if let Some(time) = config.keepalive {
+        // Two probes within the time after which a silent peer is gone.
+        let time = config
+            .dead_peer_timeout
+            .map_or(time, |limit| time.min(limit / 3));
+        let time = time.max(Duration::from_secs(1));
+        let probes = socket2::TcpKeepalive::new().with_time(time);
+        let _ = socket.set_tcp_keepalive(&match config.dead_peer_timeout {
+            Some(_) => probes.with_interval(time),
+            None => probes,
+        });
     }
     Ok(())
 }
@@ -237,5 +247,36 @@ mod tests {
         let fourth: Vec<_> = interleave_families(&all, AddressFamily::Any, 4);
         let fourth: Vec<_> = fourth.iter().map(ToString::to_string).collect();
         assert_eq!(fourth, ["::1", "2.2.2.2", "::2", "3.3.3.3", "1.1.1.1"]);
+    }
+
+    #[tokio::test]
+    async fn a47_a_peer_that_is_gone_is_noticed_while_a_response_is_awaited() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        for (keepalive, dead, probe) in [
+            (Some(MINUTE), Some(MINUTE / 2), Some(10)),
+            (Some(MINUTE), Some(Duration::from_millis(200)), Some(1)),
+            (Some(MINUTE), None, Some(60)),
+            (None, Some(MINUTE / 2), None),
+        ] {
+            let config = ConnectorConfig {
+                keepalive,
+                dead_peer_timeout: dead,
+                ..ConnectorConfig::default()
+            };
+            let (stream, _) = connect(&[address.ip()], address.port(), &config)
+                .await
+                .unwrap();
+            let socket = socket2::SockRef::from(&stream);
+            assert_eq!(socket.tcp_user_timeout().unwrap(), dead);
+            assert_eq!(socket.keepalive().unwrap(), probe.is_some());
+            if let Some(seconds) = probe {
+                let time = Duration::from_secs(seconds);
+                assert_eq!(socket.tcp_keepalive_time().unwrap(), time);
+                let interval = socket.tcp_keepalive_interval().unwrap();
+                assert!(dead.is_none() || interval == time);
+            }
+        }
     }
 }

@@ -349,9 +349,8 @@ impl Connector {
     async fn connect_tcp(&self, target: &Target, url: &Url) -> Result<ConnectedStream, Error> {
         let (addresses, dns) = self.resolve(target, url).await?;
         let started = Instant::now();
-        let keepalive = self.state.config.keepalive;
-        let (stream, peer) = happy_eyeballs::connect(&addresses, target.port, keepalive)
-            .await
+        let connected = happy_eyeballs::connect(&addresses, target.port, &self.state.config).await;
+        let (stream, peer) = connected
             .map_err(|e| Error::new(Kind::Connect(target.to_string()), url).with_source(e))?;
         Ok(ConnectedStream {
             stream: TransportStream::Tcp(TcpTransport::new(stream, self.state.rate_limit.clone())),

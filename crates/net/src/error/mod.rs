@@ -79,6 +79,8 @@ pub enum Kind {
     Tls(TlsProblem),
     /// The peer was silent for the stall timeout.
     Stall,
+    /// The head of the response did not come within the response timeout.
+    ResponseTimeout,
     /// The connection was closed or reset before the response was complete.
     Closed,
     /// The response is not HTTP, or exceeds a limit.
@@ -228,7 +230,7 @@ impl Error {
     pub fn is_after_connect(&self) -> bool {
         matches!(
             self.kind,
-            Kind::Stall | Kind::Closed | Kind::Protocol | Kind::Framing(_)
+            Kind::Stall | Kind::ResponseTimeout | Kind::Closed | Kind::Protocol | Kind::Framing(_)
         )
     }
 
@@ -277,6 +279,7 @@ impl Error {
             | Kind::ConnectTimeout(_)
             | Kind::ConnectionsBusy(_)
             | Kind::Stall
+            | Kind::ResponseTimeout
             | Kind::Closed => true,
             Kind::ProxyRefused(Some(status)) => status.is_server_error(),
             Kind::ProxyRefused(None) => self.proxy_refusal() != Some(ProxyRefusal::NotAllowed),
@@ -342,6 +345,7 @@ impl Error {
             }
             Kind::Tls(problem) => write!(f, "{problem}"),
             Kind::Stall => f.write_str("no data arrived for too long"),
+            Kind::ResponseTimeout => f.write_str("no response came in time"),
             Kind::Closed => f.write_str("the connection was closed too early"),
             Kind::Protocol => f.write_str("the response is not valid HTTP"),
             Kind::Framing(error) => write!(f, "{error}"),

@@ -10,6 +10,7 @@ use super::connection::Http1Connection;
 use super::error::Http1Error;
 use super::pool::ConnectionPool;
 use crate::exchange_error::ExchangeError;
+use crate::read_timeout::SilenceLimit;
 use crate::request::RouteKey;
 
 /// A body on its way. Dropped before its end, it closes the connection.
@@ -52,7 +53,8 @@ impl Http1Body {
             return Poll::Ready(chunk);
         }
         let received = self.connection.socket_state.bytes_received();
-        let silence = self.connection.read_timeout.poll_silence(received, cx);
+        let read_timeout = &mut self.connection.read_timeout;
+        let silence = read_timeout.poll_silence(SilenceLimit::Stall, received, cx);
         silence.map(|()| Err(ExchangeError::Stalled))
     }
 

@@ -16,7 +16,7 @@ use super::receive_buffer::ReceiveBuffer;
 use super::request_writer::{RequestWriter, is_disconnect};
 use super::response_head::take_response_head;
 use crate::exchange_error::ExchangeError;
-use crate::read_timeout::ReadTimeout;
+use crate::read_timeout::{ReadTimeout, SilenceLimit};
 use crate::request_body::OutgoingBody;
 use crate::transport::{SocketState, TransportStream};
 
@@ -37,19 +37,20 @@ pub(crate) struct Http1Connection {
 
 impl Http1Connection {
     /// Makes a stream an HTTP connection. Nothing is sent yet.
-    pub(crate) fn new(stream: TransportStream, read_timeout: ReadTimeout) -> Self {
+    pub(crate) fn new(stream: TransportStream) -> Self {
         Self {
             socket_state: stream.socket_state(),
             stream,
             received: ReceiveBuffer::default(),
             request: RequestWriter::default(),
             is_kept: true,
-            read_timeout,
+            read_timeout: ReadTimeout::default(),
         }
     }
 
     /// Sends a request and waits for the response head. One timeout covers all of it, so it also ends a head that arrives byte
-    /// by byte and an endless row of 1xx responses. As long as a body is being taken by the peer, the timeout does not run.
+    /// by byte and an endless row of 1xx responses. As long as a body is being taken by the peer, the stall timeout holds instead, and the
+    /// time of the response begins after that.
     pub(crate) async fn send(
         &mut self,
         request: Request<OutgoingBody>,
@@ -62,10 +63,7 @@ impl Http1Connection {
         let mut interim_responses = 0;
         let head = poll_fn(|cx| match self.poll_exchange(&mut interim_responses, cx) {
             Poll::Ready(head) => Poll::Ready(head.map_err(ExchangeError::Http1)),
-            Poll::Pending => {
-                let elapsed = self.poll_timeout(is_upload, cx);
-                elapsed.map(|()| Err(ExchangeError::Stalled))
-            }
+            Poll::Pending => self.poll_timeout(is_upload, cx).map(Err),
         });
         let head = head.await?;
         match head.status.is_success() {
@@ -84,10 +82,7 @@ impl Http1Connection {
         self.request.allow_body();
         let sent = poll_fn(|cx| match self.request.poll_send(&mut self.stream, cx) {
             Poll::Ready(sent) => Poll::Ready(sent.map_err(ExchangeError::Http1)),
-            Poll::Pending => {
-                let elapsed = self.poll_timeout(is_upload, cx);
-                elapsed.map(|()| Err(ExchangeError::Stalled))
-            }
+            Poll::Pending => self.poll_timeout(is_upload, cx).map(Err),
         });
         sent.await?;
         match self.request.is_done() {
@@ -96,14 +91,21 @@ impl Http1Connection {
         }
     }
 
-    fn poll_timeout(&mut self, is_upload: bool, cx: &mut Context<'_>) -> Poll<()> {
+    /// Ready when the peer was silent for too long.
+    fn poll_timeout(&mut self, is_upload: bool, cx: &mut Context<'_>) -> Poll<ExchangeError> {
         if !is_upload {
-            return self.read_timeout.poll_elapsed(cx);
+            let elapsed = self.read_timeout.poll_elapsed(SilenceLimit::Response, cx);
+            return elapsed.map(|()| ExchangeError::NoResponse);
         }
         // What the system holds for a slow link is on its way.
         let held = self.socket_state.bytes_unacknowledged();
         let taken = self.request.body_bytes().wrapping_sub(held);
-        self.read_timeout.poll_silence(taken, cx)
+        let (limit, error) = match self.request.is_done() && held == 0 {
+            true => (SilenceLimit::Response, ExchangeError::NoResponse),
+            false => (SilenceLimit::Stall, ExchangeError::Stalled),
+        };
+        let silence = self.read_timeout.poll_silence(limit, taken, cx);
+        silence.map(|()| error)
     }
 
     /// Sends and receives until the head of the final response is there. The rest of the request may still have to be sent.

@@ -12,7 +12,7 @@ use http::{HeaderMap, Request, Response};
 use super::host::StreamLease;
 use crate::error::Kind;
 use crate::exchange_error::{ExchangeError, http2_kind, is_refused_stream};
-use crate::read_timeout::ReadTimeout;
+use crate::read_timeout::{ReadTimeout, SilenceLimit};
 
 /// A body on its way. Dropped before its end, it resets the stream; the connection goes on.
 #[derive(Debug)]
@@ -29,7 +29,8 @@ pub(crate) struct Http2Body {
 }
 
 impl Http2Body {
-    /// Sends a request and waits for the response head. One timeout covers all of it.
+    /// Sends a request and waits for the response head. One timeout covers all of it. Long before that, new requests avoid a connection on
+    /// which nothing else arrives either.
     pub(crate) async fn send(
         mut lease: StreamLease,
         request: Request<()>,
@@ -39,11 +40,19 @@ impl Http2Body {
             .connection()
             .send(request)
             .map_err(|error| send_error(error, &mut lease))?;
-        read_timeout.start();
         let last_activity = lease.connection().activity();
+        let mut has_stalled = false;
         let head = poll_fn(|cx| match Pin::new(&mut response).poll(cx) {
             Poll::Ready(head) => Poll::Ready(Some(head)),
-            Poll::Pending => read_timeout.poll_elapsed(cx).map(|()| None),
+            Poll::Pending => {
+                let stall = read_timeout.poll_elapsed(SilenceLimit::Stall, cx);
+                if stall.is_ready() && !has_stalled {
+                    has_stalled = true;
+                    lease.record_stall(last_activity);
+                }
+                let elapsed = read_timeout.poll_elapsed(SilenceLimit::Response, cx);
+                elapsed.map(|()| None)
+            }
         });
         match head.await {
             Some(Ok(head)) => {
@@ -53,7 +62,7 @@ impl Http2Body {
             Some(Err(error)) => Err(send_error(error, &mut lease)),
             None => {
                 lease.record_stall(last_activity);
-                Err(ExchangeError::Stalled)
+                Err(ExchangeError::NoResponse)
             }
         }
     }
@@ -88,7 +97,7 @@ impl Http2Body {
         if let Poll::Ready(chunk) = self.poll_data(cx) {
             return Poll::Ready(chunk);
         }
-        std::task::ready!(self.read_timeout.poll_silence(0, cx));
+        std::task::ready!(self.read_timeout.poll_silence(SilenceLimit::Stall, 0, cx));
         self.lease.record_stall(self.last_activity);
         Poll::Ready(Err(ExchangeError::Stalled))
     }

@@ -37,6 +37,7 @@ async fn start_frame_origin(
     let origin = Http2FrameOrigin::start(tls, script).await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
+        response_timeout: SILENCE,
         ..config(&authority, HttpVersionChoice::Http2)
     });
     (origin, client)
@@ -50,6 +51,7 @@ async fn start_scripted_origin(
     let origin = start_origin(&authority, BOTH_VERSIONS, settings, script).await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
+        response_timeout: SILENCE,
         ..config(&authority, HttpVersionChoice::Http2)
     });
     (origin, client)
@@ -350,10 +352,46 @@ async fn a29_a_silent_connection_is_not_used_again() {
         let error = get_shared_body(&client, &origin.url("/f"))
             .await
             .unwrap_err();
-        assert_eq!(*error.kind(), Kind::Stall);
+        let expected = match sent {
+            0 => Kind::ResponseTimeout,
+            _ => Kind::Stall,
+        };
+        assert_eq!(*error.kind(), expected);
         get_shared_body(&client, &origin.url("/f")).await.unwrap();
         assert_eq!(origin.connection_count(), 2);
     }
+}
+
+#[tokio::test]
+async fn a47_a_request_waits_on_for_its_response_while_others_avoid_the_silent_connection() {
+    let authority = CertificateAuthority::new();
+    let settings = Http2Settings::default();
+    let origin = start_origin(&authority, BOTH_VERSIONS, settings, |request| match request
+        .connection
+    {
+        0 => StreamAction::Hang(0, Bytes::new()),
+        _ => StreamAction::Respond(file(&request.path)),
+    })
+    .await;
+    let client = client(ClientConfig {
+        stall_timeout: SILENCE,
+        response_timeout: SILENCE * 4,
+        ..config(&authority, HttpVersionChoice::Http2)
+    });
+    let (slow, url) = (origin.url("/slow"), origin.url("/f"));
+    let started = tokio::time::Instant::now();
+    let waiting = async {
+        let error = get_shared(&client, &slow).await.unwrap_err();
+        (error.kind().clone(), started.elapsed() >= SILENCE * 4)
+    };
+    let others = async {
+        tokio::time::sleep(SILENCE * 2).await;
+        get_shared_body(&client, &url).await.unwrap();
+        started.elapsed() < SILENCE * 4
+    };
+    let outcome = tokio::join!(waiting, others);
+    assert_eq!(outcome, ((Kind::ResponseTimeout, true), true));
+    assert_eq!(origin.connection_count(), 2);
 }
 
 #[tokio::test]
@@ -485,6 +523,7 @@ async fn a29_full_connections_are_an_error_of_their_own() {
     .await;
     let client = client(ClientConfig {
         stall_timeout: SILENCE,
+        response_timeout: SILENCE,
         connector: ConnectorConfig {
             connect_timeout: SILENCE * 2,
             ..ConnectorConfig::default()

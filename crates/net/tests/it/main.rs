@@ -7,6 +7,7 @@
 )]
 
 mod a29;
+mod a47;
 mod bodies;
 mod connections;
 mod credentials;

@@ -144,6 +144,14 @@ impl BatchJob {
         self.recovery.as_ref().map(|recovery| recovery.sources())
     }
 
+    /// Whether another source than the one in use may have the file.
+    pub(super) fn has_other_sources(&self) -> bool {
+        match &self.recovery {
+            Some(recovery) => recovery.sources().live_count() > 1,
+            None => self.download.source_urls().nth(1).is_some(),
+        }
+    }
+
     /// Drops the source in use and switches to the next one. False when there is none.
     pub(super) fn fail_over(&mut self, reason: &str, retry: &RetryOptions, now: Duration) -> bool {
         let source = self.source;

@@ -16,6 +16,7 @@ use crate::archive::ArchiveError;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
 use crate::manifest::{JobRowState, Manifest, ManifestError, ManifestRow, ManifestRowError};
+use crate::time_limit::TransferTimeLimit;
 
 /// The outcome of a job.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl JobOutcome {
             text: error_chain(&error),
             cause: error.cause(),
             hint: error.hint(),
+            time_limit: TransferTimeLimit::of_download(&error),
             is_transient: error.is_transient(),
         });
         if let GetError::Status { status, .. }

@@ -89,6 +89,7 @@ impl FirstRequest<'_> {
         };
         let range = self.range.clone().filter(|_| source.may_send_range);
         let mut request = source.request(range, &context.job.headers);
+        request.is_replaceable = sources.recovery.sources().live_count() > 1;
         if let Some(stored) = self.stored_validators {
             request.headers = conditions(stored);
         }

@@ -72,6 +72,8 @@ pub(crate) struct SingleResponseFetch<'a> {
     pub(crate) expected_content: ContentExpectation,
     /// Whether the request may ask for a range.
     pub(crate) send_range: bool,
+    /// Whether another source may have the file.
+    pub(crate) has_other_sources: bool,
     /// The final path, for messages.
     pub(crate) path: &'a Path,
     /// A path in the file system of the final file.
@@ -236,6 +238,7 @@ impl SingleResponseFetch<'_> {
             user_headers: Some(&self.job.headers).filter(|headers| !headers.is_empty()),
             headers: self.stored_validators.map(conditions).unwrap_or_default(),
             may_multiplex: true,
+            is_replaceable: self.has_other_sources,
             ..FetchRequest::get(url)
         };
         let (response, content) =

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::archive::ShardEntryLocation;
 use crate::checksum::crc32c;
 use crate::error::ErrorClass;
+use crate::time_limit::TransferTimeLimit;
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +64,8 @@ pub struct ManifestRowError {
     pub cause: String,
     /// What the user can do about it.
     pub hint: Option<String>,
+    /// The time limit that ended the job.
+    pub time_limit: Option<TransferTimeLimit>,
     /// Whether the same job may succeed later.
     pub is_transient: bool,
 }
@@ -76,6 +79,7 @@ impl ManifestRowError {
             text,
             cause: class.name().to_owned(),
             hint: None,
+            time_limit: None,
             is_transient: false,
         }
     }

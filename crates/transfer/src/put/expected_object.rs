@@ -1,7 +1,9 @@
 //! Publishes an object, and asks whether the store has it when the response to the last request was lost (row F2).
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use haul_plan::{Checksum, DigestAlgorithm};
-use haul_s3::{S3Error, StoredObject, UploadedPart};
+use haul_s3::{MultipartUpload, S3Error, StoredObject, UploadedPart};
 use http::StatusCode;
 
 use super::context::UploadContext;
@@ -17,23 +19,35 @@ pub(super) struct ExpectedObject {
 }
 
 impl ExpectedObject {
-    /// Sends the request that publishes the object until it succeeds or fails for good. A repeated one may be refused because an earlier one
-    /// has done it, whose response was lost: then the object is looked up.
+    /// Sends the request that publishes the object until it succeeds or fails for good. The request of a failed attempt may have been
+    /// successful all the same. So a Complete is sent again only after the store was asked about the `upload`; and a repeated request may
+    /// be refused because an earlier one has done it: then the object is looked up.
     pub(super) async fn publish<F: Future<Output = Result<StoredObject, S3Error>>>(
         &self,
         context: &UploadContext,
+        upload: Option<&MultipartUpload>,
         mut request: impl FnMut() -> F,
     ) -> Result<StoredObject, PutError> {
-        let mut has_failed = false;
+        // The failure of the last request.
+        let last_failure = Mutex::new(None::<S3Error>);
         let published = context.send_with_slot(|| {
-            let was_repeated = std::mem::replace(&mut has_failed, true);
-            let request = request();
+            let earlier = lock(&last_failure).clone();
+            let (request, last_failure) = (request(), &last_failure);
             async move {
+                if let (Some(earlier), Some(upload)) = (&earlier, upload)
+                    && let Some(stored) = self.find_completed(context, upload, earlier).await?
+                {
+                    return Ok(stored);
+                }
                 match request.await {
-                    Err(error) if was_repeated && may_be_done(&error) => {
+                    Err(error) if earlier.is_some() && may_be_done(&error) => {
                         self.find(context).await?.ok_or(error)
                     }
-                    other => other,
+                    Err(error) => {
+                        *lock(last_failure) = Some(error.clone());
+                        Err(error)
+                    }
+                    stored => stored,
                 }
             }
         });
@@ -43,6 +57,27 @@ impl ExpectedObject {
                 target: context.target.clone(),
             }),
             _ => Ok(stored),
+        }
+    }
+
+    /// The object, if a Complete was successful although it ended with the failure `earlier`. `None` if the store still has the upload.
+    ///
+    /// A store that has neither of them is still joining the parts: the failure is returned again, so that it is asked again later.
+    async fn find_completed(
+        &self,
+        context: &UploadContext,
+        upload: &MultipartUpload,
+        earlier: &S3Error,
+    ) -> Result<Option<StoredObject>, S3Error> {
+        match context.state.client.list_parts(upload).await {
+            Ok(_) => Ok(None),
+            Err(error) if error.is_not_found() => {
+                let found = self.find(context).await?;
+                found.map_or_else(|| Err(earlier.clone()), |stored| Ok(Some(stored)))
+            }
+            Err(error) if error.is_transient() => Err(error),
+            // Whoever may upload need not be allowed to list.
+            Err(_) => self.find(context).await,
         }
     }
 
@@ -76,6 +111,11 @@ impl ExpectedObject {
             }),
         )
     }
+}
+
+/// A panic under the lock is a bug, which the panicking task reports.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether a repeated request may have been refused since an earlier one was successful: there is no upload any more, or there is an object.

@@ -67,7 +67,7 @@ pub(super) async fn complete(
         checksums: vec![crc64nvme_checksum(crc)],
         etag: multipart_etag(parts),
     };
-    let completed = expected.publish(context, || {
+    let completed = expected.publish(context, Some(upload), || {
         client.complete_multipart_upload(upload, parts, headers.clone())
     });
     completed.await

@@ -217,7 +217,7 @@ async fn complete(
         checksums: Vec::new(),
         etag: multipart_etag(parts),
     };
-    let completed = expected.publish(context, || {
+    let completed = expected.publish(context, Some(upload), || {
         client.complete_multipart_upload(upload, parts, HeaderMap::new())
     });
     completed.await

@@ -53,7 +53,7 @@ async fn send(
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let expected = expected(range.end, checksums);
-    let stored = expected.publish(context, || {
+    let stored = expected.publish(context, None, || {
         context.sent.restart();
         let body = file.body(range.clone(), &context.sent);
         client.put_object(&context.target, body, headers.clone())

@@ -67,7 +67,7 @@ async fn send_whole(context: &UploadContext, bytes: &Bytes) -> Result<StoredObje
     headers.extend(context.job.conditions.clone());
     let client = &context.state.client;
     let expected = expected(bytes.len() as u64, checksums);
-    let stored = expected.publish(context, || {
+    let stored = expected.publish(context, None, || {
         client.put_object(&context.target, body_of(bytes), headers.clone())
     });
     stored.await

@@ -64,6 +64,7 @@ impl JobCase {
             },
             client: ClientConfig {
                 stall_timeout: Duration::from_millis(300),
+                response_timeout: Duration::from_millis(300),
                 ..ClientConfig::default()
             },
             output: None,

@@ -35,6 +35,7 @@ mod rows_a_refusals;
 mod rows_a_restarts;
 mod rows_a_short_bodies;
 mod rows_a_slow;
+mod rows_a_time;
 mod rows_b;
 mod rows_b_complete_files;
 mod rows_b_disk;

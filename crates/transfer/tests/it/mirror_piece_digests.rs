@@ -258,6 +258,7 @@ async fn a_corrupt_piece_is_fetched_again_with_twenty_sources() {
         );
     }
     case.client.stall_timeout = std::time::Duration::from_secs(5);
+    case.client.response_timeout = case.client.stall_timeout;
     let origins: Vec<&haul_lab::Origin> = origins.iter().collect();
     let run = get_from(&mut case, &origins).await;
     run.outcome();

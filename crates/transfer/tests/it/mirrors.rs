@@ -192,6 +192,7 @@ async fn a_slow_mirror_does_not_delay_the_download() {
     let mut case = JobCase::new();
     // Longer than the test may take: only another worker that takes the range over can end it.
     case.client.stall_timeout = LIMIT * 10;
+    case.client.response_timeout = case.client.stall_timeout;
     (case.options.segment_size, case.options.min_segment_size) = (None, Some(64 << 10));
     let slow = mirror_resource("\"s\"").rule(RequestMatcher::always(), faults::body_rate(2000));
     let (good, slow) = (

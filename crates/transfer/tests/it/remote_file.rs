@@ -457,6 +457,7 @@ async fn a_file_that_is_dropped_or_left_closes_its_connection_and_reads_no_more(
 async fn a_stop_ends_a_read_that_waits() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let stop: CancellationToken = case.stop.clone();
     let resource =
         OriginResource::new(content(20)).rule(RequestMatcher::nth(1), faults::stall_after(1 << 20));

@@ -38,6 +38,7 @@ async fn a13_a_repeated_stream_that_is_now_encoded_gets_a_new_decoder() {
     let mut case = JobCase::new();
     // The origin compresses while the client waits.
     case.client.stall_timeout = crate::harness::LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::always(), faults::ignore_range)
         .rule(RequestMatcher::after_first(1), faults::gzip)
@@ -155,6 +156,7 @@ async fn a11_an_oversized_body_is_not_read_to_its_end() {
     case.output = Some(JobOutput::File("/dev/null".into()));
     // The origin needs time to produce a body of this size.
     case.client.stall_timeout = crate::harness::LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let small = ResourceContent::random(7, 2000);
     let bytes = small.to_vec();
     let resource =

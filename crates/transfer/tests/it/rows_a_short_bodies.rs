@@ -50,6 +50,7 @@ async fn a19_a_request_whose_range_was_taken_over_is_reported() {
     let mut case = JobCase::new();
     // No stall timeout: only another connection can fetch the rest of the silent segment.
     case.client.stall_timeout = crate::harness::LIMIT * 2;
+    case.client.response_timeout = case.client.stall_timeout;
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::nth(1), faults::stall_after(100_000));
     let (run, _origin) = case.run(resource).await;

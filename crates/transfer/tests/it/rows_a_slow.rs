@@ -10,6 +10,7 @@ use crate::harness::{JobCase, JobRun, LIMIT, content, serve};
 fn case_without_stall_timeout() -> JobCase {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT * 10;
+    case.client.response_timeout = case.client.stall_timeout;
     case
 }
 

@@ -60,6 +60,7 @@ async fn b7_a_slow_disk_slows_the_origin_down_and_is_not_a_stall() {
     case.options.connections = ConnectionCount::Fixed(4);
     case.options.segment_size = Some(8 << 20);
     case.client.stall_timeout = Duration::from_millis(100);
+    case.client.response_timeout = case.client.stall_timeout;
     let slow = Arc::new(DiskFaults {
         write_delay: Duration::from_millis(200),
         ..DiskFaults::default()

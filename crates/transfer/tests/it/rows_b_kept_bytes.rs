@@ -44,6 +44,7 @@ async fn b1_the_first_checkpoint_is_written_within_a_second() {
     let mut case = JobCase::new();
     case.options.checkpoint = CheckpointOptions::default();
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let resource =
         OriginResource::new(content()).rule(RequestMatcher::always(), faults::stall_after(200_000));
     let elapsed = assert_resumes_after_kill(&case, resource, &content()).await;
@@ -54,6 +55,7 @@ async fn b1_the_first_checkpoint_is_written_within_a_second() {
 async fn b1_a_checkpoint_is_written_early_after_many_bytes() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     case.options.segment_size = Some(4 << 20);
     case.options.checkpoint = CheckpointOptions {
         first_after: LIMIT,
@@ -127,6 +129,7 @@ async fn a12_a_single_stream_that_always_breaks_leaves_no_files_and_no_hint_at_r
 async fn b1_a_stopped_single_stream_leaves_no_files_and_no_hint_at_resuming() {
     let mut case = JobCase::new();
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let resource = OriginResource::new(content())
         .rule(RequestMatcher::always(), faults::ignore_range)
         .rule(RequestMatcher::always(), faults::stall_after(50_000));

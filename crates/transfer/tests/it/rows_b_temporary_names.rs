@@ -85,6 +85,7 @@ async fn b3_the_journal_identifies_the_url_before_the_partial_file_has_bytes() {
         let mut case = JobCase::new();
         case.options.resume = resume;
         case.client.stall_timeout = crate::harness::LIMIT;
+        case.client.response_timeout = case.client.stall_timeout;
         let mut resource = OriginResource::new(content());
         if strategy == "one stream" {
             resource = resource

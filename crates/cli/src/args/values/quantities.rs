@@ -19,12 +19,13 @@ impl From<Duration> for DurationArg {
 }
 
 impl fmt::Display for DurationArg {
-    /// `500ms`, `75s`, `1h`.
+    /// `500ms`, `75s`, `5m`, `1h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, millis) = (self.0.as_secs(), self.0.subsec_millis());
         match (seconds, millis) {
             (_, 1..) => write!(f, "{}ms", self.0.as_millis()),
             (3600.., _) if seconds % 3600 == 0 => write!(f, "{}h", seconds / 3600),
+            (300.., _) if seconds % 60 == 0 => write!(f, "{}m", seconds / 60),
             _ => write!(f, "{seconds}s"),
         }
     }

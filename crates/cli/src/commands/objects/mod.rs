@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use haul_plan::RetryOptions;
 use haul_s3::{S3Client, S3Error, S3ErrorKind};
+use haul_transfer::TransferTimeLimit;
 use haul_transfer::bucket::BucketError;
 use tokio_util::sync::CancellationToken;
 
@@ -136,7 +137,7 @@ pub(super) fn hint(error: &S3Error) -> Option<&'static str> {
             haul_net::Kind::Connect(_) | haul_net::Kind::NoSuchHost(_) => {
                 Some("is the endpoint correct (--endpoint-url)?")
             }
-            _ => None,
+            _ => TransferTimeLimit::of_request(error).map(message::time_limit_hint),
         };
     }
     match error.code() {

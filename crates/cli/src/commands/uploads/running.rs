@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
+use haul_transfer::TransferTimeLimit;
 use haul_transfer::batch::{BatchSnapshot, BatchSummary};
 use haul_transfer::manifest::{Manifest, ManifestError};
 use haul_transfer::put::{PutError, PutOptions, UploadEngine, UploadJob, UploadOutcome};
@@ -341,7 +342,9 @@ impl TaskSet for RunningUploads<'_> {
 pub(crate) fn error_hint(error: &PutError) -> Option<&'static str> {
     match error {
         PutError::Store(error) => hint(error),
-        error => error.hint(),
+        error => error
+            .hint()
+            .or_else(|| TransferTimeLimit::of_upload(error).map(message::time_limit_hint)),
     }
 }
 

@@ -62,6 +62,7 @@ impl<'a> Attempt<'a> {
             stored_validators: job.stored_validators.as_ref(),
             expected_content: job.content_expectation(expected_content),
             send_range,
+            has_other_sources: job.has_other_sources(),
             path: &job.path,
             written_path: job.written_path(),
             min_time_limit: pool.body_timeout,

@@ -88,8 +88,12 @@ impl SegmentedState {
         source: &DownloadSource,
         range: Range<u64>,
     ) -> Result<(FetchResponse, Range<u64>), Box<AttemptError>> {
-        let pinned = self.table().source_set().pinned_version(number).cloned();
-        let request = source.request(Some(range), &self.headers);
+        let mut request = source.request(Some(range), &self.headers);
+        let pinned = {
+            let table = self.table();
+            request.is_replaceable = table.source_set().live_count() > 1;
+            table.source_set().pinned_version(number).cloned()
+        };
         let if_range = source.may_send_if_range;
         let sent = send(&self.client, request, pinned.as_ref().into(), if_range);
         let (response, content) = sent.await?;

@@ -32,6 +32,7 @@ impl BatchCase {
     fn without_timeouts() -> Self {
         let mut case = Self::new();
         case.client.stall_timeout = FOR_EVER;
+        case.client.response_timeout = case.client.stall_timeout;
         case.client.connector.connect_timeout = FOR_EVER;
         case
     }
@@ -106,6 +107,7 @@ async fn c3_jobs_of_dead_hosts_end_as_failed_rows() {
     // Long enough not to take a busy machine for a dead one.
     case.client.connector.connect_timeout = Duration::from_secs(1);
     case.client.stall_timeout = Duration::from_secs(10);
+    case.client.response_timeout = case.client.stall_timeout;
     case.get.retry.retries_before_response = 1;
     let run = case.download(urls).await;
     assert_eq!(

@@ -173,6 +173,7 @@ async fn assert_same_outcome_twice(files: usize, limit: Duration) {
         case.get.connections = ConnectionCount::Fixed(connections);
         // Two requests of a hundred wait for this timeout. A request that times out too early is only repeated.
         case.client.stall_timeout = Duration::from_millis(150);
+        case.client.response_timeout = case.client.stall_timeout;
         // On a busy disk, each sync takes longer than the downloads of a group of the size that other tests use.
         case.options.commit_group = CommitGroupOptions::default();
         let (run, requests) = case.download_files(&files_of_origin, files).await;
@@ -212,6 +213,7 @@ async fn c5_a_500_is_retried_once_and_nothing_else_is_requested_twice() {
     let mut case = BatchCase::new();
     // Requests are counted here, so silence must not count as a stall on a busy machine.
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let (run, requests) = case.download_files(&files_of_origin, files).await;
     case.assert_files(&files_of_origin, &run);
     assert_eq!(run.failed(), missing);
@@ -316,6 +318,7 @@ async fn c6_a_stopped_batch_continues_to_the_same_outcome() {
         ..BatchCase::new()
     };
     case.client.stall_timeout = Duration::from_millis(150);
+    case.client.response_timeout = case.client.stall_timeout;
     case.stop_after_files = Some(FILES / 3);
     let first = case
         .download_files_from(&origin, &files_of_origin, FILES)

@@ -88,6 +88,7 @@ impl BatchCase {
             },
             client: ClientConfig {
                 stall_timeout: Duration::from_millis(300),
+                response_timeout: Duration::from_millis(300),
                 ..ClientConfig::default()
             },
             options: BatchOptions {

@@ -163,6 +163,7 @@ async fn a11_a_body_longer_than_its_range_is_refused() {
     let mut case = BatchCase::new();
     // The body takes longer to make than the usual timeout.
     case.client.stall_timeout = crate::harness::LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     let long = OriginResource::new(ResourceContent::random(3, 5000));
     let endless = OriginResource::new(ResourceContent::random(3, 5000));
     let origin = origin_with_files(1)

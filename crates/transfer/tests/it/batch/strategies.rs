@@ -170,6 +170,7 @@ async fn a19_a_slow_body_goes_into_a_partial_file() {
     let mut case = BatchCase::new();
     case.options.body_timeout = Duration::ZERO;
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     // A file that is restarted too often fails.
     case.get.retry.retries = 1;
     let run = case.download([origin.url("/slow")]).await;
@@ -527,6 +528,7 @@ async fn a_body_larger_than_expected_is_not_read_to_its_end() {
         .await;
     let mut case = BatchCase::new();
     case.client.stall_timeout = LIMIT;
+    case.client.response_timeout = case.client.stall_timeout;
     case.get.expected_content.max_length = Some(1 << 20);
     let run = case.download([origin.url("/endless")]).await;
     assert_eq!(run.counts(), (0, 0, 1));

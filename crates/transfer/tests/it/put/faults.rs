@@ -157,6 +157,70 @@ async fn f2_a_complete_whose_response_was_lost_is_looked_up() {
     );
 }
 
+/// A store may take the upload away at once and have the object a while later. It gets one Complete.
+#[tokio::test(flavor = "multi_thread")]
+async fn a47_a_store_that_is_still_joining_the_parts_gets_no_second_complete() {
+    let (mut completes, mut looks) = (0, 0);
+    let rule = move |request: &StoreRequest| {
+        completes += u32::from(request.is_complete());
+        looks += u32::from(request.method == "HEAD");
+        match request.method.as_str() {
+            "HEAD" if looks <= 4 => Some(StoreFault::Error(404, "NoSuchKey")),
+            _ if request.is_complete() && completes == 1 => Some(StoreFault::LostResponse),
+            _ => None,
+        }
+    };
+    let test = PutTest::new(ObjectStore::start_with(rule).await);
+    // An older object of the same key is none of this upload.
+    test.store.insert(&super::target().key, &vec![1; 11 * MIB]);
+    let bytes = test.write(11 * MIB);
+    test.put().await.unwrap();
+    assert_eq!(test.object().unwrap(), bytes);
+    assert_eq!(test.store.count(StoreRequest::is_complete), 1);
+    assert_eq!(test.store.count(|request| request.method == "HEAD"), 5);
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a47_a_complete_that_never_arrived_is_sent_again() {
+    let test = PutTest::new(
+        ObjectStore::start_with(once(StoreRequest::is_complete, StoreFault::Reset)).await,
+    );
+    // The object of an earlier upload has the same content, and yet this one is to be published.
+    let bytes = test.write(11 * MIB);
+    test.store.insert(&super::target().key, &bytes);
+    test.put().await.unwrap();
+    let lists =
+        |request: &StoreRequest| request.method == "GET" && request.query.contains_key("uploadId");
+    assert_eq!(test.store.count(StoreRequest::is_complete), 2);
+    assert_eq!(test.store.count(lists), 1);
+    assert_eq!((test.store.pending_uploads(), test.state_files()), (0, 0));
+}
+
+/// Who may upload need not be allowed to list parts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a47_a_lost_complete_is_looked_up_without_the_right_to_list_parts() {
+    for fault in [StoreFault::LostResponse, StoreFault::Reset] {
+        let mut has_failed = false;
+        let rule = move |request: &StoreRequest| {
+            if request.is_complete() && !std::mem::replace(&mut has_failed, true) {
+                return Some(fault);
+            }
+            let lists = request.method == "GET" && request.query.contains_key("uploadId");
+            lists.then_some(StoreFault::Error(403, "AccessDenied"))
+        };
+        let test = PutTest::new(ObjectStore::start_with(rule).await);
+        let bytes = test.write(11 * MIB);
+        test.put().await.unwrap();
+        assert_eq!(test.object().unwrap(), bytes);
+        let expected = match fault {
+            StoreFault::Reset => 2,
+            _ => 1,
+        };
+        assert_eq!(test.store.count(StoreRequest::is_complete), expected);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn f2_another_object_under_the_key_is_no_success() {
     // The upload is gone and the object is another one.

@@ -1,0 +1,58 @@
+//! The time limits that may end a transfer. An error tells which one it was; the front ends know how their users set it.
+
+use haul_net::Kind;
+use haul_s3::{S3Error, S3ErrorKind};
+use serde::{Deserialize, Serialize};
+
+use crate::error::GetError;
+use crate::put::PutError;
+
+/// A time limit that a user can set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TransferTimeLimit {
+    /// From the end of a request to the start of its response.
+    Response,
+    /// Without a byte in the middle of a body.
+    Stall,
+}
+
+impl TransferTimeLimit {
+    /// The limit that ended a request.
+    #[must_use]
+    pub fn of_request(error: &haul_net::Error) -> Option<Self> {
+        match error.kind() {
+            Kind::ResponseTimeout => Some(Self::Response),
+            Kind::Stall => Some(Self::Stall),
+            _ => None,
+        }
+    }
+
+    /// The limit that ended a download.
+    #[must_use]
+    pub fn of_download(error: &GetError) -> Option<Self> {
+        match error {
+            GetError::Transport { source, .. } => Self::of_request(source),
+            GetError::AllSourcesFailed { last, .. } => Self::of_download(last),
+            _ => None,
+        }
+    }
+
+    /// The limit that ended an operation of a store.
+    #[must_use]
+    pub fn of_store(error: &S3Error) -> Option<Self> {
+        match &error.kind {
+            S3ErrorKind::Network(error) => Self::of_request(error),
+            _ => None,
+        }
+    }
+
+    /// The limit that ended an upload.
+    #[must_use]
+    pub fn of_upload(error: &PutError) -> Option<Self> {
+        match error {
+            PutError::Transport { source, .. } => Self::of_request(source),
+            PutError::Store(error) => Self::of_store(error),
+            _ => None,
+        }
+    }
+}
