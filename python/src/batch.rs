@@ -392,6 +392,7 @@ impl BatchHandle {
         dict.set_item("failed", summary.failed)?;
         dict.set_item("retries", summary.retries)?;
         dict.set_item("bytes", summary.bytes)?;
+        dict.set_item("fetched", summary.fetched)?;
         dict.set_item("running", running)?;
         let causes = summary.failure_groups.iter();
         let causes = causes.map(|group| (&group.cause, group.count));

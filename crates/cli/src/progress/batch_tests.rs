@@ -24,6 +24,7 @@ fn snapshot(done: u64, failed: u64, complete: bool) -> TransferEvent {
         done,
         failed,
         bytes: done << 13,
+        fetched: done << 13,
         ..BatchSummary::default()
     };
     TransferEvent::BatchProgress(Box::new(BatchSnapshot {
@@ -44,6 +45,32 @@ fn slow_job(elapsed: Duration, bytes: Option<u64>) -> TransferEvent {
         bytes,
     });
     TransferEvent::BatchProgress(board)
+}
+
+#[test]
+fn a_batch_whose_sizes_are_known_shows_its_bytes() {
+    // Nearly all files have ended, and nearly all bytes are missing.
+    let summary = |ended_bytes| BatchSummary {
+        listed: 557,
+        list_complete: true,
+        done: 555,
+        fetched: ended_bytes,
+        planned_bytes: Some(305 << 20),
+        ended_bytes,
+        ..BatchSummary::default()
+    };
+    let events = [(0, 5 << 20), (1000, 15 << 20), (2000, 25 << 20)].map(|(at, ended_bytes)| {
+        let snapshot = BatchSnapshot {
+            summary: summary(ended_bytes),
+            running: 2,
+            slowest: None,
+        };
+        (at, TransferEvent::BatchProgress(Box::new(snapshot)))
+    });
+    let view = view(&events);
+    let lines = view.terminal_lines((24, 120));
+    insta::assert_snapshot!(lines[0], @"━━━───────────────────────────────────  555/557  210 files/s   11.9 MiB/s     0:28   2 running  25.0 MiB of 305.0 MiB");
+    insta::assert_snapshot!(view.log_line().unwrap(), @"555 of 557 files, 210 files/s, 25.0 MiB of 305.0 MiB, 11.9 MiB/s, 0:28 left, 2 running");
 }
 
 fn view(events: &[(u64, TransferEvent)]) -> BatchView {
@@ -78,6 +105,7 @@ fn row(state: JobRowState, url: &str) -> TransferEvent {
         },
         error,
         shard: None,
+        listed_size: None,
     }))
 }
 

@@ -119,7 +119,7 @@ impl JsonRenderer {
         object["running"] = snapshot.running.into();
         object["files_per_second"] = per_second(files).into();
         object["bytes_per_second"] =
-            per_second(summary.bytes.saturating_sub(last_counts.bytes)).into();
+            per_second(summary.fetched.saturating_sub(last_counts.fetched)).into();
         object["left_ms"] = self.remaining_time.remaining().map(millis).into();
         object["slowest"] = snapshot.slowest.as_ref().map_or(Value::Null, |slow| {
             json!({"url": redacted_url(&slow.url), "ms": millis(slow.elapsed), "bytes": slow.bytes})

@@ -25,27 +25,31 @@ const FILES: f64 = 4.0;
 /// Estimates the remaining time.
 #[derive(Debug, Default)]
 pub(super) struct RemainingTime {
+    files: RemainingCount,
+    /// Of the bytes, where all sizes are known: after a thousand small files one large file may be most of the work.
+    bytes: RemainingCount,
+    remaining: Option<Duration>,
+}
+
+/// The time until all of a number have ended.
+#[derive(Debug, Default)]
+struct RemainingCount {
     /// Since the lists were read completely.
     estimate: Option<RemainingEstimate>,
-    remaining: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct RemainingEstimate {
     since: Duration,
-    /// Files that end, a second.
+    /// How many end, a second.
     rate: RateMeter,
-    /// How many files had ended, and when the last of them did.
+    /// How many had ended, and when the last of them did.
     last: (u64, Duration),
 }
 
-impl RemainingTime {
-    /// Takes new counts in.
-    pub(super) fn observe(&mut self, now: Duration, summary: &BatchSummary) {
-        if !summary.list_complete {
-            return;
-        }
-        let ended = ended_files(summary);
+impl RemainingCount {
+    /// The time until the missing ones have ended, if it can be estimated. `usual`: how many usually end in a silence.
+    fn observe(&mut self, now: Duration, ended: u64, missing: u64, usual: f64) -> Option<Duration> {
         let known = self.estimate.get_or_insert_with(|| RemainingEstimate {
             since: now,
             rate: RateMeter::new(now, ended),
@@ -58,9 +62,29 @@ impl RemainingTime {
             known.last = (ended, now);
         }
         let silence = now.saturating_sub(known.last.1).as_secs_f64();
+        let is_usual = silence <= QUIET.max(usual / known.rate.per_second());
+        is_usual.then(|| known.rate.time_for(missing)).flatten()
+    }
+}
+
+impl RemainingTime {
+    /// Takes new counts in.
+    pub(super) fn observe(&mut self, now: Duration, summary: &BatchSummary) {
+        if !summary.list_complete {
+            return;
+        }
+        let ended = ended_files(summary);
         let missing = summary.listed.saturating_sub(ended);
-        let usual = silence <= QUIET.max(FILES / known.rate.per_second());
-        self.remaining = usual.then(|| known.rate.time_for(missing)).flatten();
+        let files = self.files.observe(now, ended, missing, FILES);
+        let bytes = summary.planned_bytes.and_then(|planned| {
+            let missing = planned.saturating_sub(summary.ended_bytes);
+            self.bytes.observe(now, summary.ended_bytes, missing, 0.0)
+        });
+        // Small files wait for responses, large ones for bytes: the slower of the two is the one that matters.
+        self.remaining = match summary.planned_bytes {
+            Some(planned) if planned > 0 => files.max(bytes),
+            _ => files,
+        };
     }
 
     /// The remaining time, if it can be estimated.
@@ -131,6 +155,30 @@ mod tests {
             "{:?}",
             left[3000]
         );
+    }
+
+    #[test]
+    fn a_large_file_behind_small_ones_is_not_forgotten() {
+        let mut remaining = RemainingTime::default();
+        let mut look = |tenth: u64| {
+            // A hundred files of 10 kB in two seconds, then one of 100 MB at 1 MB a second, and nothing else ends.
+            let summary = BatchSummary {
+                listed: 101,
+                list_complete: true,
+                done: (tenth * 5).min(100),
+                planned_bytes: Some(101_000_000),
+                ended_bytes: (tenth * 50_000).min(1_000_000) + tenth.saturating_sub(20) * 100_000,
+                ..BatchSummary::default()
+            };
+            remaining.observe(Duration::from_millis(tenth * 100), &summary);
+            remaining.remaining().map(|left| left.as_secs_f64())
+        };
+        let left: Vec<Option<f64>> = (0..=900).map(&mut look).collect();
+        for (tenth, left) in left.iter().enumerate().skip(200) {
+            let expected = 102.0 - tenth as f64 / 10.0;
+            let left = left.expect("bytes arrive all the time");
+            assert!((left - expected).abs() < 0.2 * expected, "{tenth}: {left}");
+        }
     }
 
     #[test]

@@ -80,6 +80,30 @@ impl BatchView {
     }
 }
 
+/// How much of the batch has ended, up to 1: of its bytes if all are known, else of its files.
+fn ended_share(summary: &BatchSummary) -> f64 {
+    let (ended, all) = match summary.planned_bytes {
+        Some(planned) if planned > 0 => (summary.ended_bytes, planned),
+        _ => (ended_files(summary), summary.listed),
+    };
+    match all {
+        0 => 1.0,
+        all => (ended as f64 / all as f64).min(1.0),
+    }
+}
+
+/// `5.0 MiB of 305 MiB`, if all sizes are known.
+fn planned_text(summary: &BatchSummary) -> Option<String> {
+    let planned = summary.planned_bytes.filter(|planned| *planned > 0)?;
+    let ended = bytes_text(summary.ended_bytes.min(planned));
+    let of = if summary.list_complete {
+        "of"
+    } else {
+        "of at least"
+    };
+    Some(format!("{ended} {of} {}", bytes_text(planned)))
+}
+
 /// `1207/400000`, or as much of it as fits.
 fn count_text(summary: &BatchSummary, room: usize) -> String {
     let ended = ended_files(summary);
@@ -148,7 +172,7 @@ impl ProgressView for BatchView {
     fn on_tick(&mut self, now: Duration) -> Option<String> {
         self.file_rate
             .observe(now, ended_files(&self.snapshot.summary));
-        self.byte_rate.observe(now, self.snapshot.summary.bytes);
+        self.byte_rate.observe(now, self.snapshot.summary.fetched);
         self.remaining_time.observe(now, &self.snapshot.summary);
         if let Some(hidden) = self.failure_throttle.take_hidden(now) {
             return Some(format!("haul: {hidden} more failures are not shown"));
@@ -166,11 +190,7 @@ impl ProgressView for BatchView {
             return Vec::new();
         }
         let summary = &self.snapshot.summary;
-        let ended = ended_files(summary);
-        let share = summary.list_complete.then(|| match summary.listed {
-            0 => 1.0,
-            listed => ended as f64 / listed as f64,
-        });
+        let share = summary.list_complete.then(|| ended_share(summary));
         let room = usize::from(width).saturating_sub(1);
         let count = count_text(summary, room);
         let failed = (summary.failed > 0).then(|| format!("{} failed", summary.failed));
@@ -198,6 +218,7 @@ impl ProgressView for BatchView {
                 2,
             ),
             (Some(format!("{:>2} running", self.snapshot.running)), 4),
+            (planned_text(summary), 6),
         ];
         let mut lines = vec![compose_line("", share, &fields, room)];
         // One line stays free for the cursor.
@@ -229,7 +250,7 @@ impl ProgressView for BatchView {
         Some(format!(
             "{count}{failed}, {}, {}, {}{left}, {} running{slow}",
             files_rate_text(self.file_rate.per_second()),
-            bytes_text(summary.bytes),
+            planned_text(summary).unwrap_or_else(|| bytes_text(summary.fetched)),
             speed_text(self.byte_rate.per_second()),
             self.snapshot.running
         ))

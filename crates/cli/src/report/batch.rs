@@ -128,6 +128,8 @@ pub(crate) fn counts_object(summary: &BatchSummary) -> Value {
         "retries": summary.retries,
         "pages": summary.pages,
         "bytes": summary.bytes,
+        "fetched": summary.fetched,
+        "planned": summary.planned_bytes,
     })
 }
 
@@ -263,6 +265,7 @@ mod tests {
             },
             error: None,
             shard: None,
+            listed_size: None,
         }
     }
 
@@ -372,6 +375,9 @@ mod tests {
             retries: 3,
             pages: 2,
             bytes: 98 << 20,
+            fetched: 99 << 20,
+            planned_bytes: None,
+            ended_bytes: 0,
             failure_groups: causes,
             halted: None,
         }

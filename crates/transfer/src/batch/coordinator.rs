@@ -176,7 +176,9 @@ impl BatchCoordinator {
     fn summary(&self) -> BatchSummary {
         let mut summary = self.counters.summary();
         summary.list_complete = self.queue.is_closed();
-        summary.bytes += self.running_jobs.bytes_so_far();
+        let running_bytes = self.running_jobs.bytes_so_far();
+        summary.fetched += running_bytes;
+        summary.ended_bytes += running_bytes;
         summary
     }
 
@@ -203,7 +205,7 @@ impl BatchCoordinator {
         let summary = self.counters.summary();
         BatchSummary {
             list_complete,
-            bytes: summary.bytes + running_bytes,
+            fetched: summary.fetched + running_bytes,
             failure_groups: self.counters.failure_groups(),
             ..summary
         }

@@ -21,16 +21,23 @@ pub(super) struct BatchCounters {
     retries: AtomicU64,
     pages: AtomicU64,
     fetched_bytes: AtomicU64,
+    /// The sizes that the lists give, of all jobs together.
+    planned_bytes: AtomicU64,
+    /// Jobs without a size in their list.
+    unsized_jobs: AtomicU64,
     outcomes: Mutex<OutcomeCounts>,
 }
 
 /// The outcomes of jobs.
-
 #[derive(Debug, Default)]
 struct OutcomeCounts {
     done: u64,
     skipped: u64,
     failed: u64,
+    /// Bytes of the files that are in place.
+    bytes: u64,
+    /// The sizes that the lists give of the jobs that have ended.
+    ended_bytes: u64,
     halted: Option<BatchHalt>,
     groups: HashMap<(ErrorClass, String), FailureGroup>,
 }
@@ -39,6 +46,14 @@ impl BatchCounters {
     /// Counts an entry of a list.
     pub(super) fn count_listed(&self) {
         self.listed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a job, whose file should have this size.
+    pub(super) fn count_job(&self, size: Option<u64>) {
+        match size {
+            Some(size) => self.planned_bytes.fetch_add(size, Ordering::Relaxed),
+            None => self.unsized_jobs.fetch_add(1, Ordering::Relaxed),
+        };
     }
 
     /// Counts a job that an earlier run has done.
@@ -72,7 +87,13 @@ impl BatchCounters {
             failed: counts.failed,
             retries: self.retries.load(Ordering::Relaxed),
             pages: self.pages.load(Ordering::Relaxed),
-            bytes: self.fetched_bytes.load(Ordering::Relaxed),
+            bytes: counts.bytes,
+            fetched: self.fetched_bytes.load(Ordering::Relaxed),
+            planned_bytes: match self.unsized_jobs.load(Ordering::Relaxed) {
+                0 => Some(self.planned_bytes.load(Ordering::Relaxed)),
+                _ => None,
+            },
+            ended_bytes: counts.ended_bytes,
             halted: counts.halted.clone(),
             ..BatchSummary::default()
         }
@@ -96,10 +117,14 @@ impl BatchCounters {
     pub(super) fn count_outcome(&self, row: &ManifestRow, error: Option<&GetError>) {
         let mut counts = self.lock();
         match row.state {
-            JobRowState::Done => counts.done += 1,
+            JobRowState::Done => {
+                counts.done += 1;
+                counts.bytes += row.bytes;
+            }
             JobRowState::Skipped => counts.skipped += 1,
             JobRowState::Failed => counts.failed += 1,
         }
+        counts.ended_bytes += row.listed_size.unwrap_or_default();
         let Some(row_error) = &row.error else { return };
         let cause = row_error.cause.clone();
         let full = counts.groups.len() >= MAX_FAILURE_GROUPS;

@@ -265,6 +265,7 @@ impl BatchJob {
             },
             error: None,
             shard: None,
+            listed_size: self.download.expected_size,
         }
     }
 

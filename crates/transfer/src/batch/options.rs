@@ -96,8 +96,14 @@ pub struct BatchSummary {
     pub retries: u64,
     /// Small files that are pages or error documents although their names are those of other kinds of files. They are in place.
     pub pages: u64,
-    /// Bytes of response bodies.
+    /// Bytes of the files that are in place.
     pub bytes: u64,
+    /// Bytes of response bodies, retries included.
+    pub fetched: u64,
+    /// Bytes of the files of all jobs so far, if the lists give each a size.
+    pub planned_bytes: Option<u64>,
+    /// How many of these belong to jobs that have ended, or have arrived of those that run.
+    pub ended_bytes: u64,
     /// Why jobs failed, the most frequent cause first.
     pub failure_groups: Vec<FailureGroup>,
     /// Why the batch ended before its lists, if it ended by itself.

@@ -115,6 +115,8 @@ pub struct ManifestRow {
     pub error: Option<ManifestRowError>,
     /// Where the file is in an archive. Rows of one shard are in the order of its entries.
     pub shard: Option<ShardEntryLocation>,
+    /// Bytes that the file should have, if its list says so. Not in the manifest.
+    pub listed_size: Option<u64>,
 }
 
 impl ManifestRow {
@@ -134,6 +136,7 @@ impl ManifestRow {
             timings: RowTimings::default(),
             error: None,
             shard: None,
+            listed_size: None,
         }
     }
 }
@@ -256,6 +259,7 @@ impl<'a> SerializedRow<'a> {
                 offset: self.offset.unwrap_or_default(),
                 end: self.end.unwrap_or_default(),
             }),
+            listed_size: None,
         })
     }
 

@@ -96,5 +96,6 @@ fn row(job: &UploadJob, result: &Result<UploadOutcome, PutError>) -> ManifestRow
             .err()
             .map(|error| ManifestRowError::new(error.class(), message::chain_text(error))),
         shard: None,
+        listed_size: None,
     }
 }

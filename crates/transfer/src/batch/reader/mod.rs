@@ -146,7 +146,10 @@ impl JobReader {
             self.counters.count_listed();
             match job {
                 // Enqueued at once: nobody knows when the next line comes.
-                Ok(job) => self.enqueue(&workers, job),
+                Ok(job) => {
+                    self.counters.count_job(job.download.expected_size);
+                    self.enqueue(&workers, job);
+                }
                 Err(SkippedEntry::Outcome(outcome)) => workers.report(*outcome),
                 Err(SkippedEntry::DoneEarlier(row)) => {
                     self.counters.count_done_earlier();

@@ -67,6 +67,7 @@ pub(super) fn row(n: u64, done: bool) -> ManifestRow {
             ManifestRowError::new(ErrorClass::Network, text.into())
         }),
         shard: None,
+        listed_size: None,
     }
 }
 
@@ -156,5 +157,6 @@ pub(super) fn any_row() -> impl Strategy<Value = ManifestRow> {
         timings: rest.1,
         error: rest.2,
         shard: rest.3,
+        listed_size: None,
     })
 }

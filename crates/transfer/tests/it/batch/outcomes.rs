@@ -52,6 +52,42 @@ async fn commit_groups_smaller_than_a_flush_cause_no_deadlock() {
     assert_eq!(run.counts(), (200, 0, 0));
 }
 
+/// A response that broke off counts as fetched, and not as a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_counts_the_bytes_of_files_and_those_of_its_list() {
+    let cut = OriginResource::new(ResourceContent::random(1, 5000))
+        .rule(RequestMatcher::first(1), faults::close_after(3000));
+    let large = OriginResource::new(ResourceContent::random(2, 2 << 20));
+    let gone = OriginResource::new(ResourceContent::random(3, 700))
+        .rule(RequestMatcher::always(), faults::status(410));
+    let origin = Origin::builder()
+        .resource("/cut", cut)
+        .resource("/large", large)
+        .resource("/gone", gone);
+    let origin = origin.start().await;
+    let entries = |sizes: [Option<u64>; 3]| {
+        let names = (1..).zip(["cut", "large", "gone"]).zip(sizes);
+        let entries = names.map(|((line, name), size)| {
+            let url = origin.url(&format!("/{name}")).parse().unwrap();
+            Ok(ListEntry {
+                size,
+                ..ListEntry::new(line, url)
+            })
+        });
+        Box::new(entries.collect::<Vec<_>>().into_iter())
+    };
+    let sizes = [Some(5000), Some(2 << 20), Some(700)];
+    let summary = BatchCase::new().run(entries(sizes)).await.summary;
+    assert_eq!((summary.done, summary.failed), (2, 1));
+    assert_eq!(summary.bytes, 5000 + (2 << 20));
+    assert_eq!(summary.fetched, 3000 + 5000 + (2 << 20));
+    assert_eq!(summary.planned_bytes, Some(5700 + (2 << 20)));
+    assert_eq!(summary.ended_bytes, 5700 + (2 << 20));
+    let some = [Some(5000), None, Some(700)];
+    let summary = BatchCase::new().run(entries(some)).await.summary;
+    assert_eq!(summary.planned_bytes, None);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn c5_transient_failures_are_retried_and_others_are_grouped_by_cause() {
     let case = BatchCase::new();
