@@ -60,6 +60,7 @@ mod stream;
 pub mod sync;
 mod token_bucket;
 pub mod tunnel;
+mod unix_time;
 pub mod upload;
 mod validator;
 
@@ -108,4 +109,5 @@ pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, S
 pub use sources::{IntegrityEvidence, NextSource, SourceContent, SourceMismatch, SourceSet};
 pub use stream::{StreamContinuation, StreamEnd, StreamPlan, StreamResponseHead};
 pub use token_bucket::TokenBucket;
+pub use unix_time::{UnixTime, UnixTimeError};
 pub use validator::{EntityTag, EntityTagError, ResourceVersion, VersionMatch, media_type};

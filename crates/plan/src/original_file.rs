@@ -3,9 +3,11 @@
 //! rclone and haul write `x-amz-meta-mtime` with seconds and a fraction, s3cmd and haul `x-amz-meta-s3cmd-attrs` with fields such as
 //! `mode:33188/mtime:1700000000`.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use http::{HeaderMap, HeaderName};
+
+use crate::unix_time::UnixTime;
 
 /// The modification, in seconds since 1970.
 const MODIFIED: HeaderName = HeaderName::from_static("x-amz-meta-mtime");
@@ -44,34 +46,17 @@ impl OriginalFile {
         let time = text(MODIFIED).or_else(|| attribute("mtime"));
         let mode: Option<u32> = attribute("mode").and_then(|mode| mode.parse().ok());
         let original = Self {
-            modified: time.and_then(parse_time),
+            modified: time.and_then(|text| text.parse::<UnixTime>().ok()?.to_system_time()),
             permissions: mode.map(|mode| mode & 0o777),
         };
         (original.modified.is_some() || original.permissions.is_some()).then_some(original)
     }
 }
 
-/// Parses seconds since 1970 with an optional fraction.
-fn parse_time(text: &str) -> Option<SystemTime> {
-    let (is_negative, digits) = match text.strip_prefix('-') {
-        Some(digits) => (true, digits),
-        None => (false, text),
-    };
-    let (seconds, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(seconds) || !is_number(fraction) {
-        return None;
-    }
-    let nanos = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
-    let since = Duration::new(seconds.parse().ok()?, nanos);
-    match is_negative {
-        true => SystemTime::UNIX_EPOCH.checked_sub(since),
-        false => SystemTime::UNIX_EPOCH.checked_add(since),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use http::HeaderValue;
     use proptest::prelude::*;
 

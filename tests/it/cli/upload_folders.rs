@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use haul_lab::ObjectStore;
+use haul_plan::UnixTime;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::harness::{HaulDirectory, HaulOutput};
@@ -130,6 +132,41 @@ async fn f32_no_file_replaces_another_of_the_same_command() {
         store.object(&format!("list/{relative}")).unwrap().bytes,
         b"a"
     );
+}
+
+#[tokio::test]
+async fn f34_times_before_1970_go_up_and_come_down() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    std::fs::create_dir(dir.path("in")).unwrap();
+    // Nanoseconds since 1970, and what rclone reads.
+    let times = [
+        (-100_000_000_i128, "-0.100000000"),
+        (-86_400_500_000_000, "-86400.500000000"),
+        (-1_000_000_000, "-1.000000000"),
+        (1_500_000_000_000_000_005, "1500000000.000000005"),
+    ];
+    for (time, text) in times {
+        let path = dir.write(&format!("in/{text}"), "x");
+        let modified = UnixTime::from_nanoseconds(time).to_system_time().unwrap();
+        let file = File::options().append(true).open(path).unwrap();
+        file.set_modified(modified).unwrap();
+    }
+    for (up, prefix) in [(&["put", "-r"][..], "put"), (&["sync"], "sync")] {
+        let target = format!("s3://bucket/{prefix}/");
+        dir.run(&[up, &["in", &target]].concat())
+            .await
+            .assert_code(0);
+        let down = dir.run(&["get", "-r", &target, "-d", prefix]).await;
+        down.assert_code(0);
+        for (time, text) in times {
+            let object = store.object(&format!("{prefix}/{text}")).unwrap();
+            assert_eq!(object.headers["x-amz-meta-mtime"], text);
+            let metadata = dir.path(prefix).join(text).metadata().unwrap();
+            let modified = UnixTime::from(metadata.modified().unwrap());
+            assert_eq!(modified.nanoseconds(), time);
+        }
+    }
 }
 
 /// A folder `in` with one file, and much that is none.

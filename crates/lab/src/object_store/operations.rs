@@ -420,6 +420,10 @@ fn get_object(state: &StoreState, request: &StoreRequest) -> StoreResponse {
     if let Some(coding) = object.headers.get("content-encoding") {
         response = response.with("Content-Encoding", coding);
     }
+    let metadata = object.headers.iter();
+    for (name, value) in metadata.filter(|(name, _)| name.starts_with("x-amz-meta-")) {
+        response = response.with(name, value);
+    }
     response
         .with("ETag", format!("\"{}\"", object.etag))
         .with("Accept-Ranges", "bytes")

@@ -19,13 +19,14 @@
 //! **Dates** have whole seconds in HTTP and fractions in a file system: a file's time is cut to its second
 //! before it is compared, as it was when it was sent.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use http::header::{
     HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     IF_UNMODIFIED_SINCE,
 };
 
+use crate::unix_time::UnixTime;
 use crate::validator::{EntityTag, MIN_STRONG_DATE_AGE};
 
 /// The conditions of one request.
@@ -169,7 +170,7 @@ impl RequestConditions {
             Some(IfRange::Tag(tag)) => current.etag.is_some_and(|etag| tag.strong_eq(etag)),
             Some(IfRange::Date(date)) => current.last_modified.is_some_and(|modified| {
                 let age = now.duration_since(modified);
-                whole_seconds(*date) == whole_seconds(modified)
+                UnixTime::from(*date).whole_seconds() == UnixTime::from(modified).whole_seconds()
                     && age.is_ok_and(|age| age >= MIN_STRONG_DATE_AGE)
             }),
             Some(IfRange::Malformed) => false,
@@ -190,7 +191,7 @@ impl RequestConditions {
                 let (Some(date), Some(modified)) = (self.if_unmodified_since, modified) else {
                     return true;
                 };
-                whole_seconds(modified) <= whole_seconds(date)
+                UnixTime::from(modified).whole_seconds() <= UnixTime::from(date).whole_seconds()
             }
         }
     }
@@ -199,7 +200,7 @@ impl RequestConditions {
         let (Some(date), Some(modified)) = (self.if_modified_since, current.last_modified) else {
             return false;
         };
-        whole_seconds(modified) <= whole_seconds(date)
+        UnixTime::from(modified).whole_seconds() <= UnixTime::from(date).whole_seconds()
     }
 }
 
@@ -303,17 +304,6 @@ fn single_date(headers: &HeaderMap, name: HeaderName) -> Option<SystemTime> {
 fn http_date(value: &[u8]) -> Option<SystemTime> {
     let text = std::str::from_utf8(value).ok()?;
     httpdate::parse_http_date(text.trim_ascii()).ok()
-}
-
-/// The second of a time, counted from 1970; files may be older.
-fn whole_seconds(time: SystemTime) -> i128 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i128::from(since.as_secs()),
-        Err(before) => {
-            let before = before.duration();
-            -i128::from(before.as_secs()) - i128::from(before.subsec_nanos() > 0)
-        }
-    }
 }
 
 #[cfg(test)]

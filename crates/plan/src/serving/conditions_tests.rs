@@ -1,6 +1,6 @@
 //! Conditions of requests, each in every precedence, and compared with a model.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::ConditionOutcome::{NotModified, PreconditionFailed, Proceed};
 use super::*;
@@ -284,15 +284,6 @@ fn d8_a_date_in_if_range_must_be_equal_and_old_enough() {
         last_modified: Some(modified()),
     };
     assert!(!conditions(&[("if-range", DATE)]).range_applies(current, UNIX_EPOCH));
-}
-
-#[test]
-fn files_from_before_1970_have_seconds_too() {
-    let before = |nanos| UNIX_EPOCH - Duration::from_nanos(nanos);
-    assert_eq!(whole_seconds(before(0)), 0);
-    assert_eq!(whole_seconds(before(1)), -1);
-    assert_eq!(whole_seconds(before(1_000_000_000)), -1);
-    assert_eq!(whole_seconds(before(1_000_000_001)), -2);
 }
 
 /// A request of the model: tags and seconds, not their texts.

@@ -2,6 +2,8 @@
 
 use std::time::SystemTime;
 
+use crate::unix_time::UnixTime;
+
 /// One file or object of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncEntry {
@@ -126,7 +128,7 @@ impl SyncOptions {
 /// file system's clock is some milliseconds behind that of the store. A file without a tag is none that a list names: a downloaded file
 /// that could not note its tag has the very time of its object, and all such files would be read with each sync.
 fn is_too_close(source: &SyncEntry, destination: &SyncEntry) -> bool {
-    let seconds = |entry: &SyncEntry| entry.modified.map(whole_seconds);
+    let seconds = |entry: &SyncEntry| Some(UnixTime::from(entry.modified?).whole_seconds());
     destination.entity_tag.is_some()
         && seconds(source)
             .zip(seconds(destination))
@@ -137,17 +139,6 @@ fn is_too_close(source: &SyncEntry, destination: &SyncEntry) -> bool {
 ///
 /// Stores round times to seconds in some responses and not in others, so fractions would make the same time look newer.
 fn is_newer(one: &SyncEntry, other: &SyncEntry) -> Option<bool> {
-    Some(whole_seconds(one.modified?) > whole_seconds(other.modified?))
-}
-
-/// Seconds since 1970, rounded down; negative before.
-fn whole_seconds(time: SystemTime) -> i128 {
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => i128::from(since.as_secs()),
-        Err(error) => {
-            let before = error.duration();
-            let is_between = before.subsec_nanos() > 0;
-            -i128::from(before.as_secs()) - i128::from(is_between)
-        }
-    }
+    let seconds = |entry: &SyncEntry| Some(UnixTime::from(entry.modified?).whole_seconds());
+    Some(seconds(one)? > seconds(other)?)
 }

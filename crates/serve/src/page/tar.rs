@@ -23,9 +23,9 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
-use std::time::SystemTime;
 
 use bytes::Bytes;
+use haul_plan::UnixTime;
 use rustix::fs::Stat;
 use tar::{EntryType, Header};
 
@@ -307,9 +307,21 @@ fn write_entry_header(out: &mut Vec<u8>, path: &[u8], len: u64, stat: &Stat) {
         header.set_entry_type(EntryType::Directory);
     }
     header.set_mode(if is_folder { 0o755 } else { 0o644 });
-    let since = modification_time(stat).duration_since(SystemTime::UNIX_EPOCH);
-    header.set_mtime(since.map_or(0, |since| since.as_secs()));
+    let modified = UnixTime::from(modification_time(stat)).whole_seconds();
+    set_modified(&mut header, i64::try_from(modified).unwrap_or_default());
     write_header(out, header, path, len);
+}
+
+/// Sets the time of an entry. GNU tar has times before 1970 as binary numbers.
+fn set_modified(header: &mut Header, seconds: i64) {
+    match u64::try_from(seconds) {
+        Ok(seconds) => header.set_mtime(seconds),
+        Err(_) => {
+            let field = &mut header.as_old_mut().mtime;
+            field.fill(0xff);
+            field[4..].copy_from_slice(&seconds.to_be_bytes());
+        }
+    }
 }
 
 /// Completes a header and writes it.

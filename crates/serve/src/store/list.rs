@@ -21,6 +21,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use haul_plan::UnixTime;
 use rustix::fs::{Dir, Stat};
 
 use self::entry::{DirectoryRecord, EntryLookup, FolderLocation};
@@ -173,7 +174,7 @@ impl OpenFolder {
         let value = match sort {
             SortKey::Name => 0,
             SortKey::Size => entry.len.into(),
-            SortKey::Modified => order::nanoseconds(entry.modified),
+            SortKey::Modified => UnixTime::from(entry.modified).nanoseconds(),
         };
         Ok(Some(EntryCandidate {
             rank: SortRank::new(entry.kind, value, record.name),

@@ -35,11 +35,11 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use haul_plan::{Checksum, EntityTag};
+use haul_plan::{Checksum, EntityTag, UnixTime};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags};
 
 use super::StoreError;
@@ -75,14 +75,17 @@ pub struct FileMetadata {
 impl FileVersionId {
     /// Takes the identity from a file's `stat`.
     pub(super) fn from_stat(stat: &Stat) -> Self {
-        let nanoseconds = |seconds: i64, rest: i128| i128::from(seconds) * 1_000_000_000 + rest;
+        let nanoseconds = |seconds: i64, rest: u64| {
+            let rest = i64::try_from(rest).unwrap_or_default();
+            UnixTime::from_stat(seconds, rest).nanoseconds()
+        };
         #[expect(clippy::cast_sign_loss, reason = "no file's length is negative")]
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
             len: stat.st_size as u64,
-            modified: nanoseconds(stat.st_mtime, i128::from(stat.st_mtime_nsec)),
-            changed: nanoseconds(stat.st_ctime, i128::from(stat.st_ctime_nsec)),
+            modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),
+            changed: nanoseconds(stat.st_ctime, stat.st_ctime_nsec),
         }
     }
 
@@ -117,23 +120,14 @@ impl FileMetadata {
     ) -> Self {
         Self {
             len: identity.len,
-            modified: system_time(identity.modified),
+            modified: UnixTime::from_nanoseconds(identity.modified)
+                .to_system_time()
+                .unwrap_or(UNIX_EPOCH),
             etag: entity_tag(identity, digest.as_ref()),
             digest,
             attributes,
         }
     }
-}
-
-/// Nanoseconds since 1970 as a time.
-fn system_time(nanoseconds: i128) -> SystemTime {
-    let size = Duration::from_nanos(u64::try_from(nanoseconds.unsigned_abs()).unwrap_or(u64::MAX));
-    let time = if nanoseconds < 0 {
-        UNIX_EPOCH.checked_sub(size)
-    } else {
-        UNIX_EPOCH.checked_add(size)
-    };
-    time.unwrap_or(UNIX_EPOCH)
 }
 
 /// The entity tag of a version: 16 bytes of a hash, without padding.

@@ -8,9 +8,9 @@
 
 use std::fs::{File, FileTimes, Metadata};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
-use haul_plan::{ResourceId, ResourceVersion};
+use haul_plan::{ResourceId, ResourceVersion, UnixTime};
 use url::Url;
 
 use super::permissions::FilePermissions;
@@ -168,16 +168,14 @@ fn size_and_time(file: &File) -> Option<String> {
 }
 
 fn format_size_and_time(length: u64, modified: SystemTime) -> String {
-    let since_epoch = modified
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO);
-    format!("{length}:{}", since_epoch.as_nanos())
+    format!("{length}:{}", UnixTime::from(modified).nanoseconds())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::time::{Duration, UNIX_EPOCH};
 
     fn resource_id(url: &str) -> ResourceId {
         ResourceId::from_url(&url.parse().unwrap())

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use futures_util::Stream;
 use haul_digest::{Crc64Nvme, DigestSet};
 use haul_net::{BodySource, BodyStream, RequestBody};
-use haul_plan::{Checksum, DigestAlgorithm};
+use haul_plan::{Checksum, DigestAlgorithm, UnixTime};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::slots::SlotActivity;
@@ -159,16 +159,12 @@ impl FileSnapshot {
         }
         Ok(Self {
             size: metadata.len(),
-            modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-            changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+            modified: UnixTime::from_stat(metadata.mtime(), metadata.mtime_nsec()).nanoseconds(),
+            changed: UnixTime::from_stat(metadata.ctime(), metadata.ctime_nsec()).nanoseconds(),
             inode: metadata.ino(),
             mode: metadata.mode(),
         })
     }
-}
-
-fn nanoseconds(seconds: i64, nanoseconds: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
 }
 
 /// The checksums that were computed.

@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use haul_plan::UnixTime;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::jobs::BadInput;
@@ -86,9 +87,10 @@ impl ObjectHeaders {
             );
         }
         if let Some(metadata) = metadata.filter(|_| self.preserves) {
-            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+            let seconds = metadata.mtime();
+            let time = UnixTime::from_stat(seconds, metadata.mtime_nsec());
             let fields = [
-                ("x-amz-meta-mtime", format!("{seconds}.{nanos:09}")),
+                ("x-amz-meta-mtime", time.to_string()),
                 (
                     "x-amz-meta-s3cmd-attrs",
                     format!("mode:{}/mtime:{seconds}", metadata.mode()),

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 use crate::store::StoreRoot;
@@ -100,6 +100,28 @@ fn tree() -> tempfile::TempDir {
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     file.set_modified(time).expect("its time");
     top
+}
+
+#[test]
+fn f34_times_before_1970_are_in_an_archive() {
+    let top = tempfile::tempdir().expect("a directory");
+    let x = top.path().join("x");
+    fs::create_dir(&x).expect("a folder");
+    for seconds in [1, 100_000_000] {
+        let file = File::create(x.join(seconds.to_string())).expect("a file");
+        let time = SystemTime::UNIX_EPOCH - Duration::from_secs(seconds);
+        file.set_modified(time).expect("its time");
+    }
+    let unpacked = tempfile::tempdir().expect("a directory");
+    let mut command = Command::new("tar");
+    command.arg("-x").current_dir(unpacked.path());
+    feed(&mut command, &pack(top.path(), "/x"));
+    for seconds in [1, 100_000_000] {
+        let path = unpacked.path().join("x").join(seconds.to_string());
+        let time = path.metadata().and_then(|metadata| metadata.modified());
+        let expected = SystemTime::UNIX_EPOCH - Duration::from_secs(seconds);
+        assert_eq!(time.expect("its time"), expected);
+    }
 }
 
 #[test]

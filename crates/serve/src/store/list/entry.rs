@@ -3,8 +3,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+use haul_plan::UnixTime;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
@@ -154,16 +155,7 @@ fn entry_kind(file_type: FileType) -> Option<EntryKind> {
 
 /// The modification time of a file. Times that `SystemTime` cannot hold become the epoch.
 pub(crate) fn modification_time(stat: &Stat) -> SystemTime {
-    let seconds = Duration::from_secs(stat.st_mtime.unsigned_abs());
-    let whole = if stat.st_mtime < 0 {
-        SystemTime::UNIX_EPOCH.checked_sub(seconds)
-    } else {
-        SystemTime::UNIX_EPOCH.checked_add(seconds)
-    };
-    let nanos = u32::try_from(stat.st_mtime_nsec)
-        .unwrap_or(0)
-        .min(999_999_999);
-    whole
-        .and_then(|whole| whole.checked_add(Duration::from_nanos(nanos.into())))
-        .unwrap_or(SystemTime::UNIX_EPOCH)
+    let nanoseconds = i64::try_from(stat.st_mtime_nsec).unwrap_or_default();
+    let time = UnixTime::from_stat(stat.st_mtime, nanoseconds);
+    time.to_system_time().unwrap_or(SystemTime::UNIX_EPOCH)
 }

@@ -18,7 +18,6 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -162,15 +161,6 @@ fn split_number(name: &[u8]) -> (&[u8], &[u8]) {
     let digits = name.iter().take_while(is_digit).count();
     let zeros = name[..digits].iter().take_while(|byte| **byte == b'0');
     (&name[zeros.count()..digits], &name[digits..])
-}
-
-/// Nanoseconds since the epoch; negative before it.
-pub(super) fn nanoseconds(time: SystemTime) -> i128 {
-    let signed = |span: Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(since) => signed(since),
-        Err(before) => -signed(before.duration()),
-    }
 }
 
 /// Bytes before the name.

@@ -263,7 +263,6 @@ fn pipes_are_neither_files_nor_folders() {
 #[test]
 fn times_before_the_epoch_sort_before_it() {
     let before = SystemTime::UNIX_EPOCH - Duration::from_millis(1);
-    assert_eq!(order::nanoseconds(before), -1_000_000);
     let top = tempfile::tempdir().expect("a directory");
     for (name, time) in [("old", before), ("epoch", SystemTime::UNIX_EPOCH)] {
         let file = fs::File::create(top.path().join(name)).expect("a file");
