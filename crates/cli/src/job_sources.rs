@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use haul_net::redacted_text;
 use haul_plan::{Glob, KeyFilter, KeyPathError, KeyPattern, path_of_key};
 use haul_s3::{ListedObject, S3Address};
-use haul_transfer::bucket::ObjectLister;
+use haul_transfer::bucket::{BucketError, ObjectLister};
 use haul_transfer::list::{
     BadLine, BadLineProblem, DownloadList, ListEntry, ListFormat, parse_list_url,
 };
@@ -154,6 +154,7 @@ struct ListedEntries {
     lister: ObjectLister,
     page: VecDeque<ListedObject>,
     number: u64,
+    failures: BucketListFailures,
 }
 
 impl ListedEntries {
@@ -168,13 +169,8 @@ impl ListedEntries {
             match self.lister.blocking_next_page()? {
                 Ok(page) => self.page = page.into(),
                 Err(error) => {
-                    return Some(Err(BadLine {
-                        list_name: self.selection.prefix.to_string().into(),
-                        line: self.number,
-                        excerpt: String::new(),
-                        url: None,
-                        problem: BadLineProblem::Listing(Box::new(error)),
-                    }));
+                    self.failures.add(error);
+                    return None;
                 }
             }
         }
@@ -189,6 +185,7 @@ pub(crate) struct JobSources {
     /// The source being read.
     current: Option<OpenJobSource>,
     ignored: IgnoredListOptions,
+    failures: BucketListFailures,
 }
 
 #[derive(Debug)]
@@ -209,12 +206,18 @@ impl JobSources {
             waiting: sources.into(),
             current: None,
             ignored: IgnoredListOptions::default(),
+            failures: BucketListFailures::default(),
         }
     }
 
     /// The options that lists contain and haul ignores, filled while lists are read.
     pub(crate) fn ignored(&self) -> IgnoredListOptions {
         self.ignored.clone()
+    }
+
+    /// Why lists of buckets ended early, filled while they are read.
+    pub(crate) fn failures(&self) -> BucketListFailures {
+        self.failures.clone()
     }
 
     /// Whether there are buckets to list.
@@ -252,6 +255,7 @@ impl JobSources {
                     lister,
                     page: VecDeque::new(),
                     number: 0,
+                    failures: self.failures.clone(),
                 }))
             }
             // Every list was started before the first source is read.
@@ -315,6 +319,25 @@ fn glob_member(text: &str, first: &Url, number: u64) -> Result<ListEntry, BadLin
         let _ = url.set_password(first.password());
     }
     Ok(ListEntry::new(0, url))
+}
+
+/// Why lists of buckets ended early: what they did not name is missing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct BucketListFailures(Arc<Mutex<Vec<BucketError>>>);
+
+impl BucketListFailures {
+    fn add(&self, error: BucketError) {
+        // The run says that it was interrupted.
+        if !matches!(error, BucketError::Interrupted) {
+            let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            noted.push(error);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Vec<BucketError> {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut noted)
+    }
 }
 
 /// Options in lists that haul ignores although they would change requests.

@@ -19,6 +19,10 @@ use crate::xml::{XmlNode, escaped_text};
 /// The most keys that one DeleteObjects takes.
 pub const MAX_DELETED_KEYS: usize = 1000;
 
+/// Why lists do not advance.
+pub(crate) const NO_TOKEN: &str = "a page says that there is more, and not how to ask for it";
+pub(crate) const SAME_TOKEN: &str = "a page is followed by itself";
+
 /// The most pages of a list of buckets.
 const MAX_BUCKET_PAGES: usize = 1000;
 
@@ -139,12 +143,16 @@ impl S3Client {
                     }),
             );
             let next = root.text_of("ContinuationToken");
-            if next.is_empty() || next == token {
-                break;
+            if next.is_empty() {
+                return Ok(buckets);
+            }
+            if next == token {
+                return Err(request.failed(S3ErrorKind::StuckList(SAME_TOKEN)));
             }
             next.clone_into(&mut token);
         }
-        Ok(buckets)
+        let kind = S3ErrorKind::StuckList("there are too many pages of buckets");
+        Err(S3Error::new("ListBuckets", &service, kind))
     }
 
     /// CreateBucket, in the region of the client.
@@ -215,8 +223,11 @@ impl S3Client {
         let next = root.text_of("NextContinuationToken");
         let next_token = match root.is_true("IsTruncated") {
             false => None,
-            true if next.is_empty() || next == token => {
-                return Err(response_error("a page of a list is followed by itself"));
+            true if next.is_empty() => {
+                return Err(request.failed(S3ErrorKind::StuckList(NO_TOKEN)));
+            }
+            true if next == token => {
+                return Err(request.failed(S3ErrorKind::StuckList(SAME_TOKEN)));
             }
             true => Some(next.to_owned()),
         };

@@ -41,6 +41,9 @@ pub enum S3ErrorKind {
     /// The response is not what S3 sends.
     #[error("the response of the store cannot be understood: {0}")]
     Response(String),
+    /// A list does not advance, or is cut: it would have no end, or look complete.
+    #[error("the list of the store does not advance: {0}")]
+    StuckList(&'static str),
     /// No request can name the key.
     #[error(transparent)]
     Address(#[from] S3AddressError),
@@ -158,6 +161,13 @@ impl S3Error {
         }
     }
 
+    /// A list of objects that does not advance, for whoever puts its pages together.
+    #[must_use]
+    pub fn stuck_list(bucket: &str, reason: &'static str) -> Self {
+        let address = S3Address::new(bucket, "");
+        Self::new("ListObjectsV2", &address, S3ErrorKind::StuckList(reason))
+    }
+
     /// What it was about, and where.
     fn place(&self) -> String {
         let address = match self.address.bucket.is_empty() {
@@ -198,7 +208,8 @@ impl S3Error {
             S3ErrorKind::Service(error) => error.is_transient(),
             S3ErrorKind::Network(error) => error.is_transient(),
             S3ErrorKind::Response(_) => true,
-            S3ErrorKind::Address(_) => false,
+            // Each answer would be the same (row F36).
+            S3ErrorKind::StuckList(_) | S3ErrorKind::Address(_) => false,
         }
     }
 

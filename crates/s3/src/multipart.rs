@@ -8,6 +8,7 @@ use http::header::ETAG;
 use http::{HeaderMap, Method};
 
 use crate::address::S3Address;
+use crate::buckets::{NO_TOKEN, SAME_TOKEN};
 use crate::checksums::{
     checksum_algorithm_name, checksum_element, checksum_field, checksums_in_element,
     checksums_in_headers,
@@ -233,14 +234,15 @@ impl S3Client {
             if !root.is_true("IsTruncated") {
                 return Ok(parts);
             }
-            if next.is_empty() || next == marker {
-                let text = "a page of parts is followed by itself".to_owned();
-                return Err(request.failed(S3ErrorKind::Response(text)));
+            if next.is_empty() {
+                return Err(request.failed(S3ErrorKind::StuckList(NO_TOKEN)));
+            }
+            if next == marker {
+                return Err(request.failed(S3ErrorKind::StuckList(SAME_TOKEN)));
             }
             next.clone_into(&mut marker);
         }
-        let text = "there are too many pages of parts".to_owned();
-        let kind = S3ErrorKind::Response(text);
+        let kind = S3ErrorKind::StuckList("there are too many pages of parts");
         Err(S3Error::new("ListParts", &upload.address, kind))
     }
 
@@ -270,14 +272,15 @@ impl S3Client {
             if !root.is_true("IsTruncated") {
                 return Ok(uploads);
             }
-            if next.0.is_empty() || next == (&*key_marker, &*id_marker) {
-                let text = "a page of uploads is followed by itself".to_owned();
-                return Err(request.failed(S3ErrorKind::Response(text)));
+            if next.0.is_empty() {
+                return Err(request.failed(S3ErrorKind::StuckList(NO_TOKEN)));
+            }
+            if next == (&*key_marker, &*id_marker) {
+                return Err(request.failed(S3ErrorKind::StuckList(SAME_TOKEN)));
             }
             (key_marker, id_marker) = (next.0.to_owned(), next.1.to_owned());
         }
-        let text = "there are too many pages of uploads".to_owned();
-        let kind = S3ErrorKind::Response(text);
+        let kind = S3ErrorKind::StuckList("there are too many pages of uploads");
         Err(S3Error::new("ListMultipartUploads", &bucket, kind))
     }
 }

@@ -10,16 +10,18 @@ use haul_net::ClientConfig;
 use haul_plan::{Checksum, KeyFilter};
 use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchHaltKind, BatchOptions, BatchSummary};
-use haul_transfer::bucket::ObjectLister;
+use haul_transfer::bucket::{BucketError, ObjectLister};
 use haul_transfer::manifest::ManifestRow;
 use haul_transfer::{ErrorClass, GetOptions, TransferEvent};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::objects::report as report_bucket_error;
 use super::outputs::BatchOutputs;
 use super::run_loop::{RenderContext, RunEnd, RunLoop, StartError, TaskSet};
 use crate::args::{GetArgs, UrlArg};
 use crate::exit::ExitReason;
+use crate::message::JsonOutputs;
 use crate::progress::Renderer;
 use crate::settings::{BatchWorkload, archive_destination, s3_config};
 use crate::{message, output, report};
@@ -60,7 +62,7 @@ pub(super) async fn run(
         staging,
     } = outputs;
     print_warnings(args, renderer, Duration::ZERO, &warnings);
-    let ignored = sources.ignored();
+    let (ignored, list_failures) = (sources.ignored(), sources.failures());
     let mut task = BatchTask::new(args, &options, run_loop.stop());
     let batch = Batch {
         client,
@@ -76,28 +78,34 @@ pub(super) async fn run(
     let elapsed = run_loop.run(&mut task, renderer).await;
     drop(staging);
     print_warnings(args, renderer, elapsed, &ignored.warnings());
-    let lines = match task.undelivered {
-        _ if has_archive_reader_left(&task.summary) => {
-            task.undelivered = Some(ExitReason::ReaderGone);
-            cut_off_lines(args, &task.summary)
-        }
-        // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
-        Some(ExitReason::ReaderGone) => Vec::new(),
-        _ => end_lines(args, &task.summary, elapsed, renderer.line_width()),
-    };
-    // A list may be empty. An address that names nothing is a mistake, as for `ls`, `rm` and `cp`.
-    let has_found_nothing = finds_objects && is_without_files(&task.summary);
-    renderer.batch_ended(elapsed, &task.summary, &lines);
-    let exit = match (task.exit_reason(), renderer.take_write_error()) {
-        // An error of standard error cannot be reported there.
-        (exit, Some(error)) if exit != ExitReason::Interrupted => output::write_error_exit(&error),
-        (ExitReason::Done, _) if has_found_nothing => ExitReason::SomeFailed,
-        (exit, _) => exit,
-    };
+    let exit = task.finish(
+        args,
+        finds_objects,
+        &list_failures.take(),
+        elapsed,
+        renderer,
+    );
     Ok(RunEnd {
         exit,
         continue_hint: Some(continue_hint(args, "continues")),
     })
+}
+
+/// Reports why lists of buckets ended early. Returns the exit code: that of the error, if there was nothing to download.
+fn report_list_failures(
+    args: &GetArgs,
+    failures: &[BucketError],
+    summary: &BatchSummary,
+) -> Option<ExitReason> {
+    let outputs = JsonOutputs::requested_by(args);
+    let exits = failures
+        .iter()
+        .map(|error| report_bucket_error(error, outputs));
+    let exits: Vec<ExitReason> = exits.collect();
+    match summary.listed + summary.done_earlier {
+        0 => exits.first().copied(),
+        _ => exits.first().map(|_| ExitReason::SomeFailed),
+    }
 }
 
 /// Whether the batch ended because the reader of its archive has left.
@@ -284,6 +292,43 @@ impl BatchTask {
         match self.undelivered {
             Some(exit) if !has_signal => exit,
             _ => ExitReason::from_batch(summary, has_signal),
+        }
+    }
+
+    /// Says how the batch ended, and returns the exit code. `finds_objects` is whether nothing but addresses of buckets named files,
+    /// `list_failures` why lists of these ended early.
+    fn finish(
+        &mut self,
+        args: &GetArgs,
+        finds_objects: bool,
+        list_failures: &[BucketError],
+        elapsed: Duration,
+        renderer: &mut dyn Renderer,
+    ) -> ExitReason {
+        let summary = &self.summary;
+        let lines = match self.undelivered {
+            _ if has_archive_reader_left(summary) => {
+                self.undelivered = Some(ExitReason::ReaderGone);
+                cut_off_lines(args, summary)
+            }
+            // `haul get ... --json | head` ends quietly, as every tool in a pipe does.
+            Some(ExitReason::ReaderGone) => Vec::new(),
+            // What was not listed is reported below.
+            _ if !list_failures.is_empty() && summary.listed == 0 => Vec::new(),
+            _ => end_lines(args, summary, elapsed, renderer.line_width()),
+        };
+        // A list may be empty. An address that names nothing is a mistake, as for `ls`, `rm` and `cp`.
+        let has_found_nothing = finds_objects && is_without_files(summary);
+        renderer.batch_ended(elapsed, summary, &lines);
+        let list_exit = report_list_failures(args, list_failures, summary);
+        match (self.exit_reason(), renderer.take_write_error()) {
+            // An error of standard error cannot be reported there.
+            (exit, Some(error)) if exit != ExitReason::Interrupted => {
+                output::write_error_exit(&error)
+            }
+            (ExitReason::Done | ExitReason::SomeFailed, _) if let Some(exit) = list_exit => exit,
+            (ExitReason::Done, _) if has_found_nothing => ExitReason::SomeFailed,
+            (exit, _) => exit,
         }
     }
 }

@@ -35,6 +35,8 @@ pub enum StoreFault {
     ErrorIn200(&'static str),
     /// 200 and half of the document. Nothing is done.
     CutDocument,
+    /// 200 and this document. Nothing is done.
+    Document(&'static str),
     /// 204, and nothing is done.
     Ignored,
     /// The request does its work, and the checksum in the response is another one.

@@ -400,6 +400,10 @@ fn get_object(state: &StoreState, request: &StoreRequest) -> StoreResponse {
             .min(total.saturating_sub(1));
         (first <= last && total > 0).then_some(first..last + 1)
     });
+    // As AWS does: an empty object has no range.
+    if total == 0 && request.headers.contains_key("range") {
+        return error(416, "InvalidRange");
+    }
     let mut response = match &range {
         Some(range) => StoreResponse {
             status: 206,

@@ -68,6 +68,7 @@ fn answer(
         Some(StoreFault::CutDocument) => StoreResponse::document(
             "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><ETa".to_owned(),
         ),
+        Some(StoreFault::Document(text)) => StoreResponse::document(text.to_owned()),
         Some(StoreFault::OtherChecksum) => {
             let mut response = respond(state, request, body);
             for (name, value) in &mut response.headers {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use haul_plan::RetryOptions;
-use haul_s3::{ListedObject, ObjectListRequest, ObjectPage, S3Address, S3Client};
+use haul_s3::{ListedObject, ObjectListRequest, ObjectPage, S3Address, S3Client, S3Error};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -27,6 +27,9 @@ const MAX_SPLIT: usize = 500;
 
 /// Folders that contain nothing but one folder are entered so often to find a place to split.
 const MAX_DESCENT: usize = 8;
+
+/// More pages without an object, one after the other, are no list. A store that hides what was deleted may have some.
+const MAX_EMPTY_PAGES: u32 = 1000;
 
 /// A page of objects, or why there are no more.
 pub type ListedPage = Result<Vec<ListedObject>, BucketError>;
@@ -130,7 +133,9 @@ impl ListContext {
         prefix: String,
         sender: &mpsc::Sender<ListedPage>,
     ) -> Result<(), BucketError> {
+        let mut progress = ListProgress::default();
         let mut first = self.page(&self.request(&prefix)).await?;
+        progress.check(&self.bucket, &first)?;
         let objects = std::mem::take(&mut first.objects);
         let last = objects
             .last()
@@ -145,7 +150,7 @@ impl ListContext {
                     token: first.next_token,
                     ..self.request(&prefix)
                 };
-                self.list_flat(rest, sender).await
+                self.list_flat(rest, progress, sender).await
             }
         }
     }
@@ -225,17 +230,22 @@ impl ListContext {
         if last.starts_with(&folder) {
             last.clone_into(&mut request.start_after);
         }
-        ObjectLister::run(|sender| async move { context.list_flat(request, &sender).await })
+        ObjectLister::run(|sender| async move {
+            let progress = ListProgress::default();
+            context.list_flat(request, progress, &sender).await
+        })
     }
 
     /// Lists page after page.
     async fn list_flat(
         &self,
         mut request: ObjectListRequest,
+        mut progress: ListProgress,
         sender: &mpsc::Sender<ListedPage>,
     ) -> Result<(), BucketError> {
         loop {
             let page = self.page(&request).await?;
+            progress.check(&self.bucket, &page)?;
             if !send(sender, page.objects).await {
                 return Ok(());
             }
@@ -258,6 +268,41 @@ impl ListContext {
             prefix: prefix.to_owned(),
             ..ObjectListRequest::default()
         }
+    }
+}
+
+/// Sees whether the pages of a list advance, beyond what their tokens say (row F36).
+#[derive(Debug, Default)]
+pub struct ListProgress {
+    /// The last key or prefix of the page before.
+    last_name: String,
+    /// Pages without an object or prefix, one after the other.
+    empty_pages: u32,
+}
+
+impl ListProgress {
+    /// Looks at the next page.
+    ///
+    /// # Errors
+    /// The list does not advance.
+    pub fn check(&mut self, bucket: &str, page: &ObjectPage) -> Result<(), S3Error> {
+        let last_key = page.objects.last().map(|object| &object.key);
+        let last_name = last_key.max(page.prefixes.last());
+        let reason = match last_name {
+            _ if page.next_token.is_none() => return Ok(()),
+            None if self.empty_pages == MAX_EMPTY_PAGES => "one page after the other is empty",
+            None => {
+                self.empty_pages += 1;
+                return Ok(());
+            }
+            Some(last) if *last == self.last_name => "a page has the objects of the page before",
+            Some(last) => {
+                last.clone_into(&mut self.last_name);
+                self.empty_pages = 0;
+                return Ok(());
+            }
+        };
+        Err(S3Error::stuck_list(bucket, reason))
     }
 }
 

@@ -6,5 +6,5 @@
 mod lister;
 mod retries;
 
-pub use lister::{ListedPage, ObjectLister};
+pub use lister::{ListProgress, ListedPage, ObjectLister};
 pub use retries::{BucketError, retrying};

@@ -3,9 +3,12 @@
 use std::future::Future;
 
 use haul_plan::{RequestRetries, RetryOptions};
-use haul_s3::S3Error;
+use haul_s3::{S3Error, S3ErrorKind};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+/// A response that cannot be understood may be cut; one that is the same so often is not.
+const MAX_SAME_RESPONSES: u32 = 3;
 
 /// Why an operation on a bucket ended.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,7 @@ pub async fn retrying<T, F: Future<Output = Result<T, S3Error>>>(
 ) -> Result<T, BucketError> {
     let started = Instant::now();
     let mut retries = RequestRetries::new(options.clone());
+    let (mut last, mut same) = (String::new(), 0);
     loop {
         let attempt = request();
         let error = tokio::select! {
@@ -39,7 +43,11 @@ pub async fn retrying<T, F: Future<Output = Result<T, S3Error>>>(
                 Err(error) => error,
             },
         };
-        if !error.is_transient() {
+        let text = error.to_string();
+        let is_repeated = matches!(error.kind, S3ErrorKind::Response(_)) && text == last;
+        same = if is_repeated { same + 1 } else { 1 };
+        last = text;
+        if !error.is_transient() || same == MAX_SAME_RESPONSES {
             return Err(error.into());
         }
         let retry_after = error.service().and_then(|service| service.retry_after);

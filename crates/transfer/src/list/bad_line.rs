@@ -58,9 +58,6 @@ pub enum BadLineProblem {
     /// The key of an object is no path.
     #[error(transparent)]
     InvalidKey(haul_plan::KeyPathError),
-    /// The rest of a bucket could not be listed. This ends the list.
-    #[error("the bucket cannot be listed: {0}")]
-    Listing(Box<crate::bucket::BucketError>),
     /// A record has no URL.
     #[error("there is no URL")]
     NoUrl,

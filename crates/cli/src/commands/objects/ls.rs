@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use haul_plan::KeyPattern;
 use haul_s3::{ListedObject, ObjectListRequest, S3Address};
-use haul_transfer::bucket::{BucketError, ObjectLister, retrying};
+use haul_transfer::bucket::{BucketError, ListProgress, ObjectLister, retrying};
 use serde_json::json;
 
 use super::{StoreSession, report};
@@ -179,12 +179,14 @@ impl<'a> ListPrinter<'a> {
             delimiter: "/".to_owned(),
             ..ObjectListRequest::default()
         };
-        let mut has_folders = false;
+        let (mut has_folders, mut progress) = (false, ListProgress::default());
         loop {
             let page = retrying(&session.retry, &session.stop, || {
                 session.client.list_objects(&address.bucket, &request)
             });
             let page = page.await?;
+            let advances = progress.check(&address.bucket, &page);
+            advances.map_err(BucketError::from)?;
             has_folders |= !page.prefixes.is_empty();
             for prefix in &page.prefixes {
                 self.prefix(prefix)?;

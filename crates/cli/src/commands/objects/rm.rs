@@ -55,8 +55,10 @@ struct NamedKeys<'a> {
     /// `None`: the argument names one key.
     lister: Option<ObjectLister>,
     pattern: Option<KeyPattern>,
-    /// Keys of the last page.
+    /// Keys whose turn it is.
     keys: VecDeque<String>,
+    /// Keys of the last page. Their turn comes with the next one: of a list that does not advance nothing is deleted (row F36).
+    last_page: VecDeque<String>,
 }
 
 impl<'a> NamedKeys<'a> {
@@ -80,6 +82,7 @@ impl<'a> NamedKeys<'a> {
                 Some(_) => VecDeque::new(),
                 None => [address.key.clone()].into(),
             },
+            last_page: VecDeque::new(),
             lister: listed.map(start),
             pattern,
         }
@@ -90,22 +93,25 @@ impl<'a> NamedKeys<'a> {
             if let Some(key) = self.keys.pop_front() {
                 return Some(Ok(key));
             }
-            match self.lister.as_mut()?.next_page().await? {
-                Ok(page) => {
-                    let keys = page.into_iter().map(|object| object.key);
-                    let (args, prefix, pattern) = (self.args, &self.prefix, &self.pattern);
-                    self.keys = keys
-                        .filter(|key| match pattern {
-                            Some(pattern) => pattern.matches(key),
-                            None => args
-                                .filter
-                                .filter
-                                .accepts(key.strip_prefix(prefix).unwrap_or(key)),
-                        })
-                        .collect();
+            let next_page = match self.lister.as_mut()?.next_page().await {
+                Some(Ok(page)) => page.into_iter().map(|object| object.key),
+                Some(Err(error)) => return Some(Err(error)),
+                None => {
+                    self.lister = None;
+                    self.keys = std::mem::take(&mut self.last_page);
+                    continue;
                 }
-                Err(error) => return Some(Err(error)),
-            }
+            };
+            let next_page = next_page.filter(|key| self.is_meant(key)).collect();
+            self.keys = std::mem::replace(&mut self.last_page, next_page);
+        }
+    }
+
+    fn is_meant(&self, key: &str) -> bool {
+        let behind = || key.strip_prefix(&self.prefix).unwrap_or(key);
+        match &self.pattern {
+            Some(pattern) => pattern.matches(key),
+            None => self.args.filter.filter.accepts(behind()),
         }
     }
 }

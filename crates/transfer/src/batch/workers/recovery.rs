@@ -34,7 +34,7 @@ impl Attempt<'_> {
             let switched = self.job.use_partial_file();
             self.pool.unnamed_files.note_unsupported(&self.job);
             if switched {
-                return self.retry_later(Duration::ZERO, JobRunResult::Done);
+                return self.run_again(Duration::ZERO, JobRunResult::Done);
             }
         }
         let Some(failure) = &failed.failure else {
@@ -78,7 +78,11 @@ impl Attempt<'_> {
             // A partial file keeps the bytes, however slowly they come and however often the body breaks off (row A33).
             self.job.use_partial_file();
         }
-        self.retry_later(wait, result);
+        match action {
+            // So comes each empty file of a store that refuses its range with 416: nothing failed.
+            RecoveryAction::OneStream => self.run_again(wait, result),
+            _ => self.retry_later(wait, result),
+        }
     }
 
     /// Ends the job with an error.
@@ -98,6 +102,11 @@ impl Attempt<'_> {
     /// Puts the job back into the queue for another attempt at the same source.
     fn retry_later(self, wait: Duration, result: JobRunResult) {
         self.pool.counters.count_retry();
+        self.run_again(wait, result);
+    }
+
+    /// The same for a job whose request did not fail.
+    fn run_again(self, wait: Duration, result: JobRunResult) {
         let Self { pool, ticket, job } = self;
         pool.queue.retry_later(ticket, job, wait, result);
     }
