@@ -27,6 +27,19 @@ pub(crate) enum ExitReason {
 }
 
 impl ExitReason {
+    /// All of them, in the order of their codes.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Done,
+        Self::SomeFailed,
+        Self::Usage,
+        Self::Verification,
+        Self::LocalIo,
+        Self::Network,
+        Self::Interrupted,
+        Self::ReaderGone,
+    ];
+
     pub(crate) fn from_error(error: &GetError) -> Self {
         Self::from_class(error.class())
     }

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         CliCommand::Sign(sign) => commands::sign::run(&sign),
         CliCommand::Bench(bench) => commands::bench::run(&bench),
         CliCommand::Demo(demo) => commands::demo::run(&demo),
+        CliCommand::Version => output::print(CliArgs::version_text().as_bytes()),
         CliCommand::Completions(which) => commands::completions::run(which.shell),
     }
 }

@@ -4,6 +4,7 @@
 //! own, since writing to it succeeds (see [`sys`]).
 
 use std::io::{self, Write as _};
+use std::process::ExitCode;
 
 use crate::exit::ExitReason;
 use crate::message;
@@ -44,6 +45,14 @@ pub(crate) fn write_stdout(text: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text)?;
     out.flush()
+}
+
+/// Prints the whole result of a command.
+pub(crate) fn print(text: &[u8]) -> ExitCode {
+    match write_stdout(text) {
+        Ok(()) => ExitReason::Done.into(),
+        Err(error) => report_write_error(&error).into(),
+    }
 }
 
 /// Writes a line for programs to standard error: without colours, and with an error if it is closed.

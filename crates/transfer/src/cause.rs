@@ -113,7 +113,7 @@ fn transport_cause(kind: &Kind) -> String {
         Kind::Tls(TlsProblem::UnknownIssuer) => "certificate of an unknown issuer",
         Kind::Tls(TlsProblem::SelfSigned) => "self-signed certificate",
         Kind::Tls(TlsProblem::Revoked) => "certificate revoked",
-        Kind::Tls(TlsProblem::NotTls) => "no TLS spoken",
+        Kind::Tls(TlsProblem::NotTls | TlsProblem::PlainHttp) => "no TLS spoken",
         Kind::Tls(_) => "TLS failed",
         Kind::ConnectionsBusy(_) => "no room on the host's connection",
         Kind::Stall => "silent for too long",

@@ -5,6 +5,8 @@ mod bench;
 mod get;
 mod given;
 mod key_filter;
+#[cfg(test)]
+mod manual_tests;
 mod network;
 mod objects;
 mod parse_problem;
@@ -80,6 +82,11 @@ impl CliArgs {
         let mut matches = command.try_get_matches_from(words)?;
         Self::from_arg_matches_mut(&mut matches)
     }
+
+    /// What `--version` prints.
+    pub(crate) fn version_text() -> String {
+        Self::command().render_version()
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -114,7 +121,11 @@ pub(crate) enum CliCommand {
     /// and then with its defaults. It contacts no other host and leaves no file behind.
     Demo(DemoArgs),
     /// Print a completion script for a shell.
+    #[command(alias = "completion")]
     Completions(CompletionsArgs),
+    /// The same as --version.
+    #[command(hide = true)]
+    Version,
 }
 
 /// `haul demo`.

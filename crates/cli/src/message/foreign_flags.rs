@@ -1,15 +1,173 @@
-//! Flags of curl, wget and aria2 that `haul get` does not have, with what haul has instead.
-
-/// What a user of another program gets in haul for one of its flags.
-pub(super) fn hint_for(flag: &str) -> Option<&'static str> {
-    FLAGS
-        .iter()
-        .find(|(flags, _)| flags.contains(&flag))
-        .map(|(_, hint)| *hint)
-}
+//! Flags of other programs that a command of haul does not have, with what haul has instead.
 
 /// Flags that mean the same, and the hint for them.
-const FLAGS: &[(&[&str], &str)] = &[
+type FlagHints = &'static [(&'static [&'static str], &'static str)];
+
+/// What a user of another program gets in a command of haul for one of its flags.
+pub(super) fn hint_for(command: &str, flag: &str) -> Option<&'static str> {
+    let tables = TABLES
+        .iter()
+        .filter(|(commands, _)| commands.contains(&command));
+    let mut rows = tables.flat_map(|(_, table)| *table);
+    let row = rows.find(|(flags, _)| flags.contains(&flag));
+    row.map(|(_, hint)| *hint)
+}
+
+/// The commands that stand for those of other programs, and the flags of these.
+const TABLES: &[(&[&str], FlagHints)] = &[
+    (&["get"], DOWNLOADS),
+    (&["serve"], SERVERS),
+    (&["put"], UPLOADS),
+    (&["ls"], LISTS),
+    (
+        &["presign"],
+        &[(
+            &["--expires-in", "--expire"],
+            "--expires TIME, as --expires 1h, is how long the URL is good for",
+        )],
+    ),
+    (&["get", "put", "sync", "cp"], COPIES),
+    (&["get", "put", "sync", "cp", "rm"], QUIET),
+    (&["get", "put", "sync", "cp", "rm", "ls", "presign"], STORES),
+];
+
+/// Flags of aws, s5cmd, rclone and s3cmd for all commands.
+const STORES: FlagHints = &[
+    (
+        &[
+            "--no-verify-ssl",
+            "--no-check-certificate",
+            "--no-ssl-verify",
+        ],
+        "-k/--insecure turns the check of certificates off",
+    ),
+    (
+        &["--ca-bundle", "--ca-cert", "--ca-certs"],
+        "--cacert FILE trusts the authorities in a PEM file",
+    ),
+    (
+        &["--cli-read-timeout", "--timeout"],
+        "--stall-timeout TIME limits a connection that receives nothing",
+    ),
+    (
+        &["--cli-connect-timeout", "--contimeout"],
+        "--connect-timeout TIME limits connecting",
+    ),
+    (
+        &["--credentials-file"],
+        "the variable AWS_SHARED_CREDENTIALS_FILE names the file with credentials",
+    ),
+    (
+        &[
+            "--access_key",
+            "--secret_key",
+            "--access-key",
+            "--secret-key",
+        ],
+        "the variables AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY have the keys",
+    ),
+    (
+        &["--host", "--endpoint", "--s3-endpoint"],
+        "--endpoint-url URL is the store",
+    ),
+    (&["--debug", "--log"], "RUST_LOG=debug shows what happens"),
+];
+
+/// Flags of the same for commands that copy.
+const COPIES: FlagHints = &[(
+    &[
+        "--numworkers",
+        "--concurrency",
+        "--transfers",
+        "--checkers",
+        "--s3-upload-concurrency",
+        "--max-concurrent-requests",
+    ],
+    "haul finds the number of requests itself; -x N sets it",
+)];
+
+/// The same for commands that print what they do.
+const QUIET: FlagHints = &[(&["--only-show-errors", "--silent"], "-q prints errors only")];
+
+/// Flags of the same for uploads.
+const UPLOADS: FlagHints = &[
+    (
+        &["--follow-symlinks", "--copy-links", "-L"],
+        "--follow-links follows links to folders",
+    ),
+    (
+        &["--checksum-algorithm"],
+        "--checksum ALGORITHM adds one; CRC-64/NVME is always compared",
+    ),
+    (
+        &["--multipart-chunk-size-mb", "--s3-chunk-size"],
+        "--part-size SIZE is the size of parts",
+    ),
+    (
+        &["-T", "--upload-file"],
+        "the file is an argument: haul put FILE URL",
+    ),
+    (
+        &["--mime-type", "-m"],
+        "--content-type TYPE is the media type",
+    ),
+];
+
+/// Flags of lists.
+const LISTS: FlagHints = &[
+    (&["--human-readable"], "-H/--human shows sizes as 1.5 MiB"),
+    (
+        &["--summarize", "--total", "--show-fullpath"],
+        "--summary prints the sums alone",
+    ),
+];
+
+/// Flags of http.server, http-server, miniserve, dufs and caddy.
+const SERVERS: FlagHints = &[
+    (
+        &["-p", "--port"],
+        "-l 8080 listens on port 8080 of this machine, -l :8080 on every interface",
+    ),
+    (
+        &[
+            "-b",
+            "--bind",
+            "--host",
+            "--address",
+            "-a",
+            "-i",
+            "--interfaces",
+        ],
+        "-l HOST:PORT is the address; :PORT is every interface",
+    ),
+    (
+        &["-d", "--directory", "--root", "-r"],
+        "the folder is an argument: haul serve DIR",
+    ),
+    (
+        &[
+            "-u",
+            "--upload",
+            "--upload-files",
+            "--allow-upload",
+            "-A",
+            "--allow-all",
+            "--allow-delete",
+        ],
+        "-w/--writable allows uploads and deletions",
+    ),
+    (
+        &["--tls-cert", "--ssl-cert"],
+        "--cert FILE and --key FILE are for TLS; --self-signed makes a certificate",
+    ),
+    (
+        &["--tls-key", "--ssl-key"],
+        "--key FILE is the key of --cert",
+    ),
+];
+
+/// Flags of curl, wget and aria2.
+const DOWNLOADS: FlagHints = &[
     (
         &[
             "-O",
@@ -122,7 +280,11 @@ const FLAGS: &[(&[&str], &str)] = &[
         "haul downloads several URLs at once; -j N limits the files at a time",
     ),
     (
-        &["--max-download-limit", "--max-overall-download-limit"],
+        &[
+            "--bwlimit",
+            "--max-download-limit",
+            "--max-overall-download-limit",
+        ],
         "--limit-rate SIZE limits the total rate",
     ),
     (
@@ -192,39 +354,58 @@ mod tests {
     use crate::args::CliArgs;
 
     #[test]
-    fn flags_that_haul_has_are_not_in_the_table_and_none_is_there_twice() {
+    fn flags_that_haul_has_are_not_in_a_table_and_none_is_there_twice() {
         let command = CliArgs::command();
-        let get = command.find_subcommand("get").unwrap();
-        let mut own: Vec<String> = Vec::new();
-        for argument in get.get_arguments() {
-            own.extend(argument.get_long().map(|long| format!("--{long}")));
-            own.extend(argument.get_short().map(|short| format!("-{short}")));
+        for sub in command.get_subcommands() {
+            let mut own: Vec<String> = Vec::new();
+            for argument in sub.get_arguments() {
+                own.extend(argument.get_long().map(|long| format!("--{long}")));
+                own.extend(argument.get_short().map(|short| format!("-{short}")));
+            }
+            let tables = TABLES
+                .iter()
+                .filter(|(commands, _)| commands.contains(&sub.get_name()));
+            let foreign: Vec<&str> = tables
+                .flat_map(|(_, table)| *table)
+                .flat_map(|(flags, _)| *flags)
+                .copied()
+                .collect();
+            for flag in &foreign {
+                assert!(
+                    !own.iter().any(|own| own == flag),
+                    "{flag} of haul {}",
+                    sub.get_name()
+                );
+            }
         }
-        let mut foreign: Vec<&str> = FLAGS
-            .iter()
-            .flat_map(|(flags, _)| *flags)
-            .copied()
-            .collect();
-        for flag in &foreign {
-            assert!(!own.iter().any(|own| own == flag), "{flag}");
+    }
+
+    #[test]
+    fn no_flag_is_twice_in_a_table() {
+        for (_, table) in TABLES {
+            let flags = || table.iter().flat_map(|(flags, _)| *flags);
+            let distinct: std::collections::HashSet<_> = flags().collect();
+            assert_eq!(distinct.len(), flags().count());
         }
-        let count = foreign.len();
-        foreign.sort_unstable();
-        foreign.dedup();
-        assert_eq!(foreign.len(), count);
     }
 
     #[test]
     fn hints_name_only_flags_that_haul_has() {
         let command = CliArgs::command();
-        let get = command.find_subcommand("get").unwrap();
-        for (_, hint) in FLAGS {
-            for word in hint.split([' ', '/', ',', ';', ':']) {
-                if let Some(long) = word.strip_prefix("--") {
-                    assert!(
-                        get.get_arguments().any(|own| own.get_long() == Some(long)),
-                        "{word}"
-                    );
+        for (commands, table) in TABLES {
+            for name in *commands {
+                let sub = command.find_subcommand(name).unwrap();
+                for (_, hint) in *table {
+                    for word in hint.split([' ', '/', ',', ';', ':']) {
+                        let has = |own: &clap::Arg| match word.strip_prefix("--") {
+                            Some(long) => own.get_long() == Some(long),
+                            None => own.get_short() == word.chars().nth(1),
+                        };
+                        assert!(
+                            !word.starts_with('-') || word == "-" || sub.get_arguments().any(has),
+                            "{word} of haul {name}"
+                        );
+                    }
                 }
             }
         }

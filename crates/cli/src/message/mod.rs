@@ -5,6 +5,7 @@
 //! left to tell. [`mod@usage`] explains wrong command lines, [`json_outputs`] selects the format of failures before any job.
 
 mod background;
+mod foreign_commands;
 mod foreign_flags;
 mod json_outputs;
 mod tunnel_hints;
@@ -178,6 +179,7 @@ fn transport_hint(error: &haul_net::Error) -> Option<&'static str> {
             }
         },
         Kind::NotSocks => "write an HTTP proxy with http:// or https://",
+        Kind::Tls(TlsProblem::PlainHttp) => "use that URL: http:// instead of https://",
         Kind::Tls(TlsProblem::NotTls) => "try http:// instead of https://, or another port",
         Kind::Tls(TlsProblem::UnknownIssuer | TlsProblem::SelfSigned) => {
             "trust your own authority or a self-signed certificate with --cacert FILE, or any with --insecure"
@@ -224,7 +226,7 @@ fn proxy_hint(proxy: &ProxyName, kind: &Kind) -> Option<&'static str> {
                 }
             }
         }
-        Kind::Tls(TlsProblem::NotTls) => "try http:// for this proxy",
+        Kind::Tls(TlsProblem::NotTls | TlsProblem::PlainHttp) => "try http:// for this proxy",
         Kind::Tls(TlsProblem::UnknownIssuer | TlsProblem::SelfSigned) => {
             "trust your own authority with --proxy-cacert FILE, or any certificate with --proxy-insecure"
         }

@@ -65,8 +65,8 @@ pub(crate) fn tunnel_hint(error: &Error) -> Option<&'static str> {
 /// Hints for failed TLS with the proxy or the target.
 fn tls_hint(problem: TlsProblem, is_of_proxy: bool) -> Option<&'static str> {
     Some(match (problem, is_of_proxy) {
-        (TlsProblem::NotTls, true) => "try http:// for this proxy",
-        (TlsProblem::NotTls, false) => {
+        (TlsProblem::NotTls | TlsProblem::PlainHttp, true) => "try http:// for this proxy",
+        (TlsProblem::NotTls | TlsProblem::PlainHttp, false) => {
             "the target does not speak TLS on this port: leave out --target-tls"
         }
         (TlsProblem::UnknownIssuer | TlsProblem::SelfSigned, true) => {

@@ -10,6 +10,7 @@ use clap::CommandFactory as _;
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use super::foreign_commands::{ForeignLine, moved_flags_hint};
 use super::{JsonOutputs, foreign_flags};
 use crate::args::{CliArgs, argument_name, context_strings, is_value_missing, value_problem};
 use crate::exit::ExitReason;
@@ -24,7 +25,11 @@ pub(crate) fn report_usage_error(error: &Error, outputs: JsonOutputs) -> ExitCod
         let _ = error.print();
         return ExitReason::Usage.into();
     }
-    let (text, hint) = explain(error);
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let (text, hint) = explain(error, &words);
     outputs
         .report_failure(ExitReason::Usage, &text, Some(&hint))
         .into()
@@ -41,8 +46,21 @@ fn print_help(error: &Error) -> ExitReason {
     }
 }
 
-/// The message and the hint.
-fn explain(error: &Error) -> (String, String) {
+/// The message and the hint. `words` is the command line.
+fn explain(error: &Error, words: &[String]) -> (String, String) {
+    let (text, hint) = explain_error(error, words);
+    // Other programs copy to and from a store by one command.
+    let copy = match words.split_first() {
+        Some((command, rest)) if command == "cp" => ForeignLine::new(command, rest).copy_line(),
+        _ => None,
+    };
+    match copy.filter(|line| !line.starts_with("haul cp ")) {
+        Some(line) => ("haul cp copies inside a store".to_owned(), line),
+        None => (text, hint),
+    }
+}
+
+fn explain_error(error: &Error, words: &[String]) -> (String, String) {
     let argument = context_strings(error, ContextKind::InvalidArg);
     let flag = argument
         .first()
@@ -70,14 +88,14 @@ fn explain(error: &Error) -> (String, String) {
         ErrorKind::UnknownArgument => {
             return (
                 unknown_argument_text(&flag),
-                unknown_flag_hint(error, &flag),
+                unknown_flag_hint(error, &flag, words),
             );
         }
         ErrorKind::TooManyValues => format!("{flag} takes no value"),
         ErrorKind::InvalidUtf8 => "an argument is not UTF-8".to_owned(),
         ErrorKind::InvalidSubcommand => {
             let command = context_strings(error, ContextKind::InvalidSubcommand);
-            return explain_command(error, command.first().copied().unwrap_or_default());
+            return explain_command(error, command.first().copied().unwrap_or_default(), words);
         }
         ErrorKind::InvalidValue if is_value_missing(error) => format!("{flag} needs a value"),
         ErrorKind::InvalidValue => return explain_value(error, &flag),
@@ -98,18 +116,25 @@ fn explain_value(error: &Error, flag: &str) -> (String, String) {
     (text, hint.unwrap_or_else(|| suggestion(error)))
 }
 
-fn explain_command(error: &Error, command: &str) -> (String, String) {
+fn explain_command(error: &Error, command: &str, words: &[String]) -> (String, String) {
     let similar = context_strings(error, ContextKind::SuggestedSubcommand);
+    // The text may be a URL with a password.
+    let shown = haul_net::redacted_text(command);
+    let rest = words.iter().skip_while(|word| *word != command).skip(1);
+    let rest: Vec<String> = rest.cloned().collect();
+    let foreign = ForeignLine::new(command, &rest).hint();
     let hint = match similar.first() {
-        _ if command.contains("://") || command.contains('.') => {
-            "to download: haul get URL".to_owned()
-        }
+        _ if command.contains("://") => format!("to download: haul get {shown}"),
+        _ if command.contains('.') => "to download: haul get URL".to_owned(),
+        _ if foreign.is_some() => foreign.unwrap_or_default(),
         Some(similar) => format!("did you mean haul {similar} ?"),
         None => "haul --help lists the commands".to_owned(),
     };
-    // The text may be a URL with a password.
-    let shown = haul_net::redacted_text(command);
     (format!("unknown command {shown}"), hint)
+}
+
+fn is_command(word: &str) -> bool {
+    CliArgs::command().find_subcommand(word).is_some()
 }
 
 /// An unknown flag, or an unexpected argument. What follows the name may be its value, which may be a secret.
@@ -152,11 +177,13 @@ fn suggestion(error: &Error) -> String {
 }
 
 /// The hint for an unknown flag: haul's own for what another program calls so, or a flag that is spelled nearly so.
-fn unknown_flag_hint(error: &Error, flag: &str) -> String {
+fn unknown_flag_hint(error: &Error, flag: &str, words: &[String]) -> String {
     let command = command_name(error);
-    if command == "get"
-        && let Some(hint) = foreign_flags::hint_for(flag)
-    {
+    let is_before_command = words.first().is_some_and(|word| word.starts_with('-'));
+    if is_before_command && is_flag_of_any_command(flag) {
+        return moved_flags_hint(words, is_command, flag);
+    }
+    if let Some(hint) = foreign_flags::hint_for(&command, flag) {
         return hint.to_owned();
     }
     let similar = context_strings(error, ContextKind::SuggestedArg);
@@ -165,6 +192,17 @@ fn unknown_flag_hint(error: &Error, flag: &str) -> String {
         Some(similar) if is_misspelling(flag, similar) => format!("did you mean {similar} ?"),
         _ => format!("see haul {command} --help"),
     }
+}
+
+fn is_flag_of_any_command(flag: &str) -> bool {
+    let command = CliArgs::command();
+    let mut all = command
+        .get_subcommands()
+        .flat_map(|sub| sub.get_arguments());
+    all.any(|own| {
+        own.get_long()
+            .is_some_and(|long| flag.strip_prefix("--") == Some(long))
+    })
 }
 
 /// Whether a flag is probably meant as another: its beginning, or at most two mistakes in typing it.
@@ -201,14 +239,23 @@ mod tests {
     use crate::args::CliArgs;
 
     fn message_for(line: &str) -> String {
-        let words = std::iter::once("haul").chain(line.split('|'));
-        match CliArgs::parse_words(words) {
+        let words: Vec<String> = line.split('|').map(str::to_owned).collect();
+        let line = std::iter::once("haul").chain(line.split('|'));
+        match CliArgs::parse_words(line) {
             Ok(_) => "accepted".to_owned(),
             Err(error) => {
-                let (text, hint) = explain(&error);
+                let (text, hint) = explain(&error, &words);
                 format!("{text} / {hint}")
             }
         }
+    }
+
+    fn messages_for(lines: &[&str]) -> String {
+        let messages: Vec<String> = lines
+            .iter()
+            .map(|line| format!("{line}\n    {}", message_for(line)))
+            .collect();
+        messages.join("\n")
     }
 
     #[test]
@@ -245,11 +292,39 @@ mod tests {
             "gte|http://h/f",
             "http://h/f",
         ];
-        let message: Vec<String> = lines
-            .iter()
-            .map(|line| format!("{line}\n    {}", message_for(line)))
-            .collect();
-        insta::assert_snapshot!(message.join("\n"));
+        insta::assert_snapshot!(messages_for(&lines));
+    }
+
+    #[test]
+    fn the_first_words_of_users_of_other_programs_are_answered() {
+        let lines = [
+            "http://me:pw@h/f",
+            "cp|f|s3://b/k",
+            "cp|-r|dir|s3://b/p/",
+            "cp|--recursive|s3://b/p/|.",
+            "cp|s3://b/k|/no/such",
+            "cp|a|b",
+            "cp|s3://b/k|s3://c/k|--acll",
+            "mv|s3://b/k|s3://c/k",
+            "mb|s3://b",
+            "cat|s3://b/k",
+            "s3|ls|s3://b",
+            "s3|mv|f|s3://b/",
+            "s3|cp|f|s3://b/",
+            "s3|cp|s3://b/k|.",
+            "s3|ls|-r|s3://b",
+            "s3",
+            "--endpoint-url|http://x|ls|s3://b",
+            "--no-sign-request|s3|ls|s3://b",
+            "--bogus|ls",
+            "serve|-p|8080",
+            "serve|--bind|0.0.0.0",
+            "ls|--human-readable|s3://b",
+            "put|f|s3://b/k|--only-show-errors",
+            "presign|s3://b/k|--expires-in|60",
+            "rm|--recursive|s3://b/p/|--quiett",
+        ];
+        insta::assert_snapshot!(messages_for(&lines));
     }
 
     #[test]
@@ -283,6 +358,12 @@ mod tests {
             "serve|--cache-control|a\n?sig=s3cret",
             "sign|http//me:s3cret@h/x|--key|k",
             "sign|http://h/|http://me:s3cret@h/x",
+            "cp|http://me:s3cret@h/f|.",
+            "curl|-u|me:s3cret|http://h/f",
+            "cat|http://h/?token=s3cret",
+            "-u|me:s3cret|get|http://h/f",
+            "--endpoint-url|http://me:s3cret@h/|ls",
+            "mv|http://me:s3cret@h/f|x",
         ];
         for line in lines {
             let message = message_for(line);

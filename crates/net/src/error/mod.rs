@@ -11,6 +11,7 @@ use http::StatusCode;
 use url::Url;
 
 use crate::http1::Http1Error;
+use crate::redacted_url::redacted_url;
 use crate::request_target::without_credentials;
 use crate::target::AddressFamily;
 pub use proxy_refusal::ProxyRefusal;
@@ -114,6 +115,8 @@ pub enum TlsProblem {
     RootsUnavailable,
     /// The peer does not speak TLS.
     NotTls,
+    /// The peer speaks HTTP without TLS.
+    PlainHttp,
     /// The peer asks for a client certificate, or does not accept the one it saw.
     ClientCertificate,
     /// The peer does not speak HTTP/2, and nothing else was offered.
@@ -343,6 +346,18 @@ impl Error {
                 self.fmt_proxy(f)?;
                 return f.write_str(" does not speak SOCKS5");
             }
+            Kind::Tls(TlsProblem::PlainHttp)
+                if self.proxy.is_none() && self.url.scheme() == "https" =>
+            {
+                let mut url = Url::clone(&self.url);
+                // It fails only for URLs that are not of the web.
+                let _ = url.set_scheme("http");
+                write!(
+                    f,
+                    "the server speaks plain HTTP, without TLS: {}",
+                    redacted_url(&url)
+                )
+            }
             Kind::Tls(problem) => write!(f, "{problem}"),
             Kind::Stall => f.write_str("no data arrived for too long"),
             Kind::ResponseTimeout => f.write_str("no response came in time"),
@@ -452,6 +467,7 @@ impl fmt::Display for TlsProblem {
             Self::Revoked => "the certificate was revoked",
             Self::RootsUnavailable => "the trusted certificates cannot be loaded",
             Self::NotTls => "the peer does not speak TLS",
+            Self::PlainHttp => "the peer speaks plain HTTP, without TLS",
             Self::ClientCertificate => "the peer requires a client certificate, or another one",
             Self::NoHttp2 => "the peer does not support HTTP/2; use --http1.1",
             Self::Other => "TLS failed",

@@ -203,7 +203,7 @@ impl TlsClient {
         let handshake = TlsConnector::from(Arc::clone(config))
             .with_alpn(alpn_protocols(peer.alpn))
             .connect(name, TlsReadBuffer::new(stream));
-        match handshake.await {
+        match handshake.into_fallible().await {
             Ok(stream) => {
                 let stream = TransportStream::Tls(Box::new(stream));
                 if peer.alpn == AlpnOffer::Http2 && !stream.is_http2() {
@@ -211,7 +211,10 @@ impl TlsClient {
                 }
                 Ok(stream)
             }
-            Err(error) => Err(match handshake_error_kind(&error, peer.alpn) {
+            Err((error, stream)) => Err(match handshake_error_kind(&error, peer.alpn) {
+                Kind::Tls(TlsProblem::NotTls) if stream.is_http() => {
+                    tls_error(TlsProblem::PlainHttp)
+                }
                 // The kind says it all; rustls adds only how it looks from inside.
                 kind @ Kind::Tls(TlsProblem::NotTls | TlsProblem::NoHttp2) => Error::new(kind, url),
                 kind => match handshake_error(error) {

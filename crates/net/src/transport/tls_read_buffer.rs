@@ -25,6 +25,8 @@ pub struct TlsReadBuffer<S> {
     /// Bytes that were read from the stream and not yet by TLS.
     buffered: BytesMut,
     read_size: usize,
+    /// Whether the stream began with the words of an HTTP response: the peer does not speak TLS.
+    is_http: Option<bool>,
 }
 
 impl<S> TlsReadBuffer<S> {
@@ -33,7 +35,13 @@ impl<S> TlsReadBuffer<S> {
             stream,
             buffered: BytesMut::new(),
             read_size: SMALL_READ,
+            is_http: None,
         }
+    }
+
+    /// Whether the stream began as an HTTP response does.
+    pub(crate) fn is_http(&self) -> bool {
+        self.is_http == Some(true)
     }
 
     pub(crate) fn stream(&self) -> &S {
@@ -51,6 +59,9 @@ impl<S: AsyncRead + Unpin> TlsReadBuffer<S> {
             Poll::Ready(Ok(read)) if *read >= self.read_size => self.read_size = LARGE_READ,
             Poll::Ready(Ok(read)) if *read <= SMALL_READ => self.read_size = SMALL_READ,
             _ => {}
+        }
+        if self.is_http.is_none() && !self.buffered.is_empty() {
+            self.is_http = Some(self.buffered.starts_with(b"HTTP/"));
         }
         if self.buffered.is_empty() {
             self.buffered = BytesMut::new();

@@ -17,11 +17,21 @@ use url::{Position, Url};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// It breaks the rules of URLs.
-    #[error(transparent)]
+    #[error("{}", malformed_text(.0))]
     Malformed(#[from] url::ParseError),
     /// Its IPv6 address names an interface that does not exist.
     #[error("this machine has no network interface {0:?}")]
     NoInterface(String),
+}
+
+/// In words for people who have not read the URL standard.
+fn malformed_text(error: &url::ParseError) -> String {
+    match error {
+        url::ParseError::RelativeUrlWithoutBase => {
+            "it does not begin with https:// or http://".to_owned()
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Parses a URL. An IPv6 address in it may have a zone, after `%` or `%25`.

@@ -33,6 +33,8 @@ fn folder_error(folder: &Path, error: StoreError) -> CommandError {
         StoreError::NotFound => CommandError::local(format!("the folder {shown} does not exist"))
             .with_hint(if folder.to_string_lossy().contains("://") {
                 "haul serve DIR serves a folder of this machine; haul get URL downloads".to_owned()
+            } else if shown.to_string().parse::<u16>().is_ok() {
+                format!("to listen on port {shown}: haul serve -l {shown}; -l :{shown} for every interface")
             } else {
                 format!("create it: mkdir -p {shown}")
             }),
