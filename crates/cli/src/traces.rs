@@ -1,4 +1,4 @@
-//! What the libraries trace: warnings and errors of a running server as messages, or what `RUST_LOG` selects, for developers.
+//! What the libraries trace: warnings and errors of a running server, and of signatures, as messages, or what `RUST_LOG` selects, for developers.
 
 use std::error::Error;
 use std::fmt;
@@ -37,7 +37,12 @@ pub(crate) fn print_traces(command: &CliCommand) {
             .with(developer_lines().with_filter(targets))
             .try_init(),
         None => tracing_subscriber::registry()
-            .with(TraceMessages.with_filter(targets))
+            .with(
+                TraceMessages {
+                    print: printer(command),
+                }
+                .with_filter(targets),
+            )
             .try_init(),
     };
 }
@@ -52,7 +57,28 @@ fn default_filter(command: &CliCommand) -> Option<&'static str> {
         CliCommand::Serve(_) => Some("haul_serve=error,haul_service=error"),
         CliCommand::Tunnel(tunnel) if !tunnel.quiet => Some("haul_tunnel=warn,haul_service=warn"),
         CliCommand::Tunnel(_) => Some("haul_tunnel=error,haul_service=error"),
-        _ => None,
+        _ if is_quiet(command) => None,
+        // What signatures need, which no job's result shows.
+        _ => Some("haul_s3::signer=warn"),
+    }
+}
+
+fn is_quiet(command: &CliCommand) -> bool {
+    match command {
+        CliCommand::Get(get) => get.messages.quiet,
+        CliCommand::Put(put) => put.messages.quiet,
+        CliCommand::Sync(sync) => sync.messages.quiet,
+        CliCommand::Cp(cp) => cp.messages.quiet,
+        CliCommand::Rm(rm) => rm.quiet,
+        _ => false,
+    }
+}
+
+/// How a command prints: the threads of a server must not wait for standard error.
+fn printer(command: &CliCommand) -> fn(&str) {
+    match command {
+        CliCommand::Serve(_) | CliCommand::Tunnel(_) => |text| print_in_background(text.to_owned()),
+        _ => message::print_line,
     }
 }
 
@@ -70,15 +96,17 @@ where
         .log_internal_errors(false)
 }
 
-/// Prints traces as messages, without blocking the threads that serve.
-struct TraceMessages;
+/// Prints traces as messages.
+struct TraceMessages {
+    print: fn(&str),
+}
 
 impl<S: Subscriber> Layer<S> for TraceMessages {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = TraceText::default();
         event.record(&mut text);
         let text = sanitize(&text.to_string());
-        print_in_background(match *event.metadata().level() {
+        (self.print)(&match *event.metadata().level() {
             Level::ERROR => error_text(&text, None),
             _ => warning_text(&text),
         });

@@ -181,12 +181,26 @@ impl S3Signer {
         if offset.unsigned_abs() < MIN_CLOCK_OFFSET.as_secs() {
             return false;
         }
-        tracing::warn!(
-            "the clock of this machine is {} seconds off the clock of the store, which is used for signatures",
-            -offset
-        );
-        self.state().clock_offset = offset;
+        let known = std::mem::replace(&mut self.state().clock_offset, offset);
+        // Requests that were under way have the same refusal.
+        if offset.abs_diff(known) >= MIN_CLOCK_OFFSET.as_secs() {
+            tracing::warn!("{}", ClockOffset(offset));
+        }
         true
+    }
+}
+
+/// By how many seconds the clock of a store is ahead of ours, for people.
+struct ClockOffset(i64);
+
+impl fmt::Display for ClockOffset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let minutes = self.0.unsigned_abs().div_ceil(60);
+        let direction = if self.0 > 0 { "behind" } else { "ahead of" };
+        write!(
+            f,
+            "the clock of this machine is {minutes} minutes {direction} the store's: haul signs by the store's clock"
+        )
     }
 }
 

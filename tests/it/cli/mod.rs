@@ -32,6 +32,7 @@ mod proxies;
 mod proxy_refusals;
 mod put_expectations;
 mod s3;
+mod s3_clocks;
 mod s3_lists;
 mod s3_names;
 #[cfg(unix)]

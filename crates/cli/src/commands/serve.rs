@@ -64,9 +64,7 @@ fn serve(args: &ServeArgs) -> Result<ExitReason, CommandError> {
     let certificates = certificates.map(|tls| Arc::clone(&tls.certificates));
     let (workers, files) = listeners.start_workers(&server, &settings)?;
     let admin = admin.serve(AdminEndpoint::new(metrics, workers.stop_token()))?;
-    if !settings.quiet {
-        banner.print();
-    }
+    banner.print();
     drop(entered);
     let running = RunningFileServer::new(server, certificates, workers, files, settings.quiet);
     Ok(process.run(running, vec![admin], std::future::ready(())))

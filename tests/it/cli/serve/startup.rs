@@ -34,6 +34,35 @@ async fn a_folder_is_shared_for_reading() {
     assert_eq!(output.stdout, "");
 }
 
+/// Of a temporary store nobody could guess them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quiet_temporary_store_prints_its_keys_and_its_address_and_nothing_else() {
+    let haul = HaulDirectory::new();
+    let mut served = haul.start(&["serve", "--s3", "-q", "-l", "127.0.0.1:0"]);
+    let keys = served.wait_for_line("AWS_ACCESS_KEY_ID=").await;
+    let variables: Vec<&str> = keys
+        .split(' ')
+        .filter_map(|word| word.split_once('='))
+        .map(|(_, value)| value)
+        .collect();
+    let line = served.wait_for_line("--endpoint-url").await;
+    let endpoint = line
+        .split(' ')
+        .find(|word| word.starts_with("http://"))
+        .unwrap();
+    let dir = HaulDirectory::new()
+        .with_variable("AWS_ACCESS_KEY_ID", variables[0])
+        .with_variable("AWS_SECRET_ACCESS_KEY", variables[1]);
+    dir.run(&["ls", "--endpoint-url", endpoint, "s3://none/"])
+        .await
+        .assert_code(5)
+        .assert_stderr_has("NoSuchBucket");
+    served.signal(rustix::process::Signal::TERM);
+    let output = served.wait().await;
+    output.assert_code(0);
+    assert_eq!(output.stderr, "");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_current_folder_is_served_when_none_is_named() {
     let haul = HaulDirectory::new();

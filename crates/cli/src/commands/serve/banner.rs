@@ -18,6 +18,13 @@ pub(super) fn banner(
     store: &FileStore,
     admin: &[BoundAddress],
 ) -> Banner {
+    if settings.quiet {
+        // Nobody could use the store without its keys.
+        return Banner {
+            lines: temporary_store_lines(settings, listeners),
+            warnings: Vec::new(),
+        };
+    }
     let mut banner = Banner {
         lines: lines(settings, listeners),
         warnings: settings.warnings.clone(),
@@ -54,7 +61,11 @@ fn lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
         let urls = urls(&address, listeners.tls.is_some()).into_iter();
         lines.extend(urls.map(|url| format!("listening on {url}")));
     }
-    lines.extend(temporary_store_lines(settings, listeners));
+    let keys = temporary_store_lines(settings, listeners);
+    if !keys.is_empty() {
+        lines.push("the folder is temporary: haul removes it at the end".to_owned());
+    }
+    lines.extend(keys);
     let is_self_signed = |tls: &&ServerTls| tls.self_signed_pem.is_some();
     if let Some(tls) = listeners.tls.as_ref().filter(is_self_signed)
         && let Some(fingerprint) = tls.certificates.fingerprints().first()
@@ -77,7 +88,7 @@ fn who(settings: &ServeSettings) -> String {
     }
 }
 
-/// How to use a temporary store.
+/// How to use a temporary store: its keys and its address.
 fn temporary_store_lines(settings: &ServeSettings, listeners: &ServeListeners) -> Vec<String> {
     let s3 = settings.s3.as_ref();
     let Some(store) = s3.and_then(|s3| s3.temporary.as_ref()) else {
@@ -91,7 +102,6 @@ fn temporary_store_lines(settings: &ServeSettings, listeners: &ServeListeners) -
         .next();
     let endpoint = endpoint.map_or_else(String::new, |url| url.trim_end_matches('/').to_owned());
     vec![
-        "the folder is temporary: haul removes it at the end".to_owned(),
         format!(
             "export AWS_ACCESS_KEY_ID={} AWS_SECRET_ACCESS_KEY={}",
             store.access_key, store.secret
