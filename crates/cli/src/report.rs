@@ -1,6 +1,7 @@
 //! Results of downloads: a line for people, an object for programs, checksums in the format of the `*sum` tools. Results of batches are in
 //! [`batch`].
 
+mod action;
 mod batch;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value, json};
 use crate::exit::ExitReason;
 use crate::message;
 use crate::progress::{bytes_text, rate_text};
+pub(crate) use action::{FileAction, etag_value, upload_object};
 pub(crate) use batch::{
     counts_object, ended_files, failures_text, row_checksum_lines, row_failure_text, row_line,
     row_object, summary_line, summary_object,
@@ -106,7 +108,12 @@ pub(crate) fn digests_object(outcome: &DownloadOutcome) -> Map<String, Value> {
 
 /// The result as an object.
 pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
+    let action = match outcome.not_modified {
+        true => FileAction::Skip,
+        false => FileAction::Download,
+    };
     json!({
+        "action": action.name(),
         "job": job,
         "url": redacted_url(&outcome.url),
         "final_url": redacted_url(&outcome.final_url),
@@ -128,6 +135,7 @@ pub(crate) fn download_object(job: u64, outcome: &DownloadOutcome) -> Value {
 /// A failure as an object.
 pub(crate) fn failure_object(job: &DownloadJob, error: &GetError) -> Value {
     json!({
+        "action": FileAction::Download.name(),
         "job": job.id,
         "url": redacted_url(&job.url),
         "error": {

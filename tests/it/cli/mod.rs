@@ -16,6 +16,7 @@ mod errors;
 mod files;
 pub(crate) mod harness;
 mod help;
+mod json_objects;
 mod kill;
 #[cfg(target_os = "linux")]
 mod link_local;

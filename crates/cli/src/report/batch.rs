@@ -8,7 +8,7 @@ use haul_transfer::batch::{BatchSummary, FailureGroup};
 use haul_transfer::manifest::{JobRowState, ManifestRow};
 use serde_json::{Value, json};
 
-use super::{fit_line, per_second};
+use super::{FileAction, fit_line, per_second};
 use crate::exit::ExitReason;
 use crate::message::{error_text, sanitize};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
@@ -23,7 +23,12 @@ pub(crate) fn row_object(row: &ManifestRow) -> Value {
         .iter()
         .map(|(algorithm, hex)| format!("{algorithm}:{hex}"));
     let ms = &row.timings;
+    let action = match row.state {
+        JobRowState::Done | JobRowState::Failed => FileAction::Download,
+        JobRowState::Skipped => FileAction::Skip,
+    };
     let mut object = json!({
+        "action": action.name(),
         "state": row.state.name(),
         "url": row.url,
         "bytes": row.bytes,

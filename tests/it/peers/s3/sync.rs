@@ -45,7 +45,7 @@ fn names(output: &HaulOutput) -> Vec<String> {
     let name = |line: &str| {
         let row: serde_json::Value = serde_json::from_str(line).unwrap();
         assert!(row.get("error").is_none(), "{output:#?}");
-        let fields = ["key", "url", "file"];
+        let fields = ["key", "url", "path"];
         let text = fields.iter().find_map(|field| row[field].as_str()).unwrap();
         text.rsplit('/').next().unwrap().to_owned()
     };

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use haul_s3::{DeleteFailure, MAX_DELETED_KEYS};
+use haul_s3::{DeleteFailure, MAX_DELETED_KEYS, S3Address};
 use haul_transfer::bucket::{BucketError, retrying};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ use super::{StoreSession, report};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
+use crate::report::FileAction;
 
 /// Requests at a time.
 const PARALLEL_DELETES: usize = 8;
@@ -44,6 +45,12 @@ struct DeletedKeys {
     bucket: String,
     keys: Vec<String>,
     result: Result<Vec<DeleteFailure>, BucketError>,
+}
+
+/// The object of a key.
+fn object(bucket: &str, key: &str) -> Map<String, Value> {
+    let url = S3Address::new(bucket, key).to_string();
+    FileAction::Delete.object(&[("url", &url), ("bucket", bucket), ("key", key)])
 }
 
 impl Deletion {
@@ -157,9 +164,9 @@ impl Deletion {
         self.failed += 1;
         let DeleteFailure { key, code, message } = failure;
         if self.output.json {
-            let object =
-                json!({"bucket": bucket, "key": key, "error": {"code": code, "message": message}});
-            return write([object]);
+            let mut object = object(bucket, key);
+            object.insert("error".into(), json!({"code": code, "message": message}));
+            return write([Value::from(object)]);
         }
         let text = format!("s3://{bucket}/{key} was not deleted: {code}: {message}");
         message::print_error(&message::sanitize(&text), None);
@@ -169,8 +176,9 @@ impl Deletion {
     /// The line about a key, unless there is none.
     fn line(&self, bucket: &str, key: &str, what: &str) -> Option<String> {
         if self.output.json {
-            let object = json!({"bucket": bucket, "key": key, "dry_run": self.output.dry_run});
-            return Some(object.to_string());
+            let mut object = object(bucket, key);
+            object.insert("dry_run".into(), self.output.dry_run.into());
+            return Some(Value::from(object).to_string());
         }
         let text = || message::sanitize(&format!("{what} s3://{bucket}/{key}"));
         (!self.output.quiet).then(text)

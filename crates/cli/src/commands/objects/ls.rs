@@ -13,6 +13,7 @@ use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
 use crate::progress::bytes_text;
+use crate::report::etag_value;
 
 /// Bytes of output that are written at once.
 const OUTPUT_BUFFER: usize = 64 << 10;
@@ -102,7 +103,9 @@ impl<'a> ListPrinter<'a> {
         });
         for bucket in buckets.await? {
             if self.args.json {
-                let object = json!({"bucket": bucket.name, "created": bucket.created});
+                let object = json!({
+                    "url": S3Address::new(&*bucket.name, "").to_string(), "bucket": bucket.name, "created": bucket.created,
+                });
                 writeln!(self.out, "{object}")?;
             } else if self.is_long() {
                 let created = date(&bucket.created);
@@ -125,7 +128,7 @@ impl<'a> ListPrinter<'a> {
         for upload in uploads.await? {
             if self.args.json {
                 let object = json!({
-                    "key": upload.key, "upload_id": upload.upload_id, "initiated": upload.initiated,
+                    "url": prefix.with_key(&*upload.key).to_string(), "key": upload.key, "upload_id": upload.upload_id, "initiated": upload.initiated,
                 });
                 writeln!(self.out, "{object}")?;
             } else {
@@ -201,9 +204,16 @@ impl<'a> ListPrinter<'a> {
         }
     }
 
+    /// The address of a key of the listed bucket.
+    fn url(&self, key: &str) -> Option<String> {
+        let address = self.args.address.as_ref();
+        address.map(|address| address.with_key(key).to_string())
+    }
+
     fn prefix(&mut self, prefix: &str) -> io::Result<()> {
         if self.args.json {
-            return writeln!(self.out, "{}", json!({"prefix": prefix}));
+            let object = json!({"url": self.url(prefix), "prefix": prefix});
+            return writeln!(self.out, "{object}");
         }
         let name = printed_name(self.shown(prefix));
         match self.is_long() {
@@ -220,7 +230,7 @@ impl<'a> ListPrinter<'a> {
         }
         if self.args.json {
             let object = json!({
-                "key": object.key, "size": object.size, "etag": object.etag,
+                "url": self.url(&object.key), "key": object.key, "size": object.size, "etag": etag_value(&object.etag),
                 "last_modified": object.last_modified, "storage_class": object.storage_class,
             });
             return writeln!(self.out, "{object}");

@@ -9,6 +9,7 @@ use haul_s3::S3Address;
 use haul_transfer::FolderProblem;
 use haul_transfer::bucket::BucketError;
 use haul_transfer::sync::{ContentError, DeletionList, file_has_content, object_digests};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
@@ -17,6 +18,7 @@ use super::super::uploads::{BadInput, FOLLOW_LINKS_HINT, folder_problem};
 use super::place::{SyncEntries, SyncPlace};
 use crate::exit::ExitReason;
 use crate::message;
+use crate::report::FileAction;
 
 /// Decisions that wait for those who carry them out.
 const DECISIONS_AHEAD: usize = 1024;
@@ -51,6 +53,23 @@ pub(super) struct SyncSides {
     pub(super) source: SyncPlace,
     pub(super) destination: SyncPlace,
     pub(super) session: StoreSession,
+}
+
+impl SyncSides {
+    /// The object of a file that is copied between the sides.
+    pub(super) fn action_object(&self, source: &str, target: &str) -> Map<String, Value> {
+        match (&self.source, &self.destination) {
+            (SyncPlace::Folder(_), _) => {
+                FileAction::Upload.object(&[("path", source), ("url", target)])
+            }
+            (SyncPlace::Bucket(_), SyncPlace::Folder(_)) => {
+                FileAction::Download.object(&[("url", source), ("path", target)])
+            }
+            (SyncPlace::Bucket(_), SyncPlace::Bucket(_)) => {
+                FileAction::Copy.object(&[("source", source), ("url", target)])
+            }
+        }
+    }
 }
 
 /// A merge that runs, and the files to copy that it finds.

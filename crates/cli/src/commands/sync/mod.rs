@@ -17,7 +17,6 @@ use haul_s3::S3Address;
 use haul_transfer::bucket::BucketError;
 use haul_transfer::sync::{DeletionList, delete_file};
 use haul_transfer::{GetOptions, TransferEventSender};
-use serde_json::json;
 use tokio::sync::mpsc;
 
 use self::comparison::{FoundCopy, MergeOutcome, OpenLists, RunningMerge, SyncSides, start_merge};
@@ -31,6 +30,7 @@ use crate::args::{ProgressKind, SyncArgs};
 use crate::exit::ExitReason;
 use crate::message::{self, JsonOutputs};
 use crate::output;
+use crate::report::FileAction;
 
 /// Runs a sync.
 pub(crate) fn run(args: &SyncArgs) -> ExitCode {
@@ -307,10 +307,10 @@ impl SyncRun<'_> {
             };
             let source = self.sides.source.name_of(&entry.key);
             let target = self.sides.destination.name_of(&entry.key);
-            self.print(
-                json!({"file": source, "target": target, "bytes": entry.size, "dry_run": true}),
-                &format!("would copy {source} to {target}"),
-            )?;
+            let mut object = self.sides.action_object(&source, &target);
+            object.insert("bytes".into(), entry.size.into());
+            object.insert("dry_run".into(), true.into());
+            self.print(object.into(), &format!("would copy {source} to {target}"))?;
         }
         if self.sides.session.stop.is_cancelled() && exit != ExitReason::Interrupted {
             exit = report(&BucketError::Interrupted, self.outputs);
@@ -408,8 +408,9 @@ impl SyncRun<'_> {
             }
             if !self.args.messages.quiet || self.args.messages.json {
                 let verb = if is_dry { "would delete" } else { "deleted" };
-                let object = json!({"file": path, "deleted": !is_dry, "dry_run": is_dry});
-                self.print(object, &format!("{verb} {path}"))?;
+                let mut object = FileAction::Delete.object(&[("path", &path)]);
+                object.insert("dry_run".into(), is_dry.into());
+                self.print(object.into(), &format!("{verb} {path}"))?;
             }
         }
         Ok(exit)

@@ -25,6 +25,7 @@ use crate::output;
 use crate::progress::{
     ProgressOptions, ProgressScope, Renderer, bytes_text, new_renderer, rate_text,
 };
+use crate::report::{etag_value, upload_object};
 
 /// More files than this have a line of progress together.
 const MAX_LINES: usize = 16;
@@ -376,18 +377,22 @@ fn outcome_object(job: &UploadJob, outcome: &UploadOutcome) -> serde_json::Value
             ))
         })
         .collect();
-    json!({
-        "file": job.input.to_string(), "target": outcome.target.to_string(), "bytes": outcome.bytes,
-        "resumed": outcome.resumed, "parts": outcome.parts, "etag": outcome.etag,
-        "version_id": outcome.version_id, "checksums": checksums,
-        "ms": u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX),
-    })
+    let mut object = upload_object(&job.input, &outcome.target);
+    object.insert("bytes".into(), outcome.bytes.into());
+    object.insert("resumed".into(), outcome.resumed.into());
+    object.insert("parts".into(), outcome.parts.into());
+    object.insert("etag".into(), etag_value(&outcome.etag));
+    object.insert("version_id".into(), outcome.version_id.clone().into());
+    object.insert("checksums".into(), checksums.into());
+    let ms = u64::try_from(outcome.elapsed.as_millis()).unwrap_or(u64::MAX);
+    object.insert("ms".into(), ms.into());
+    object.into()
 }
 
 fn failure_object(job: &UploadJob, error: &PutError) -> serde_json::Value {
     let exit = ExitReason::from_class(error.class());
-    json!({
-        "file": job.input.to_string(), "target": job.target.to_string(),
-        "error": {"class": exit.name(), "message": message::chain_text(error), "hint": error_hint(error)},
-    })
+    let mut object = upload_object(&job.input, &job.target);
+    let error = json!({"class": exit.name(), "message": message::chain_text(error), "hint": error_hint(error)});
+    object.insert("error".into(), error);
+    object.into()
 }

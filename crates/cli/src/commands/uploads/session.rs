@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haul_plan::DigestAlgorithm;
 use haul_transfer::ConnectionCount;
 use haul_transfer::put::PutOptions;
-use serde_json::json;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::super::objects::StoreSession;
@@ -14,6 +14,7 @@ use crate::args::{ConnectionArgs, LoginArgs, MessageArgs, S3Args, UploadResumeAr
 use crate::exit::{ExitReason, ExitTally};
 use crate::message::{self, JsonOutputs};
 use crate::output;
+use crate::report::upload_object;
 use crate::settings::{add_login, connection_config, retry_options, s3_config};
 
 /// The flags that say how to upload.
@@ -123,8 +124,9 @@ pub(crate) async fn dry_run(
         count += 1;
         let line = match job {
             Ok(job) if messages.json => {
-                let (name, target) = (job.input.to_string(), job.target.to_string());
-                json!({"file": name, "target": target, "dry_run": true}).to_string()
+                let mut object = upload_object(&job.input, &job.target);
+                object.insert("dry_run".into(), true.into());
+                Value::from(object).to_string()
             }
             Ok(job) => {
                 let name = job.input.to_string();
