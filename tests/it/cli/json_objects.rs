@@ -75,6 +75,16 @@ async fn all_objects_say_what_was_done_and_their_urls_can_be_listed() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn lists_and_deletions_name_objects_as_other_commands_do() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    std::fs::create_dir_all(dir.path("tree/in")).unwrap();
+    dir.write(&format!("tree/{KEY}"), "content");
+    let (source, file) = (format!("s3://bucket/{KEY}"), format!("tree/{KEY}"));
+    objects(&dir, &["put", &file, &source]).await;
     for args in [
         &["ls", "-r", "s3://bucket/in/"][..],
         &["ls", "s3://bucket/in/"],

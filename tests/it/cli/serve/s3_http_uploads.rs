@@ -46,7 +46,7 @@ async fn a_large_file_goes_in_parts_under_the_login_of_a_url() {
     };
     let stored = put("bucket/one/a%20b").await;
     stored.assert_code(0);
-    assert!(stored.stdout.contains("-3\""), "{stored:#?}");
+    assert!(stored.stdout.contains("-3\\\""), "{stored:#?}");
     let found = std::fs::read(haul.path("d/bucket/one/a b")).unwrap();
     assert!(found == bytes);
     // The words of a refusal are those of the PUT.

@@ -1,17 +1,18 @@
 //! The uploads of a run, found on a thread of their own while others are under way.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use haul_transfer::put::UploadJob;
+use haul_transfer::batch::BatchSummary;
+use haul_transfer::put::{UploadInput, UploadJob};
 use haul_transfer::{FolderProblem, FolderProblemKind};
 use tokio::sync::mpsc;
 
 use crate::exit::ExitReason;
 use crate::message;
 
-/// Uploads that are found ahead of those under way.
-const JOBS_AHEAD: usize = 256;
+/// Uploads that are found ahead of those under way: some megabytes, so that the totals of most folders are known at once.
+const JOBS_AHEAD: usize = 8192;
 
 /// A file that cannot be uploaded.
 #[derive(Debug, thiserror::Error)]
@@ -79,10 +80,49 @@ pub(crate) struct UploadJobSource {
     pub(crate) jobs: mpsc::Receiver<FoundUpload>,
     /// How many there are, if that is known before.
     pub(crate) known_count: Option<usize>,
+    /// What was found so far.
+    pub(crate) totals: Arc<FoundTotals>,
     /// How many were left out since an earlier run has uploaded them.
     pub(crate) done_earlier: Arc<AtomicU64>,
     /// How many were left out since they are partial files of haul.
     pub(crate) partial_files: Arc<AtomicU64>,
+}
+
+/// What a run will upload, as far as it was found.
+#[derive(Debug, Default)]
+pub(crate) struct FoundTotals {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    /// Whether the size of some is unknown.
+    is_unsized: AtomicBool,
+    /// Whether all were found.
+    is_complete: AtomicBool,
+}
+
+impl FoundTotals {
+    fn add(&self, found: &FoundUpload) {
+        self.files.fetch_add(1, Ordering::Relaxed);
+        let Ok(job) = found else { return };
+        let size = match &job.input {
+            UploadInput::File(path) => std::fs::metadata(path).map(|found| found.len()).ok(),
+            UploadInput::Object(source) => Some(source.size),
+            UploadInput::Stdin => None,
+        };
+        match size {
+            Some(size) => {
+                self.bytes.fetch_add(size, Ordering::Relaxed);
+            }
+            None => self.is_unsized.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// Enters the totals into a summary.
+    pub(super) fn fill(&self, summary: &mut BatchSummary) {
+        summary.list_complete = self.is_complete.load(Ordering::Relaxed);
+        summary.listed = self.files.load(Ordering::Relaxed);
+        let is_sized = !self.is_unsized.load(Ordering::Relaxed);
+        summary.planned_bytes = is_sized.then(|| self.bytes.load(Ordering::Relaxed));
+    }
 }
 
 impl UploadJobSource {
@@ -92,16 +132,21 @@ impl UploadJobSource {
         known_count: Option<usize>,
     ) -> Self {
         let (sender, receiver) = mpsc::channel(JOBS_AHEAD);
+        let totals = Arc::new(FoundTotals::default());
+        let found = Arc::clone(&totals);
         tokio::task::spawn_blocking(move || {
             for job in jobs {
+                found.add(&job);
                 if sender.blocking_send(job).is_err() {
                     return;
                 }
             }
+            found.is_complete.store(true, Ordering::Relaxed);
         });
         Self {
             jobs: receiver,
             known_count,
+            totals,
             done_earlier: Arc::default(),
             partial_files: Arc::default(),
         }

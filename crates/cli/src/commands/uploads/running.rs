@@ -1,5 +1,6 @@
 //! Runs uploads, and says what came of each: a line or an object, and a summary.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::objects::{StoreSession, hint};
 use super::super::run_loop::{RenderContext, RunLoop, TaskSet};
-use super::jobs::{FoundUpload, UploadJobSource};
+use super::jobs::{FoundTotals, FoundUpload, UploadJobSource};
 use super::manifest::UploadManifest;
 use crate::args::MessageArgs;
 use crate::exit::{ExitReason, ExitTally};
@@ -86,6 +87,7 @@ impl UploadRun<'_> {
             messages,
             engine: Some(UploadEngine::new(self.session.client, options, self.events)),
             jobs: Some(self.source.jobs),
+            totals: self.source.totals,
             // A manifest that cannot be written stops the run as well.
             stop: stop.child_token(),
             tasks: JoinSet::new(),
@@ -172,6 +174,7 @@ struct RunningUploads<'a> {
     engine: Option<UploadEngine>,
     /// `None` at the end, and while a task waits for the next.
     jobs: Option<mpsc::Receiver<FoundUpload>>,
+    totals: Arc<FoundTotals>,
     stop: CancellationToken,
     tasks: JoinSet<UploadTaskEnd>,
     /// Uploads under way.
@@ -276,6 +279,8 @@ impl RunningUploads<'_> {
             Ok(outcome) => {
                 self.report.summary.done += 1;
                 self.report.stored_bytes += outcome.bytes.saturating_sub(outcome.resumed);
+                self.report.summary.bytes += outcome.bytes;
+                self.report.summary.ended_bytes += outcome.resumed;
                 let is_shown = !self.messages.quiet && !self.is_batch;
                 if is_shown {
                     renderer.print(&outcome_line(job, outcome));
@@ -324,12 +329,15 @@ impl TaskSet for RunningUploads<'_> {
 
     fn on_tick(&mut self, context: RenderContext<'_>) {
         if let Some(engine) = &self.engine {
-            self.report.summary.bytes = engine.sent_bytes();
+            self.report.summary.fetched = engine.sent_bytes();
         }
         self.record(context.renderer, UploadManifest::sync_if_due);
         if self.is_batch {
+            let mut summary = self.report.summary.clone();
+            self.totals.fill(&mut summary);
+            summary.ended_bytes += summary.fetched;
             let snapshot = BatchSnapshot {
-                summary: self.report.summary.clone(),
+                summary,
                 running: self.running,
                 slowest: None,
             };
