@@ -1,5 +1,7 @@
 //! Digest algorithms by name, and checksums as a user writes them: `sha256:HEX` or a bare `HEX` to verify, `sha256` to
-//! report, and the lines of a file that `sha256sum` and similar tools write.
+//! report.
+//!
+//! [`DigestAlgorithm`] is the only place that has their names: columns and keys of lists, types of Metalink, messages and help follow from it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -56,6 +58,21 @@ impl DigestAlgorithm {
         }
     }
 
+    /// The names of all of them, for a message.
+    #[must_use]
+    pub fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+
+    /// The algorithm of a name as tools write it: `SHA-256`, `sha256`, `SHA2-256` (OpenSSL), `sha256sum`.
+    #[must_use]
+    pub fn from_name(text: &str) -> Option<Self> {
+        let name = plain_name(text);
+        Self::ALL
+            .into_iter()
+            .find(|algorithm| algorithm.name() == name)
+    }
+
     /// Bytes in a digest.
     #[must_use]
     pub fn digest_len(self) -> usize {
@@ -79,14 +96,57 @@ impl fmt::Display for DigestAlgorithm {
 impl FromStr for DigestAlgorithm {
     type Err = ChecksumError;
 
-    /// Case and dashes do not matter: `SHA-256` is `sha256`.
     fn from_str(text: &str) -> Result<Self, ChecksumError> {
-        let name = text.to_ascii_lowercase().replace('-', "");
-        let found = Self::ALL
-            .into_iter()
-            .find(|algorithm| algorithm.name() == name);
-        found.ok_or_else(|| ChecksumError::Algorithm(text.chars().take(LONGEST_SHOWN).collect()))
+        Self::from_name(text)
+            .ok_or_else(|| ChecksumError::Algorithm(text.chars().take(LONGEST_SHOWN).collect()))
     }
+}
+
+/// A name without what tools add to it: case, dashes, the family's number, the word `sum`.
+fn plain_name(text: &str) -> String {
+    let name = text.trim().to_ascii_lowercase();
+    let name = match name.strip_prefix("sha2-") {
+        Some(bits) => format!("sha{bits}"),
+        None => name,
+    };
+    let name = name.replace(['-', '_', '/'], "");
+    match name.strip_suffix("sum") {
+        Some("b3") => "blake3".to_owned(),
+        Some(bare) => bare.to_owned(),
+        None => name,
+    }
+}
+
+/// Families of digests whose members differ by a number.
+const NUMBERED_FAMILIES: [&str; 15] = [
+    "sha", "sha512t", "shake", "keccak", "md", "crc", "blake", "blake2b", "blake2s", "ripemd",
+    "rmd", "adler", "streebog", "xxh", "xxhash",
+];
+
+/// Digests whose names follow no pattern.
+const OTHER_DIGESTS: [&str; 9] = [
+    "blake2b",
+    "blake2s",
+    "crc32b",
+    "crc64ecma",
+    "crc64iso",
+    "ripemd",
+    "sm3",
+    "whirlpool",
+    "xxhash",
+];
+
+/// Whether a text is the name of a digest, also of one that haul does not know. A list that has such a column wants it compared.
+#[must_use]
+pub fn is_digest_name(text: &str) -> bool {
+    let name = plain_name(text);
+    let is_numbered = |family: &str| {
+        let number = name.strip_prefix(family).unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    DigestAlgorithm::from_name(text).is_some()
+        || NUMBERED_FAMILIES.iter().any(|family| is_numbered(family))
+        || OTHER_DIGESTS.contains(&name.as_str())
 }
 
 /// A checksum to verify; without a digest, one to report.
@@ -102,7 +162,7 @@ pub struct Checksum {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
     /// An unknown algorithm.
-    #[error("{0:?} is not one of sha256, sha512, sha1, md5, blake3, crc32c, crc32, crc64nvme")]
+    #[error("{0:?} is not one of {names}", names = DigestAlgorithm::names())]
     Algorithm(String),
     /// Not hexadecimal, or not as long as the algorithm's digests.
     #[error("a {algorithm} digest has {} hexadecimal digits", .algorithm.digest_len() * 2)]
@@ -138,7 +198,7 @@ impl FromStr for Checksum {
 impl Checksum {
     /// A digest without its algorithm, which its length selects: MD5, SHA-1, SHA-256 or SHA-512. BLAKE3's have the length of SHA-256's, which are
     /// far more common; CRC-32C's could be a name.
-    fn from_hex(hex: &str) -> Option<Self> {
+    pub(crate) fn from_hex(hex: &str) -> Option<Self> {
         let digest = decode_hex(hex)?;
         let algorithm = match digest.len() {
             16 => DigestAlgorithm::Md5,
@@ -152,36 +212,10 @@ impl Checksum {
             digest: Some(digest),
         })
     }
-
-    /// The checksum of a file in a list that `sha256sum` and similar tools write: lines `HEX  NAME`, or `ALGO (NAME) = HEX` with `--tag`. A line with
-    /// exactly this name counts first, then one with a path that ends in it.
-    #[must_use]
-    pub fn find_in_list(list: &str, name: &str) -> Option<Self> {
-        let lines = || list.lines().filter_map(list_line);
-        let is_path_of = |path: &str| path.rsplit('/').next() == Some(name);
-        lines()
-            .find(|(path, _)| path.strip_prefix("./").unwrap_or(path) == name)
-            .or_else(|| lines().find(|(path, _)| is_path_of(path)))
-            .map(|(_, checksum)| checksum)
-    }
-}
-
-/// The name and the checksum of a line.
-fn list_line(line: &str) -> Option<(&str, Checksum)> {
-    let line = line.trim_end();
-    if let Some((left, hex)) = line.rsplit_once(") = ")
-        && let Some((algorithm, name)) = left.split_once(" (")
-    {
-        return Some((name, format!("{algorithm}:{hex}").parse().ok()?));
-    }
-    let (hex, name) = line.split_once(' ')?;
-    // A second blank for text mode, an asterisk for binary mode.
-    let name = name.strip_prefix([' ', '*'])?;
-    Some((name, Checksum::from_hex(hex)?))
 }
 
 /// Decodes hexadecimal digits of either case.
-fn decode_hex(hex: &str) -> Option<Vec<u8>> {
+pub(crate) fn decode_hex(hex: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = hex
         .chars()
         .map(|c| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok()))
@@ -247,31 +281,83 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_found_in_a_list_of_digests() {
-        let (a, b) = ("a".repeat(64), "b".repeat(64));
-        let list = format!(
-            "# made by hand\n{a}  dir/f.iso\n{b} *./f.iso\nSHA512 (g) = {a}{b}\n{a}  with blank \n"
+    fn f38_a_digest_has_several_spellings() {
+        for (name, algorithm) in [
+            ("SHA-256", DigestAlgorithm::Sha256),
+            ("SHA2-256", DigestAlgorithm::Sha256),
+            ("sha2-512", DigestAlgorithm::Sha512),
+            ("sha512sum", DigestAlgorithm::Sha512),
+            ("b3sum", DigestAlgorithm::Blake3),
+            (" Sha1 ", DigestAlgorithm::Sha1),
+            ("CRC-64/NVME", DigestAlgorithm::Crc64Nvme),
+            ("crc_32c", DigestAlgorithm::Crc32c),
+        ] {
+            assert_eq!(DigestAlgorithm::from_name(name), Some(algorithm), "{name}");
+        }
+        assert!(
+            DigestAlgorithm::ALL
+                .iter()
+                .all(|known| is_digest_name(known.name()))
         );
-        let find = |name| Checksum::find_in_list(&list, name);
-        assert_eq!(find("f.iso"), b.parse().ok());
-        assert_eq!(find("dir/f.iso"), a.parse().ok());
-        assert_eq!(find("g"), format!("sha512:{a}{b}").parse().ok());
-        assert_eq!(find("iso"), None);
-        assert_eq!(find("made"), None);
-        assert_eq!(
-            Checksum::find_in_list(&format!("{a}  dir/h"), "h"),
-            a.parse().ok()
-        );
+    }
+
+    #[test]
+    fn f38_names_of_digests_are_told_from_other_names() {
+        for unknown in [
+            "sha384",
+            "SHA-224",
+            "sha3-256",
+            "SHA2-512/256",
+            "sha512t256",
+            "md4",
+            "crc64",
+            "crc16",
+            "blake2b",
+            "BLAKE2b-256",
+            "blake2s",
+            "RIPEMD-160",
+            "rmd160",
+            "xxh3",
+            "xxh64",
+            "xxhash",
+            "whirlpool",
+            "adler32",
+            "sm3",
+            "sha224sum",
+            "keccak256",
+            "shake128",
+        ] {
+            assert_eq!(DigestAlgorithm::from_name(unknown), None, "{unknown}");
+            assert!(is_digest_name(unknown), "{unknown}");
+        }
+        for other in [
+            "",
+            "hash",
+            "etag",
+            "label",
+            "checksum",
+            "cksum",
+            "sum",
+            "sha",
+            "md",
+            "crc",
+            "phash",
+            "url_md5",
+            "md5_of_url",
+            "shape",
+            "blake",
+            "size",
+            "256",
+            "sha256_ok",
+            "tiger",
+        ] {
+            assert!(!is_digest_name(other), "{other}");
+        }
     }
 
     proptest! {
         #[test]
-        fn no_list_makes_it_panic(list: String, name: String) {
-            let _ = Checksum::find_in_list(&list, &name);
-        }
-
-        #[test]
-        fn every_digest_is_read_as_it_is_written(which in 0usize..6, seed: [u8; 64]) {
+        fn every_digest_is_read_as_it_is_written(which in 0..DigestAlgorithm::ALL.len(), seed: [u8; 64]) {
             let algorithm = DigestAlgorithm::ALL[which];
             let digest = seed[..algorithm.digest_len()].to_vec();
             let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -281,7 +367,7 @@ mod tests {
 
         #[test]
         fn nothing_makes_it_panic(text: String) {
-            let _ = text.parse::<Checksum>();
+            let _ = (text.parse::<Checksum>(), is_digest_name(&text));
         }
     }
 }

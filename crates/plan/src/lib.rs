@@ -23,6 +23,7 @@
 mod body_framing;
 mod checkpoint;
 mod checksum;
+mod checksum_list;
 mod chunked_decoder;
 mod connection_control;
 mod content_coding;
@@ -66,7 +67,8 @@ mod validator;
 
 pub use body_framing::{BodyFraming, FramingError};
 pub use checkpoint::{CheckpointOptions, CheckpointSchedule};
-pub use checksum::{Checksum, ChecksumError, DigestAlgorithm};
+pub use checksum::{Checksum, ChecksumError, DigestAlgorithm, is_digest_name};
+pub use checksum_list::{ChecksumList, ChecksumListError};
 pub use chunked_decoder::{ChunkError, ChunkedDecoder, ChunkedPart};
 pub use connection_control::{
     ConnectionControl, ConnectionControlOptions, ConnectionRefusal, ProgressSample,

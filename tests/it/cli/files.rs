@@ -374,12 +374,68 @@ async fn a_checksum_is_found_in_a_list_or_given_bare() {
         .await
         .assert_code(3)
         .assert_stderr_has(&wrong);
+    let other = &wrong[..32];
+    let both = haul.write("BOTH", format!("{other}  x/f.bin\n{right} *y/f.bin\n"));
+    let both = format!("@{both}");
+    haul.get(&url, &["--checksum", &both, "-o", "unclear"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("has several checksums of f.bin");
     let none = haul.write("NONE", format!("{right}  g.bin\n"));
     haul.get(&url, &["--checksum", &format!("@{none}"), "-o", "unlisted"])
         .await
         .assert_code(2)
         .assert_stderr_has("has no checksum of f.bin");
     assert!(!haul.path("unlisted").exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f37_the_path_of_the_url_finds_the_digest_in_a_list() {
+    let small = ResourceContent::fixed("a file\n");
+    let origin = Origin::builder()
+        .resource("/pub/x%20y/boot.gz", OriginResource::new(small.clone()))
+        .resource("/latest", OriginResource::new(small.clone()))
+        .start()
+        .await;
+    let (url, latest) = (origin.url("/pub/x%20y/boot.gz"), origin.url("/latest"));
+    let haul = HaulDirectory::new();
+    let right = "b3e656f8b0828a31f3ed396a1c868786";
+    let wrong = "0".repeat(32);
+    let list = haul.write(
+        "SUMS",
+        format!("{wrong}  ./gtk/boot.gz\n{wrong}  boot.gz\n{right}  ./x y/boot.gz\r\n{wrong}  latest.gz\n"),
+    );
+    let list = format!("@{list}");
+    haul.get(&url, &["--checksum", &list]).await.assert_code(0);
+    haul.assert_file("boot.gz", &small);
+    // A name that the list does not have: the one that the file gets counts, with its folder.
+    haul.get(&latest, &["--checksum", &list, "-o", "x y/boot.gz"])
+        .await
+        .assert_code(0);
+    haul.get(&latest, &["--checksum", &list, "-o", "x/boot.gz"])
+        .await
+        .assert_code(3);
+    let openssl = haul.write("boot.md5", format!("MD5(/build/boot.gz)= {right}\n"));
+    let lone = haul.write("lone.md5", format!("\u{feff}{}\r\n", right.to_uppercase()));
+    let large = haul.write("large", vec![b'a'; (16 << 20) + 1]);
+    for list in [openssl, lone] {
+        haul.get(
+            &url,
+            &[
+                "--checksum",
+                &format!("@{list}"),
+                "-o",
+                "again",
+                "--overwrite",
+            ],
+        )
+        .await
+        .assert_code(0);
+    }
+    haul.get(&url, &["--checksum", &format!("@{large}"), "-o", "other"])
+        .await
+        .assert_code(2)
+        .assert_stderr_has("the list is larger than 16 MiB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

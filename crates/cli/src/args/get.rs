@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use haul_plan::DigestAlgorithm;
 
 use super::batch::BatchArgs;
 use super::key_filter::KeyFilterArgs;
@@ -92,12 +93,22 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = RobotsTagArg::Ignore)]
     pub(crate) robots_tag: RobotsTagArg,
     /// Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
-    ///
-    /// ALGO is sha256, sha512, sha1, md5, blake3, crc32c, crc32 or crc64nvme; the length of a bare HEX tells it. FILE is a list as sha256sum and similar tools
-    /// write it, SHA256SUMS for example. A file that does not match is renamed to FILE.haul-bad-checksum and the exit
-    /// code is 3. Digests go to standard output as `HEX  FILE`, the format of `sha256sum -c` and similar tools.
-    #[arg(long, value_name = "ALGO[:HEX]")]
+    #[arg(long, value_name = "ALGO[:HEX]", long_help = checksum_help())]
     pub(crate) checksum: Vec<ChecksumArg>,
+}
+
+/// The help of `--checksum`, with the names of all algorithms.
+fn checksum_help() -> String {
+    format!(
+        "\
+Verify a digest, or print it when HEX is left out; `@FILE` finds it in FILE. Repeatable.
+
+ALGO is one of {}; the length of a bare HEX tells it. FILE is a list of digests, SHA256SUMS for example, in the forms of sha256sum, BSD, \
+openssl and gpg --print-md, also clear-signed (the signature is not checked), or has one digest; the longest path that the URL ends \
+with decides. A file that does not match is renamed to FILE.haul-bad-checksum and the exit code is 3. Digests go to standard output as \
+`HEX  FILE`, the format of `sha256sum -c` and similar tools.",
+        DigestAlgorithm::names()
+    )
 }
 
 impl OutputArgs {

@@ -99,8 +99,7 @@ pub(crate) struct PutConditionArgs {
     /// Store only if the object has this entity tag.
     #[arg(long, value_name = "ETAG")]
     pub(crate) if_match: Option<String>,
-    /// Send this checksum in place of CRC64NVME: sha256, sha1, crc32c, crc32.
-    #[arg(long, value_name = "ALGO", value_parser = s3_checksum)]
+    #[arg(long, value_name = "ALGO", value_parser = s3_checksum, help = s3_checksum_help())]
     pub(crate) checksum: Option<DigestAlgorithm>,
 }
 
@@ -191,6 +190,20 @@ fn name_and_value(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("it is not NAME=VALUE".to_owned()),
     }
+}
+
+/// The help of `--checksum`, with the names of S3's algorithms.
+fn s3_checksum_help() -> String {
+    let is_choice = |algorithm: &DigestAlgorithm| {
+        *algorithm != DigestAlgorithm::Crc64Nvme
+            && haul_s3::checksum_algorithm_name(*algorithm).is_some()
+    };
+    let names = DigestAlgorithm::ALL.into_iter().filter(is_choice);
+    let names: Vec<&str> = names.map(DigestAlgorithm::name).collect();
+    format!(
+        "Send this checksum in place of CRC64NVME: {}",
+        names.join(", ")
+    )
 }
 
 fn s3_checksum(text: &str) -> Result<DigestAlgorithm, String> {

@@ -125,15 +125,15 @@ impl MetalinkFileBuilder {
         Ok(())
     }
 
-    /// Reads a digest of the whole file. Unknown algorithms are skipped.
+    /// Reads a digest of the whole file. The file could not be compared with one of an unknown algorithm.
     fn hash(
         &mut self,
         xml: &mut XmlReader<'_>,
         element: &XmlElement<'_>,
     ) -> Result<(), MetalinkError> {
-        let Some(algorithm) = algorithm(element) else {
-            return xml.skip();
-        };
+        let name = element.attribute("type").unwrap_or_default();
+        let algorithm = DigestAlgorithm::from_name(&name)
+            .ok_or_else(|| xml.error(MetalinkProblem::unknown_digest(&name)))?;
         let digest = digest(xml, algorithm)?;
         if self.checksums.iter().all(|c| c.algorithm != algorithm) {
             self.checksums.push(Checksum {
@@ -149,7 +149,7 @@ impl MetalinkFileBuilder {
         xml: &mut XmlReader<'_>,
         element: &XmlElement<'_>,
     ) -> Result<(), MetalinkError> {
-        let Some(algorithm) = algorithm(element) else {
+        let Some(algorithm) = piece_algorithm(element) else {
             return xml.skip();
         };
         let length = element.attribute("length").unwrap_or_default();
@@ -251,8 +251,8 @@ fn priority(element: &XmlElement<'_>) -> u32 {
         })
 }
 
-fn algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
-    let algorithm = element.attribute("type")?.trim().parse().ok()?;
+fn piece_algorithm(element: &XmlElement<'_>) -> Option<DigestAlgorithm> {
+    let algorithm = DigestAlgorithm::from_name(&element.attribute("type")?)?;
     PIECE_ALGORITHMS.contains(&algorithm).then_some(algorithm)
 }
 

@@ -15,6 +15,11 @@ pub struct MetalinkError {
 }
 
 impl MetalinkProblem {
+    /// The problem of a digest with this type, which is shown up to a length.
+    pub(super) fn unknown_digest(name: &str) -> Self {
+        Self::UnknownDigest(name.chars().take(40).collect())
+    }
+
     /// Whether the mistake affects one file alone: the rest of the document can be read.
     #[must_use]
     pub fn affects_one_file(&self) -> bool {
@@ -25,6 +30,7 @@ impl MetalinkProblem {
             | Self::UnusableName
             | Self::InvalidSize
             | Self::InvalidDigest(_)
+            | Self::UnknownDigest(_)
             | Self::PiecesOutOfOrder
             | Self::InvalidPieces(_)
             | Self::PieceCountMismatch => true,
@@ -82,6 +88,9 @@ pub enum MetalinkProblem {
     /// A size that is not a number.
     #[error("a size that is not a number of bytes")]
     InvalidSize,
+    /// The digest of an algorithm that haul does not know.
+    #[error("{0:?} is a digest that haul cannot compare; it knows {names}", names = DigestAlgorithm::names())]
+    UnknownDigest(String),
     /// Not the digits of a digest.
     #[error("a {0} digest is {len} hexadecimal digits", len = .0.digest_len() * 2)]
     InvalidDigest(DigestAlgorithm),

@@ -52,7 +52,6 @@ fn a_file_of_version_4_with_everything() {
           <hash type="sha-256">
              {SHA256}
           </hash>
-          <hash type="whirlpool">abcd</hash>
           <signature mediatype="application/pgp-signature">-----BEGIN</signature>
           <pieces length="1000000" type="sha-1">
             <hash>{SHA1}</hash><hash>{SHA1}</hash><hash>{SHA1}</hash>
@@ -180,6 +179,16 @@ fn errors_have_the_line_of_the_mistake() {
     assert_eq!(
         file("<hash type=\"sha-1\">abc</hash>"),
         MetalinkProblem::InvalidDigest(DigestAlgorithm::Sha1)
+    );
+    assert_eq!(
+        file(&format!(
+            "<hash type=\"md5\">{MD5}</hash><hash type=\"sha-384\">ab</hash>"
+        )),
+        MetalinkProblem::UnknownDigest("sha-384".into())
+    );
+    assert_eq!(
+        file("<hash>ab</hash>"),
+        MetalinkProblem::UnknownDigest(String::new())
     );
     assert_eq!(file("<url>&lol;</url>"), MetalinkProblem::UnknownEntity);
     let pieces = |size: u64, count: usize| {
