@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ._errors import UsageError, _from_parts
+from ._haul import is_digest_name
 from ._waiting import INTERVAL
 
 if TYPE_CHECKING:
     from ._client import Client
 
-#: Columns of a table that say something about its files.
-FIELDS = ("url", "path", "size", "checksum", "sha256", "sha512", "sha1", "md5", "blake3", "crc32c", "mirrors", "headers")
+_FIELDS = ("url", "path", "size", "checksum", "mirrors", "headers")
 
 #: Columns for what came of a row. Their types are those that Spark has, too.
 RESULT_SCHEMA = pa.schema(
@@ -32,6 +32,12 @@ RESULT_SCHEMA = pa.schema(
         ("offset", pa.int64()),
     ]
 )
+
+
+def is_field(name: str) -> bool:
+    """Whether a column of this name says something about the files of a table. The name of a digest does, also of one that haul does not
+    know: that is an error of the row."""
+    return name in _FIELDS or is_digest_name(name)
 
 
 def rows_of_arrow(data: Any) -> Iterator[Any]:
@@ -55,7 +61,7 @@ def _rows_of_reader(reader: pa.RecordBatchReader) -> Iterator[Any]:
 
 def rows_of_batch(batch: pa.RecordBatch, url: str) -> list[Any]:
     """The rows of a record batch whose column `url` has URLs."""
-    fields = [name for name in batch.schema.names if name in FIELDS and name != url]
+    fields = [name for name in batch.schema.names if is_field(name) and name != url]
     urls: list[Any] = batch.column(url).to_pylist()
     if not fields:
         return urls
@@ -121,4 +127,4 @@ def add_columns(record_batch: pa.RecordBatch, columns: dict[str, Any], with_bodi
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
-__all__ = ["FIELDS", "RESULT_SCHEMA", "add_columns", "fetch_arrow", "rows_of_arrow", "rows_of_batch"]
+__all__ = ["RESULT_SCHEMA", "add_columns", "fetch_arrow", "is_field", "rows_of_arrow", "rows_of_batch"]

@@ -18,10 +18,18 @@ __all__ = [
     "CallHandle",
     "BodyChunks",
     "RemoteReader",
+    "digest_names",
+    "is_digest_name",
     "version",
 ]
 
 version: str
+
+digest_names: tuple[str, ...]
+"""The algorithms that haul knows, by the names that rows and arguments have for them."""
+
+def is_digest_name(name: str) -> bool:
+    """Whether a text is the name of a digest, also of one that haul does not know."""
 
 @final
 class File:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import ray.data
 
-from ._arrow import FIELDS
+from ._arrow import is_field
 from ._errors import UsageError
 from ._partition import ROW, SHARE
 
@@ -46,7 +46,7 @@ def _table_of_values(values: list[Any], url: str) -> pa.Table:
     names = dict.fromkeys(name for row in dicts for name in row)
     # What is no number in a column that haul reads (as pandas has it for what is missing) is no value.
     return pa.table(
-        {name: _column(name, [row.get(name) for row in dicts], from_pandas=name == url or name in FIELDS) for name in names}
+        {name: _column(name, [row.get(name) for row in dicts], from_pandas=name == url or is_field(name)) for name in names}
     )
 
 

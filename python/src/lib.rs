@@ -18,10 +18,13 @@ mod log;
 mod operation;
 mod reader;
 mod result_row;
+mod row_queue;
 mod rows;
 mod settings;
 
+use haul_plan::DigestAlgorithm;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 /// The extension module.
 #[pymodule]
@@ -43,8 +46,16 @@ mod _haul {
 
     use super::*;
 
+    /// Whether a text is the name of a digest, also of one that haul does not know.
+    #[pyfunction]
+    fn is_digest_name(name: &str) -> bool {
+        haul_plan::is_digest_name(name)
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let digests = DigestAlgorithm::ALL.map(DigestAlgorithm::name);
+        module.add("digest_names", PyTuple::new(module.py(), digests)?)?;
         module.add("version", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::redacted_text;
@@ -193,7 +194,7 @@ enum OpenJobSource {
     /// A glob, its first URL, and the number of the next.
     Glob(Glob, Url, u64),
     /// A list and its name in messages.
-    List(DownloadList, String),
+    List(Box<DownloadList>, String),
     /// The list of a bucket.
     Objects(Box<ListedEntries>),
     /// Files of a Metalink document.
@@ -241,13 +242,14 @@ impl JobSources {
 
     /// Opens a source. A single URL is returned at once.
     fn open(&mut self, source: JobSource) -> Option<ListEntry> {
-        let list = |read: Box<dyn Read + Send>, format, name: String| {
-            OpenJobSource::List(DownloadList::open(read, format, &name), name)
+        let list = |file, format, name: String| {
+            let list = DownloadList::open_file(file, format, &name);
+            OpenJobSource::List(Box::new(list), name)
         };
         self.current = Some(match source {
             JobSource::Url(url) => return Some(ListEntry::new(0, url)),
             JobSource::Glob { glob, first } => OpenJobSource::Glob(glob, first, 0),
-            JobSource::List { name, file, format } => list(Box::new(file), format, name),
+            JobSource::List { name, file, format } => list(file, format, name),
             JobSource::Document(files) => OpenJobSource::Document(files.into_iter()),
             JobSource::Listing(selection, lister) => {
                 OpenJobSource::Objects(Box::new(ListedEntries {
@@ -261,7 +263,15 @@ impl JobSources {
             // Every list was started before the first source is read.
             JobSource::Objects(_) => return None,
             JobSource::Stdin(format) => {
-                list(Box::new(io::stdin()), format, "standard input".into())
+                let name = "standard input".to_owned();
+                match io::stdin().as_fd().try_clone_to_owned() {
+                    Ok(stdin) => list(File::from(stdin), format, name),
+                    // As many files are open as may be.
+                    Err(_) => {
+                        let stdin = DownloadList::open(Box::new(io::stdin()), format, &name);
+                        OpenJobSource::List(Box::new(stdin), name)
+                    }
+                }
             }
         });
         None

@@ -228,11 +228,25 @@ pub fn parse_download_url(text: &str) -> Result<Url, DownloadUrlError> {
     if scheme.eq_ignore_ascii_case("s3://") {
         return Ok(text.parse::<S3Address>()?.to_url()?);
     }
-    let url = haul_net::parse_url(text)?;
-    match matches!(url.scheme(), "http" | "https") && url.has_host() {
-        true => Ok(url),
-        false => Err(DownloadUrlError::Scheme(url.scheme().to_owned())),
+    match haul_net::parse_url(text) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(url),
+        _ if lacks_scheme(text) => Err(DownloadUrlError::NoScheme),
+        Ok(url) => Err(DownloadUrlError::Scheme(url.scheme().to_owned())),
+        Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a text is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`. The parser would read the latter as a URL
+/// with the scheme `localhost:`, and `me:password@host` as one with the scheme `me:`.
+#[must_use]
+pub fn lacks_scheme(text: &str) -> bool {
+    let host = text.split(['/', '?', '#']).next().unwrap_or_default();
+    let name = host.rsplit('@').next().unwrap_or_default();
+    !text.contains("://")
+        && (text.contains('@')
+            || name.contains('.')
+            || name == "localhost"
+            || name.starts_with("localhost:"))
 }
 
 /// Why a text names nothing to download.
@@ -241,6 +255,9 @@ pub enum DownloadUrlError {
     /// It is not a URL.
     #[error(transparent)]
     Malformed(#[from] haul_net::UrlError),
+    /// It begins with its host.
+    #[error("it has no scheme")]
+    NoScheme,
     /// It has another scheme, or no host.
     #[error("the scheme {0} is not supported")]
     Scheme(String),

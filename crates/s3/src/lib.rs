@@ -22,7 +22,9 @@ mod signature;
 mod signer;
 mod xml;
 
-pub use address::{DownloadUrlError, S3Address, S3AddressError, escaped_key, parse_download_url};
+pub use address::{
+    DownloadUrlError, S3Address, S3AddressError, escaped_key, lacks_scheme, parse_download_url,
+};
 pub use buckets::{
     DeleteFailure, ListedBucket, ListedObject, MAX_DELETED_KEYS, ObjectListRequest, ObjectPage,
 };

@@ -63,29 +63,42 @@ async fn c1_a_list_is_downloaded_plain_and_compressed() {
     assert_files(&haul, "e", 60);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c1_downloads_begin_before_the_list_has_been_read() {
-    let origin = start_origin_with_files(3).await;
-    let haul = HaulDirectory::new();
-    let mut command = haul.command(&["get", "-i", "-", "--input-format", "plain", "--json"]);
+/// Writes lines to the standard input of a command, each when the result of the one before has come.
+async fn feed_slowly(haul: &HaulDirectory, flags: &[&str], first: &str, lines: &[String]) {
+    let mut command = haul.command(&[&["get", "-i", "-", "--json"], flags].concat());
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let mut results = BufReader::new(child.stdout.take().unwrap()).lines();
-    for n in 0..3 {
-        let line = format!("{}\n", origin.url(&format!("/{n}")));
+    stdin.write_all(first.as_bytes()).await.unwrap();
+    for line in lines {
         stdin.write_all(line.as_bytes()).await.unwrap();
-        // Each is there before the next is written.
         let result = within(LIMIT, results.next_line()).await.unwrap().unwrap();
         let object: serde_json::Value = serde_json::from_str(&result).unwrap();
-        assert_eq!(
-            (&object["state"], &object["line"]),
-            (&"done".into(), &(n + 1).into())
-        );
-        haul.assert_file(&n.to_string(), &file_content(n));
+        assert_eq!(object["state"], "done", "{first} {line}: {object}");
     }
     drop(stdin);
     let output = HaulOutput::from_output(within(LIMIT, child.wait_with_output()).await.unwrap());
-    output.assert_code(0).assert_stderr_has("3 of 3 files");
+    let summary = format!("{0} of {0} files", lines.len());
+    output.assert_code(0).assert_stderr_has(&summary);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c9_each_line_begins_before_the_next_comes() {
+    let origin = start_origin_with_files(3).await;
+    let haul = HaulDirectory::new();
+    let lines = |form: &dyn Fn(String) -> String| -> Vec<String> {
+        (0..3).map(|n| form(origin.url(&format!("/{n}")))).collect()
+    };
+    let plain = lines(&|url| format!("{url}\n"));
+    feed_slowly(&haul, &["-d", "a"], "", &plain).await;
+    feed_slowly(&haul, &["-d", "b", "--input-format", "plain"], "", &plain).await;
+    let csv = lines(&|url| format!("\"a, b\",{url}\n"));
+    feed_slowly(&haul, &["-d", "c"], "label,url\n", &csv).await;
+    let json = lines(&|url| format!("{{\"url\": \"{url}\"}}\n"));
+    feed_slowly(&haul, &["-d", "d"], "", &json).await;
+    for directory in ["a", "b", "c", "d"] {
+        assert_files(&haul, directory, 3);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,6 @@
 //! `haul put`, `ls`, `rm`, `presign` and `get s3://` against a scripted store: messages, exit codes.
 
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,6 +8,7 @@ use haul_lab::{
     ObjectStore, OriginResource, RequestMatcher, ResourceContent, StoreFault, StoreRequest, faults,
     within,
 };
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 
 use super::harness::{HaulDirectory, HaulOutput, LIMIT};
@@ -318,6 +320,32 @@ async fn a_list_goes_up_and_its_manifest_says_what_is_done() {
     let line = stdin.replace("$HAUL", env!("CARGO_BIN_EXE_haul"));
     assert_code(&dir.shell(&line).await, 1);
     assert_eq!(store.keys().len(), 6);
+}
+
+/// Each line of a list is uploaded before the next comes.
+#[tokio::test]
+async fn c9_a_list_of_uploads_is_read_line_by_line() {
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    let mut command = dir.command(&["put", "-i", "-", "s3://bucket/p/", "--json"]);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut results = BufReader::new(child.stdout.take().unwrap()).lines();
+    for name in ["a", "b", "c"] {
+        dir.write(name, name);
+        stdin
+            .write_all(format!("{name}\n").as_bytes())
+            .await
+            .unwrap();
+        let result = within(LIMIT, results.next_line()).await.unwrap().unwrap();
+        assert!(
+            result.contains(&format!("s3://bucket/p/{name}")),
+            "{result}"
+        );
+    }
+    drop(stdin);
+    assert!(within(LIMIT, child.wait()).await.unwrap().success());
+    assert_eq!(store.keys(), ["p/a", "p/b", "p/c"]);
 }
 
 /// `--checksum` for standard input, and a store that refuses checksums (row F8).

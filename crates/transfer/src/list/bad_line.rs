@@ -3,17 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
-use haul_net::redacted_text;
-use haul_plan::{ChecksumError, RelativePathError, metalink};
+use haul_net::{UrlError, redacted_text};
+use haul_plan::{ChecksumError, DigestAlgorithm, RelativePathError, metalink};
 
 /// The most characters of a line that a message shows.
 const MAX_EXCERPT: usize = 80;
 
 /// An error in one line or entry. Only that entry is left out, unless the problem ends the list.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} of {list_name}{}", quoted_excerpt(.excerpt))]
+#[error("{}{}", line_of_list(*.line, .list_name), quoted_excerpt(.excerpt))]
 pub struct BadLine {
-    /// The name of the list for messages.
+    /// The name of the list for messages; empty where the numbers of its lines say nothing.
     pub list_name: Arc<str>,
     /// The line's number, from 1.
     pub line: u64,
@@ -24,6 +24,13 @@ pub struct BadLine {
     /// What is wrong.
     #[source]
     pub problem: BadLineProblem,
+}
+
+fn line_of_list(line: u64, list_name: &str) -> String {
+    match list_name {
+        "" => "the row".to_owned(),
+        list_name => format!("line {line} of {list_name}"),
+    }
 }
 
 fn quoted_excerpt(excerpt: &str) -> String {
@@ -38,8 +45,11 @@ fn quoted_excerpt(excerpt: &str) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum BadLineProblem {
     /// The text cannot be parsed as a URL.
-    #[error("not a valid URL")]
-    InvalidUrl(#[source] haul_net::UrlError),
+    #[error("not a valid URL: {}", invalid_url(.0))]
+    InvalidUrl(UrlError),
+    /// The text is a host and a path.
+    #[error("a URL must begin with https:// or http://; this one has no scheme")]
+    NoScheme,
     /// The URL has another scheme than `http`, `https` or `s3`.
     #[error("a URL must begin with http://, https:// or s3://")]
     UnsupportedScheme,
@@ -65,8 +75,17 @@ pub enum BadLineProblem {
     #[error("it has no URL that begins with http:// or https://")]
     NoHttpUrl,
     /// The text is not a checksum.
-    #[error("not a valid checksum")]
-    InvalidChecksum(#[source] ChecksumError),
+    #[error("not a valid checksum: {0}")]
+    InvalidChecksum(ChecksumError),
+    /// The column or key is the name of a digest that haul does not know. The file could not be compared with it.
+    #[error(
+        "{name} is a digest that haul cannot compare; it knows {}",
+        DigestAlgorithm::names()
+    )]
+    UnknownDigest {
+        /// The name in the list.
+        name: String,
+    },
     /// The text is the name of an algorithm alone.
     #[error("the checksum has no digest")]
     ChecksumWithoutDigest,
@@ -82,6 +101,9 @@ pub enum BadLineProblem {
     /// An option comes before any URL.
     #[error("the option has no URL before it")]
     OptionWithoutUrl,
+    /// An option comes after its URL was given to the batch, in a list that had none before.
+    #[error("the option came too late: the download of the URL before it has begun")]
+    LateOption,
     /// A line or an entry exceeds the limit.
     #[error("the line is longer than {limit} bytes")]
     LineTooLong {
@@ -159,6 +181,16 @@ pub enum BadLineProblem {
     /// The list could not be read. This ends the list.
     #[error("the list cannot be read")]
     Read(#[source] io::Error),
+}
+
+/// What is wrong with a URL.
+fn invalid_url(error: &UrlError) -> String {
+    match error {
+        UrlError::Malformed(url::ParseError::RelativeUrlWithoutBase) => {
+            "it does not begin with http://, https:// or s3://".to_owned()
+        }
+        error => error.to_string(),
+    }
 }
 
 impl BadLineProblem {

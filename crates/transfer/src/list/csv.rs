@@ -50,6 +50,11 @@ impl CsvList {
         }
     }
 
+    /// Whether the next line does not come within a moment.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.lines.is_idle()
+    }
+
     pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
         if self.columns.is_empty() {
             match self.header()? {
@@ -81,7 +86,8 @@ impl CsvList {
                 .ok()
                 .and_then(ListField::parse);
             // The first of two columns with the same name counts.
-            columns.push(name.filter(|_| !columns.contains(&name)));
+            let is_first = !columns.contains(&name);
+            columns.push(name.filter(|_| is_first));
         }
         if columns.contains(&Some(ListField::Url)) {
             Some(Ok(columns))
@@ -109,11 +115,11 @@ impl CsvList {
         let mut values = Vec::with_capacity(named);
         for (at, name) in self.columns[..found].iter().enumerate() {
             if let Some(name) = name {
-                values.push((*name, self.text(at, line)?));
+                values.push((name.clone(), self.text(at, line)?));
             }
         }
         let urls = values.iter().filter(|(name, _)| *name == ListField::Url);
-        ListEntry::from_record(line, urls.map(|(_, url)| *url), values.iter().copied())
+        ListEntry::from_record(line, urls.map(|(_, url)| *url), values.iter().cloned())
     }
 
     fn text(&self, at: usize, line: u64) -> Result<&str, LineError> {

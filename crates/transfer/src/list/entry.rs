@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use haul_plan::{Checksum, DigestAlgorithm, PieceDigests};
+use haul_plan::{Checksum, DigestAlgorithm, PieceDigests, is_digest_name};
 use http::HeaderMap;
 use url::Url;
 
@@ -105,7 +105,11 @@ impl ListEntry {
             };
             if !text.trim().is_empty() {
                 let applied = entry.set(name, text);
-                applied.map_err(|problem| LineError::new(line, text, problem))?;
+                applied.map_err(|problem| match problem {
+                    // Its value would say nothing.
+                    BadLineProblem::UnknownDigest { .. } => LineError::new(line, "", problem),
+                    _ => LineError::new(line, text, problem),
+                })?;
             }
         }
         Ok(entry)
@@ -156,13 +160,14 @@ impl ListEntry {
             ListField::Digest(algorithm) => {
                 self.checksums.push(fields::parse_digest(algorithm, text)?)
             }
+            ListField::UnknownDigest(name) => return Err(BadLineProblem::UnknownDigest { name }),
         }
         Ok(())
     }
 }
 
 /// The meaning of a field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ListField {
     /// The field `url`.
     Url,
@@ -174,9 +179,18 @@ pub(super) enum ListField {
     Checksum,
     /// A field with the name of an algorithm: a digest alone.
     Digest(DigestAlgorithm),
+    /// A field with the name of an algorithm that haul does not know. What it says of the file cannot be verified.
+    UnknownDigest(String),
 }
 
 impl ListField {
+    /// The field of a JSON key. Keys are as they are in lower case, but digests have many spellings.
+    pub(super) fn of_key(key: &str) -> Option<Self> {
+        let field = Self::parse(key)?;
+        let is_digest = matches!(field, Self::Digest(_) | Self::UnknownDigest(_));
+        (is_digest || key.bytes().all(|byte| byte.is_ascii_lowercase())).then_some(field)
+    }
+
     /// The field with this name in a header; case does not matter.
     pub(super) fn parse(text: &str) -> Option<Self> {
         Some(match text.trim().to_ascii_lowercase().as_str() {
@@ -184,11 +198,11 @@ impl ListField {
             "path" => Self::Path,
             "size" => Self::Size,
             "checksum" => Self::Checksum,
-            other => Self::Digest(
-                DigestAlgorithm::ALL
-                    .into_iter()
-                    .find(|algorithm| algorithm.name() == other)?,
-            ),
+            other => match DigestAlgorithm::from_name(other) {
+                Some(algorithm) => Self::Digest(algorithm),
+                None if is_digest_name(other) => Self::UnknownDigest(other.to_owned()),
+                None => return None,
+            },
         })
     }
 }

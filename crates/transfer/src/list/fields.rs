@@ -48,6 +48,7 @@ impl ListUrlParser {
         }
         let url = parse_download_url(text).map_err(|error| match error {
             DownloadUrlError::Malformed(error) => BadLineProblem::InvalidUrl(error),
+            DownloadUrlError::NoScheme => BadLineProblem::NoScheme,
             DownloadUrlError::Scheme(_) => BadLineProblem::UnsupportedScheme,
             DownloadUrlError::Address(error) => BadLineProblem::InvalidAddress(error),
         })?;
@@ -197,27 +198,19 @@ mod tests {
             parse_list_url("http://me:pw@h/").unwrap().password(),
             Some("pw")
         );
-        for bad in [
-            "",
-            "f.iso",
-            "/f",
-            "example.com/f",
-            "http://",
-            "http://h:99999/",
-            "http://a b/",
-        ] {
+        for bad in ["f.iso", "example.com/f", "localhost:80/f", "me:pw@h"] {
+            assert!(
+                matches!(parse_list_url(bad), Err(BadLineProblem::NoScheme)),
+                "{bad}"
+            );
+        }
+        for bad in ["", "f", "/f", "http://", "http://h:99999/", "http://a b/"] {
             assert!(
                 matches!(parse_list_url(bad), Err(BadLineProblem::InvalidUrl(_))),
                 "{bad}"
             );
         }
-        for bad in [
-            "ftp://h/f",
-            "localhost:80/f",
-            "file:///etc/passwd",
-            "data:,x",
-            "me:pw@h",
-        ] {
+        for bad in ["ftp://h/f", "file:///etc/passwd", "data:,x"] {
             assert!(
                 matches!(parse_list_url(bad), Err(BadLineProblem::UnsupportedScheme)),
                 "{bad}"

@@ -4,10 +4,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use haul_plan::DigestAlgorithm;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 
 use super::bad_line::{BadLineProblem, LineError};
@@ -20,35 +20,96 @@ pub(super) struct JsonLinesList {
 }
 
 /// One line. Other keys are ignored.
-#[derive(Deserialize)]
+#[derive(Default)]
 struct JsonListEntry<'a> {
-    #[serde(borrow, default)]
     url: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    path: Option<Cow<'a, str>>,
-    #[serde(default)]
-    size: Option<JsonSize>,
-    #[serde(borrow, default)]
-    checksum: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    sha256: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    sha512: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    sha1: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    md5: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    blake3: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    crc32c: Option<Cow<'a, str>>,
-    #[serde(rename = "type", borrow, default)]
+    /// The values of fields that tables have, too. Those of null are left out.
+    values: Vec<(ListField, Cow<'a, str>)>,
     kind: Option<JsonEntryType<'a>>,
-    #[serde(default)]
-    mirrors: Option<Vec<String>>,
-    #[serde(default)]
-    headers: Option<BTreeMap<String, String>>,
+    mirrors: Vec<String>,
+    headers: BTreeMap<String, String>,
 }
+
+impl<'de> Deserialize<'de> for JsonListEntry<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(JsonListEntryVisitor)
+    }
+}
+
+/// Reads the object of a line. Its keys are the columns of a table, and more.
+struct JsonListEntryVisitor;
+
+impl<'de> Visitor<'de> for JsonListEntryVisitor {
+    type Value = JsonListEntry<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entry = JsonListEntry::default();
+        while let Some(JsonText(key)) = map.next_key()? {
+            match &*key {
+                "type" => entry.kind = map.next_value()?,
+                "mirrors" => {
+                    entry.mirrors = map.next_value::<Option<_>>()?.unwrap_or_default();
+                }
+                "headers" => {
+                    entry.headers = map.next_value::<Option<_>>()?.unwrap_or_default();
+                }
+                "url" => entry.set_url(map.next_value()?)?,
+                key => match ListField::of_key(key) {
+                    Some(field) => entry.add(field, &mut map)?,
+                    None => {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                },
+            }
+        }
+        Ok(entry)
+    }
+}
+
+impl<'de> JsonListEntry<'de> {
+    /// Sets the URL. Programs differ in which of two counts, so there may be one.
+    fn set_url<E: serde::de::Error>(&mut self, url: Option<JsonText<'de>>) -> Result<(), E> {
+        if self.url.is_some() {
+            return Err(E::duplicate_field("url"));
+        }
+        self.url = url.map(|JsonText(url)| url);
+        Ok(())
+    }
+
+    /// Adds the next value.
+    fn add<A: MapAccess<'de>>(&mut self, field: ListField, map: &mut A) -> Result<(), A::Error> {
+        let value = match &field {
+            ListField::Size => map
+                .next_value::<Option<JsonSize>>()?
+                .map(JsonSize::into_text),
+            // Whatever it is, nothing can be compared with it.
+            ListField::UnknownDigest(_) => {
+                let value = map.next_value::<Option<IgnoredAny>>()?;
+                value.map(|IgnoredAny| Cow::Borrowed("?"))
+            }
+            _ => map
+                .next_value::<Option<JsonText<'de>>>()?
+                .map(|JsonText(text)| text),
+        };
+        let Some(value) = value else {
+            return Ok(());
+        };
+        let is_single = matches!(field, ListField::Path | ListField::Size);
+        if is_single && self.values.iter().any(|(known, _)| *known == field) {
+            return Err(A::Error::custom("a key is there twice"));
+        }
+        self.values.push((field, value));
+        Ok(())
+    }
+}
+
+/// A string, which is borrowed unless it has escapes.
+#[derive(Deserialize)]
+struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The kind of an entry in a listing of `haul serve`. Other lists may have other types.
 #[derive(Deserialize)]
@@ -73,9 +134,23 @@ enum JsonSize {
     Text(String),
 }
 
+impl JsonSize {
+    fn into_text(self) -> Cow<'static, str> {
+        Cow::Owned(match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text,
+        })
+    }
+}
+
 impl JsonLinesList {
     pub(super) fn new(lines: LineReader) -> Self {
         Self { lines }
+    }
+
+    /// Whether the next line does not come within a moment.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.lines.is_idle()
     }
 
     pub(super) fn next(&mut self) -> Option<Result<ListEntry, LineError>> {
@@ -108,29 +183,11 @@ fn entry(line: u64, text: &[u8]) -> Result<Option<ListEntry>, LineError> {
         return Ok(None);
     }
     let url = url.ok_or_else(|| LineError::new(line, "", BadLineProblem::NoUrl))?;
-    let mirrors = object.mirrors.iter().flatten().map(String::as_str);
-    let size = object.size.as_ref().map(|size| match size {
-        JsonSize::Number(number) => number.to_string(),
-        JsonSize::Text(text) => text.clone(),
-    });
-    let digests = [
-        (DigestAlgorithm::Sha256, &object.sha256),
-        (DigestAlgorithm::Sha512, &object.sha512),
-        (DigestAlgorithm::Sha1, &object.sha1),
-        (DigestAlgorithm::Md5, &object.md5),
-        (DigestAlgorithm::Blake3, &object.blake3),
-        (DigestAlgorithm::Crc32c, &object.crc32c),
-    ];
-    let digests = digests.map(|(algorithm, hex)| (ListField::Digest(algorithm), hex.as_deref()));
-    let others = [
-        (ListField::Path, object.path.as_deref()),
-        (ListField::Size, size.as_deref()),
-        (ListField::Checksum, object.checksum.as_deref()),
-    ];
-    let values = others.into_iter().chain(digests);
-    let values = values.filter_map(|(name, text)| Some((name, text?)));
+    let mirrors = object.mirrors.iter().map(String::as_str);
+    let values = object.values.iter();
+    let values = values.map(|(field, text)| (field.clone(), &**text));
     let mut entry = ListEntry::from_record(line, std::iter::once(url).chain(mirrors), values)?;
-    for (name, text) in object.headers.iter().flatten() {
+    for (name, text) in &object.headers {
         let added = fields::add_header(&mut entry.headers, name, text);
         added.map_err(|problem| LineError::new(line, name, problem))?;
     }

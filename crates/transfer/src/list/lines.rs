@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use super::bad_line::{BadLineProblem, LineError};
+use super::patience::ReadPatience;
 use super::source::{is_content, without_bom};
 
 /// The longest line, and the longest entry of several lines, in bytes.
@@ -24,6 +25,8 @@ pub(super) struct LineReader {
     returns_again: bool,
     /// An error that [`peek_byte`](Self::peek_byte) met, for the next read.
     failed: Option<io::Error>,
+    /// How long the source waits.
+    patience: ReadPatience,
 }
 
 /// The result of reading a line.
@@ -44,6 +47,8 @@ pub(super) enum PeekedByte {
     Byte(u8),
     /// The end of the list.
     End,
+    /// Nothing has come within a moment.
+    Later,
     /// An error, which the next read returns.
     Failed,
 }
@@ -57,7 +62,13 @@ impl LineReader {
             number: 0,
             returns_again: false,
             failed: None,
+            patience: ReadPatience::default(),
         }
+    }
+
+    /// With this the source can be asked for bytes without waiting for long.
+    pub(super) fn with_patience(self, patience: ReadPatience) -> Self {
+        Self { patience, ..self }
     }
 
     /// Reads the next line. A last line without newline counts; a line that a read error cuts off does not.
@@ -149,16 +160,28 @@ impl LineReader {
         self.failed = Some(error);
     }
 
-    /// Looks at the first byte of the next line, and waits for it if necessary.
-    pub(super) fn peek_byte(&mut self) -> PeekedByte {
+    /// Whether the next line does not begin within a moment.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.peek_byte(false) == PeekedByte::Later
+    }
+
+    /// Looks at the first byte of the next line, and waits for it, or for a moment only.
+    pub(super) fn peek_byte(&mut self, waits: bool) -> PeekedByte {
         loop {
-            match self.source.fill_buf() {
+            let bytes = match waits {
+                true => self.source.fill_buf(),
+                false => self.patience.briefly(|| self.source.fill_buf()),
+            };
+            match bytes {
                 Ok(bytes) => {
                     return bytes
                         .first()
                         .map_or(PeekedByte::End, |&byte| PeekedByte::Byte(byte));
                 }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && !waits => {
+                    return PeekedByte::Later;
+                }
                 Err(e) => {
                     self.failed = Some(e);
                     return PeekedByte::Failed;
@@ -242,10 +265,10 @@ mod tests {
             }
         }
         let mut lines = LineReader::new(Box::new(BrokenSource(0)));
-        assert_eq!(lines.peek_byte(), PeekedByte::Byte(b'a'));
+        assert_eq!(lines.peek_byte(true), PeekedByte::Byte(b'a'));
         assert_eq!(lines.read_line().unwrap(), ReadLine::Line);
         assert_eq!(lines.line(), b"a");
-        assert_eq!(lines.peek_byte(), PeekedByte::Failed);
+        assert_eq!(lines.peek_byte(true), PeekedByte::Failed);
         assert_eq!(lines.read_line().unwrap_err().to_string(), "broken");
     }
 }

@@ -16,11 +16,13 @@ mod format;
 mod json_lines;
 mod lines;
 mod metalink;
+mod patience;
 mod source;
 mod url_list;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
+use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -34,6 +36,7 @@ use csv::CsvList;
 use json_lines::JsonLinesList;
 use lines::LineReader;
 use metalink::MetalinkList;
+use patience::{PatientFile, ReadPatience};
 use source::PeekedReader;
 use url_list::UrlList;
 
@@ -42,10 +45,10 @@ const MAX_BAD_LINES_BEFORE_ENTRY: usize = 1000;
 
 /// The entries of a list, read on demand. Reading blocks, so a list needs a thread of its own.
 ///
-/// In the format of aria2, an entry is returned when the first byte behind it has come, because options may follow;
-/// [`ListFormat::Plain`] returns each entry when its line is complete. A [`ListFormat::Metalink`] list is read to its
-/// end for the first entry. Errors in lines before the first entry come with it: if there is none in a thousand lines, the only error is that
-/// this is no list.
+/// An entry is returned when its line is complete. In the format of aria2, options may follow: if the user gave this format, or an entry had
+/// options, each is returned when the first byte behind it has come. A [`ListFormat::Metalink`] list is read to its
+/// end for the first entry. Errors in lines before the first entry come with it, or when the next line does not come: if there is no entry in
+/// a thousand lines, the only error is that this is no list.
 pub struct DownloadList {
     /// The name of the list for messages.
     name: Arc<str>,
@@ -76,6 +79,27 @@ impl DownloadList {
     /// given. The first item reports an error.
     #[must_use]
     pub fn open(source: Box<dyn Read + Send>, format: Option<ListFormat>, name: &str) -> Self {
+        Self::open_source(source, ReadPatience::default(), format, name)
+    }
+
+    /// Opens a list in a file, a pipe or a terminal: an entry is returned when its line is complete, also where the next one is waited for.
+    #[must_use]
+    pub fn open_file(file: File, format: Option<ListFormat>, name: &str) -> Self {
+        let patience = ReadPatience::default();
+        let source = PatientFile {
+            file,
+            patience: patience.clone(),
+        };
+        Self::open_source(Box::new(source), patience, format, name)
+    }
+
+    fn open_source(
+        source: Box<dyn Read + Send>,
+        patience: ReadPatience,
+        format: Option<ListFormat>,
+        name: &str,
+    ) -> Self {
+        let is_given = format.is_some();
         let (source, compression) = source::decompressed(source);
         let source = PeekedReader::peek_list(source, format.is_none());
         let format = format.unwrap_or_else(|| format::detect(source.peeked()));
@@ -87,7 +111,7 @@ impl DownloadList {
                 reason: "it is binary",
             })
         } else {
-            ListReader::new(format, source)
+            ListReader::new(format, is_given, source, patience)
         };
         Self {
             name: name.into(),
@@ -141,15 +165,30 @@ impl DownloadList {
 }
 
 impl ListReader {
-    fn new(format: ListFormat, source: PeekedReader) -> Self {
-        let lines = |source| LineReader::new(Box::new(source));
+    fn new(
+        format: ListFormat,
+        is_given: bool,
+        source: PeekedReader,
+        patience: ReadPatience,
+    ) -> Self {
+        let lines = |source| LineReader::new(Box::new(source)).with_patience(patience);
         match format {
             ListFormat::Plain => Self::Urls(UrlList::plain(lines(source))),
-            ListFormat::Aria2 => Self::Urls(UrlList::aria2(lines(source))),
+            ListFormat::Aria2 => Self::Urls(UrlList::aria2(lines(source), is_given)),
             ListFormat::Csv => Self::Csv(Box::new(CsvList::new(lines(source), b','))),
             ListFormat::Tsv => Self::Csv(Box::new(CsvList::new(lines(source), b'\t'))),
             ListFormat::JsonLines => Self::JsonLines(JsonLinesList::new(lines(source))),
             ListFormat::Metalink => Self::Metalink(MetalinkList::new(Box::new(source))),
+        }
+    }
+
+    /// Whether the next line does not come within a moment.
+    fn is_idle(&mut self) -> bool {
+        match self {
+            Self::Urls(urls) => urls.is_idle(),
+            Self::Csv(csv) => csv.is_idle(),
+            Self::JsonLines(json) => json.is_idle(),
+            Self::Metalink(_) | Self::Unreadable(_) => false,
         }
     }
 }
@@ -162,6 +201,7 @@ impl Iterator for DownloadList {
             return Some(held);
         }
         while !self.has_entries
+            && (self.held.is_empty() || !self.reader.is_idle())
             && let Some(item) = self.read()
         {
             self.has_entries = item.is_ok();

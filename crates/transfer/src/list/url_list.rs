@@ -34,6 +34,10 @@ pub(super) struct UrlList {
     urls: ListUrlParser,
     /// Whether tabs and indented lines have their meaning of aria2.
     has_options: bool,
+    /// Whether an entry is complete when the first byte behind it has come, whenever that is: options may follow.
+    waits_for_options: bool,
+    /// Whether the last entry was given although more might have followed.
+    is_given_early: bool,
     /// See [`DownloadList::ignored_options`](super::DownloadList::ignored_options).
     ignored_options: BTreeSet<&'static str>,
 }
@@ -44,16 +48,25 @@ impl UrlList {
             lines,
             urls: ListUrlParser::default(),
             has_options: false,
+            waits_for_options: false,
+            is_given_early: false,
             ignored_options: BTreeSet::new(),
         }
     }
 
-    pub(super) fn aria2(lines: LineReader) -> Self {
+    /// A list in aria2's format, or, unless that is given, one that may be plain: then a line waits for options as soon as any had some.
+    pub(super) fn aria2(lines: LineReader, is_given: bool) -> Self {
         let plain = Self::plain(lines);
         Self {
             has_options: true,
+            waits_for_options: is_given,
             ..plain
         }
+    }
+
+    /// Whether the next line does not come within a moment.
+    pub(super) fn is_idle(&mut self) -> bool {
+        self.lines.is_idle()
     }
 
     pub(super) fn ignored_options(&self) -> &BTreeSet<&'static str> {
@@ -85,7 +98,14 @@ impl UrlList {
     fn first_line(&mut self) -> Result<ListEntry, LineError> {
         let (line, text) = (self.lines.line_number(), text(&self.lines)?);
         match option_of(&self.lines, text) {
-            Some(option) => Err(option_error(line, option, BadLineProblem::OptionWithoutUrl)),
+            Some(option) => {
+                self.waits_for_options = true;
+                let problem = match self.is_given_early {
+                    true => BadLineProblem::LateOption,
+                    false => BadLineProblem::OptionWithoutUrl,
+                };
+                Err(option_error(line, option, problem))
+            }
             None if text.contains('\t') => ListEntry::from_urls(line, text.split('\t')),
             None => self.parse_url_line(),
         }
@@ -99,9 +119,14 @@ impl UrlList {
         entry: Result<ListEntry, LineError>,
     ) -> Result<ListEntry, LineError> {
         let (mut entry, mut bytes) = (entry, 0);
+        self.is_given_early = false;
         loop {
             match self.after_url() {
                 UrlDelimiter::Nothing => return entry,
+                UrlDelimiter::NotYet => {
+                    self.is_given_early = entry.is_ok();
+                    return entry;
+                }
                 // Its name or its checksum may be missing.
                 UrlDelimiter::Failure => {
                     return entry.and_then(|entry| {
@@ -115,6 +140,7 @@ impl UrlList {
                 UrlDelimiter::Blank => {}
                 UrlDelimiter::Bad(bad) => entry = entry.and(Err(bad)),
                 UrlDelimiter::Option => {
+                    self.waits_for_options = true;
                     bytes += self.lines.line().len();
                     entry = entry.and_then(|entry| self.with_option(entry, bytes));
                 }
@@ -124,7 +150,8 @@ impl UrlList {
 
     /// Reads the next line if it may belong to the entry before it.
     fn after_url(&mut self) -> UrlDelimiter {
-        match self.lines.peek_byte() {
+        match self.lines.peek_byte(self.waits_for_options) {
+            PeekedByte::Later => return UrlDelimiter::NotYet,
             PeekedByte::Byte(b' ' | b'\t' | b'#' | b'\r' | b'\n') => {}
             PeekedByte::Byte(_) | PeekedByte::End => return UrlDelimiter::Nothing,
             PeekedByte::Failed => return UrlDelimiter::Failure,
@@ -166,6 +193,8 @@ impl UrlList {
 enum UrlDelimiter {
     /// Another entry, or the end.
     Nothing,
+    /// Nothing so far.
+    NotYet,
     /// A read error, which the next read returns.
     Failure,
     /// A blank line or a comment.

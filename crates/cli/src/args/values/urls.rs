@@ -26,7 +26,7 @@ impl FromStr for HttpUrl {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let text = text.trim();
         let shown = redacted_text(text);
-        if has_no_scheme(text) {
+        if haul_s3::lacks_scheme(text) {
             return Err(ValueError::new(format!("{} has no scheme", quoted(text)))
                 .with_hint(format!("did you mean https://{shown} ?")));
         }
@@ -79,18 +79,6 @@ pub(crate) fn s3_address(text: &str) -> Result<S3Address, ValueError> {
     text.parse().map_err(|error: S3AddressError| {
         ValueError::new(error.to_string()).with_hint("an address is s3://BUCKET/KEY")
     })
-}
-
-/// Whether the text is a host and a path without a scheme: `example.com/f`, `localhost:8080/f`. The parser would read the latter as a URL
-/// with the scheme `localhost:`, and `me:password@host` as one with the scheme `me:`.
-fn has_no_scheme(text: &str) -> bool {
-    let host = text.split(['/', '?', '#']).next().unwrap_or_default();
-    let name = host.rsplit('@').next().unwrap_or_default();
-    !text.contains("://")
-        && (text.contains('@')
-            || name.contains('.')
-            || name == "localhost"
-            || name.starts_with("localhost:"))
 }
 
 #[derive(Clone, PartialEq, Eq)]

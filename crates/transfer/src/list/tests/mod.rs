@@ -1,15 +1,20 @@
 //! Row C2: plain and aria2 lists, with all kinds of errors in them.
 
 mod compression;
+mod digests;
 mod metalink;
 mod properties;
 mod records;
+mod slow_lists;
 
 use std::error::Error as _;
 use std::io::Cursor;
 use std::path::Path;
 
 use super::*;
+
+/// What is wrong with a word.
+const NO_URL: &str = "not a valid URL: it does not begin with http://, https:// or s3://";
 
 /// Opens a list with this text.
 pub(super) fn open(text: impl Into<Vec<u8>>, format: Option<ListFormat>) -> DownloadList {
@@ -79,7 +84,7 @@ fn c2_plain_lists_with_all_kinds_of_bad_urls() {
         assert_problems(
             &bad,
             &[
-                problem(8, "nonsense", "not a valid URL"),
+                problem(8, "nonsense", NO_URL),
                 problem(
                     9,
                     "ftp://***@h/x?token=***",
@@ -111,7 +116,7 @@ fn c2_in_a_plain_list_tabs_and_indentation_have_no_meaning() {
                 "http://h/1\u{fffd}http://i/1",
                 "the URL contains control characters",
             ),
-            problem(2, "out=x", "not a valid URL"),
+            problem(2, "out=x", NO_URL),
         ],
     );
 }
@@ -200,8 +205,12 @@ fn c2_a_bad_option_makes_its_entry_an_error() {
         &[
             problem(1, "out=orphan", "the option has no URL before it"),
             problem(3, "out=../x", "the path has a component '..'"),
-            problem(6, "checksum=md5=00", "not a valid checksum"),
-            problem(7, "bad", "not a valid URL"),
+            problem(
+                6,
+                "checksum=md5=00",
+                "not a valid checksum: a md5 digest has 32 hexadecimal digits",
+            ),
+            problem(7, "bad", NO_URL),
             problem(10, "out=/etc/passwd", "the path is absolute"),
             problem(12, "header=", "write a header field as Name: value"),
             problem(

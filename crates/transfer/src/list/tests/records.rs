@@ -4,7 +4,7 @@ use std::path::Path;
 
 use haul_plan::DigestAlgorithm;
 
-use super::{assert_problems, problem, read, urls};
+use super::{NO_URL, assert_problems, problem, read, urls};
 use crate::list::*;
 
 #[test]
@@ -54,14 +54,18 @@ fn c2_bad_records_of_csv() {
         &[
             problem(2, "/a", "the path is absolute"),
             problem(3, "-1", "not a size in bytes"),
-            problem(4, "zz", "not a valid checksum"),
+            problem(
+                4,
+                "zz",
+                "not a valid checksum: a md5 digest has 32 hexadecimal digits",
+            ),
             problem(5, "", "there is no URL"),
             problem(
                 6,
                 "http://h/a",
                 "the line has 5 columns and the header names 4",
             ),
-            problem(7, "x", "not a valid URL"),
+            problem(7, "x", NO_URL),
             problem(
                 8,
                 "http://h/8\u{fffd}http://h/9",
