@@ -259,6 +259,7 @@ class Client:
         map_threads: int | None = None,
         _drop_bodies: bool = False,
         _collects: bool = False,
+        _has_numbers: bool = True,
     ) -> Batch:
         """Fetches many files: one result for each row, whatever happens to it, in the order in which they end.
 
@@ -299,6 +300,7 @@ class Client:
             "layout": layout,
             "keep_bodies": keeps_bodies and not _drop_bodies,
             "collects": _collects,
+            "has_numbers": _has_numbers,
         }
         function, threads = _arguments.function("map", map), _arguments.count("map_threads", map_threads, 1)
         source, list_path = input_rows(rows)

@@ -67,6 +67,8 @@ struct BatchArguments {
     keep_bodies: bool,
     /// Whether results are collected, and not handed over one by one.
     collects: bool,
+    /// Whether messages have the number of a row.
+    has_numbers: bool,
 }
 
 /// The directory for large files.
@@ -122,8 +124,14 @@ impl Engine {
         let stop = engine.stop_token();
         let failure = IteratorFailure::default();
         let entries: ListEntries = match (rows, &arguments.list) {
-            (Some(rows), _) => Box::new(PythonRows::new(rows, Arc::clone(&failure), stop.clone())?),
-            (None, Some(path)) => Box::new(open_list(path)?),
+            (Some(rows), _) => Box::new(PythonRows::new(
+                rows,
+                arguments.has_numbers,
+                Arc::clone(&failure),
+                stop.clone(),
+            )?),
+            // A pipe is opened when its writer does, who may need the interpreter's lock.
+            (None, Some(path)) => py.detach(|| open_list(path))?,
             (None, None) => return Err(bug("a batch without rows")),
         };
         let column = SharedBodyColumn::default();
@@ -293,11 +301,13 @@ impl BatchArguments {
     }
 }
 
-fn open_list(path: &Path) -> Result<DownloadList, HaulError> {
+/// The entries of a list. The batch's thread reads it, from the first byte on.
+fn open_list(path: &Path) -> Result<ListEntries, HaulError> {
     let name = path.display().to_string();
     let file = File::open(path)
         .map_err(|error| HaulError::local(&format!("rows: cannot read {name}"), &error))?;
-    Ok(DownloadList::open(Box::new(file), None, &name))
+    let list = std::iter::once_with(move || DownloadList::open_file(file, None, &name));
+    Ok(Box::new(list.flatten()))
 }
 
 fn local_error(argument: &str, error: &(dyn std::error::Error + 'static)) -> HaulError {

@@ -1,109 +1,179 @@
-//! The rows of a batch: pulled from a Python iterator by the batch's own thread, as many as the batch has room for.
+//! The rows of a batch: pulled from a Python iterator by a thread of their own, as many as the batch has room for.
+//!
+//! An iterator may wait for results of rows that it has given, so a row must not wait for the next one: the thread hands each over at once, and
+//! keeps the interpreter's lock for many rows, since taking it costs more than a row.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::thread::{self, JoinHandle};
 
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry, ListUrlParser, parse_list_url};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFloat, PyIterator, PyString};
-use tokio::time::Instant;
+use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyIterator, PyString};
 use tokio_util::sync::CancellationToken;
 
-/// Rows that are pulled at once, at most: taking the interpreter's lock costs more than a row.
+use crate::row_queue::{AfterPush, PulledRow, RowQueue};
+
+/// Rows that are pulled at once, at most: then other threads get the interpreter's lock.
 const MAX_CHUNK: usize = 512;
 
-/// A chunk that takes longer is smaller the next time: its first rows wait for its last.
-const CHUNK_TIME: Duration = Duration::from_millis(1);
-
-/// The name of the list in messages.
+/// The name of the list in messages, where the number of a row says something.
 const LIST_NAME: &str = "the rows";
 
 /// The exception that ended an iterator.
 pub(crate) type IteratorFailure = Arc<Mutex<Option<PyErr>>>;
 
-/// Entries made of Python's rows.
+/// Entries made of Python's rows. An exception of the iterator ends them: the rows before it are fetched as others.
 pub(crate) struct PythonRows {
-    iterator: Py<PyIterator>,
-    chunk: usize,
-    pulled: VecDeque<Result<ListEntry, BadLine>>,
-    urls: ListUrlParser,
-    /// Rows so far.
-    count: u64,
-    is_ended: bool,
+    /// Until the first row is wanted.
+    puller: Option<RowPuller>,
+    thread: Option<JoinHandle<()>>,
+    queue: Arc<RowQueue>,
+    taken: VecDeque<PulledRow>,
     failure: IteratorFailure,
-    /// Ends the batch if the iterator fails.
+    /// Stops the batch.
     stop: CancellationToken,
 }
 
 impl PythonRows {
-    /// The rows of an iterable.
+    /// The rows of an iterable. `has_numbers`: whether messages have the number of a row.
     ///
     /// # Errors
     /// It cannot be iterated over.
     pub(crate) fn new(
         rows: &Bound<'_, PyAny>,
+        has_numbers: bool,
         failure: IteratorFailure,
         stop: CancellationToken,
     ) -> PyResult<Self> {
+        let queue = Arc::new(RowQueue::default());
         Ok(Self {
-            iterator: rows.try_iter()?.unbind(),
-            chunk: 1,
-            pulled: VecDeque::new(),
-            urls: ListUrlParser::default(),
-            count: 0,
-            is_ended: false,
+            puller: Some(RowPuller {
+                iterator: rows.try_iter()?.unbind(),
+                urls: ListUrlParser::default(),
+                count: 0,
+                has_numbers,
+                queue: Arc::clone(&queue),
+                failure: Arc::clone(&failure),
+            }),
+            thread: None,
+            queue,
+            taken: VecDeque::new(),
             failure,
             stop,
         })
     }
 
-    /// Pulls the next rows. Blocks as long as the iterator does.
-    fn pull(&mut self) {
-        let started = Instant::now();
-        let pulled = Python::try_attach(|py| {
-            let mut iterator = self.iterator.bind(py).clone();
-            for _ in 0..self.chunk {
-                let item = match iterator.next() {
-                    None => {
-                        self.is_ended = true;
-                        break;
-                    }
-                    Some(item) => item?,
-                };
-                self.count += 1;
-                let entry = entry(&item, self.count, &mut self.urls)?;
-                self.pulled.push_back(entry);
+    /// Starts to pull rows.
+    fn start(&mut self, puller: RowPuller) {
+        let thread = thread::Builder::new().name("haul rows".to_owned());
+        match thread.spawn(move || puller.run()) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => {
+                fail(&self.failure, thread_error(&error));
+                self.queue.end();
             }
-            PyResult::Ok(())
-        });
-        self.chunk = match started.elapsed() > CHUNK_TIME {
-            true => (self.chunk / 2).max(1),
-            false => (self.chunk * 2).min(MAX_CHUNK),
-        };
-        match pulled {
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
-                *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                self.is_ended = true;
-                self.stop.cancel();
-            }
-            // The interpreter has ended.
-            None => self.is_ended = true,
         }
     }
 }
 
-impl Iterator for PythonRows {
-    type Item = Result<ListEntry, BadLine>;
+fn thread_error(error: &io::Error) -> PyErr {
+    crate::errors::HaulError::local("cannot start a thread for the rows", error).into()
+}
 
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.pulled.is_empty() && !self.is_ended && !self.stop.is_cancelled() {
-            self.pull();
+fn fail(failure: &IteratorFailure, error: PyErr) {
+    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+}
+
+impl Iterator for PythonRows {
+    type Item = PulledRow;
+
+    /// Blocks as long as the iterator does.
+    fn next(&mut self) -> Option<PulledRow> {
+        if let Some(row) = self.taken.pop_front() {
+            return Some(row);
         }
-        self.pulled.pop_front()
+        if self.stop.is_cancelled() {
+            return None;
+        }
+        if let Some(puller) = self.puller.take() {
+            self.start(puller);
+        }
+        self.taken = self.queue.take();
+        if self.taken.is_empty()
+            && let Some(thread) = self.thread.take()
+            && let Err(panic) = thread.join()
+        {
+            std::panic::resume_unwind(panic);
+        }
+        self.taken.pop_front()
+    }
+}
+
+impl Drop for PythonRows {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+/// Pulls rows from an iterator.
+struct RowPuller {
+    iterator: Py<PyIterator>,
+    urls: ListUrlParser,
+    /// Rows so far.
+    count: u64,
+    has_numbers: bool,
+    queue: Arc<RowQueue>,
+    failure: IteratorFailure,
+}
+
+impl RowPuller {
+    fn run(mut self) {
+        loop {
+            let pulled = Python::try_attach(|py| self.pull(py));
+            match pulled {
+                Some(Ok(AfterPush::Continue)) => {}
+                Some(Ok(AfterPush::Wait)) => self.queue.wait_for_room(),
+                Some(Ok(AfterPush::Stop)) => return,
+                Some(Err(error)) => return fail(&self.failure, error),
+                // The interpreter has ended.
+                None => return,
+            }
+        }
+    }
+
+    /// Pulls the next rows: as many as there is room for. Blocks as long as the iterator does.
+    fn pull(&mut self, py: Python<'_>) -> PyResult<AfterPush> {
+        let mut iterator = self.iterator.bind(py).clone();
+        for _ in 0..MAX_CHUNK {
+            let Some(item) = iterator.next() else {
+                return Ok(AfterPush::Stop);
+            };
+            self.count += 1;
+            let row = entry(&item?, self.count, &mut self.urls)?;
+            let row = row.map_err(|bad| match self.has_numbers {
+                true => BadLine {
+                    list_name: LIST_NAME.into(),
+                    ..bad
+                },
+                false => bad,
+            });
+            match self.queue.push(row) {
+                AfterPush::Continue => {}
+                after => return Ok(after),
+            }
+        }
+        Ok(AfterPush::Continue)
+    }
+}
+
+impl Drop for RowPuller {
+    /// Also when it panics. The exception is there by then.
+    fn drop(&mut self) {
+        self.queue.end();
     }
 }
 
@@ -142,7 +212,7 @@ fn is_missing(value: &Bound<'_, PyAny>) -> bool {
 
 fn bad_row(line: u64, problem: BadLineProblem) -> BadLine {
     BadLine {
-        list_name: LIST_NAME.into(),
+        list_name: "".into(),
         line,
         excerpt: String::new(),
         url: None,
@@ -205,7 +275,7 @@ fn entry_of_dict(dict: &Bound<'_, PyDict>, line: u64) -> Result<ListEntry, BadLi
         }
     }
     let entry = ListEntry::from_fields(
-        LIST_NAME,
+        "",
         line,
         fields.urls.iter().map(String::as_str),
         fields
@@ -244,6 +314,13 @@ impl RowFields {
             }
             "headers" => self.headers.extend(header_fields(value)?),
             _ if ListEntry::has_field(key) && !is_missing(value) => {
+                // The digits of a number would be taken for hexadecimal ones.
+                let is_number =
+                    value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
+                if is_number && haul_plan::is_digest_name(key) {
+                    let text = "a digest is a text of hexadecimal digits, not a number";
+                    return Err(PyTypeError::new_err(text));
+                }
                 self.values.push((key.to_owned(), text(value)?));
             }
             _ => {}

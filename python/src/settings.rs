@@ -4,14 +4,15 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haul_net::{ClientConfig, Login, Proxy, ProxyRules, Secret, TlsOptions};
+use haul_net::{ClientConfig, Login, Proxy, ProxyRules, Secret, TlsOptions, UrlError};
 use haul_plan::RetryOptions;
 use haul_s3::S3Config;
 use haul_transfer::ConnectionCount;
+use haul_transfer::list::{BadLineProblem, parse_list_url};
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pyo3::prelude::*;
-use url::Url;
+use url::{ParseError, Url};
 
 use crate::errors::{HaulError, chain_text};
 
@@ -145,11 +146,11 @@ impl ClientSettings {
         let Some(s3) = &self.s3 else {
             return Ok(S3Config::default());
         };
-        let endpoint_url = s3
-            .endpoint_url
-            .as_deref()
-            .map(haul_net::parse_url)
-            .transpose();
+        let endpoint_url = s3.endpoint_url.as_deref().map(parse_url).transpose();
+        let endpoint_url = endpoint_url.map_err(|error| HaulError {
+            text: format!("s3: endpoint_url: {}", error.text),
+            ..error
+        })?;
         let access_key = match (&s3.access_key, &s3.secret_key) {
             (Some(user), Some(secret)) => Some(Login {
                 user: user.clone(),
@@ -163,7 +164,7 @@ impl ClientSettings {
             }
         };
         Ok(S3Config {
-            endpoint_url: argument("s3: endpoint_url", endpoint_url)?,
+            endpoint_url,
             region: s3.region.clone(),
             profile: s3.profile.clone(),
             access_key,
@@ -254,15 +255,27 @@ pub(crate) fn no_auth_for_stores() -> HaulError {
     error.with_hint("give the keys of a store with s3= of the client")
 }
 
-/// A URL that can be downloaded.
+/// A URL that can be requested. Nothing is guessed, as by the command: `example.com/x` may be a path.
 pub(crate) fn parse_url(text: &str) -> Result<Url, HaulError> {
-    haul_transfer::list::parse_list_url(text).map_err(|problem| HaulError {
-        url: Some(haul_net::redacted_text(text)),
-        ..HaulError::usage(format!(
-            "{} cannot be fetched: {}",
-            haul_net::redacted_text(text),
-            chain_text(&problem)
-        ))
+    parse_list_url(text).map_err(|problem| {
+        let shown = haul_net::redacted_text(text);
+        let (what, hint) = match &problem {
+            BadLineProblem::NoScheme => {
+                let hint = format!("did you mean https://{shown} ?");
+                ("has no scheme".to_owned(), Some(hint))
+            }
+            BadLineProblem::InvalidUrl(UrlError::Malformed(ParseError::RelativeUrlWithoutBase)) => {
+                let hint =
+                    "a URL looks like https://example.com/file, an object's like s3://bucket/key";
+                ("is not a URL".to_owned(), Some(hint.to_owned()))
+            }
+            problem => (format!("cannot be used: {}", chain_text(problem)), None),
+        };
+        HaulError {
+            hint,
+            url: Some(shown.clone()),
+            ..HaulError::usage(format!("{shown:?} {what}"))
+        }
     })
 }
 

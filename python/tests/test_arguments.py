@@ -85,6 +85,43 @@ def test_arguments_of_calls(client: haul.Client, tmp_path: pathlib.Path) -> None
         assert str(caught.value).startswith(words) and "secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "hint"),
+    [
+        ("example.com/x", '"example.com/x" has no scheme', "did you mean https://example.com/x ?"),
+        ("localhost:8080/x", '"localhost:8080/x" has no scheme', "did you mean https://localhost:8080/x ?"),
+        ("image.iso", '"image.iso" has no scheme', "did you mean https://image.iso ?"),
+        ("me:secret@h/x", '"***@h/x" has no scheme', "did you mean https://***@h/x ?"),
+        ("/srv/x", '"/srv/x" is not a URL', "a URL looks like https://example.com/file"),
+        ("x", '"x" is not a URL', "a URL looks like https://example.com/file"),
+        ("", '"" is not a URL', "a URL looks like https://example.com/file"),
+        ("ftp://h/x", '"ftp://h/x" cannot be used: a URL must begin with http://, https:// or s3://', ""),
+        ("http://h:99999/x", '"http://h:99999/x" cannot be used: not a valid URL: invalid port number', ""),
+    ],
+)
+def test_what_is_no_url_is_said_as_by_the_command(client: haul.Client, tmp_path: pathlib.Path, text: str, words: str, hint: str) -> None:
+    (tmp_path / "f").write_bytes(b"f")
+    good = "http://127.0.0.1:9/x"
+    for call in (
+        lambda: client.get(text, tmp_path / "x"),
+        lambda: client.get(good, tmp_path / "x", mirrors=[text]),
+        lambda: client.bytes(text),
+        lambda: list(client.stream(text)),
+        lambda: client.open(text),
+        lambda: client.put(tmp_path / "f", text),
+    ):
+        with pytest.raises(haul.UsageError) as caught:
+            call()
+        assert str(caught.value).startswith(words) and (caught.value.hint or "").startswith(hint)
+        assert "secret" not in str(caught.value) and "without a base" not in str(caught.value)
+    with pytest.raises(haul.UsageError) as caught:
+        haul.Client(s3={"endpoint_url": text})
+    assert str(caught.value).startswith(f"s3: endpoint_url: {words}")
+    # In a row it is the row's error.
+    (row,) = client.batch([text])
+    assert row.error_class == "usage" and "without a base" not in str(row.error)
+
+
 def test_a_mirror_may_be_one_text(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
     origin.answers["gone"] = Answer(404)
     file = client.get(origin.url("gone"), tmp_path / "x", mirrors=origin.url("there"))

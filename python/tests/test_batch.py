@@ -1,9 +1,12 @@
 """Batches: a result for each row, whatever happens to it."""
 
 import asyncio
+import collections
+import itertools
 import json
 import os
 import pathlib
+import queue
 import signal
 import subprocess
 import sys
@@ -17,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 import haul
+from haul import _haul
 from conftest import Answer, Origin, content, wait_for
 
 
@@ -121,6 +125,172 @@ def test_an_exception_of_the_rows_is_raised_behind_their_results(origin: Origin,
         client.batch(origin.url("a"))
     with pytest.raises(TypeError):
         client.batch(7)
+
+
+@pytest.mark.parametrize("place", ["memory", "dir", "tar"])
+def test_c9_a_row_is_fetched_before_the_next_is_given(
+    origin: Origin, client: haul.Client, tmp_path: pathlib.Path, place: str
+) -> None:
+    results: queue.SimpleQueue[haul.Row] = queue.SimpleQueue()
+
+    def crawl() -> Iterator[str]:
+        # First some at once, so that haul takes the iterator for a fast one; then each link is in the page before it.
+        for n in range(600):
+            yield origin.url(f"start{n}", 10)
+        for _ in range(600):
+            assert results.get(timeout=30).ok
+        for n in range(20):
+            yield origin.url(f"page{n}", 10)
+            assert results.get(timeout=30).ok
+
+    where = {} if place == "memory" else {place: tmp_path / place}
+    count = 0
+    for row in client.batch(crawl(), **where):  # type: ignore[arg-type]
+        results.put(row)
+        count += 1
+    assert count == 620
+
+
+def test_c9_a_row_begins_at_once(origin: Origin, client: haul.Client) -> None:
+    """Each row is asked for within a moment, while the iterator waits for something else."""
+    seconds: list[float] = []
+
+    def rows() -> Iterator[dict[str, str]]:
+        for n in range(30):
+            begun = time.monotonic()
+            yield {"url": origin.url(f"f{n}", 10)}
+            wait_for(lambda: origin.count() > n)  # noqa: B023
+            seconds.append(time.monotonic() - begun)
+
+    assert client.batch(rows()).run().done == 30
+    # The median: a machine that is busy makes some of them late.
+    assert sorted(seconds)[15] < 0.05
+
+
+def test_c9_a_bad_row_is_reported_before_the_next_is_given(client: haul.Client) -> None:
+    reported = threading.Event()
+
+    def rows() -> Iterator[object]:
+        yield "nonsense"
+        assert reported.wait(30)
+        yield None
+
+    for row in client.batch(rows()):
+        assert row.error_class == "usage"
+        reported.set()
+
+
+def test_c9_every_row_that_was_given_is_reported_when_the_rows_fail(
+    origin: Origin, client: haul.Client, tmp_path: pathlib.Path
+) -> None:
+    gate = threading.Event()
+    origin.answers["held"] = Answer(gate=gate)
+
+    def rows(last: object) -> Iterator[object]:
+        yield origin.url("held")
+        for n in range(700):
+            yield origin.url(f"f{n}", 10)
+        if last is None:
+            gate.set()
+            raise LookupError("the database is gone")
+        # What is no row ends the rows as an exception does.
+        yield last
+        raise AssertionError("nobody wants it")
+
+    for last, error in ((None, LookupError), (7, TypeError)):
+        found = []
+        batch = client.batch(rows(last), dir=tmp_path / str(last), manifest=tmp_path / f"{last}.jsonl")
+        with pytest.raises(error, match="the database is gone|a row is a URL"):
+            for row in batch:
+                gate.set()
+                found.append(row)
+        assert len(found) == 701 and all(row.ok for row in found)
+        assert len((tmp_path / f"{last}.jsonl").read_text().splitlines()) == 701
+
+
+def test_c9_a_batch_that_is_cancelled_takes_no_more_rows(origin: Origin, client: haul.Client) -> None:
+    given, ended = threading.Event(), threading.Event()
+
+    def rows() -> Iterator[str]:
+        try:
+            for n in itertools.count():
+                given.set()
+                yield origin.url(f"f{n}", 10)
+        finally:
+            ended.set()
+
+    with client.batch(rows()) as batch:
+        assert given.wait(30)
+        batch.cancel()
+    del batch
+    # The generator is dropped, and does not run on behind the scenes.
+    assert ended.wait(30)
+
+
+def test_c9_a_list_in_a_pipe_is_read_line_by_line(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    pipe = tmp_path / "list"
+    os.mkfifo(pipe)
+    done = threading.Semaphore(0)
+
+    def write() -> None:
+        with open(pipe, "w") as file:
+            for n in range(4):
+                print(origin.url(f"f{n}"), file=file, flush=True)
+                assert done.acquire(timeout=30)
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(write)
+        for row in client.batch(pipe):
+            assert row.ok
+            done.release()
+        written.result()
+
+
+def test_f38_every_digest_of_a_row_is_compared(origin: Origin, client: haul.Client, tmp_path: pathlib.Path) -> None:
+    url, names = origin.url("f"), _haul.digest_names
+    assert len(names) >= 8
+    (row,) = client.batch([url], checksum="md5")
+    right = {}
+    for name in names:
+        (row,) = client.batch([url], checksum=name)
+        right[name] = str(row.checksum).removeprefix(f"{name}:")
+    wrong = {name: ("1" if digest[0] == "0" else "0") + digest[1:] for name, digest in right.items()}
+    for name in names:
+        spellings = [name, name.upper(), name.replace("sha", "SHA-"), f"{name}sum"]
+        for spelling in spellings:
+            rows = [{"url": url, spelling: right[name]}, {"url": url, spelling: wrong[name]}, {"url": url, spelling: None}]
+            expected = [None, "verification", None]
+            found = {row.index: row.error_class for row in client.batch(rows)}
+            assert [found[n] for n in range(3)] == expected, spelling
+            # The same rows as Arrow's, from a file with JSON lines, and from one with columns.
+            table = pa.Table.from_pylist(rows)
+            assert client.fetch_arrow(table.to_batches()[0]).column("error_class").to_pylist() == expected, spelling
+            found = {row.index: row.error_class for row in client.batch(table)}
+            assert [found[n] for n in range(3)] == expected, spelling
+            json_lines, csv = tmp_path / "l.jsonl", tmp_path / "l.csv"
+            json_lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+            csv.write_text(f"url,{spelling}\n" + "".join(f"{url},{row[spelling] or ''}\n" for row in rows))
+            for path in (json_lines, csv):
+                classes = collections.Counter(row.error_class for row in client.batch(path))
+                assert classes == {None: 2, "verification": 1}, (path, spelling)
+
+
+@pytest.mark.parametrize("name", ["sha384", "SHA3-256", "blake2b", "xxh64", "md4"])
+def test_f38_a_digest_that_haul_does_not_know_is_an_error_of_the_row(origin: Origin, client: haul.Client, name: str) -> None:
+    rows = [{"url": origin.url("f"), name: "abcdef"}, {"url": origin.url("g"), name: None}]
+    table = pa.Table.from_pylist(rows)
+    for given in (rows, table):
+        found = {row.index: row for row in client.batch(given)}
+        assert (found[0].error_class, found[1].ok) == ("usage", True)
+        assert f"{name.lower()} is a digest that haul cannot compare; it knows sha256," in str(found[0].error).lower()
+    assert client.fetch_arrow(table.to_batches()[0]).column("error_class").to_pylist() == ["usage", None]
+    # Columns of other names are the caller's.
+    assert all(row.ok for row in client.batch([{"url": origin.url("f"), "sha": "1", "hash": "2", "phash": "3", "url_md5": "4"}]))
+
+
+def test_f38_a_digest_is_a_text(origin: Origin, client: haul.Client) -> None:
+    found = {row.index: row for row in client.batch([{"url": origin.url("f"), "crc32": 12345678}, {"url": origin.url("g"), "md5": b"\xff" * 16}])}
+    assert [found[n].error_class for n in range(2)] == ["usage", "usage"] and "hexadecimal" in str(found[0].error)
 
 
 def test_an_exception_waits_for_bodies_that_are_mapped(origin: Origin, client: haul.Client) -> None:
