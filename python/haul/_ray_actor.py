@@ -24,7 +24,7 @@ from ._arrow import RESULT_SCHEMA, add_columns, rows_of_batch
 from ._client import Client
 from ._errors import Error, LocalIOError, UsageError, error_class
 from ._partition import SHARE
-from ._ray_manifest import remove_others
+from ._ray_manifest import local_errors, remove_others
 from ._waiting import INTERVAL
 
 _logger = logging.getLogger("haul")
@@ -32,8 +32,9 @@ _logger = logging.getLogger("haul")
 #: Files that an actor uploads at a time.
 _UPLOADS = 16
 
-#: Seconds that an actor whose machine cannot store files leaves the work to others.
-_LOCAL_PAUSE = 5.0
+#: Seconds that an actor whose machine cannot store files leaves the work to others: at first, and at most. It fails a call in no time, and would
+#: soon have had more of them than the others.
+_LOCAL_PAUSE, _LONGEST_PAUSE = 5.0, 300.0
 
 #: The beginning of the names of temporary folders that an actor holds a lock on.
 _STAGING_PREFIX = "haul-ray-"
@@ -87,6 +88,8 @@ class Fetch:
         self._name = f"{job or uuid.uuid4().hex[:8]}-{uuid.uuid4().hex[:12]}"
         self._numbers = itertools.count(1)
         self._settings = dict(client or {})
+        #: Calls in a row that this machine could not store.
+        self._local_failures = 0
         #: By the number of calls that share a host's limits.
         self._clients: dict[int, Client] = {}
         if self._is_s3():
@@ -112,7 +115,7 @@ class Fetch:
 
     def _check(self) -> None:
         """Raises what is wrong with the arguments, before machines are asked."""
-        with tempfile.TemporaryDirectory(prefix="haul-") as folder:
+        with local_errors("the temporary folder"), tempfile.TemporaryDirectory(prefix="haul-") as folder:
             place: dict[str, Any] = {} if self._target is None else self._place(folder)
             self._client(1).batch([], **self._arguments, **place).run()
 
@@ -152,7 +155,9 @@ class Fetch:
         """The columns of results. Where this machine fails, rows that were done stay done, and the others are failures to try elsewhere."""
         columns = _empty_columns(batch.num_rows)
         try:
-            with client.batch(rows_of_batch(batch, self._url), **self._arguments, **place, _collects=True) as run:
+            rows = rows_of_batch(batch, self._url)
+            # Their numbers in the call say nothing to anybody.
+            with client.batch(rows, **self._arguments, **place, _collects=True, _has_numbers=False) as run:
                 try:
                     while not run._run.collect(INTERVAL):
                         pass
@@ -161,12 +166,14 @@ class Fetch:
                     columns = run._run.columns(batch.num_rows)
         except LocalIOError as error:
             self._fail_others(columns, error, place.get("tar"))
+        else:
+            self._local_failures = 0
         return columns
 
     def _fail_others(self, columns: dict[str, Any], failure: LocalIOError, tar: str | None) -> None:
         """Fails rows that have no result, and those whose shard has not got its name; what there is of it is removed.
 
-        Then it leaves the work to other actors for a moment.
+        Then it leaves the work to other actors, each time for twice as long.
         """
         _logger.warning("%s", failure)
         folder, name = os.path.split(tar or "")
@@ -176,7 +183,8 @@ class Fetch:
                 _fail(columns, index, failure)
         if tar is not None:
             remove_others(folder, name.removesuffix(".tar"), set(columns["shard"]))
-        time.sleep(_LOCAL_PAUSE)
+        time.sleep(min(_LOCAL_PAUSE * 2**self._local_failures, _LONGEST_PAUSE))
+        self._local_failures += 1
 
     def _upload(self, folder: str, target: str, columns: dict[str, Any], client: Client) -> None:
         """Uploads what rows name; what failed files have left stays behind. Rows whose file or shard could not be uploaded have failed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import os
 import pathlib
 import shutil
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ._arrow import RESULT_SCHEMA
-from ._errors import UsageError
+from ._errors import LocalIOError, UsageError
 from ._partition import ROW
 
 MANIFEST_SCHEMA = pa.schema([(ROW, pa.int64()), ("url", pa.large_string()), *RESULT_SCHEMA])
@@ -24,9 +25,28 @@ MANIFEST_SCHEMA = pa.schema([(ROW, pa.int64()), ("url", pa.large_string()), *RES
 _AUTHORITY = r"^\s*[A-Za-z][A-Za-z0-9+.-]*://([^/?#\\]*@)?(\[[^\]/]*\]|[^/?#@:\\\[\]]*)(:[0-9]*)?([/?#]|$)"
 
 
-def open_manifest(path: pathlib.Path) -> IO[bytes]:
+@contextlib.contextmanager
+def local_errors(argument: str = "manifest") -> Iterator[None]:
+    """What fails on the driver's disk is an error of haul's, as in `Client.batch`."""
+    try:
+        yield
+    except OSError as error:
+        text = f"{argument}: {error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        raise LocalIOError(text, hint="when that is mended, the same call goes on") from error
+
+
+def open_manifest(path: pathlib.Path) -> io.FileIO:
     """The manifest, to read and to append to. A new one is for its owner alone."""
-    return open(path, "a+b", opener=lambda name, flags: os.open(name, flags, 0o600))
+    # Without a buffer: what a full disk does not take would be written again when the file is closed.
+    return open(path, "a+b", buffering=0, opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def append(file: io.FileIO, lines: bytes) -> None:
+    """Writes lines, and waits until they are on the disk."""
+    rest = memoryview(lines)
+    while rest:
+        rest = rest[file.write(rest) :]
+    os.fsync(file.fileno())
 
 
 def redact_urls(table: pa.Table) -> pa.Table:
@@ -44,11 +64,16 @@ def redact_urls(table: pa.Table) -> pa.Table:
 def written(path: pathlib.Path) -> Iterator[IO[bytes]]:
     """A file that is there when it is whole. It is for its owner alone: URLs may have signatures."""
     temporary = path.with_name(path.name + ".tmp")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def json_lines(table: pa.Table) -> bytes:
@@ -63,7 +88,7 @@ def json_lines(table: pa.Table) -> bytes:
     return "".join(pattern % values for values in zip(*map(texts, table.columns), strict=True)).encode()
 
 
-def lock(file: IO[bytes]) -> None:
+def lock(file: io.FileIO) -> None:
     """Two drivers must not record into one manifest. Where a file system has no locks, nobody checks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,7 +98,7 @@ def lock(file: IO[bytes]) -> None:
         pass
 
 
-def cut_incomplete_line(file: IO[bytes]) -> None:
+def cut_incomplete_line(file: io.FileIO) -> None:
     """Removes a line that a crash has cut short; its row is fetched again."""
     end = file.seek(0, os.SEEK_END)
     while end > 0:

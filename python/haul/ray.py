@@ -16,13 +16,14 @@ rows, and no row comes twice.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import pathlib
 import uuid
 from collections.abc import Mapping
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -34,20 +35,23 @@ import ray.data
 
 from . import _arguments
 from ._arguments import Path, Size
-from ._arrow import FIELDS, RESULT_SCHEMA
+from ._arrow import RESULT_SCHEMA, is_field
 from ._errors import Interrupted, UsageError
 from ._partition import ROW, partition
 from ._ray_actor import Fetch
 from ._ray_manifest import (
     MANIFEST_SCHEMA,
+    append,
     cut_incomplete_line,
     json_lines,
+    local_errors,
     lock,
     open_manifest,
     redact_urls,
     remove_others,
     written,
 )
+from ._ray_resources import IdleWatch, cpus, warn_of_missing
 from ._ray_rows import check_paths, has_same_urls, table_of_rows
 
 __all__ = ["Fetch", "fetch", "resume"]
@@ -159,15 +163,15 @@ class _Job:
     def begin(cls, manifest: pathlib.Path, table: pa.Table, options: dict[str, Any], pool: dict[str, Any]) -> _Job:
         """A new job, or the one that the manifest belongs to if it is the same."""
         description, input_file = cls._files(manifest)
-        if description.exists():
-            found = json.loads(description.read_text())
-            same = all(found["options"][name] == options[name] for name in ("tar", "dir", "url"))
-            if not same or not has_same_urls(pq.read_table(input_file), table, options["url"]):
-                raise UsageError(f"{manifest} belongs to another job", hint="choose another name, or continue with haul.ray.resume")
-            return cls(manifest, {**options, "job": found["options"]["job"]}, pool)
-        if manifest.exists():
-            raise UsageError(f"{manifest} exists and is not the manifest of such a job", hint="choose another name")
-        manifest.parent.mkdir(parents=True, exist_ok=True)
+        with local_errors():
+            if description.exists():
+                found = json.loads(description.read_text())
+                same = all(found["options"][name] == options[name] for name in ("tar", "dir", "url"))
+                if not same or not has_same_urls(pq.read_table(input_file), table, options["url"]):
+                    raise UsageError(f"{manifest} belongs to another job", hint="choose another name, or continue with haul.ray.resume")
+                return cls(manifest, {**options, "job": found["options"]["job"]}, pool)
+            if manifest.exists():
+                raise UsageError(f"{manifest} exists and is not the manifest of such a job", hint="choose another name")
         options = {**options, "job": uuid.uuid4().hex[:8]}
         settings, remote_args = options["client"], pool["ray_remote_args"]
         stored = {
@@ -178,20 +182,22 @@ class _Job:
             "withheld_remote_args": [name for name in remote_args if name not in _STORED_REMOTE_ARGS],
         }
         text = json.dumps(stored, default=_storable)
-        # The description comes last: it says that the rows are whole.
-        with written(input_file) as file:
-            pq.write_table(table, file)
-        with written(description) as file:
-            file.write(text.encode())
+        with local_errors():
+            manifest.parent.mkdir(parents=True, exist_ok=True)
+            # The description comes last: it says that the rows are whole.
+            with written(input_file) as file:
+                pq.write_table(table, file)
+            with written(description) as file:
+                file.write(text.encode())
         return cls(manifest, options, pool)
 
     @classmethod
     def open(cls, manifest: pathlib.Path, client: Mapping[str, Any]) -> _Job:
         description, _ = cls._files(manifest)
-        try:
+        with local_errors():
+            if not description.exists():
+                raise UsageError(f"there is no {description}", hint="haul.ray.fetch(..., manifest=...) makes it")
             found = json.loads(description.read_text())
-        except FileNotFoundError:
-            raise UsageError(f"there is no {description}", hint="haul.ray.fetch(..., manifest=...) makes it") from None
         missing = [name for name in found["withheld"] if name not in client]
         if missing:
             raise UsageError(f"client: give its {missing[0]} again, which was not stored", hint=f"client={{{missing[0]!r}: ...}}")
@@ -201,10 +207,13 @@ class _Job:
         return cls(manifest, {**options, "client": {**options["client"], **client}}, found["pool"])
 
     def run(self) -> ray.data.Dataset:
-        table = pq.read_table(self._files(self._manifest)[1])
-        with open_manifest(self._manifest) as file:
+        with local_errors():
+            table = pq.read_table(self._files(self._manifest)[1])
+            file = open_manifest(self._manifest)
+        with file:
             lock(file)
-            cut_incomplete_line(file)
+            with local_errors():
+                cut_incomplete_line(file)
             results = self._recorded()
             done = results.filter(pc.not_equal(results.column("state"), "failed")).column(ROW)
             missing = table.filter(pc.invert(pc.is_in(table.column(ROW), done)))
@@ -225,28 +234,32 @@ class _Job:
             table = table.append_column(name, column)
         return ray.data.from_arrow([table.slice(at, _BLOCK_ROWS) for at in range(0, max(1, table.num_rows), _BLOCK_ROWS)])
 
-    def _fetch(self, rows: pa.Table, file: IO[bytes]) -> None:
+    def _fetch(self, rows: pa.Table, file: io.FileIO) -> None:
         """Records rows as they come, a call's together."""
         url = self._options["url"]
-        rows = rows.select([name for name in rows.column_names if name in (url, ROW, *FIELDS)])
+        rows = rows.select([name for name in rows.column_names if name in (url, ROW) or is_field(name)])
         dataset = _dataset(rows, self._options, self._pool)
+        idle, left = IdleWatch(self._pool, _actor_range(self._pool["actors"])[1]), rows.num_rows
         # Ray would keep a block back to prefetch the next one.
         table: pa.Table
         for table in dataset.iter_batches(prefetch_batches=0, batch_size=None, batch_format="pyarrow"):
             table = table.select([ROW, url, *RESULT_SCHEMA.names]).rename_columns(MANIFEST_SCHEMA.names)
-            file.write(json_lines(redact_urls(table)))
-            file.flush()
-            os.fsync(file.fileno())
+            lines = json_lines(redact_urls(table))
+            with local_errors():
+                append(file, lines)
+            left -= table.num_rows
+            idle.look(left)
 
     def _recorded(self) -> pa.Table:
         """The last result of each row, by its number."""
-        if self._manifest.stat().st_size == 0:
-            return MANIFEST_SCHEMA.empty_table()
-        found = pyarrow.json.read_json(
-            self._manifest,
-            read_options=pyarrow.json.ReadOptions(block_size=16 << 20),
-            parse_options=pyarrow.json.ParseOptions(explicit_schema=MANIFEST_SCHEMA, unexpected_field_behavior="ignore"),
-        )
+        with local_errors():
+            if self._manifest.stat().st_size == 0:
+                return MANIFEST_SCHEMA.empty_table()
+            found = pyarrow.json.read_json(
+                self._manifest,
+                read_options=pyarrow.json.ReadOptions(block_size=16 << 20),
+                parse_options=pyarrow.json.ParseOptions(explicit_schema=MANIFEST_SCHEMA, unexpected_field_behavior="ignore"),
+            )
         numbers = found.column(ROW).to_numpy()
         _, from_end = np.unique(numbers[::-1], return_index=True)
         return found.take(len(numbers) - 1 - from_end)
@@ -255,7 +268,8 @@ class _Job:
         """Removes shards of actors that were lost before their rows were recorded."""
         tar = self._options["tar"]
         if tar is not None and not tar.startswith("s3://"):
-            remove_others(tar, f"{self._options['job']}-", set(pc.unique(results.column("shard")).to_pylist()))
+            with local_errors("tar"):
+                remove_others(tar, f"{self._options['job']}-", set(pc.unique(results.column("shard")).to_pylist()))
 
 
 def _storable(value: Any) -> str:
@@ -291,24 +305,26 @@ def _is_count(value: Any) -> bool:
 def _actor_range(actors: Any) -> tuple[int, int]:
     if isinstance(actors, int):
         return actors, actors
-    if not ray.is_initialized():
-        ray.init()
     least, most = actors or (1, None)
-    return least, max(least, most or int(_cpus()))
-
-
-def _cpus() -> float:
-    """The processors of the cluster."""
-    resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return resources.get("CPU", 1)
+    return least, max(least, most or int(cpus()))
 
 
 def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -> ray.data.Dataset:
     """What fetches rows when it is executed."""
+    if not ray.is_initialized():
+        ray.init()
+    warn_of_missing(pool["ray_remote_args"])
     least, most = _actor_range(pool["actors"])
-    # Larger calls would have more bodies in memory together.
-    connections = None if options["tar"] is None and options["dir"] is None else options["client"].get("connections_per_host")
-    calls = partition(rows, options["url"], pool["batch_size"], most, connections)
+    rate, connections = (options["client"].get(f"{name}_per_host") for name in ("rate", "connections"))
+    calls = partition(
+        rows,
+        options["url"],
+        pool["batch_size"],
+        most,
+        stores=options["tar"] is not None or options["dir"] is not None,
+        is_limited=rate is not None or connections is not None,
+        connections=connections,
+    )
     if not calls:
         return ray.data.from_arrow(Fetch(**options)(rows))
     dataset = ray.data.from_arrow(calls)
@@ -318,11 +334,16 @@ def _dataset(rows: pa.Table, options: dict[str, Any], pool: Mapping[str, Any]) -
     return dataset.map_batches(
         Fetch,
         fn_constructor_kwargs=options,
-        compute=ray.data.ActorPoolStrategy(min_size=min(least, len(calls)), max_size=min(most, len(calls))),
+        compute=_actor_pool(min(least, len(calls)), min(most, len(calls))),
         batch_format="pyarrow",
         batch_size=None,
         **_with_few_heaps(pool["ray_remote_args"]),
     )
+
+
+def _actor_pool(least: int, most: int) -> ray.data.ActorPoolStrategy:
+    """The actors. A call waits for whichever is free, and not behind one that is slow; Ray starts further actors only where calls wait for some."""
+    return ray.data.ActorPoolStrategy(min_size=least, max_size=most, max_tasks_in_flight_per_actor=1 if least == most else None)
 
 
 def _with_few_heaps(remote_args: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import errno
 import fcntl
+import io
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
@@ -236,6 +239,49 @@ def test_no_host_is_asked_faster_than_its_rate(machines: Machines, hosts: Callab
     assert len(files) == 170
 
 
+def test_hosts_that_are_larger_than_a_call_get_their_whole_rates(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(6)
+    # Calls of one host each would ask 20 a second of all six, and take 18 seconds.
+    urls = origin.urls(60)
+    found = haul.ray.fetch(urls, tar=tmp_path / "t", manifest=tmp_path / "m.jsonl", rate_per_host=20, actors=3, batch_size=40)
+    assert {row["state"] for row in found.take_all()} == {"done"}
+    times = sorted(time for times in origin.times.values() for time in times)
+    assert len(times) == 360 and len(times) / (times[-1] - times[0]) > 60
+    for of_host in origin.times.values():
+        for n, begin in enumerate(of_host):
+            assert sum(1 for later in of_host[n:] if later < begin + 1) <= 20 + 3 * 2
+
+
+def test_a_url_that_comes_again_is_fetched_once_in_the_whole_cluster(
+    machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path
+) -> None:
+    origin = hosts(1)
+    urls = origin.urls(60) * 3
+    random.Random(1).shuffle(urls)
+    for rate in (None, 1000.0):
+        before = origin.count()
+        manifest, folder = tmp_path / f"{rate}.jsonl", tmp_path / f"{rate}"
+        rows = haul.ray.fetch(urls, tar=folder, manifest=manifest, actors=3, batch_size=30, rate_per_host=rate).take_all()
+        assert [row["url"] for row in rows] == urls and {row["state"] for row in rows} == {"done"}
+        assert origin.count() - before == 60 and len({row["shard"] for row in rows}) > 1
+        # Rows of a URL have one place, and those of different ones never.
+        places: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
+        for row in rows:
+            places[row["shard"], row["offset"]].add(row["url"])
+        assert len(places) == 60 and all(len(urls) == 1 for urls in places.values())
+        assert haul.ray.resume(manifest).take_all() == rows and origin.count() - before == 60
+
+
+def test_a_row_that_is_no_url_says_no_number_of_another_row(machines: Machines, tmp_path: pathlib.Path) -> None:
+    urls = ["http://127.0.0.1:1/x"] * 5 + ["not a url", "example.com/x", "ftp://x/y", None]
+    rows = haul.ray.fetch(urls, dir=tmp_path / "d", manifest=tmp_path / "m.jsonl", actors=1, client={"retries": 0}).take_all()
+    errors = [row["error"] for row in rows[5:]]
+    assert not any("line" in error for error in errors)
+    assert errors[0].startswith('the row: "not a url": ') and errors[1].startswith('the row: "example.com/x": ')
+
+
 def test_a_host_that_answers_429_gets_its_time(machines: Machines, hosts: Callable[[int], HostedOrigin], tmp_path: pathlib.Path) -> None:
     origin = hosts(3)
     for n in range(20):
@@ -370,6 +416,30 @@ def test_rows_that_ray_dropped_are_said(
     rows = haul.ray.resume(manifest).take_all()
     assert locked and [row["url"] for row in rows] == urls and origin.count() == 10
     check_places(folder, rows, manifest)
+
+
+def test_a_disk_of_the_driver_that_is_full_is_an_error_of_haul(
+    in_driver: None, origin: Origin, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, urls = tmp_path / "m.jsonl", [origin.url(f"f{n}") for n in range(10)]
+
+    class FullFile(io.FileIO):
+        def write(self, data: Any) -> int:
+            if self.tell() + len(data) > 100:
+                data = data[: max(0, 100 - self.tell())]
+                if not data:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(haul.ray, "open_manifest", lambda path: FullFile(path, "a+"))
+        with pytest.raises(haul.LocalIOError, match="^manifest: No space left on device") as caught:
+            haul.ray.fetch(urls, tar=tmp_path / "t", manifest=manifest)
+        assert "the same call goes on" in str(caught.value.hint) and manifest.stat().st_size == 100
+    # What it had to leave is cut, and fetched again.
+    rows = haul.ray.fetch(urls, tar=tmp_path / "t", manifest=manifest).take_all()
+    assert {row["state"] for row in rows} == {"done"} and len(recorded(manifest)) == 10
+    check_places(tmp_path / "t", rows, manifest)
 
 
 def test_shards_and_files_go_to_s3(

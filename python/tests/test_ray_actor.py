@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -22,8 +24,8 @@ from conftest import Origin, Store, content
 pytest.importorskip("ray")
 
 import haul.ray  # noqa: E402
-from haul import _ray_actor  # noqa: E402
-from haul._ray_manifest import json_lines, redact_urls  # noqa: E402
+from haul import _ray_actor, _ray_resources  # noqa: E402
+from haul._ray_manifest import json_lines, local_errors, redact_urls, written  # noqa: E402
 from haul._ray_rows import check_paths, table_of_rows  # noqa: E402
 
 
@@ -240,6 +242,81 @@ def test_temporary_folders_of_killed_actors_are_removed(store: Store, tmp_path: 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     (row,) = actor(table_of_rows(["http://127.0.0.1:1/x"], "url")).to_pylist()
     assert (row["state"], row["error_class"]) == ("failed", "local_io")
+
+
+def test_an_actor_that_cannot_store_waits_for_longer_each_time(
+    origin: Origin, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(_ray_actor, "_LOCAL_PAUSE", 5.0)
+    monkeypatch.setattr(_ray_actor.time, "sleep", pauses.append)
+    place, rows = tmp_path / "place", table_of_rows([origin.url("f")], "url")
+    actor = haul.ray.Fetch(tar=place)
+    place.write_text("no directory")
+    for _ in range(8):
+        assert actor(rows).column("error_class").to_pylist() == ["local_io"]
+    assert pauses == [5, 10, 20, 40, 80, 160, 300, 300]
+    # When it can again, it begins anew.
+    place.unlink()
+    assert actor(rows).column("state").to_pylist() == ["done"]
+    del pauses[:]
+    shutil.rmtree(place)
+    place.write_text("no directory")
+    actor(rows)
+    assert pauses == [5]
+
+
+def test_a_manifest_that_cannot_be_written_is_an_error_of_haul(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "file").touch()
+    manifest, urls = tmp_path / "file/m.jsonl", ["http://127.0.0.1:1/x"]
+    with pytest.raises(haul.LocalIOError, match="^manifest: "):
+        haul.Client().batch(urls, dir=tmp_path / "d", manifest=manifest)
+    with pytest.raises(haul.LocalIOError, match="^manifest: .*file") as caught:
+        haul.ray.fetch(urls, dir=tmp_path / "d", manifest=manifest)
+    assert caught.value.kind == "local_io" and caught.value.hint
+    with pytest.raises(haul.UsageError, match="there is no"):
+        haul.ray.resume(manifest)
+    # A full disk in the midst of its files leaves none of them.
+    with pytest.raises(haul.LocalIOError, match="^manifest: No space left"), local_errors(), written(tmp_path / "m") as file:
+        file.write(b"some")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_what_no_machine_has_is_said(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    machines = [{"Alive": True, "Resources": {"CPU": 4.0, "disk": 1.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
+    monkeypatch.setattr(_ray_resources.ray, "nodes", lambda: machines)
+    for fitting in ({}, {"num_cpus": 4}, {"num_cpus": 0.5, "num_gpus": 0, "resources": {"disk": 1}}):
+        _ray_resources.warn_of_missing(fitting)
+    assert not caplog.records
+    for missing, words in (
+        ({"num_cpus": 8}, "an actor wants 8 CPU, and the most that one of 1 machines has is 4"),
+        ({"num_gpus": 1}, "wants 1 GPU"),
+        ({"resources": {"disk": 2}}, "wants 2 disk"),
+        ({"memory": 1 << 40}, "memory"),
+    ):
+        caplog.clear()
+        _ray_resources.warn_of_missing(missing)
+        assert words in caplog.text
+
+
+def test_processors_that_ray_keeps_for_others_are_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    free, now = {"CPU": 2.0}, 1000.0
+    monkeypatch.setattr(_ray_resources.ray, "cluster_resources", lambda: {"CPU": 3.0})
+    monkeypatch.setattr(_ray_resources.ray, "available_resources", lambda: free)
+    monkeypatch.setattr(_ray_resources.time, "monotonic", lambda: now)
+    watch = _ray_resources.IdleWatch({"batch_size": 100, "ray_remote_args": {}}, 3)
+    watch.look(10_000)
+    now += 30
+    # Too little is left to be worth an actor, or the job has all the actors that it may have.
+    watch.look(150)
+    _ray_resources.IdleWatch({"batch_size": 100, "ray_remote_args": {}}, 1).look(10_000)
+    assert not caplog.records
+    watch.look(10_000)
+    watch.look(10_000)
+    assert len(caplog.records) == 1 and "2 of 3 CPUs are free" in caplog.text
 
 
 def test_a_machine_that_cannot_store_fails_its_rows(origin: Origin, tmp_path: pathlib.Path) -> None:
