@@ -34,7 +34,7 @@ _UPLOADS = 16
 
 #: Seconds that an actor whose machine cannot store files leaves the work to others: at first, and at most. It fails a call in no time, and would
 #: soon have had more of them than the others.
-_LOCAL_PAUSE, _LONGEST_PAUSE = 5.0, 300.0
+_LOCAL_PAUSE, _LONGEST_PAUSE, _MOST_DOUBLINGS = 5.0, 300.0, 6
 
 #: The beginning of the names of temporary folders that an actor holds a lock on.
 _STAGING_PREFIX = "haul-ray-"
@@ -184,7 +184,7 @@ class Fetch:
         if tar is not None:
             remove_others(folder, name.removesuffix(".tar"), set(columns["shard"]))
         time.sleep(min(_LOCAL_PAUSE * 2**self._local_failures, _LONGEST_PAUSE))
-        self._local_failures += 1
+        self._local_failures = min(self._local_failures + 1, _MOST_DOUBLINGS)
 
     def _upload(self, folder: str, target: str, columns: dict[str, Any], client: Client) -> None:
         """Uploads what rows name; what failed files have left stays behind. Rows whose file or shard could not be uploaded have failed."""

@@ -83,9 +83,10 @@ impl RowQueue {
         }
     }
 
-    /// Waits until all rows were taken, or nobody takes any more.
-    pub(crate) fn wait_for_room(&self) {
-        drop(self.wait_while(|state| !state.rows.is_empty() && !state.is_closed));
+    /// Waits until all rows were taken. False if nobody takes any more.
+    pub(crate) fn wait_for_room(&self) -> bool {
+        let state = self.wait_while(|state| !state.rows.is_empty() && !state.is_closed);
+        !state.is_closed
     }
 
     /// Takes all rows, after waiting for the first. None if no more will come.

@@ -136,8 +136,8 @@ impl RowPuller {
             let pulled = Python::try_attach(|py| self.pull(py));
             match pulled {
                 Some(Ok(AfterPush::Continue)) => {}
-                Some(Ok(AfterPush::Wait)) => self.queue.wait_for_room(),
-                Some(Ok(AfterPush::Stop)) => return,
+                Some(Ok(AfterPush::Wait)) if self.queue.wait_for_room() => {}
+                Some(Ok(AfterPush::Wait | AfterPush::Stop)) => return,
                 Some(Err(error)) => return fail(&self.failure, error),
                 // The interpreter has ended.
                 None => return,
