@@ -40,7 +40,9 @@ class Snapshot:
     failed: int
     retries: int
     bytes: int
-    """Bytes of response bodies."""
+    """Bytes of the files that are there."""
+    fetched: int
+    """Bytes of response bodies, those of retries too."""
     running: int
     """Rows under way."""
     causes: list[tuple[str, int]]
