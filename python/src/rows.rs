@@ -56,7 +56,7 @@ impl PythonRows {
                 urls: ListUrlParser::default(),
                 count: 0,
                 has_numbers,
-                queue: Arc::clone(&queue),
+                queue: QueueEnd(Arc::clone(&queue)),
                 failure: Arc::clone(&failure),
             }),
             thread: None,
@@ -126,17 +126,23 @@ struct RowPuller {
     /// Rows so far.
     count: u64,
     has_numbers: bool,
-    queue: Arc<RowQueue>,
+    queue: QueueEnd,
     failure: IteratorFailure,
 }
 
 impl RowPuller {
     fn run(mut self) {
+        self.pull_all();
+        // A generator that is dropped runs its `finally` here, and not when this module has the interpreter's lock the next time.
+        Python::try_attach(|_| drop(self));
+    }
+
+    fn pull_all(&mut self) {
         loop {
             let pulled = Python::try_attach(|py| self.pull(py));
             match pulled {
                 Some(Ok(AfterPush::Continue)) => {}
-                Some(Ok(AfterPush::Wait)) if self.queue.wait_for_room() => {}
+                Some(Ok(AfterPush::Wait)) if self.queue.0.wait_for_room() => {}
                 Some(Ok(AfterPush::Wait | AfterPush::Stop)) => return,
                 Some(Err(error)) => return fail(&self.failure, error),
                 // The interpreter has ended.
@@ -161,7 +167,7 @@ impl RowPuller {
                 },
                 false => bad,
             });
-            match self.queue.push(row) {
+            match self.queue.0.push(row) {
                 AfterPush::Continue => {}
                 after => return Ok(after),
             }
@@ -170,10 +176,12 @@ impl RowPuller {
     }
 }
 
-impl Drop for RowPuller {
-    /// Also when it panics. The exception is there by then.
+/// Ends the queue when the puller is dropped, also when it panics. The exception is there by then.
+struct QueueEnd(Arc<RowQueue>);
+
+impl Drop for QueueEnd {
     fn drop(&mut self) {
-        self.queue.end();
+        self.0.end();
     }
 }
 
