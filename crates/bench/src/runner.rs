@@ -16,7 +16,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::experiment::{Experiment, Guess, GuessMetric};
-use crate::results::{CellResults, ExperimentResults, GuessResults, RatioInterval, RoundsEnd};
+use crate::results::{
+    CellResults, ExperimentResults, GuessResults, GuessVerdict, RatioInterval, RoundsEnd,
+};
 use crate::statistics::{median, ratio_interval, spread};
 use crate::workload::WorkloadError;
 use crate::{Cell, Measurement};
@@ -127,15 +129,22 @@ impl<'a> ExperimentRun<'a> {
         let ratios: Vec<_> = ratios.collect();
         let guesses = self.experiment.guesses.iter();
         self.results.guesses = guesses.map(|guess| self.guess(guess)).collect();
+        self.results.lesson = self.lesson();
         for (cell, ratio) in self.results.cells.iter_mut().zip(ratios) {
-            if self.results.end == RoundsEnd::TimeSpent && cell.measurements.is_empty() {
-                let text = "the time was spent before it was measured";
-                cell.failure.get_or_insert_with(|| text.to_owned());
-            }
             cell.wall = spread(&cell.walls());
             cell.ratio = ratio;
         }
         self.results
+    }
+
+    /// The lesson of the file, and what its findings say that hold.
+    fn lesson(&self) -> String {
+        let findings = self.experiment.findings.iter();
+        let holding = findings.filter(|finding| self.guess(finding).verdict == GuessVerdict::Holds);
+        let texts =
+            std::iter::once(&self.experiment.lesson).chain(holding.map(|found| &found.text));
+        let texts: Vec<&str> = texts.map(|text| text.trim()).collect();
+        texts.join(" ").trim().to_owned()
     }
 
     async fn run_rounds(

@@ -2,6 +2,7 @@
 
 mod commands;
 mod experiments;
+mod load;
 mod server_faults;
 mod stops;
 mod usage_errors;

@@ -25,7 +25,7 @@ async fn breaking_origin() -> Origin {
 }
 
 /// A server that answers whatever it is sent as nginx answers a TLS hello on a port for http, a few times.
-fn plain_http_server() -> std::net::SocketAddr {
+pub(crate) fn plain_http_server() -> std::net::SocketAddr {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

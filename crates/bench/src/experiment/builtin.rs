@@ -35,7 +35,7 @@ mod tests {
         for is_full in [false, true] {
             for experiment in experiments(is_full) {
                 let cells = experiment.cells();
-                assert!(!cells.is_empty() && !experiment.lesson.is_empty());
+                assert!(!cells.is_empty() && experiment.lesson.is_empty());
                 // Something has to be compared with something.
                 let mut compared = cells.iter().filter_map(|cell| experiment.baseline_of(cell));
                 assert!(
@@ -47,7 +47,7 @@ mod tests {
         }
     }
 
-    /// Both cells of a guess are one cell each, with the quick sizes and the full ones, which have the same guesses.
+    /// Both cells of a guess, and of a finding, are one cell each, with the quick sizes and the full ones, which have the same guesses.
     #[test]
     fn guesses_are_about_cells_that_are_measured() {
         for (quick, full) in experiments(false).zip(experiments(true)) {
@@ -57,10 +57,11 @@ mod tests {
             };
             assert_eq!(texts(&quick), texts(&full));
             assert!(!quick.figures.is_empty() && !full.figures.is_empty());
-            for experiment in [quick, full] {
+            for (experiment, is_full) in [(quick, false), (full, true)] {
                 let cells = experiment.cells();
                 let count = |levels| cells.iter().filter(|cell| cell.matches(levels)).count();
-                for guess in &experiment.guesses {
+                assert!(is_full || !experiment.findings.is_empty());
+                for guess in experiment.guesses.iter().chain(&experiment.findings) {
                     let found = (count(&guess.cell), count(&guess.other));
                     assert_eq!(found, (1, 1), "{}", guess.text);
                 }

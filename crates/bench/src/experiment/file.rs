@@ -49,6 +49,8 @@ struct ExperimentFile {
     write_up: Vec<Spanned<FileCell>>,
     #[serde(default)]
     guess: Vec<Guess<FileCell>>,
+    #[serde(default)]
+    finding: Vec<Guess<FileCell>>,
 }
 
 type FileCell = BTreeMap<Spanned<String>, Spanned<String>>;
@@ -78,7 +80,12 @@ impl Experiment {
         let known = &[&*factors, &*full].concat();
         let skipped = file.skip.into_iter();
         let figures = file.write_up.into_iter();
-        let guesses = file.guess.into_iter();
+        let comparisons = |guesses: Vec<Guess<FileCell>>| {
+            let guesses = guesses.into_iter();
+            guesses
+                .map(|guess| source.guess(guess, known))
+                .collect::<Result<_, _>>()
+        };
         let files = known.iter().filter(|factor| factor.name == "files");
         let mut experiment = Self {
             name: name.to_owned(),
@@ -97,9 +104,8 @@ impl Experiment {
                 .map(|levels| source.figure(levels, known))
                 .collect::<Result<_, _>>()?,
             figure_files: files.flat_map(|files| files.levels.clone()).collect(),
-            guesses: guesses
-                .map(|guess| source.guess(guess, known))
-                .collect::<Result<_, _>>()?,
+            guesses: comparisons(file.guess)?,
+            findings: comparisons(file.finding)?,
             lesson: file.lesson.trim().to_owned(),
             factors,
         };

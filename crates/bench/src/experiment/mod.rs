@@ -43,7 +43,9 @@ pub struct Experiment {
     pub figure_files: Vec<String>,
     /// Guesses of the write-up.
     pub guesses: Vec<Guess>,
-    /// What to learn from it.
+    /// Sentences that the report has if their comparison holds.
+    pub findings: Vec<Guess>,
+    /// What to learn from it, whatever was measured.
     pub lesson: String,
 }
 

@@ -99,7 +99,8 @@ fn comparison_table(
     let unit = TimeUnit::for_times(walls.map(|wall| wall.median));
     let median = |cell: &CellResults| match cell.wall {
         Some(wall) => TextTone::Plain.text(unit.show(wall.median)),
-        None => TextTone::Warning.text("failed"),
+        None if cell.failure.is_some() => TextTone::Warning.text("failed"),
+        None => TextTone::Faint.text("not measured"),
     };
     let ratio = |(a, b): &(&CellResults, &CellResults)| match ratio_interval(
         &b.times_of_success(),

@@ -1,5 +1,6 @@
 //! A report as a list of blocks, which each form lays out in its own way.
 
+use super::headline::headlines;
 use super::quantity::{show_duration, show_ratio};
 use super::report_table::{ReportColumn, TableDetail, TextTone, TonedText, experiment_table};
 use super::sentences::{environment_lines, failure_notes, fixed_levels, rounds_text};
@@ -34,12 +35,17 @@ pub(super) fn report_blocks(results: &BenchResults, detail: TableDetail) -> Vec<
         blocks.extend([
             Heading(format!("{}: {}", experiment.name, experiment.title)),
             Text(TextTone::Faint.text(fixed_levels(experiment))),
-            Text(TextTone::Lesson.text(&experiment.lesson)),
-            Charts(experiment),
-            Table(experiment_table(experiment, detail)),
         ]);
+        let headlines = headlines(experiment).into_iter();
+        blocks.extend(headlines.map(|headline| Text(TextTone::Headline.text(headline))));
+        // Rows that all failed are told once, below.
+        if experiment.cells.iter().any(|cell| cell.failure.is_none()) {
+            blocks.push(Charts(experiment));
+            blocks.push(Table(experiment_table(experiment, detail)));
+        }
         blocks.extend(notes.map(|note| Text(TextTone::Warning.text(note))));
         blocks.push(Text(TextTone::Faint.text(rounds_text(experiment))));
+        blocks.push(Text(TextTone::Lesson.text(&experiment.lesson)));
         blocks.extend(guesses.map(|guess| Text(guess_text(experiment, guess))));
     }
     let took = show_duration(results.elapsed_s);

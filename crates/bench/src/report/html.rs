@@ -93,6 +93,7 @@ const fn tone_class(tone: TextTone) -> &'static str {
         TextTone::Good => "good",
         TextTone::Bad => "bad",
         TextTone::Warning => "warning",
+        TextTone::Headline => "headline",
         TextTone::Lesson => "lesson",
     }
 }

@@ -11,8 +11,10 @@ mod document;
 mod error;
 #[cfg(test)]
 mod fixture;
+mod headline;
 mod html;
 mod json;
+mod load_text;
 mod markdown;
 mod quantity;
 mod report_table;
@@ -23,5 +25,6 @@ pub use compare::compare_text;
 pub use error::ReportError;
 pub use html::html_report;
 pub use json::{read_results, write_reports};
+pub use load_text::load_text;
 pub use markdown::markdown_report;
 pub use terminal::text_report;

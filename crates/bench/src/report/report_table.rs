@@ -55,6 +55,8 @@ pub(super) enum TextTone {
     Good,
     Bad,
     Warning,
+    /// What an experiment has found, in a sentence.
+    Headline,
     /// What to learn from an experiment.
     Lesson,
 }

@@ -14,9 +14,23 @@ pub(super) fn rounds_text(experiment: &ExperimentResults) -> String {
         RoundsEnd::TimeSpent => "the time was spent before every interval was narrow enough",
         RoundsEnd::MaxRounds => "no more were wanted",
         RoundsEnd::Interrupted => "then the run was stopped",
-        RoundsEnd::Failed => "a cell could not be measured",
+        RoundsEnd::Failed => "then nothing could be measured",
     };
-    let mut text = format!("{} round{plural}: {end}.", experiment.rounds);
+    let mut text = match (experiment.rounds, experiment.end) {
+        (0, RoundsEnd::TimeSpent) => {
+            "The time was spent before all rows were measured once.".into()
+        }
+        (0, RoundsEnd::Interrupted) => {
+            "The run was stopped before all rows were measured once.".into()
+        }
+        (0, _) => "Nothing could be measured.".into(),
+        (rounds, _) => format!("{rounds} round{plural}: {end}."),
+    };
+    let missing = experiment.cells.iter().filter(|cell| is_missing(cell));
+    let (missing, all) = (missing.count(), experiment.cells.len());
+    if missing > 0 && experiment.end == RoundsEnd::TimeSpent {
+        text.extend([format!(" {missing} of {all} rows had no time.")]);
+    }
     text.extend(experiment.max_rate.map(|cap| {
         format!(
             " haul sent at most {cap:.0} requests a second, and does not compare cells that were as fast as that: --yes allows more."
@@ -29,6 +43,11 @@ pub(super) fn rounds_text(experiment: &ExperimentResults) -> String {
         )
     }));
     text
+}
+
+/// Whether a cell was neither measured nor failed.
+fn is_missing(cell: &CellResults) -> bool {
+    cell.wall.is_none() && cell.failure.is_none()
 }
 
 /// Whether any cell was compared with the baseline.
@@ -82,23 +101,41 @@ pub(super) fn cell_name(experiment: &ExperimentResults, cell: &Cell) -> String {
     }
 }
 
-/// What went wrong, a line for each cell.
+/// What went wrong, a line for each cell, or one for all if they have the same.
 pub(super) fn failure_notes(experiment: &ExperimentResults) -> Vec<String> {
-    let note = |cell: &CellResults| {
-        let mut kinds = BTreeMap::<&str, u64>::new();
-        for (kind, count) in cell.measurements.iter().flat_map(|found| &found.errors) {
-            *kinds.entry(kind).or_default() += count;
+    let notes: Vec<(String, &Cell)> = experiment
+        .cells
+        .iter()
+        .filter_map(|cell| Some((failure_text(cell)?, &cell.cell)))
+        .collect();
+    match notes.first() {
+        Some((text, _))
+            if notes.len() > 1
+                && notes.len() == experiment.cells.len()
+                && notes.iter().all(|(other, _)| other == text) =>
+        {
+            vec![format!("! all {} rows: {text}", notes.len())]
         }
-        let failure = cell.failure.as_deref().unwrap_or_default();
-        kinds.retain(|kind, _| !failure.contains(kind));
-        let counted = kinds
+        _ => notes
             .iter()
-            .map(|(kind, count)| format!("{count} x {kind}"));
-        let parts: Vec<_> = cell.failure.iter().cloned().chain(counted).collect();
-        let name = cell_name(experiment, &cell.cell);
-        (!parts.is_empty()).then(|| format!("! {name}: {}", parts.join(", ")))
-    };
-    experiment.cells.iter().filter_map(note).collect()
+            .map(|(text, cell)| format!("! {}: {text}", cell_name(experiment, cell)))
+            .collect(),
+    }
+}
+
+/// What went wrong with a cell.
+fn failure_text(cell: &CellResults) -> Option<String> {
+    let mut kinds = BTreeMap::<&str, u64>::new();
+    for (kind, count) in cell.measurements.iter().flat_map(|found| &found.errors) {
+        *kinds.entry(kind).or_default() += count;
+    }
+    let failure = cell.failure.as_deref().unwrap_or_default();
+    kinds.retain(|kind, _| !failure.contains(kind));
+    let counted = kinds
+        .iter()
+        .map(|(kind, count)| format!("{count} x {kind}"));
+    let parts: Vec<_> = cell.failure.iter().cloned().chain(counted).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The machine and the program, as names and values. What is not known has no line.
@@ -156,6 +193,7 @@ pub(super) fn escape_html(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture;
     use super::*;
 
     #[test]
@@ -164,5 +202,33 @@ mod tests {
             printable("a\x1b[2Jb\u{202e}c\nd "),
             "a\u{fffd}[2Jb\u{fffd}c d"
         );
+    }
+
+    #[test]
+    fn what_had_no_time_did_not_fail() {
+        let mut experiment = fixture::bench_results().experiments.remove(0);
+        experiment.end = RoundsEnd::TimeSpent;
+        experiment.rounds = 0;
+        for cell in &mut experiment.cells[2..] {
+            cell.wall = None;
+            cell.measurements.clear();
+        }
+        let text = rounds_text(&experiment);
+        assert!(
+            text.starts_with(
+                "The time was spent before all rows were measured once. 10 of 12 rows had no time."
+            ),
+            "{text}"
+        );
+        assert!(failure_notes(&experiment).is_empty());
+        for cell in &mut experiment.cells {
+            cell.failure = Some("connection refused".to_owned());
+        }
+        assert_eq!(
+            failure_notes(&experiment),
+            ["! all 12 rows: connection refused"]
+        );
+        experiment.end = RoundsEnd::Failed;
+        assert!(rounds_text(&experiment).starts_with("Nothing could be measured."));
     }
 }

@@ -66,7 +66,8 @@ impl TextPage {
 
     /// A paragraph; all its lines but the first are indented. A lesson is running text.
     pub(super) fn paragraph(&mut self, text: &str, tone: TextTone) {
-        let indent = if tone == TextTone::Lesson { "" } else { GAP };
+        let is_running = matches!(tone, TextTone::Lesson | TextTone::Headline);
+        let indent = if is_running { "" } else { GAP };
         if tone == TextTone::Lesson {
             self.blank();
         }
@@ -192,7 +193,7 @@ impl TextPage {
 
     fn paint(&self, text: &str, tone: TextTone) -> String {
         let code = match tone {
-            TextTone::Heading => "1",
+            TextTone::Heading | TextTone::Headline => "1",
             TextTone::Faint => "2",
             TextTone::Good => "32",
             TextTone::Bad => "31",

@@ -21,6 +21,12 @@ SIZE takes k, M, G, powers of 1024; TIME takes ms, s, m, h, and seconds without 
 Exit codes: 0 done, 1 some cells could not be measured, 2 usage, 4 local disk,
 5 nothing could be measured, 130 interrupted: what was measured by then is reported.";
 
+/// Text below the flags of a load.
+const LOAD_AFTER: &str = "\
+TIME takes ms, s, m, h, and seconds without a unit.
+Exit codes: 0 done, 1 some requests failed, 2 usage, 5 no request had a success,
+130 interrupted: what was measured by then is printed.";
+
 /// An experiment, or something about experiments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
@@ -42,8 +48,11 @@ pub(crate) enum BenchCommand {
     /// 100 files, 5 to 100 at a time, by threads and by an event loop; and a server whose queue is too short.
     #[command(after_help = AFTER)]
     Sweep {
-        /// Fetch the URLs of LIST, one a line, in place of files on this machine.
-        #[arg(short, long, value_name = "LIST")]
+        /// Files to fetch, in place of some on this machine.
+        #[arg(value_name = "URL")]
+        urls: Vec<HttpUrl>,
+        /// Fetch the URLs of LIST, one a line.
+        #[arg(short, long, value_name = "LIST", conflicts_with = "urls")]
         input: Option<PathBuf>,
         #[command(flatten)]
         run: BenchRunArgs,
@@ -68,6 +77,9 @@ pub(crate) enum BenchCommand {
     /// `haul put`.
     #[command(after_help = AFTER)]
     S3(BenchUrlArgs),
+    /// Many requests for URLs of a server, as ab and wrk send them: requests a second, latencies, failures.
+    #[command(after_help = LOAD_AFTER)]
+    Load(BenchLoadArgs),
     /// All experiments, in less than four minutes.
     #[command(after_help = AFTER)]
     All(BenchRunArgs),
@@ -98,6 +110,43 @@ pub(crate) enum BenchCommand {
         #[arg(value_name = "B.json")]
         after: PathBuf,
     },
+}
+
+/// A load.
+#[derive(Debug, Args)]
+pub(crate) struct BenchLoadArgs {
+    /// What is requested, in turn.
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) urls: Vec<HttpUrl>,
+    /// Requests at a time.
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) concurrency: u32,
+    /// How long requests begin.
+    #[arg(short, long, value_name = "TIME", default_value = "10s")]
+    pub(crate) time: DurationArg,
+    /// End after N requests, and not after a time.
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "time", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: Option<u64>,
+    /// Begin N requests a second, whatever the responses do; latencies count from the moment at which a request was due.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) rate: Option<u32>,
+    /// Use HTTP/2, on one connection for each processor. Only for https URLs.
+    #[arg(long)]
+    pub(crate) http2: bool,
+    /// Make a connection for each request.
+    #[arg(long)]
+    pub(crate) no_keep_alive: bool,
+    /// Print the measurement as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no line at the start.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Allow more than 100 requests a second at a host that is not this machine.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten, next_help_heading = "TLS")]
+    pub(crate) tls: PeerTlsArgs,
 }
 
 /// An experiment with a server.

@@ -124,6 +124,11 @@ fn explain_command(error: &Error, command: &str, words: &[String]) -> (String, S
     let rest: Vec<String> = rest.cloned().collect();
     let foreign = ForeignLine::new(command, &rest).hint();
     let hint = match similar.first() {
+        _ if command.contains("://") && words.first().is_some_and(|word| word == "bench") => {
+            format!(
+                "to put a load on it: haul bench load {shown}; to download it in several ways: haul bench accelerate {shown}"
+            )
+        }
         _ if command.contains("://") => format!("to download: haul get {shown}"),
         _ if command.contains('.') => "to download: haul get URL".to_owned(),
         _ if foreign.is_some() => foreign.unwrap_or_default(),
@@ -172,7 +177,31 @@ fn flag_names(error: &Error, flag: &str) -> String {
 fn suggestion(error: &Error) -> String {
     match context_strings(error, ContextKind::SuggestedArg).first() {
         Some(similar) => format!("did you mean {} ?", argument_name(similar)),
-        None => format!("see haul {} --help", command_name(error)),
+        None => format!("see haul {} --help", command_path(error)),
+    }
+}
+
+/// The command that was meant, with the command below it: `bench load`.
+fn command_path(error: &Error) -> String {
+    let name = command_name(error);
+    let usage = usage_text(error);
+    let mut words = usage
+        .split_whitespace()
+        .skip_while(|word| *word != name)
+        .skip(1);
+    let all = CliArgs::command();
+    let below = words.next().filter(|word| {
+        let command = all.find_subcommand(&name);
+        command.is_some_and(|command| command.find_subcommand(word).is_some())
+    });
+    below.map_or_else(|| name.clone(), |below| format!("{name} {below}"))
+}
+
+/// The usage text of an error; an error about a value has none.
+fn usage_text(error: &Error) -> String {
+    match error.get(ContextKind::Usage) {
+        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
+        _ => String::new(),
     }
 }
 
@@ -190,7 +219,7 @@ fn unknown_flag_hint(error: &Error, flag: &str, words: &[String]) -> String {
     // The parser also suggests flags that have only a part in common.
     match similar.first().map(|similar| argument_name(similar)) {
         Some(similar) if is_misspelling(flag, similar) => format!("did you mean {similar} ?"),
-        _ => format!("see haul {command} --help"),
+        _ => format!("see haul {} --help", command_path(error)),
     }
 }
 
@@ -216,10 +245,7 @@ fn command_name(error: &Error) -> String {
         let known = CliArgs::command();
         known.get_subcommands().any(|sub| sub.get_name() == name)
     };
-    let usage = match error.get(ContextKind::Usage) {
-        Some(ContextValue::StyledStr(usage)) => usage.to_string(),
-        _ => String::new(),
-    };
+    let usage = usage_text(error);
     let mut words = usage.split_whitespace().skip_while(|word| *word != "haul");
     let named = words.nth(1).filter(|name| is_known(name));
     // An error about a value has no usage text.
@@ -323,6 +349,9 @@ mod tests {
             "put|f|s3://b/k|--only-show-errors",
             "presign|s3://b/k|--expires-in|60",
             "rm|--recursive|s3://b/p/|--quiett",
+            "bench|http://h/f",
+            "bench|load|http://h/f|-d|10s",
+            "bench|load|http://h/f|--bogus",
         ];
         insta::assert_snapshot!(messages_for(&lines));
     }

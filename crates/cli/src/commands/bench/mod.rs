@@ -1,5 +1,6 @@
 //! `haul bench`: chooses the experiments, runs them, and shows what came of them.
 
+mod load;
 mod plan;
 mod progress;
 
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &BenchArgs) -> ExitCode {
     let exit = match &args.command {
         BenchCommand::Show { name } => show(name.as_deref()),
         BenchCommand::Compare { before, after } => compare(before, after),
+        BenchCommand::Load(args) => load::run(args),
         command => run_plan(command),
     };
     exit.unwrap_or_else(|error| error.report()).into()

@@ -53,7 +53,7 @@ impl<'a> BenchPlan<'a> {
                 experiment.rounds.time = time.0;
             }
         }
-        plan.max_rate = plan.ask_for_rate();
+        plan.max_rate = plan.max_rate();
         if let Some(cap) = plan.max_rate {
             let mut rates = plan
                 .experiments
@@ -83,16 +83,19 @@ impl<'a> BenchPlan<'a> {
         let mut proxy = None;
         let (names, targets, run): (&[&str], Vec<Url>, _) = match command {
             BenchCommand::Accelerate(args) => (&["accelerate"], args.targets(), &args.run),
-            BenchCommand::Quirks { urls, run } => {
-                let targets = urls.iter().map(|url| url.0.clone());
-                (&["quirks"], targets.collect(), run)
+            BenchCommand::Quirks { urls, run } => (&["quirks"], url_list(urls), run),
+            BenchCommand::Sweep { urls, input, run } => {
+                let targets = match input {
+                    Some(list) => read_list(list)?,
+                    None => url_list(urls),
+                };
+                // A queue that is too short is ours alone.
+                let names: &[&str] = match targets.is_empty() {
+                    true => &["sweep", "collapse"],
+                    false => &["sweep"],
+                };
+                (names, targets, run)
             }
-            BenchCommand::Sweep { input: None, run } => (&["sweep", "collapse"], Vec::new(), run),
-            // A queue that is too short is ours alone.
-            BenchCommand::Sweep {
-                input: Some(list),
-                run,
-            } => (&["sweep"], read_list(list)?, run),
             BenchCommand::Store(args) => (&["store"], args.targets(), &args.run),
             BenchCommand::Tunnel {
                 proxy: address,
@@ -107,8 +110,8 @@ impl<'a> BenchPlan<'a> {
                 let targets = urls.iter().map(|url| url.0.clone());
                 (&[], targets.collect(), run)
             }
-            BenchCommand::Show { .. } | BenchCommand::Compare { .. } => {
-                unreachable!("they run nothing")
+            BenchCommand::Load(_) | BenchCommand::Show { .. } | BenchCommand::Compare { .. } => {
+                unreachable!("they run no experiment")
             }
         };
         let experiments = names.iter().map(|name| {
@@ -186,28 +189,42 @@ impl<'a> BenchPlan<'a> {
             .map_err(|mistake| CommandError::usage(format!("--set {text}: {mistake}")))
     }
 
-    /// The most requests a second for these hosts. Asks the user if there is one, unless he has said so.
-    fn ask_for_rate(&self) -> Option<f64> {
-        let remote = self.targets.iter().find(|url| !is_this_machine(url));
-        let remote = remote.map(|url| url.host_str().unwrap_or_default().to_owned());
+    /// The most requests a second for these hosts.
+    fn max_rate(&self) -> Option<f64> {
+        let remote = remote_host(&self.targets);
         let proxy = self.proxy.filter(|proxy| !proxy.ip().is_loopback());
         let host = remote.or_else(|| proxy.map(|proxy| proxy.ip().to_string()))?;
-        if self.run.yes {
+        ask_for_rate(&host, self.run.yes)
+    }
+}
+
+/// The first host that is not this machine.
+pub(super) fn remote_host(targets: &[Url]) -> Option<String> {
+    let remote = targets.iter().find(|url| !is_this_machine(url));
+    remote.map(|url| url.host_str().unwrap_or_default().to_owned())
+}
+
+/// The most requests a second for a host that is not this machine. Asks the user, unless he has said so.
+pub(super) fn ask_for_rate(host: &str, is_allowed: bool) -> Option<f64> {
+    if is_allowed {
+        return None;
+    }
+    if io::stdin().is_terminal() && io::stderr().is_terminal() {
+        let question = format!("haul: send more than 100 requests a second to {host}? [y/N] ");
+        let mut answer = String::new();
+        let asked = write!(io::stderr(), "{}", message::sanitize(&question))
+            .and_then(|()| io::stdin().lock().take(100).read_line(&mut answer));
+        if asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
             return None;
         }
-        if io::stdin().is_terminal() && io::stderr().is_terminal() {
-            let question = format!("haul: send more than 100 requests a second to {host}? [y/N] ");
-            let mut answer = String::new();
-            let asked = write!(io::stderr(), "{}", message::sanitize(&question))
-                .and_then(|()| io::stdin().lock().take(100).read_line(&mut answer));
-            if asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes") {
-                return None;
-            }
-        }
-        let text = format!("haul: {host} gets at most 100 requests a second; --yes allows more");
-        message::print_line(&message::sanitize(&text));
-        Some(POLITE_RATE)
     }
+    let text = format!("haul: {host} gets at most 100 requests a second; --yes allows more");
+    message::print_line(&message::sanitize(&text));
+    Some(POLITE_RATE)
+}
+
+fn url_list(urls: &[HttpUrl]) -> Vec<Url> {
+    urls.iter().map(|url| url.0.clone()).collect()
 }
 
 /// Checks that the processes that are to be measured are there.
