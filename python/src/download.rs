@@ -53,6 +53,7 @@ impl DownloadArguments {
             credential_urls: None,
             piece_digests: None,
             expected_size: None,
+            replaces_file: false,
             headers,
         })
     }

@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use haul_net::redacted_text;
+use haul_plan::sync::ListedVersion;
 use haul_plan::{Glob, KeyFilter, KeyPathError, KeyPattern, path_of_key};
 use haul_s3::{ListedObject, S3Address};
 use haul_transfer::bucket::{BucketError, ObjectLister};
@@ -141,6 +142,11 @@ impl ObjectSelection {
         Some(match address.to_url() {
             Ok(url) => Ok(ListEntry {
                 path: Some(path),
+                listed: Some(ListedVersion {
+                    size: object.size,
+                    entity_tag: Some(object.etag.clone()).filter(|tag| !tag.is_empty()),
+                    modified: object.modified(),
+                }),
                 ..ListEntry::new(number, url)
             }),
             Err(error) => Err(bad(BadLineProblem::InvalidAddress(error))),

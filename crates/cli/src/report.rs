@@ -268,6 +268,7 @@ mod tests {
             piece_digests: None,
             credential_urls: None,
             expected_size: None,
+            replaces_file: false,
             headers: Default::default(),
         };
         insta::assert_snapshot!(

@@ -134,6 +134,8 @@ pub struct DownloadJob {
     pub piece_digests: Option<PieceDigests>,
     /// The size that the file must have, in bytes.
     pub expected_size: Option<u64>,
+    /// Whether the file under the name is replaced whatever [`GetOptions::existing_file`] says: it is an older version of this one.
+    pub replaces_file: bool,
     /// The user's header fields, added to the client's own or replacing them. Origins that the user did not name receive
     /// only those that describe the wanted response, such as Accept.
     pub headers: HeaderMap,

@@ -36,6 +36,7 @@ mod s3;
 mod s3_clocks;
 mod s3_lists;
 mod s3_names;
+mod s3_second_runs;
 #[cfg(unix)]
 mod serve;
 mod signals;

@@ -114,6 +114,7 @@ async fn download(
         piece_digests: None,
         credential_urls: None,
         expected_size: None,
+        replaces_file: false,
         headers: Default::default(),
     };
     let options = GetOptions {

@@ -122,6 +122,7 @@ fn plain_job(args: &GetArgs, url: Url) -> Result<DownloadJob, SettingError> {
         piece_digests: None,
         credential_urls: None,
         expected_size: None,
+        replaces_file: false,
         headers: Default::default(),
     })
 }

@@ -5,10 +5,12 @@
 
 mod comparison;
 mod content;
+mod listed;
 mod merge;
 #[cfg(test)]
 mod tests;
 
 pub use comparison::{SyncComparison, SyncDecision, SyncEntry, SyncOptions};
 pub use content::ObjectDigests;
+pub use listed::{ListedVersion, ListedVersionDecision, NotedVersion, VersionDifference};
 pub use merge::{SyncMerge, SyncMergeError, SyncSide};

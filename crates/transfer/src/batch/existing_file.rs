@@ -4,13 +4,14 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::path::Path;
 
+use haul_plan::sync::{ListedVersionDecision, NotedVersion, VersionDifference};
 use haul_plan::{ContentExpectation, DOCUMENT_BEGINNING, begins_html};
 use tokio_util::sync::CancellationToken;
 
 use super::job::{BatchJob, BatchJobStrategy};
 use super::outcome::JobOutcome;
 use crate::checksum::{ComputedDigest, DigestSet};
-use crate::disk::{StoredValidators, file_beginning, load_validators};
+use crate::disk::{StoredValidators, file_beginning, load_validators, noted_download};
 use crate::error::GetError;
 use crate::get::ExpectedDigests;
 use crate::manifest::{JobRowState, ManifestRow};
@@ -51,9 +52,19 @@ pub(super) fn check_existing(
         ));
     }
     match policy {
-        ExistingFilePolicy::Keep if job.has_other_size(found.len()) => {
-            let reason = "its size is not the one in the list, and only --overwrite replaces it";
-            Some(JobOutcome::failed(job, occupied(reason)))
+        ExistingFilePolicy::Keep
+            if let Some(decision) = decide_listed(job, &found, row.as_ref()) =>
+        {
+            match decision {
+                ListedVersionDecision::Refuse(difference) => {
+                    let reason = difference_text(difference);
+                    Some(JobOutcome::failed(job, occupied(reason)))
+                }
+                _ => {
+                    job.download.replaces_file = true;
+                    None
+                }
+            }
         }
         ExistingFilePolicy::Keep if let Some(reason) = unexpected => {
             Some(JobOutcome::failed(job, occupied(reason)))
@@ -81,6 +92,46 @@ pub(super) fn check_existing(
             });
             None
         }
+    }
+}
+
+/// What becomes of a file that is not the version of the list; `None` if nothing says so.
+fn decide_listed(
+    job: &BatchJob,
+    found: &Metadata,
+    row: Option<&ManifestRow>,
+) -> Option<ListedVersionDecision> {
+    let listed = job.listed.as_ref()?;
+    let attribute = noted_download(&job.path, found, job.resource_id());
+    // Without an attribute the row has what was written then.
+    let row = row.filter(|row| row.bytes == found.len());
+    let row_tag = row.and_then(|row| row.etag.as_deref());
+    let noted = NotedVersion {
+        size: found.len(),
+        entity_tag: match &attribute {
+            Some(noted) => noted.entity_tag.as_deref(),
+            None => row_tag,
+        },
+        modified: found.modified().ok(),
+        is_unedited_download: match &attribute {
+            Some(noted) => noted.is_unedited,
+            None => row.is_some(),
+        },
+    };
+    let decision = listed.decide(&noted);
+    (decision != ListedVersionDecision::Keep).then_some(decision)
+}
+
+/// Why a file that is another version than that of the list must not be replaced.
+fn difference_text(difference: VersionDifference) -> &'static str {
+    match difference {
+        VersionDifference::Size => {
+            "its size is not the one in the list, and only --overwrite replaces it"
+        }
+        VersionDifference::EntityTag => {
+            "the list has another version of it, and only --overwrite replaces it"
+        }
+        VersionDifference::Time => "the list has a newer one, and only --overwrite replaces it",
     }
 }
 

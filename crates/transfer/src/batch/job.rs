@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use haul_net::RequestTimings;
+use haul_plan::sync::ListedVersion;
 use haul_plan::{
     ContentExpectation, NextSource, RecoveryPolicy, ResourceId, ResourceVersion, RetryOptions,
     SourceSet,
@@ -35,6 +36,8 @@ pub(super) struct BatchJob {
     pub(super) path: PathBuf,
     /// Unless the file goes to its final path: where it is stored if it is too large to be kept in memory.
     pub(super) staging_path: Option<PathBuf>,
+    /// The version that the list names.
+    pub(super) listed: Option<ListedVersion>,
     /// The validators of an existing file that may be up to date (`--update`).
     pub(super) stored_validators: Option<StoredValidators>,
     /// Requests made so far.
@@ -80,6 +83,11 @@ impl BatchJob {
             Some(_) => BatchJobStrategy::PartialFile,
             None => BatchJobStrategy::SingleResponse { ranges: true },
         };
+        let of_size = |size| ListedVersion {
+            size,
+            ..ListedVersion::default()
+        };
+        let listed = entry.listed.or_else(|| entry.size.map(of_size));
         Self {
             source: 0,
             recovery: None,
@@ -92,11 +100,13 @@ impl BatchJob {
                 piece_digests: entry.pieces,
                 credential_urls: entry.untrusted_hosts.then(Vec::new),
                 expected_size: entry.size,
+                replaces_file: false,
                 headers: entry.headers,
             },
             line: entry.line,
             path,
             staging_path,
+            listed,
             stored_validators: None,
             attempts: 0,
             status: None,
@@ -189,11 +199,9 @@ impl BatchJob {
         }
     }
 
-    /// Whether the list gives another size than `length`.
-    pub(super) fn has_other_size(&self, length: u64) -> bool {
-        self.download
-            .expected_size
-            .is_some_and(|size| size != length)
+    /// Bytes that the file has by its list.
+    pub(super) fn listed_size(&self) -> Option<u64> {
+        self.listed.as_ref().map(|listed| listed.size)
     }
 
     /// Whether the list gives a digest.
@@ -265,7 +273,7 @@ impl BatchJob {
             },
             error: None,
             shard: None,
-            listed_size: self.download.expected_size,
+            listed_size: self.listed_size(),
         }
     }
 

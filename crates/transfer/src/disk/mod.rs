@@ -24,7 +24,8 @@ pub(crate) use permissions::FilePermissions;
 pub(crate) use positioned_io::file_beginning;
 pub use storage::{PartialStorage, StorageWrapping};
 pub(crate) use stored_validators::{
-    FileOwner, StoredValidators, file_owner, load_validators, store_validators, stored_entity_tag,
+    FileOwner, StoredValidators, file_owner, load_validators, noted_download, store_validators,
+    stored_entity_tag,
 };
 pub(crate) use stream_sink::{StreamSink, is_stdout, is_stream};
 pub(crate) use unnamed_file::UnnamedFile;

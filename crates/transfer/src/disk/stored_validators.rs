@@ -97,20 +97,42 @@ pub(crate) fn load_validators(path: &Path, resource: ResourceId) -> Option<Store
     })
 }
 
-/// The entity tag without its quotes of a file that was downloaded from `resource` and has not been edited since. `metadata` is that of
-/// the file. Takes one system call.
+/// What the attribute of a file says of the download that made it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NotedDownload {
+    /// The entity tag, as the origin wrote it.
+    pub(crate) entity_tag: Option<String>,
+    /// Whether the file has not been edited since.
+    pub(crate) is_unedited: bool,
+}
+
+/// What is noted of a file, if it was downloaded from `resource`. `metadata` is that of the file. Takes one system call.
+pub(crate) fn noted_download(
+    path: &Path,
+    metadata: &Metadata,
+    resource: ResourceId,
+) -> Option<NotedDownload> {
+    let mut value = [0; 4096];
+    let length = rustix::fs::getxattr(path, ATTRIBUTE, &mut value[..]).ok()?;
+    let mut fields = str::from_utf8(value.get(..length)?).ok()?.splitn(3, ' ');
+    if fields.next().and_then(ResourceId::parse) != Some(resource) {
+        return None;
+    }
+    let now = format_size_and_time(metadata.len(), metadata.modified().ok()?);
+    Some(NotedDownload {
+        is_unedited: fields.next() == Some(now.as_str()),
+        entity_tag: fields.next().map(str::to_owned),
+    })
+}
+
+/// The entity tag without its quotes of a file that was downloaded from `resource` and has not been edited since.
 pub(crate) fn stored_entity_tag(
     path: &Path,
     metadata: &Metadata,
     resource: ResourceId,
 ) -> Option<String> {
-    let mut value = [0; 4096];
-    let length = rustix::fs::getxattr(path, ATTRIBUTE, &mut value[..]).ok()?;
-    let mut fields = str::from_utf8(value.get(..length)?).ok()?.splitn(3, ' ');
-    let is_from_resource = fields.next().and_then(ResourceId::parse) == Some(resource);
-    let now = format_size_and_time(metadata.len(), metadata.modified().ok()?);
-    let is_unedited = fields.next() == Some(now.as_str());
-    let tag = fields.next().filter(|_| is_from_resource && is_unedited)?;
+    let noted = noted_download(path, metadata, resource)?;
+    let tag = noted.entity_tag.filter(|_| noted.is_unedited)?;
     Some(tag.trim_matches('"').to_owned())
 }
 

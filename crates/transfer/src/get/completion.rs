@@ -108,7 +108,7 @@ async fn verify_and_publish(
     if let Err(error) = digests.verify(url, &computed) {
         return Ok(VerificationOutcome::WrongDigest(error));
     }
-    let replace = context.options().existing_file != ExistingFilePolicy::Keep;
+    let replace = context.existing_file() != ExistingFilePolicy::Keep;
     let unsynced = publish(partial, version, &context.job.url, replace)?;
     let path = partial.paths.path().to_owned();
     if context.engine.requires_durable_name {

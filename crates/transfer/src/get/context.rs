@@ -12,7 +12,7 @@ use super::host_limits::HostLimits;
 use super::reserved_names::ReservedNames;
 use crate::error::GetError;
 use crate::event::{TransferEvent, TransferEventSender};
-use crate::options::{ConnectionCount, DownloadJob, GetOptions};
+use crate::options::{ConnectionCount, DownloadJob, ExistingFilePolicy, GetOptions};
 
 /// How often a running job reports its progress: smooth for an eye, nothing for a processor.
 pub(super) const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -97,6 +97,14 @@ pub(super) struct JobContext<'a> {
 impl JobContext<'_> {
     pub(super) fn options(&self) -> &GetOptions {
         &self.engine.options
+    }
+
+    /// What may happen to a file that exists.
+    pub(super) fn existing_file(&self) -> ExistingFilePolicy {
+        match self.job.replaces_file {
+            true => ExistingFilePolicy::Overwrite,
+            false => self.options().existing_file,
+        }
     }
 
     /// The time since the job began.

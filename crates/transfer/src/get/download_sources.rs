@@ -292,6 +292,7 @@ mod tests {
             credential_urls,
             piece_digests: None,
             expected_size: None,
+            replaces_file: false,
             headers: HeaderMap::new(),
         }
     }

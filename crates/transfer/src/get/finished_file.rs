@@ -36,7 +36,7 @@ pub(super) async fn finish_existing(
     paths: &DownloadPaths,
 ) -> Result<Option<DownloadOutcome>, GetError> {
     let path = paths.path();
-    let keeps = context.options().existing_file == ExistingFilePolicy::Keep;
+    let keeps = context.existing_file() == ExistingFilePolicy::Keep;
     let is_batch = context.engine.reserved_names.is_none();
     if !keeps || is_batch || !blocking(|| path.is_file()) {
         return Ok(None);

@@ -73,7 +73,7 @@ pub(super) async fn prepare(
     if is_known {
         reserve_name(context, &paths)?;
     }
-    let existing = context.options().existing_file;
+    let existing = context.existing_file();
     let stored = if is_known || existing == ExistingFilePolicy::Update {
         check_existing(&paths, existing, url)?
     } else {
@@ -96,7 +96,12 @@ fn reserve_name(context: &JobContext<'_>, paths: &DownloadPaths) -> Result<(), G
 
 async fn open(context: &JobContext<'_>, paths: DownloadPaths) -> Result<PartialDownload, GetError> {
     let job = context.job.id;
-    let mut partial = PartialDownload::open(paths, &context.job.url, context.options())?;
+    let mut partial = PartialDownload::open(
+        paths,
+        &context.job.url,
+        context.options(),
+        context.existing_file(),
+    )?;
     if let Some((bytes, length)) = partial.unverified_bytes() {
         context
             .send(TransferEvent::DestinationKnown {
@@ -226,7 +231,7 @@ pub(super) async fn claim(
         Some(partial) => partial,
         None => {
             reserve_name(context, &paths)?;
-            check_existing(&paths, context.options().existing_file, url)?;
+            check_existing(&paths, context.existing_file(), url)?;
             open(context, paths).await?
         }
     };

@@ -117,6 +117,7 @@ impl PartialDownload {
         paths: DownloadPaths,
         url: &Url,
         options: &GetOptions,
+        existing: ExistingFilePolicy,
     ) -> Result<Self, GetError> {
         blocking(|| check_paths(&paths))?;
         let path = paths.partial();
@@ -147,7 +148,7 @@ impl PartialDownload {
             url: url.clone(),
             published: false,
         };
-        if options.existing_file != ExistingFilePolicy::Keep {
+        if existing != ExistingFilePolicy::Keep {
             let replaced = || FilePermissions::of_file(partial.paths.path());
             partial.replaced_permissions = blocking(replaced);
         }

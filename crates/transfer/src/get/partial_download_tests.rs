@@ -9,7 +9,13 @@ use crate::journal::SavedRange;
 fn partial_download(dir: &Path, spans: &[SavedRange]) -> PartialDownload {
     let url = Url::parse("http://h.test/f").unwrap();
     let target = DownloadPaths::new(dir.join("f"));
-    let mut partial = PartialDownload::open(target, &url, &GetOptions::default()).unwrap();
+    let mut partial = PartialDownload::open(
+        target,
+        &url,
+        &GetOptions::default(),
+        ExistingFilePolicy::Keep,
+    )
+    .unwrap();
     let header = JournalHeader::new(&url, 4, &ResourceVersion::default(), &[]);
     let mut journal = partial.open_journal(Some(&header)).unwrap().unwrap();
     partial.storage.write_at(0, &["four".into()]).unwrap();

@@ -126,7 +126,7 @@ impl<'a> DownloadRun<'a> {
     }
 
     async fn run(mut self) -> Result<DownloadOutcome, GetError> {
-        let existing = self.context.options().existing_file;
+        let existing = self.context.existing_file();
         match ResolvedOutput::resolve(&self.context.job.output, existing, &self.context.stop)? {
             ResolvedOutput::Stream(output) => {
                 let (context, expectations) = (self.context, &self.expectations);
@@ -191,7 +191,7 @@ impl<'a> DownloadRun<'a> {
     ) -> Result<AttemptOutcome, GetError> {
         let (mut partial, stored) = prepare(self.context, destination, partial).await?;
         // To replace a file, the version must be one that the origin has now. To add one it is enough that the origin had it.
-        let adds = self.context.options().existing_file == ExistingFilePolicy::Keep;
+        let adds = self.context.existing_file() == ExistingFilePolicy::Keep;
         if let Some(whole) = partial.take_if(|partial| adds && self.is_finished(partial)) {
             return self.finish_resumed(whole).await;
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use haul_plan::sync::ListedVersion;
 use haul_plan::{Checksum, DigestAlgorithm, PieceDigests, is_digest_name};
 use http::HeaderMap;
 use url::Url;
@@ -30,6 +31,8 @@ pub struct ListEntry {
     pub checksums: Vec<Checksum>,
     /// The expected size in bytes.
     pub size: Option<u64>,
+    /// The version that a store's list shows. Unlike with [`size`](Self::size), the file may be a newer one by now.
+    pub listed: Option<ListedVersion>,
     /// Digests of the file's pieces.
     pub pieces: Option<PieceDigests>,
     /// Header fields for its requests. Their values are marked as sensitive.
@@ -51,6 +54,7 @@ impl ListEntry {
             directory: None,
             checksums: Vec::new(),
             size: None,
+            listed: None,
             pieces: None,
             headers: HeaderMap::new(),
             untrusted_hosts: false,

@@ -110,6 +110,7 @@ impl JobCase {
             }),
             piece_digests: self.piece_digests.clone(),
             expected_size: self.expected_size,
+            replaces_file: false,
             headers: Default::default(),
         };
         let stop = self.stop.clone();

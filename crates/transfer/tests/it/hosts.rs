@@ -33,6 +33,7 @@ fn job(case: &JobCase, id: u64, url: &str) -> DownloadJob {
         piece_digests: None,
         credential_urls: None,
         expected_size: None,
+        replaces_file: false,
         headers: Default::default(),
     }
 }

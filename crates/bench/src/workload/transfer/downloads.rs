@@ -48,6 +48,7 @@ async fn download_one(
         piece_digests: None,
         credential_urls: None,
         expected_size: None,
+        replaces_file: false,
         headers: Default::default(),
     };
     let mut measurement = Measurement::default();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use haul_plan::path_of_key;
+use haul_plan::sync::ListedVersion;
 use haul_s3::S3Address;
 use haul_transfer::batch::{Batch, BatchOptions, BatchOutput, BatchSummary};
 use haul_transfer::list::{BadLine, BadLineProblem, ListEntry};
@@ -132,6 +133,11 @@ impl Iterator for DownloadEntries {
             return Some(match object.to_url() {
                 Ok(url) => Ok(ListEntry {
                     path: Some(path),
+                    listed: Some(ListedVersion {
+                        size: entry.size,
+                        entity_tag: entry.entity_tag,
+                        modified: entry.modified,
+                    }),
                     ..ListEntry::new(self.number, url)
                 }),
                 Err(error) => Err(bad(BadLineProblem::InvalidAddress(error))),

@@ -12,10 +12,10 @@ use std::fs::File;
 use std::io;
 
 use super::{BatchSink, FetchedFileContent, VerifiedFile, copy_error};
+use crate::batch::job::BatchJob;
 use crate::batch::outcome::JobOutcome;
 use crate::disk::{
-    DownloadPaths, FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory,
-    sync_directory,
+    FileOwner, FilePermissions, UnnamedFile, file_owner, or_current_directory, sync_directory,
 };
 use crate::error::GetError;
 use crate::get::UnnamedBody;
@@ -46,9 +46,11 @@ impl DirectorySink {
     }
 
     /// Gives a file its name.
-    fn name(&self, file: &UnnamedFile, paths: &DownloadPaths) -> Result<(), GetError> {
+    fn name(&self, file: &UnnamedFile, job: &BatchJob) -> Result<(), GetError> {
+        let paths = job.paths();
         let path = paths.path();
-        let linked = if self.existing == ExistingFilePolicy::Keep {
+        let replaces = job.download.replaces_file || self.existing != ExistingFilePolicy::Keep;
+        let linked = if !replaces {
             file.link(path)
         } else {
             if let Some(permissions) = FilePermissions::of_file(path) {
@@ -95,7 +97,7 @@ impl BatchSink for DirectorySink {
         for (file, verified) in group {
             let path = &verified.job.path;
             let result = match &synced {
-                Ok(()) => self.name(&file, &verified.job.paths()),
+                Ok(()) => self.name(&file, &verified.job),
                 Err(error) => Err(GetError::local("sync", path.clone(), copy_error(error))),
             };
             match result {

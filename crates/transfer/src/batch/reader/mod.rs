@@ -11,8 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
+use haul_plan::sync::{ListedVersion, NotedVersion};
 use haul_plan::{
-    AssignedPaths, ContentExpectation, PathAssignment, PathCandidate, PathLayoutInput,
+    AssignedPaths, Checksum, ContentExpectation, PathAssignment, PathCandidate, PathLayoutInput,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +27,7 @@ use super::outcome::{JobOutcome, error_chain};
 use super::output::BatchOutput;
 use super::published_rows::PublishedRows;
 use super::workers::WorkerPool;
+use crate::checksum::hex;
 use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
 use crate::error::{ErrorClass, GetError};
 use crate::list::{BadLine, ListEntry};
@@ -147,10 +149,14 @@ impl JobReader {
             match job {
                 // Enqueued at once: nobody knows when the next line comes.
                 Ok(job) => {
-                    self.counters.count_job(job.download.expected_size);
+                    self.counters.count_job(job.listed_size());
                     self.enqueue(&workers, job);
                 }
-                Err(SkippedEntry::Outcome(outcome)) => workers.report(*outcome),
+                Err(SkippedEntry::Outcome(mut outcome)) => {
+                    // Its bytes are none that were planned.
+                    outcome.row.listed_size = None;
+                    workers.report(*outcome);
+                }
                 Err(SkippedEntry::DoneEarlier(row)) => {
                     self.counters.count_done_earlier();
                     if let Some(row) = row {
@@ -265,18 +271,13 @@ impl JobReader {
             && unexpected.is_none()
             && policy != ExistingFilePolicy::Update
             && is_still_there(job)
+            && recorded.is_as_listed(job)
         {
             let reports_rows = self.settings.options.report_every_row;
             let row = reports_rows.then(|| Box::new(recorded.skipped_row(job)));
             return Some(SkippedEntry::DoneEarlier(row));
         }
         if job.staging_path.is_none() {
-            if policy != ExistingFilePolicy::Keep {
-                // The file to be replaced may be behind a link. The new file is made in that file system.
-                let target = DownloadPaths::following_links(job.path.clone());
-                let target = target.path().to_owned();
-                job.link_target = Some(target).filter(|target| *target != job.path);
-            }
             if self.directory_cache.may_exist(&job.path) {
                 if previous_runs.is_some_and(|runs| runs.is_manifest_path(&job.path)) {
                     return Some(manifest_outcome(job).into());
@@ -285,6 +286,12 @@ impl JobReader {
                 if let Some(outcome) = check_existing(job, policy, row, unexpected) {
                     return Some(outcome.into());
                 }
+            }
+            if policy != ExistingFilePolicy::Keep || job.download.replaces_file {
+                // The file to be replaced may be behind a link. The new file is made in that file system.
+                let target = DownloadPaths::following_links(job.path.clone());
+                let target = target.path().to_owned();
+                job.link_target = Some(target).filter(|target| *target != job.path);
             }
         }
         if self.look_for_partial_file(job) || !self.has_unnamed_files {
@@ -403,6 +410,35 @@ impl<'a> DoneJob<'a> {
 
     fn row(&self) -> Option<ManifestRow> {
         self.previous_runs.done_row(&self.url, Some(&self.path))
+    }
+
+    /// Whether what was done then is what the list names now: its version, and the digests that it gives.
+    fn is_as_listed(&self, job: &BatchJob) -> bool {
+        if job.listed.is_none() && !job.has_digest() {
+            return true;
+        }
+        let Some(row) = self.row() else {
+            return false;
+        };
+        let noted = NotedVersion {
+            // The entries of an archive are no files.
+            size: match job.staging_path {
+                Some(_) => row.bytes,
+                None => job.path.metadata().map_or(row.bytes, |found| found.len()),
+            },
+            entity_tag: row.etag.as_deref(),
+            ..NotedVersion::default()
+        };
+        let is_version = |listed: &ListedVersion| listed.difference(&noted).is_none();
+        let has_digest = |listed: &Checksum| {
+            let digest = listed.digest.as_deref().map(hex);
+            let mut same = row
+                .checksums
+                .iter()
+                .filter(|(algorithm, _)| *algorithm == listed.algorithm);
+            digest.is_none_or(|digest| same.all(|(_, noted)| *noted == digest))
+        };
+        job.listed.as_ref().is_none_or(is_version) && job.download.checksums.iter().all(has_digest)
     }
 
     /// A row of this run about the job.

@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use haul_plan::Checksum;
+use haul_plan::sync::ListedVersion;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 
@@ -150,6 +151,7 @@ struct SpilledJob {
     staging_path: Option<PathBuf>,
     checksums: Vec<(String, Option<String>)>,
     size: Option<u64>,
+    listed_size: Option<u64>,
     headers: Vec<(String, Vec<u8>)>,
     partial_file: bool,
     untrusted_hosts: bool,
@@ -164,6 +166,7 @@ fn encode(job: &BatchJob) -> Option<Vec<u8>> {
     };
     if job.stored_validators.is_some()
         || job.link_target.is_some()
+        || job.download.replaces_file
         || job.attempts > 0
         || job.download.piece_digests.is_some()
     {
@@ -188,6 +191,7 @@ fn encode(job: &BatchJob) -> Option<Vec<u8>> {
         staging_path: job.staging_path.clone(),
         checksums: checksums.collect(),
         size: job.download.expected_size,
+        listed_size: job.listed_size(),
         headers: headers
             .map(|(name, value)| (name.to_string(), value.as_bytes().to_vec()))
             .collect(),
@@ -223,6 +227,11 @@ fn decode(record: &[u8]) -> Option<BatchJob> {
             .map(checksum)
             .collect::<Option<_>>()?,
         size: record.size,
+        // What the list says beside it mattered only before the job was made.
+        listed: record.listed_size.map(|size| ListedVersion {
+            size,
+            ..ListedVersion::default()
+        }),
         headers,
         untrusted_hosts: record.untrusted_hosts,
         ..ListEntry::new(record.line, record.url.parse().ok()?)
