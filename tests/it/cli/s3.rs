@@ -379,6 +379,52 @@ async fn f8_standard_input_has_the_checksum_that_the_store_takes() {
 }
 
 #[tokio::test]
+async fn f33_the_parts_of_standard_input_are_equal_and_as_large_as_its_expected_size_needs() {
+    let haul = env!("CARGO_BIN_EXE_haul");
+    // 10,000 parts of 16 MiB hold 156 GiB.
+    for (flags, part) in [("", 16 << 20), ("--expected-size 200G", 22 << 20)] {
+        let store = ObjectStore::start().await;
+        let dir = directory(&store);
+        dir.write("large", vec![7; 70 << 20]);
+        let line = format!("cat large | {haul} put - s3://bucket/large {flags}");
+        assert_code(&dir.shell(&line).await, 0);
+        assert_eq!(store.object("large").unwrap().bytes.len(), 70 << 20);
+        let mut lengths: Vec<_> = store
+            .requests()
+            .into_iter()
+            .filter(|request| request.has("partNumber"))
+            .map(|request| request.body_length)
+            .collect();
+        lengths.sort_unstable();
+        let last = lengths.remove(0);
+        assert!(last < part, "{last}");
+        assert!(lengths.iter().all(|length| *length == part), "{lengths:?}");
+    }
+    let store = ObjectStore::start().await;
+    let dir = directory(&store);
+    dir.write("large", "x");
+    for (args, words) in [
+        (
+            "put - s3://bucket/k --expected-size 1T --part-size 5M",
+            "more than 10,000",
+        ),
+        (
+            "put - s3://bucket/k --expected-size 100T",
+            "10,000 parts of 5 GiB",
+        ),
+        (
+            "put large s3://bucket/k --expected-size 1T",
+            "--expected-size is about standard input",
+        ),
+    ] {
+        let output = dir.shell(&format!("cat large | {haul} {args}")).await;
+        assert_code(&output, 2);
+        output.assert_stderr_has(words);
+        assert_eq!(store.requests().len(), 0, "{args}");
+    }
+}
+
+#[tokio::test]
 async fn f2_a_lost_response_about_standard_input_is_looked_up() {
     let store = ObjectStore::start().await;
     let dir = directory(&store);

@@ -30,6 +30,16 @@ pub(crate) struct PutArgs {
     /// about objects are not.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) words: Vec<String>,
+    /// How long standard input is at least: parts, all of one size, become large enough for it.
+    ///
+    /// Without it 156G fit. Up to four parts are in memory, or one above 64M.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        allow_negative_numbers = true,
+        help_heading = "Speed"
+    )]
+    pub(crate) expected_size: Option<SizeArg>,
     /// Upload the files that LIST names, a path a line; `-` is standard input.
     ///
     /// A path is also the part of the key behind the prefix, without `./` and `/` at its beginning. `find photos -name '*.jpg' |

@@ -54,6 +54,7 @@ async fn run_copies(
         connection: &args.connection,
         max_connections: args.max_connections,
         part_size: args.part_size.map(|size| size.0),
+        expected_size: None,
         limit_rate: None,
         resume: None,
         checksum: None,

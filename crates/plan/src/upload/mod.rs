@@ -3,7 +3,7 @@
 mod part_plan;
 mod resume;
 
-pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError, stream_part_bytes};
+pub use part_plan::{MAX_PART_BYTES, MIN_PART_BYTES, PartPlan, PartPlanError, StreamPartPlan};
 pub use resume::{KnownPart, kept_parts};
 
 /// A field of a response to OPTIONS: `haul serve --s3` takes S3's multipart requests at this URL, under the login that a PUT needs. Its value is

@@ -21,8 +21,11 @@ const USUAL_PARTS: u64 = 64;
 /// The sizes that haul chooses by itself.
 const USUAL_PART_BYTES: Range<u64> = 8 << 20..64 << 20;
 
-/// Parts of a stream have the same size until so many have been sent.
-const STREAM_STEP: u32 = 1000;
+/// Bytes of a part of a stream whose length nobody knows: 10,000 hold 156 GiB, and four of them are in memory.
+const STREAM_PART_BYTES: u64 = 16 << 20;
+
+/// By this share of itself a stream may be longer than it was expected to be.
+const STREAM_MARGIN: u64 = 20;
 
 /// A file's parts: all of one size, the last one with what is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,12 @@ pub enum PartPlanError {
     TooManyParts {
         /// The least size that would do.
         least: u64,
+    },
+    /// A stream goes on behind its last part.
+    #[error("it is longer than 10,000 parts hold, which is {limit} bytes: nothing was stored")]
+    StreamTooLong {
+        /// Bytes that the parts hold.
+        limit: u64,
     },
 }
 
@@ -105,17 +114,59 @@ impl PartPlan {
     }
 }
 
-/// The size of a part of a stream whose length nobody knows: 8 MiB at first, and larger with the number, so that 10,000 parts suffice for
-/// the 5 TiB that an object may have.
-#[must_use]
-pub fn stream_part_bytes(number: u32) -> u64 {
-    const MIB: u64 = 1 << 20;
-    match number / STREAM_STEP {
-        0 => 8 * MIB,
-        1 => 16 * MIB,
-        2 => 64 * MIB,
-        3 => 256 * MIB,
-        _ => 1024 * MIB,
+/// The parts of a stream: all of one size, but for the last (row F33). Some stores take no others, so the size is chosen before the first
+/// byte, and what the parts cannot hold is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamPartPlan {
+    part_bytes: u64,
+}
+
+impl StreamPartPlan {
+    /// `expected` is about how long the stream is, if anybody knows; `wanted` is the size that a user wants.
+    ///
+    /// # Errors
+    /// [`PartPlanError::FileTooLarge`], [`PartPlanError::PartSize`], [`PartPlanError::TooManyParts`].
+    pub fn new(expected: Option<u64>, wanted: Option<u64>) -> Result<Self, PartPlanError> {
+        let expected = expected.unwrap_or_default();
+        let part_bytes = match wanted {
+            Some(_) => PartPlan::new(expected, wanted)?.part_bytes(),
+            None => {
+                PartPlan::new(expected, None)?;
+                // An estimate may fall short.
+                let expected = expected.saturating_add(expected / STREAM_MARGIN);
+                let least = round_up_to_mebibyte(expected.div_ceil(MAX_PARTS));
+                least.clamp(STREAM_PART_BYTES, MAX_PART_BYTES)
+            }
+        };
+        Ok(Self { part_bytes })
+    }
+
+    /// Bytes of a part that is not the last.
+    #[must_use]
+    pub fn part_bytes(&self) -> u64 {
+        self.part_bytes
+    }
+
+    /// How many bytes are to be read for a part. Numbers begin with 1. Behind the last part one byte shows whether there is too much.
+    #[must_use]
+    pub fn bytes_to_read(&self, number: u32) -> u64 {
+        match u64::from(number) <= MAX_PARTS {
+            true => self.part_bytes,
+            false => 1,
+        }
+    }
+
+    /// Checks that the stream ends with the last part.
+    ///
+    /// # Errors
+    /// [`PartPlanError::StreamTooLong`].
+    pub fn check(&self, number: u32, read: u64) -> Result<(), PartPlanError> {
+        match u64::from(number) > MAX_PARTS && read > 0 {
+            true => Err(PartPlanError::StreamTooLong {
+                limit: self.part_bytes * MAX_PARTS,
+            }),
+            false => Ok(()),
+        }
     }
 }
 
@@ -157,10 +208,40 @@ mod tests {
     }
 
     #[test]
-    fn f10_parts_of_a_stream_suffice_for_the_largest_object() {
-        let all: u64 = (1..=10_000).map(stream_part_bytes).sum();
-        assert!(all >= 5 * TIB, "{all}");
-        assert!((1..=10_000).all(|number| stream_part_bytes(number) <= MAX_PART_BYTES));
+    fn f33_parts_of_a_stream_are_equal_and_hold_what_was_expected() {
+        let part_bytes = |expected, wanted| Ok(StreamPartPlan::new(expected, wanted)?.part_bytes());
+        assert_eq!(part_bytes(None, None), Ok(16 * MIB));
+        assert_eq!(part_bytes(Some(TIB / 10), None), Ok(16 * MIB));
+        assert_eq!(part_bytes(Some(5 * TIB), None), Ok(551 * MIB));
+        assert_eq!(
+            part_bytes(Some(10_000 * MAX_PART_BYTES), None),
+            Ok(MAX_PART_BYTES)
+        );
+        assert_eq!(part_bytes(None, Some(5 * MIB)), Ok(5 * MIB));
+        let too_large = Err(PartPlanError::FileTooLarge);
+        assert_eq!(part_bytes(Some(10_001 * MAX_PART_BYTES), None), too_large);
+        let least = TIB.div_ceil(10_000);
+        let too_many = Err(PartPlanError::TooManyParts { least });
+        assert_eq!(part_bytes(Some(TIB), Some(5 * MIB)), too_many);
+    }
+
+    proptest! {
+        /// As many bytes as parts hold are taken, each part but the last of one size, and the next byte is refused.
+        #[test]
+        fn f33_a_stream_ends_with_its_last_part(expected in prop::option::of(0..5 * TIB), wanted in prop::option::of(MIN_PART_BYTES..MAX_PART_BYTES)) {
+            let Ok(plan) = StreamPartPlan::new(expected, wanted) else {
+                return Ok(());
+            };
+            prop_assert!(plan.part_bytes() * MAX_PARTS >= expected.unwrap_or_default());
+            for number in [1, 999, 1000, 1001, 9_999, 10_000] {
+                prop_assert_eq!(plan.bytes_to_read(number), plan.part_bytes());
+                prop_assert_eq!(plan.check(number, plan.part_bytes()), Ok(()));
+            }
+            prop_assert_eq!(plan.bytes_to_read(10_001), 1);
+            prop_assert_eq!(plan.check(10_001, 0), Ok(()));
+            let limit = plan.part_bytes() * MAX_PARTS;
+            prop_assert_eq!(plan.check(10_001, 1), Err(PartPlanError::StreamTooLong { limit }));
+        }
     }
 
     proptest! {

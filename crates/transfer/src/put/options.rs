@@ -22,6 +22,8 @@ pub struct PutOptions {
     pub connections: ConnectionCount,
     /// The size of parts; `None` lets haul choose. Objects that are larger are copied in parts.
     pub part_bytes: Option<u64>,
+    /// About how many bytes come from standard input, if that is known: its parts are large enough for them.
+    pub stream_bytes: Option<u64>,
     /// Whether to continue an earlier run's upload, and to leave one that fails to a later run.
     pub resume: bool,
     /// Where uploads are remembered; without it none is resumed.
@@ -47,6 +49,7 @@ impl Default for PutOptions {
             // As for downloads.
             connections: ConnectionCount::Auto { max: 16 },
             part_bytes: None,
+            stream_bytes: None,
             resume: true,
             state_directory: None,
             retry: RetryOptions::default(),

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use haul_digest::{Crc64Nvme, DigestSet};
 use haul_net::RequestBody;
 use haul_plan::Checksum;
-use haul_plan::upload::stream_part_bytes;
+use haul_plan::upload::{PartPlanError, StreamPartPlan};
 use haul_s3::{MultipartUpload, StoredObject, UploadedPart, checksum_field};
 use tokio::task::JoinSet;
 
@@ -21,7 +21,7 @@ use super::multipart_requests::{abort_failed, complete, create};
 use super::options::UploadOutcome;
 use super::single_request::{algorithms, expected, sent_checksums};
 
-/// Parts in memory at a time: those that are sent, and one that is read. Later parts are larger, and fewer.
+/// Parts in memory at a time: those that are sent, and one that is read. Of larger parts there are fewer.
 const MAX_PARTS_IN_MEMORY: usize = 4;
 
 /// Bytes of parts in memory, but for one part.
@@ -29,13 +29,14 @@ const MAX_BYTES_IN_MEMORY: u64 = 64 << 20;
 
 /// Uploads standard input.
 pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, PutError> {
-    let size = part_bytes(context, 1);
-    let first = read_part(context, size).await?;
-    if (first.len() as u64) < size {
+    let options = &context.state.options;
+    let plan = StreamPartPlan::new(options.stream_bytes, options.part_bytes).map_err(unusable)?;
+    let first = read_part(context, plan.part_bytes()).await?;
+    if (first.len() as u64) < plan.part_bytes() {
         return upload_whole(context, first).await;
     }
     let upload = Arc::new(create(context).await?);
-    match Box::pin(upload_parts(context, &upload, first)).await {
+    match Box::pin(upload_parts(context, &upload, plan, first)).await {
         Ok(outcome) => Ok(outcome),
         Err(error) => {
             abort_failed(context, &upload).await;
@@ -44,13 +45,12 @@ pub(super) async fn upload(context: &UploadContext) -> Result<UploadOutcome, Put
     }
 }
 
-/// The size of a part: the user's, or one that grows.
-fn part_bytes(context: &UploadContext, number: u32) -> u64 {
-    context
-        .state
-        .options
-        .part_bytes
-        .unwrap_or_else(|| stream_part_bytes(number))
+/// Why no parts hold the stream.
+fn unusable(source: PartPlanError) -> PutError {
+    PutError::Parts {
+        path: "standard input".into(),
+        source,
+    }
 }
 
 async fn upload_whole(context: &UploadContext, bytes: Bytes) -> Result<UploadOutcome, PutError> {
@@ -94,6 +94,7 @@ fn outcome(
 async fn upload_parts(
     context: &UploadContext,
     upload: &Arc<MultipartUpload>,
+    plan: StreamPartPlan,
     first: Bytes,
 ) -> Result<UploadOutcome, PutError> {
     let (mut next, mut number, mut total) = (first, 1, 0);
@@ -102,6 +103,7 @@ async fn upload_parts(
     let (mut parts, mut in_memory) = (Vec::new(), 0);
     loop {
         let length = next.len() as u64;
+        plan.check(number, length).map_err(unusable)?;
         if length > 0 {
             let (part_crc, checksums) = checksums_of(context, &next);
             crc = Crc64Nvme::combine(crc, part_crc, length);
@@ -111,9 +113,9 @@ async fn upload_parts(
                 Box::pin(send_part(&context, &upload, number, next, checksums)).await
             });
         }
-        let is_last = length < part_bytes(context, number);
+        let is_last = length < plan.part_bytes();
         number += 1;
-        let wanted = part_bytes(context, number);
+        let wanted = plan.bytes_to_read(number);
         while !running.is_empty()
             && (is_last
                 || running.len() >= MAX_PARTS_IN_MEMORY

@@ -82,6 +82,10 @@ impl PutJobs {
             return Err(BadInput::new("standard input has no name")
                 .with_hint("upload it alone, to s3://BUCKET/KEY"));
         }
+        if args.expected_size.is_some() && !inputs.contains(&"-".to_owned()) {
+            let text = "--expected-size is about standard input";
+            return Err(BadInput::new(text).with_hint("haul put - s3://BUCKET/KEY"));
+        }
         let reads_stdin = |name: &str| name == "-";
         let list = args.input.as_deref().and_then(Path::to_str);
         let is_read = inputs

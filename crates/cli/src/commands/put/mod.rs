@@ -72,6 +72,7 @@ fn settings(args: &PutArgs) -> UploadSettings<'_> {
         connection: &args.connection,
         max_connections: args.speed.max_connections,
         part_size: args.speed.part_size.map(|size| size.0),
+        expected_size: args.expected_size.map(|size| size.0),
         limit_rate: args.speed.limit_rate.map(|size| size.0),
         resume: Some(&args.resume),
         checksum: args.conditions.checksum,

@@ -111,6 +111,7 @@ fn settings(args: &SyncArgs) -> UploadSettings<'_> {
         connection: &args.connection,
         max_connections: args.speed.max_connections,
         part_size: args.speed.part_size.map(|size| size.0),
+        expected_size: None,
         limit_rate: args.speed.limit_rate.map(|size| size.0),
         resume: Some(&args.resume),
         checksum: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use haul_plan::upload::PartPlanError;
 use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
 use haul_transfer::TransferTimeLimit;
@@ -351,6 +352,10 @@ impl TaskSet for RunningUploads<'_> {
 pub(crate) fn error_hint(error: &PutError) -> Option<&'static str> {
     match error {
         PutError::Store(error) => hint(error),
+        PutError::Parts {
+            source: PartPlanError::StreamTooLong { .. },
+            ..
+        } => Some("--expected-size SIZE makes the parts large enough"),
         error => error
             .hint()
             .or_else(|| TransferTimeLimit::of_upload(error).map(message::time_limit_hint)),

@@ -26,6 +26,8 @@ pub(crate) struct UploadSettings<'a> {
     pub(crate) max_connections: Option<u16>,
     /// In bytes.
     pub(crate) part_size: Option<u64>,
+    /// In bytes, of standard input.
+    pub(crate) expected_size: Option<u64>,
     /// In bytes a second.
     pub(crate) limit_rate: Option<u64>,
     /// `None` where nothing can be resumed.
@@ -52,6 +54,7 @@ impl UploadSettings<'_> {
         PutOptions {
             connections: self.connections(),
             part_bytes: self.part_size,
+            stream_bytes: self.expected_size,
             resume: self.resume.is_some_and(|resume| !resume.no_resume),
             state_directory,
             retry: session.retry.clone(),
