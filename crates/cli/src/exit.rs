@@ -61,7 +61,7 @@ impl ExitReason {
             Some(BatchHaltKind::LocalIo) => return Self::LocalIo,
             Some(BatchHaltKind::ReaderGone) => return Self::ReaderGone,
             Some(BatchHaltKind::UnusableList) => return Self::Usage,
-            Some(BatchHaltKind::TooManyFailures) | None => {}
+            Some(BatchHaltKind::TooManyFailures | BatchHaltKind::Refused) | None => {}
         }
         match summary.failed {
             _ if has_signal => Self::Interrupted,
@@ -127,6 +127,11 @@ impl ExitTally {
         if exit != ExitReason::Done {
             self.first.get_or_insert(exit);
         }
+    }
+
+    /// Counts jobs that were not tried, since one refusal would have hit them all.
+    pub(crate) fn not_tried(&mut self, jobs: u64) {
+        self.ended += usize::try_from(jobs).unwrap_or(usize::MAX);
     }
 
     /// Notes that a result could not be written. Returns whether it is the first.

@@ -233,6 +233,16 @@ impl JobSources {
         self.waiting.iter().any(is_objects)
     }
 
+    /// Whether all files are objects of one bucket.
+    pub(crate) fn has_one_bucket(&self) -> bool {
+        let mut buckets = self.waiting.iter().map(|source| match source {
+            JobSource::Objects(selection) => Some(&*selection.prefix.bucket),
+            _ => None,
+        });
+        let first = buckets.next().flatten();
+        first.is_some() && buckets.all(|bucket| bucket == first)
+    }
+
     /// Starts the lists of buckets.
     pub(crate) fn start_lists(&mut self, start: impl Fn(&S3Address) -> ObjectLister) {
         let waiting = std::mem::take(&mut self.waiting);

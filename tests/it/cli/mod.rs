@@ -39,6 +39,7 @@ mod s3_names;
 mod s3_second_runs;
 #[cfg(unix)]
 mod serve;
+mod shared_refusals;
 mod signals;
 #[cfg(target_os = "linux")]
 mod soak;

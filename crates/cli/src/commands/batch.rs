@@ -42,7 +42,8 @@ pub(super) async fn run(
     renderer: &mut dyn Renderer,
 ) -> Result<RunEnd, StartError> {
     let (run_loop, events) = RunLoop::start()?;
-    let (options, mut sources) = (workload.options, workload.sources);
+    let (mut options, mut sources) = (workload.options, workload.sources);
+    options.has_one_bucket = sources.has_one_bucket();
     let finds_objects = args.batch.input.is_empty() && sources.has_objects();
     let client = match sources.has_objects() {
         true => {
@@ -192,7 +193,7 @@ fn end_lines(
         lines.push(message::warning_text(&text));
     }
     if let Some(halt) = &summary.halted {
-        let reason = message::sanitize(&halt.reason);
+        let reason = message::sanitize(&report::halt_reason(summary, halt));
         let text = match have_all_ended(summary) || summary.listed == 0 {
             true => reason,
             false => format!("stopped early: {reason}"),

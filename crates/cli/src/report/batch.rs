@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use haul_plan::Checksum;
-use haul_transfer::batch::{BatchSummary, FailureGroup};
+use haul_transfer::batch::{BatchHalt, BatchHaltKind, BatchSummary, FailureGroup};
 use haul_transfer::manifest::{JobRowState, ManifestRow};
 use serde_json::{Value, json};
 
@@ -193,6 +193,30 @@ pub(crate) fn summary_line(
     fit_line("", &facts, width)
 }
 
+/// Why a batch ended early, and after a refusal how much was not tried.
+pub(crate) fn halt_reason(summary: &BatchSummary, halt: &BatchHalt) -> String {
+    match halt.kind {
+        BatchHaltKind::Refused => {
+            let left = summary.listed.saturating_sub(ended_files(summary));
+            format!(
+                "{}: {}",
+                halt.reason,
+                not_tried_text(left, summary.list_complete)
+            )
+        }
+        _ => halt.reason.clone(),
+    }
+}
+
+/// `at least 5 files were not tried`.
+pub(crate) fn not_tried_text(files: u64, is_complete: bool) -> String {
+    let at_least = if is_complete { "" } else { "at least " };
+    match files {
+        1 => format!("{at_least}1 file was not tried"),
+        files => format!("{at_least}{files} files were not tried"),
+    }
+}
+
 /// The failures by cause, with an example each, and a hint; `None` without failures.
 pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String> {
     if summary.failed == 0 {
@@ -242,7 +266,6 @@ mod tests {
     use haul_plan::DigestAlgorithm;
     use haul_transfer::ErrorClass;
     use haul_transfer::archive::ShardEntryLocation;
-    use haul_transfer::batch::{BatchHalt, BatchHaltKind};
     use haul_transfer::manifest::{ManifestRowError, RowTimings};
 
     use super::*;

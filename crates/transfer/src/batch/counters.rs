@@ -1,7 +1,7 @@
 //! The numbers of a batch, which its threads count and any thread may read.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use haul_plan::ErrorLimit;
@@ -20,6 +20,8 @@ pub(super) struct BatchCounters {
     done_earlier: AtomicU64,
     retries: AtomicU64,
     pages: AtomicU64,
+    /// Whether an origin has sent the bytes of any file.
+    has_response: AtomicBool,
     fetched_bytes: AtomicU64,
     /// The sizes that the lists give, of all jobs together.
     planned_bytes: AtomicU64,
@@ -64,6 +66,16 @@ impl BatchCounters {
     /// Counts an attempt that is followed by another.
     pub(super) fn count_retry(&self) {
         self.retries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that an origin has sent the bytes of a file, which may not have its name for a while.
+    pub(super) fn note_response(&self) {
+        self.has_response.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was noted.
+    pub(super) fn has_response(&self) -> bool {
+        self.has_response.load(Ordering::Relaxed)
     }
 
     /// Counts a file that is a page although its name says otherwise.

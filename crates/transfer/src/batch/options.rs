@@ -28,6 +28,8 @@ pub struct BatchOptions {
     /// Whether the published row of an entry that repeats another one has the result of that one, which is kept for it on the disk. Otherwise,
     /// and in the manifest in any case, it only says that the entry was skipped.
     pub repeats_have_results: bool,
+    /// Whether all entries are objects of one bucket: what refuses the first of them may refuse every other, and ends the batch.
+    pub has_one_bucket: bool,
     /// When a group of files is synced and named.
     pub commit_group: CommitGroupOptions,
     /// The longest that the body of a small file may take, plus one second for each KiB. A slower download continues in
@@ -53,6 +55,7 @@ impl Default for BatchOptions {
             dispatch: JobDispatcherOptions::default(),
             layout: PathLayout::default(),
             error_limit: None,
+            has_one_bucket: false,
             checksums: Vec::new(),
             report_every_row: false,
             repeats_have_results: false,
@@ -128,6 +131,8 @@ pub enum BatchHaltKind {
     LocalIo,
     /// The reader of the archive has closed it.
     ReaderGone,
+    /// One refusal would hit every job.
+    Refused,
     /// A list is something else than a list.
     UnusableList,
 }

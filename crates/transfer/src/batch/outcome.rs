@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use haul_plan::ErrorLimit;
+use haul_plan::{ErrorLimit, RefusalReach, RefusalStep, SharedRefusal};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,8 @@ pub(super) struct JobOutcome {
     pub(super) error: Option<GetError>,
     /// The path of the file that the entry repeats, if it does and its row shall have the result of that file.
     pub(super) repeated_path: Option<String>,
+    /// Whether the row is published only if refusals turn out to be about single files.
+    is_held: bool,
 }
 
 impl JobOutcome {
@@ -62,6 +64,7 @@ impl JobOutcome {
             row,
             error: None,
             repeated_path: None,
+            is_held: false,
         }
     }
 
@@ -90,6 +93,10 @@ pub(super) struct OutcomeRecorder {
     manifest: Option<Manifest>,
     /// Results for entries that repeat a URL, if their rows shall have them.
     published_rows: Option<PublishedRows>,
+    /// Finds out whether one refusal hits every job, where that is possible.
+    refusals: Option<SharedRefusal>,
+    /// Failed rows that are published if it does not.
+    held_rows: Vec<ManifestRow>,
     /// Outcomes whose rows are not written yet.
     pending: Vec<JobOutcome>,
     /// How many of those are failures.
@@ -115,6 +122,8 @@ impl OutcomeRecorder {
             stop,
             manifest,
             published_rows,
+            refusals: options.has_one_bucket.then(SharedRefusal::default),
+            held_rows: Vec::new(),
             pending: Vec::new(),
             pending_failures: 0,
             manifest_failed: false,
@@ -122,7 +131,8 @@ impl OutcomeRecorder {
     }
 
     /// Records the end of a job. It is counted and published when its row is written.
-    pub(super) fn record(&mut self, outcome: JobOutcome) {
+    pub(super) fn record(&mut self, mut outcome: JobOutcome) {
+        outcome.is_held = self.is_held(&outcome);
         if let Some(error) = outcome.error.as_ref().filter(|error| stops_batch(error)) {
             self.halt(error);
             // A broken archive stream is reported once, as the reason why the batch ended, not for each file on its
@@ -184,23 +194,24 @@ impl OutcomeRecorder {
             row,
             error,
             repeated_path,
+            is_held,
         } = outcome;
         match (&mut self.published_rows, repeated_path) {
             (Some(rows), Some(path)) => {
                 if let Some(row) = rows.repeat(row, &path) {
-                    self.publish_row(row, None);
+                    self.publish_row(row, None, false);
                 }
             }
             // The file under its path is another URL's.
             (Some(_), None) if matches!(error, Some(GetError::DuplicateName { .. })) => {
-                self.publish_row(row, error.as_ref());
+                self.publish_row(row, error.as_ref(), is_held);
             }
             (Some(rows), None) => {
                 let repeats = rows.add(&row);
-                self.publish_row(row, error.as_ref());
+                self.publish_row(row, error.as_ref(), is_held);
                 self.publish_repeats(repeats);
             }
-            (None, _) => self.publish_row(row, error.as_ref()),
+            (None, _) => self.publish_row(row, error.as_ref(), is_held),
         }
     }
 
@@ -219,13 +230,13 @@ impl OutcomeRecorder {
         self.publish_repeats(repeats);
     }
 
-    fn publish_repeats(&self, rows: Vec<ManifestRow>) {
+    fn publish_repeats(&mut self, rows: Vec<ManifestRow>) {
         for row in rows {
-            self.publish_row(row, None);
+            self.publish_row(row, None, false);
         }
     }
 
-    fn publish_row(&self, row: ManifestRow, error: Option<&GetError>) {
+    fn publish_row(&mut self, row: ManifestRow, error: Option<&GetError>, is_held: bool) {
         self.counters.count_outcome(&row, error);
         if let Some(reason) = self
             .error_limit
@@ -234,9 +245,47 @@ impl OutcomeRecorder {
             self.counters.halt(BatchHaltKind::TooManyFailures, reason);
             self.stop.cancel();
         }
-        if self.report_every_row || row.state == JobRowState::Failed {
-            self.send(row);
+        match row.state {
+            _ if self.report_every_row => self.send(row),
+            JobRowState::Failed if is_held => self.held_rows.push(row),
+            JobRowState::Failed => self.send(row),
+            JobRowState::Done | JobRowState::Skipped => {}
         }
+        if self
+            .refusals
+            .as_ref()
+            .is_some_and(SharedRefusal::is_settled)
+        {
+            for row in std::mem::take(&mut self.held_rows) {
+                self.send(row);
+            }
+        }
+    }
+
+    /// Looks whether one refusal hits every job, which ends the batch. Returns whether the failed row is one of many then, and is
+    /// published only if it turns out otherwise.
+    fn is_held(&mut self, outcome: &JobOutcome) -> bool {
+        let Some(refusals) = &mut self.refusals else {
+            return false;
+        };
+        if outcome.row.state == JobRowState::Done || self.counters.has_response() {
+            refusals.on_accepted();
+        }
+        let Some((error, (reach, cause))) = outcome
+            .error
+            .as_ref()
+            .and_then(|error| Some((error, refusal(error)?)))
+        else {
+            return false;
+        };
+        let step = refusals.on_refused(reach, &cause);
+        if matches!(step, RefusalStep::End | RefusalStep::TellAndEnd) {
+            let text = error.response_text().unwrap_or("refused");
+            let reason = format!("{text}: every other file would be refused in the same way");
+            self.counters.halt(BatchHaltKind::Refused, reason);
+            self.stop.cancel();
+        }
+        matches!(step, RefusalStep::Hold | RefusalStep::End)
     }
 
     fn send(&self, row: ManifestRow) {
@@ -266,6 +315,18 @@ impl OutcomeRecorder {
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
+}
+
+/// What the refusal of an object is about, and its cause; `None` where nobody refused.
+fn refusal(error: &GetError) -> Option<(RefusalReach, String)> {
+    let (GetError::Status { status, .. } | GetError::Unauthorized { status, .. }) = error else {
+        return None;
+    };
+    // The code comes first in the text of a store's error.
+    let text = error.response_text().unwrap_or_default();
+    let code = text.split(':').next().unwrap_or_default();
+    let reach = RefusalReach::of_response(*status, code);
+    Some((reach, format!("{} {code}", status.as_u16())))
 }
 
 /// Whether every other job would fail in the same way.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::{fmt, io};
 
 use haul_net::{Kind, redacted_url};
+use haul_plan::RefusalReach;
 use haul_plan::upload::PartPlanError;
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
@@ -138,6 +139,27 @@ impl PutError {
             Self::Condition { .. } | Self::PartsLeft { .. } => ErrorClass::Network,
             Self::Parts { .. } => ErrorClass::Usage,
         }
+    }
+
+    /// What a refusal is about, and its cause in a few words, the same for all files; `None` where nobody refused.
+    #[must_use]
+    pub fn refusal(&self) -> Option<(RefusalReach, String)> {
+        let (status, code) = match self {
+            Self::Status { status, .. } => (*status, ""),
+            Self::Store(error) => match &error.kind {
+                // The same credentials sign every request.
+                S3ErrorKind::Network(error) if *error.kind() == Kind::Signing => {
+                    return Some((RefusalReach::Run, error.to_string()));
+                }
+                S3ErrorKind::Service(error) if !error.is_transient() => {
+                    (error.status, error.code.as_str())
+                }
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let reach = RefusalReach::of_response(status, code);
+        Some((reach, format!("{} {code}", status.as_u16())))
     }
 
     /// What the user can do about it.

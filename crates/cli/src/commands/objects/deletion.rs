@@ -2,8 +2,10 @@
 
 use std::collections::HashSet;
 
+use haul_plan::{RefusalReach, RefusalStep, SharedRefusal};
 use haul_s3::{DeleteFailure, MAX_DELETED_KEYS, S3Address};
 use haul_transfer::bucket::{BucketError, retrying};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -37,6 +39,10 @@ pub(crate) struct Deletion {
     requests: JoinSet<DeletedKeys>,
     deleted: u64,
     failed: u64,
+    /// Finds out whether one refusal hits every key.
+    refusals: SharedRefusal,
+    /// Messages that are told if it does not.
+    held: Vec<String>,
 }
 
 /// What came of one request.
@@ -63,6 +69,8 @@ impl Deletion {
             requests: JoinSet::new(),
             deleted: 0,
             failed: 0,
+            refusals: SharedRefusal::default(),
+            held: Vec::new(),
         }
     }
 
@@ -81,6 +89,7 @@ impl Deletion {
             bucket.clone_into(&mut self.bucket);
         }
         self.keys.push(key);
+        self.check_refusals().await?;
         match self.keys.len() >= MAX_DELETED_KEYS {
             true => self.send().await,
             false => Ok(()),
@@ -155,9 +164,38 @@ impl Deletion {
             .into_iter()
             .filter_map(|key| self.line(&bucket, key, "deleted"));
         write(lines)?;
+        if failures.len() < keys.len() {
+            self.refusals.on_accepted();
+        }
         failures
             .iter()
-            .try_for_each(|failure| self.report_failure(&bucket, failure))
+            .try_for_each(|failure| self.report_failure(&bucket, failure))?;
+        if self.refusals.is_settled() {
+            self.held.drain(..).for_each(|text| print_failure(&text));
+        }
+        Ok(())
+    }
+
+    /// Ends if one refusal would hit every key. Keys that no request has named yet are not tried.
+    ///
+    /// # Errors
+    /// It would; it has been reported.
+    async fn check_refusals(&mut self) -> Result<(), ExitReason> {
+        if !self.refusals.has_ended() {
+            return Ok(());
+        }
+        while !self.requests.is_empty() {
+            self.take_result().await?;
+        }
+        let tried = self.failed;
+        let waiting = match self.keys.len() {
+            0 => String::new(),
+            count => format!(", and {count} of those listed so far were not tried"),
+        };
+        print_failure(&format!(
+            "every other key would be refused in the same way: {tried} were{waiting}"
+        ));
+        Err(ExitReason::SomeFailed)
     }
 
     fn report_failure(&mut self, bucket: &str, failure: &DeleteFailure) -> Result<(), ExitReason> {
@@ -169,7 +207,13 @@ impl Deletion {
             return write([Value::from(object)]);
         }
         let text = format!("s3://{bucket}/{key} was not deleted: {code}: {message}");
-        message::print_error(&message::sanitize(&text), None);
+        // An error in a response of 200 has no status of its own.
+        let reach = RefusalReach::of_response(StatusCode::OK, code);
+        match self.refusals.on_refused(reach, code) {
+            RefusalStep::Tell | RefusalStep::TellAndEnd => print_failure(&text),
+            RefusalStep::Hold => self.held.push(text),
+            RefusalStep::End => {}
+        }
         Ok(())
     }
 
@@ -194,8 +238,17 @@ impl Deletion {
         while !self.requests.is_empty() {
             self.take_result().await?;
         }
+        self.check_refusals().await?;
+        if !self.held.is_empty() {
+            let count = self.held.len();
+            print_failure(&format!("{count} more keys were refused in the same way"));
+        }
         Ok((self.deleted, self.failed))
     }
+}
+
+fn print_failure(text: &str) {
+    message::print_error(&message::sanitize(text), None);
 }
 
 fn write<T: std::fmt::Display>(lines: impl IntoIterator<Item = T>) -> Result<(), ExitReason> {

@@ -62,6 +62,7 @@ impl SyncDownload<'_> {
                 directory: self.root,
                 dispatch: dispatcher_options(None, None, self.settings.connections()),
                 report_every_row: self.messages.json,
+                has_one_bucket: true,
                 ..BatchOptions::default()
             },
             manifest: None,
@@ -183,7 +184,7 @@ impl DownloadTask {
             ));
         }
         if let Some(halt) = &summary.halted {
-            let reason = message::sanitize(&halt.reason);
+            let reason = message::sanitize(&report::halt_reason(summary, halt));
             lines.push(message::error_text(
                 &format!("stopped early: {reason}"),
                 None,

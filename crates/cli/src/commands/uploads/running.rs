@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use haul_plan::upload::PartPlanError;
+use haul_plan::{RefusalStep, SharedRefusal};
 use haul_transfer::TransferEvent;
 use haul_transfer::TransferEventSender;
 use haul_transfer::TransferTimeLimit;
@@ -27,7 +28,7 @@ use crate::output;
 use crate::progress::{
     ProgressOptions, ProgressScope, Renderer, bytes_text, new_renderer, rate_text,
 };
-use crate::report::{etag_value, upload_object};
+use crate::report::{etag_value, not_tried_text, upload_object};
 
 /// More files than this have a line of progress together.
 const MAX_LINES: usize = 16;
@@ -64,6 +65,10 @@ pub(crate) struct UploadReport {
     is_resumable: bool,
     /// Whether files had no line each.
     is_batch: bool,
+    /// Failed files whose message the first of them has.
+    refused_alike: u64,
+    /// Files that were not tried, if one refusal would have hit them all.
+    not_tried: Option<u64>,
     /// Whether a signal ended it.
     pub(crate) is_interrupted: bool,
 }
@@ -95,12 +100,15 @@ impl UploadRun<'_> {
             running: 0,
             is_batch: known.is_none(),
             manifest: self.manifest.map(UploadManifest::new),
+            refusals: SharedRefusal::default(),
+            held: Vec::new(),
             report: UploadReport::default(),
         };
         uploads.start(&mut *renderer);
         let elapsed = self.run_loop.run(&mut uploads, &mut *renderer).await;
         uploads.record(&mut *renderer, UploadManifest::sync);
         uploads.report.summary.done_earlier = self.source.done_earlier.load(Ordering::Relaxed);
+        uploads.count_not_tried();
         let report = UploadReport {
             elapsed,
             is_interrupted: stop.is_cancelled(),
@@ -144,6 +152,17 @@ impl UploadReport {
                 rate_text(bytes, self.elapsed)
             ));
         }
+        if let Some(files) = self.not_tried {
+            let text = not_tried_text(files, self.summary.list_complete);
+            let text = format!("every other file would be refused in the same way: {text}");
+            renderer.print(&message::error_text(&text, None));
+        } else if self.refused_alike > 0 {
+            let text = format!(
+                "{} more files were refused in the same way",
+                self.refused_alike
+            );
+            renderer.print(&message::error_text(&text, None));
+        }
         if self.is_interrupted {
             let hint = self.is_resumable.then_some(resume_hint);
             renderer.print(&message::error_text("interrupted", hint));
@@ -182,6 +201,10 @@ struct RunningUploads<'a> {
     running: usize,
     is_batch: bool,
     manifest: Option<UploadManifest>,
+    /// Finds out whether one refusal hits every file.
+    refusals: SharedRefusal,
+    /// Messages that are told if it does not.
+    held: Vec<String>,
     report: UploadReport,
 }
 
@@ -278,6 +301,7 @@ impl RunningUploads<'_> {
         }
         match result {
             Ok(outcome) => {
+                self.refusals.on_accepted();
                 self.report.summary.done += 1;
                 self.report.stored_bytes += outcome.bytes.saturating_sub(outcome.resumed);
                 self.report.summary.bytes += outcome.bytes;
@@ -293,8 +317,40 @@ impl RunningUploads<'_> {
                 let hint = error_hint(error);
                 let text =
                     message::sanitize(&format!("{}: {}", job.input, message::chain_text(error)));
-                renderer.print(&message::error_text(&text, hint));
+                self.tell_failure(renderer, error, message::error_text(&text, hint));
             }
+        }
+        if self.refusals.is_settled() {
+            self.held.drain(..).for_each(|text| renderer.print(&text));
+        }
+    }
+
+    /// Tells why a file failed, unless the first one that was refused has said it. What would hit every file ends the run.
+    fn tell_failure(&mut self, renderer: &mut dyn Renderer, error: &PutError, text: String) {
+        let refusal = error.refusal();
+        let step = refusal.map_or(RefusalStep::Tell, |(reach, cause)| {
+            self.refusals.on_refused(reach, &cause)
+        });
+        match step {
+            RefusalStep::Tell | RefusalStep::TellAndEnd => renderer.print(&text),
+            RefusalStep::Hold => self.held.push(text),
+            RefusalStep::End => {}
+        }
+        if self.refusals.has_ended() {
+            self.stop.cancel();
+        }
+    }
+
+    /// Counts what is left of the files after a refusal that would hit them all.
+    fn count_not_tried(&mut self) {
+        let report = &mut self.report;
+        report.refused_alike = self.held.len() as u64;
+        if self.refusals.has_ended() {
+            self.totals.fill(&mut report.summary);
+            let tried = report.summary.done + report.summary.failed;
+            let left = report.summary.listed.saturating_sub(tried);
+            report.tally.not_tried(left);
+            report.not_tried = Some(left).filter(|left| *left > 0);
         }
     }
 }
@@ -322,7 +378,10 @@ impl TaskSet for RunningUploads<'_> {
             |error| ExitReason::from_class(error.class()),
             |_| ExitReason::Done,
         );
-        self.report.tally.add(exit);
+        // What was under way when a refusal ended the run was not tried.
+        if exit != ExitReason::Interrupted || !self.refusals.has_ended() {
+            self.report.tally.add(exit);
+        }
         self.record(context.renderer, |manifest| manifest.add(job, result));
         self.write_result(context.renderer, job, result);
         self.start(context.renderer);

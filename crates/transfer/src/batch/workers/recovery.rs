@@ -18,8 +18,9 @@ use crate::get::{AttemptError, RedirectTarget, is_unreachable};
 const WORTH_KEEPING: u64 = 16 << 10;
 
 impl Attempt<'_> {
-    /// The request was granted although an earlier one got a 403.
+    /// The request was granted, perhaps although an earlier one got a 403.
     pub(super) fn on_usable_response(&mut self) {
+        self.pool.counters.note_response();
         if let Some(host) = self.job.forbidding_host.take() {
             self.pool.host_failures.forbidden().on_success(&host);
         }
