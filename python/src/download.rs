@@ -14,7 +14,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use pyo3::prelude::*;
 
-use crate::engine::{Engine, upload_state_directory};
+use crate::engine::Engine;
 use crate::errors::HaulError;
 use crate::operation::{CallHandle, NewArguments, ResultMaker, new_arguments};
 use crate::settings::{
@@ -258,7 +258,7 @@ impl Engine {
         let options = PutOptions {
             connections: state.settings.connections(arguments.connections),
             part_bytes: arguments.part_size,
-            state_directory: upload_state_directory(),
+            state_directory: haul_transfer::put::default_state_directory(),
             retry: state.retry.clone(),
             ..PutOptions::default()
         };

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::num::NonZero;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -354,12 +353,4 @@ pub(crate) fn shut_down(py: Python<'_>) {
             }
         }
     });
-}
-
-/// Where programs keep state (XDG Base Directory Specification).
-pub(crate) fn upload_state_directory() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
-    Some(state?.join("haul/uploads"))
 }

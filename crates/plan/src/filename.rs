@@ -5,6 +5,7 @@
 //! no suffix of the files that haul keeps next to a download.
 
 use http::HeaderValue;
+use icu_normalizer::ComposingNormalizerBorrowed;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
@@ -91,18 +92,22 @@ fn reserved_suffix_at(name: &str) -> Option<usize> {
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_whitespace());
     let at = name.rfind('.')?;
     RESERVED_SUFFIXES
-        .contains(&case_folded(&name[at..]).as_str())
+        .contains(&folded(&name[at..]).as_str())
         .then_some(at)
 }
 
-/// A name as a file system that folds case compares it: names that it may take for the same are equal.
-pub(crate) fn case_folded(name: &str) -> String {
+/// A name as a file system compares it that folds case and composes letters (Unicode's form C): names that it may take for the same
+/// are equal.
+pub(crate) fn folded(name: &str) -> String {
     if name.is_ascii() {
         return name.to_ascii_lowercase();
     }
     // Through upper case, which joins letters that only look different (a long s and an s).
     let upper = name.chars().flat_map(char::to_uppercase);
-    upper.flat_map(char::to_lowercase).collect()
+    let lower: String = upper.flat_map(char::to_lowercase).collect();
+    ComposingNormalizerBorrowed::new_nfc()
+        .normalize(&lower)
+        .into_owned()
 }
 
 /// Replaces the dot of a reserved suffix: a finished file must not look like a partial file or a journal of another download,

@@ -14,6 +14,7 @@ mod credentials;
 mod demo;
 mod errors;
 mod files;
+mod folding_folders;
 pub(crate) mod harness;
 mod help;
 mod json_objects;

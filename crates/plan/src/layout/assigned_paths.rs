@@ -7,10 +7,10 @@
 //! another. Only if the bits of the URLs are the same as well would a file be left out as a duplicate.
 //!
 //! Paths that are made of URLs (derived) are compared as a file system that folds case does, so that `A.jpg`
-//! and `a.jpg` are two files everywhere. Paths that a list names (explicit) are compared as they are: they
-//! may differ by case for a reason, and a disk that folds case reports it. Directories are remembered like
-//! files, so that neither takes the path of the other. Different ways to compose a letter (`é` as one or two
-//! characters) are different letters here.
+//! and `a.jpg` are two files everywhere, and so do both ways to compose an `é`. Paths that a list names
+//! (explicit) are compared as they are: they may differ by case for a reason. The caller learns of such a pair
+//! ([`PathAssignment::AssignedUnlessFolded`]), since only the disk tells whether it has two files for them.
+//! Directories are remembered like files, so that neither takes the path of the other.
 //!
 //! The order of the list decides which URL comes first, and another list, or the same in another order, would
 //! give the name without a suffix to another URL. The files that earlier runs left decide better than the
@@ -41,7 +41,8 @@ const TAG_LENGTHS: [usize; 4] = [8, 16, 32, 64];
 /// The paths assigned so far.
 #[derive(Debug, Default)]
 pub struct AssignedPaths {
-    /// The URL of each path; explicit paths have other keys than derived ones.
+    /// The URL of each path; explicit paths have other keys than derived ones. An explicit path with capital
+    /// letters has a second key, by which others that differ from it in case are found.
     assigned: BTreeMap<AssignedPathKey, AssignedUrlKey>,
     /// The last directory that was assigned, and how it is compared. Neighbours in a list often share it.
     last_directory: Option<(PathBuf, PathComparison)>,
@@ -56,6 +57,8 @@ enum PathComparison {
     CaseFolded,
     /// An explicit path: as it is.
     Exact,
+    /// An explicit path that is not its own folded form: by that form.
+    ExactFolded,
 }
 
 /// A path that a URL could get.
@@ -92,6 +95,9 @@ impl PathCandidate<'_> {
 pub enum PathAssignment {
     /// This path, which no other URL has.
     Assigned(PathBuf),
+    /// This path, which is explicit. A path of another URL differs from it only by the case of letters or the
+    /// way to compose them, and a file system that folds names has one file for both.
+    AssignedUnlessFolded(PathBuf),
     /// The same URL wanted the same path before, and has it.
     Duplicate(PathBuf),
     /// The path is explicit, and another URL has it, or a file would be where a directory is needed (or the
@@ -152,7 +158,25 @@ impl AssignedPaths {
             self.last_directory = Some((parent.to_owned(), PathComparison::Exact));
         }
         self.assigned.insert(key, url_key);
-        PathAssignment::Assigned(wanted)
+        match self.assign_folded_form(&wanted, url_key) {
+            true => PathAssignment::AssignedUnlessFolded(wanted),
+            false => PathAssignment::Assigned(wanted),
+        }
+    }
+
+    /// Remembers the folded form of an explicit path. Whether another explicit path has it, too.
+    fn assign_folded_form(&mut self, path: &Path, url_key: AssignedUrlKey) -> bool {
+        let text = path.to_string_lossy();
+        let folded = filename::folded(&text);
+        let key = path_key(path, PathComparison::ExactFolded);
+        if folded == text {
+            return self.assigned.contains_key(&key);
+        }
+        let exact = path_key(Path::new(&folded), PathComparison::Exact);
+        let is_file = |found: &AssignedUrlKey| *found != DIRECTORY;
+        let has_twin = self.assigned.get(&exact).is_some_and(is_file);
+        // Two paths of one URL are two files as well.
+        self.assigned.insert(key, url_key).is_some() || has_twin
     }
 
     fn assign_derived(
@@ -247,7 +271,7 @@ impl AssignedPaths {
         let other = || match comparison {
             PathComparison::CaseFolded if !self.any_explicit => None,
             PathComparison::CaseFolded => self.assigned.get(&path_key(path, PathComparison::Exact)),
-            PathComparison::Exact => self
+            PathComparison::Exact | PathComparison::ExactFolded => self
                 .assigned
                 .get(&path_key(path, PathComparison::CaseFolded)),
         };
@@ -271,8 +295,9 @@ fn with_digest_tag(name: &str, digest: &PathDigest, length: usize) -> String {
 fn path_key(path: &Path, comparison: PathComparison) -> AssignedPathKey {
     let text = path.to_string_lossy();
     first_bytes(&match comparison {
-        PathComparison::CaseFolded => path_digest::digest_text(b'm', &filename::case_folded(&text)),
+        PathComparison::CaseFolded => path_digest::digest_text(b'm', &filename::folded(&text)),
         PathComparison::Exact => path_digest::digest_text(b'n', &text),
+        PathComparison::ExactFolded => path_digest::digest_text(b'o', &filename::folded(&text)),
     })
 }
 

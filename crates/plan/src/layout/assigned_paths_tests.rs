@@ -143,7 +143,7 @@ fn c4_explicit_paths_are_kept_or_refused() {
     );
     assert_eq!(
         assign_explicit(&mut paths, "d/aB.jpg", "http://h.test/2"),
-        assigned("d/aB.jpg")
+        PathAssignment::AssignedUnlessFolded("d/aB.jpg".into())
     );
     assert_eq!(
         assign_explicit(&mut paths, "d/Ab.jpg", "http://h.test/3"),
@@ -175,6 +175,28 @@ fn c4_explicit_paths_are_kept_or_refused() {
         assign_explicit(&mut paths, "d/x.jpg", "http://h.test/5"),
         duplicate("d/x.jpg")
     );
+}
+
+#[test]
+fn b10_explicit_paths_that_a_disk_may_take_for_one_are_named() {
+    let forms = ["d/e\u{301}.txt", "d/é.txt", "d/É.txt", "D/é.TXT"];
+    for first in forms {
+        for second in forms.into_iter().filter(|second| *second != first) {
+            let mut paths = AssignedPaths::new();
+            let others = ["d/x.txt", "D/X2.txt", "é", "É/y"];
+            for other in others {
+                let placed = assign_explicit(&mut paths, other, "http://h.test/0");
+                assert_eq!(placed, assigned(other), "{first} {second}");
+            }
+            let mut place = |path, url| assign_explicit(&mut paths, path, url);
+            assert_eq!(place(first, "http://h.test/1"), assigned(first));
+            let twin = PathAssignment::AssignedUnlessFolded(second.into());
+            // Whichever URL it is: one URL may have two names.
+            assert_eq!(place(second, "http://h.test/1"), twin, "{first} {second}");
+            assert_eq!(place(first, "http://h.test/1"), duplicate(first));
+            assert_eq!(place(second, "http://h.test/2"), PathAssignment::Conflict);
+        }
+    }
 }
 
 #[test]
@@ -289,14 +311,14 @@ proptest! {
             match placed {
                 PathAssignment::Assigned(path) => {
                     assert_safe(path)?;
-                    let folded = filename::case_folded(path.to_str().unwrap());
+                    let folded = filename::folded(path.to_str().unwrap());
                     prop_assert!(files.insert(folded.clone()), "twice: {folded}");
                     directories.extend(Path::new(&folded).ancestors().skip(1).map(Path::to_owned));
                     *wants.entry(want).or_default() += 1;
                 }
                 // Folding may make two wanted paths of one URL the same, so the reverse need not hold.
                 PathAssignment::Duplicate(_) => prop_assert!(wants.keys().any(|(sum, _)| *sum == want.0)),
-                PathAssignment::Conflict => prop_assert!(false, "a derived path in conflict"),
+                other => prop_assert!(false, "a derived path: {other:?}"),
             }
         }
         prop_assert!(wants.values().all(|times| *times == 1));

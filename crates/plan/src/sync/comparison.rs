@@ -33,7 +33,9 @@ pub enum SyncComparison {
 /// What a sync does about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SyncDecision {
-    /// Copy this file of the source.
+    /// Copy this file of the source, which the destination does not have.
+    Create(SyncEntry),
+    /// Copy this file of the source over that of the destination.
     Copy(SyncEntry),
     /// Sizes are the same: copy the source unless digests say that the contents are, too.
     CompareContent {
@@ -80,7 +82,7 @@ impl SyncOptions {
         if self.existing_only {
             SyncDecision::Keep
         } else {
-            SyncDecision::Copy(source)
+            SyncDecision::Create(source)
         }
     }
 

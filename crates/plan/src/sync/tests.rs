@@ -215,7 +215,7 @@ fn a_source_whose_list_fails_deletes_nothing_that_it_may_have() {
         merge(&with_deletes(u64::MAX), &source, &extra),
         [
             Ok(SyncDecision::Delete(entry("a", 1, 1))),
-            Ok(SyncDecision::Copy(entry("b", 1, 1))),
+            Ok(SyncDecision::Create(entry("b", 1, 1))),
             Err(SyncMergeError::List("lost")),
         ]
     );
@@ -272,7 +272,7 @@ fn f31_nothing_is_copied_behind_a_link_of_the_destination() {
             link: "link/".into(),
         })
     };
-    let copy = |key| Ok(SyncDecision::Copy(entry(key, 0, 0)));
+    let copy = |key| Ok(SyncDecision::Create(entry(key, 0, 0)));
     assert_eq!(
         merge(&with_deletes(9), &source, &destination),
         [
@@ -282,7 +282,7 @@ fn f31_nothing_is_copied_behind_a_link_of_the_destination() {
             behind("link/y/z"),
             copy("link0"),
             // What is no file is not compared with one.
-            copy("other"),
+            Ok(SyncDecision::Copy(entry("other", 0, 0))),
         ]
     );
     let existing = SyncOptions {
@@ -325,7 +325,12 @@ proptest! {
         let mut result = destination.clone();
         for decision in merge(&with_deletes(u64::MAX), &rows(&source), &rows(&destination)) {
             match decision.unwrap() {
+                SyncDecision::Create(copied) => {
+                    prop_assert!(!destination.contains_key(&copied.key));
+                    result.insert(copied.key, (copied.size, u64::from(u32::MAX)));
+                }
                 SyncDecision::Copy(copied) => {
+                    prop_assert!(destination.contains_key(&copied.key));
                     // A copy is as new as anything can be.
                     result.insert(copied.key, (copied.size, u64::from(u32::MAX)));
                 }
@@ -360,7 +365,7 @@ proptest! {
         prop_assert_eq!(refused, extra - deleted);
         for decision in merge(&SyncOptions::default(), &rows(&source), &rows(&destination)) {
             let decision = decision.unwrap();
-            prop_assert!(matches!(decision, SyncDecision::Copy(_) | SyncDecision::Keep));
+            prop_assert!(matches!(decision, SyncDecision::Create(_) | SyncDecision::Copy(_) | SyncDecision::Keep));
         }
     }
 }

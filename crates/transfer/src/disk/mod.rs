@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 pub(crate) mod faulty_disk;
+mod name_folding;
 mod offload;
 mod partial_file;
 mod paths;
@@ -16,6 +17,7 @@ mod stored_validators;
 mod stream_sink;
 mod unnamed_file;
 
+pub(crate) use name_folding::folds_names;
 pub use offload::blocking;
 pub use partial_file::PartialFile;
 pub use paths::DownloadPaths;

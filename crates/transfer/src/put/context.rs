@@ -29,6 +29,8 @@ pub(super) struct UploadState {
     pub(super) slots: Arc<UploadSlots>,
     /// Whether the store has refused checksums in header fields (row F8).
     pub(super) is_without_checksums: AtomicBool,
+    /// Whether the user knows that uploads cannot be remembered (row B12).
+    pub(super) has_warned_of_journals: AtomicBool,
 }
 
 /// One upload, and what all its steps share. Cloning is cheap.
@@ -139,6 +141,18 @@ impl<U: Sync> UploadContext<U> {
     pub(super) async fn warn(&self, text: String) {
         let job = self.job.id;
         self.send(TransferEvent::Warning { job, text }).await;
+    }
+
+    /// Says once for all uploads that a later run cannot continue them (row B12).
+    pub(super) async fn warn_no_resume(&self, reason: String) {
+        if !self
+            .state
+            .has_warned_of_journals
+            .swap(true, Ordering::Relaxed)
+        {
+            let text = "an upload that is interrupted will start again from its beginning";
+            self.warn(format!("{reason}: {text}")).await;
+        }
     }
 
     /// Waits for the right to send a request.

@@ -37,6 +37,7 @@ impl UploadEngine {
                 events,
                 slots,
                 is_without_checksums: AtomicBool::new(false),
+                has_warned_of_journals: AtomicBool::new(false),
             }),
         }
     }

@@ -136,6 +136,11 @@ impl UploadJournal {
         Ok(None)
     }
 
+    /// Where the journal is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What an earlier run left, if it can be read.
     pub(super) fn read(&mut self) -> io::Result<Option<EarlierUpload>> {
         self.file.rewind()?;

@@ -98,7 +98,7 @@ async fn begin(
     file: &OpenFile,
 ) -> Result<UploadStart, PutError> {
     let snapshot = file.snapshot;
-    let mut journal = open_journal(&context.state, path, &context.target)?;
+    let mut journal = open_journal_or_warn(context, path).await?;
     if let Some(open) = &mut journal
         && let Some(earlier) = blocking(|| open.read()).ok().flatten()
     {
@@ -119,8 +119,12 @@ async fn begin(
         };
         if let Some(listed) = list_parts(context, &upload).await? {
             let parts = kept_parts(&plan, earlier.parts, &listed);
-            let rewritten = blocking(|| open.restart(&earlier.record, parts.values()));
-            rewritten.map_err(|error| PutError::local("write the journal of", path, error))?;
+            // What cannot be written is sent again by the next run.
+            if let Err(error) = blocking(|| open.restart(&earlier.record, parts.values())) {
+                context
+                    .warn_no_resume(cannot_write(open.path(), &error))
+                    .await;
+            }
             return Ok(UploadStart::Begun(BegunUpload {
                 upload,
                 plan,
@@ -147,7 +151,7 @@ async fn begin_anew(
         source,
     })?;
     let upload = create(context).await?;
-    if let Some(journal) = &mut journal {
+    if let Some(mut open) = journal.take() {
         let target = context.target.to_string();
         let record = UploadRecord::new(
             (path, snapshot),
@@ -156,8 +160,15 @@ async fn begin_anew(
             plan.part_bytes(),
             context.settings_digest(),
         );
-        let written = blocking(|| journal.restart(&record, std::iter::empty()));
-        written.map_err(|error| PutError::local("write the journal of", path, error))?;
+        match blocking(|| open.restart(&record, std::iter::empty())) {
+            Ok(()) => journal = Some(open),
+            Err(error) => {
+                context
+                    .warn_no_resume(cannot_write(open.path(), &error))
+                    .await;
+                let _ = blocking(|| open.remove());
+            }
+        }
     }
     Ok(UploadStart::Begun(BegunUpload {
         upload,
@@ -190,6 +201,27 @@ async fn finished_object(
     };
     let found = context.send_with_slot(|| expected.find(context)).await;
     found.ok().flatten()
+}
+
+/// The journal of an upload that begins. An upload works without one, but no later run can continue it (row B12).
+async fn open_journal_or_warn(
+    context: &UploadContext,
+    path: &Path,
+) -> Result<Option<UploadJournal>, PutError> {
+    let options = &context.state.options;
+    let reason = match open_journal(&context.state, path, &context.target) {
+        Err(PutError::LocalIo { path, source, .. }) => cannot_write(&path, &source),
+        Ok(None) if options.resume && options.state_directory.is_none() => {
+            "the user has no home directory".to_owned()
+        }
+        other => return other,
+    };
+    context.warn_no_resume(reason).await;
+    Ok(None)
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot write {}: {error}", path.display())
 }
 
 /// The journal of a file and an object, if uploads are remembered.
@@ -300,14 +332,14 @@ async fn send_parts(
             else => return Ok(()),
         };
         match done {
-            Ok(Some(part)) => begun.keep(path, part)?,
+            Ok(Some(part)) => begun.keep(context, part).await,
             Ok(None) => {}
             Err(error) => {
                 // Others may have been done in the same moment. They need not be sent again.
                 running.abort_all();
                 while let Some(ended) = running.join_next().await {
                     if let Ok(Ok(part)) = ended {
-                        begun.keep(path, part)?;
+                        begun.keep(context, part).await;
                     }
                 }
                 return Err(error);
@@ -323,13 +355,15 @@ fn joined(ended: Result<Result<KnownPart, PutError>, JoinError>) -> Result<Known
 
 impl BegunUpload {
     /// Notes that the store has a part.
-    fn keep(&mut self, path: &Path, part: KnownPart) -> Result<(), PutError> {
-        if let Some(journal) = &mut self.journal {
-            let written = blocking(|| journal.add(&part));
-            written.map_err(|error| PutError::local("write the journal of", path, error))?;
+    async fn keep(&mut self, context: &UploadContext, part: KnownPart) {
+        if let Some(journal) = &mut self.journal
+            && let Err(error) = blocking(|| journal.add(&part))
+        {
+            context
+                .warn_no_resume(cannot_write(journal.path(), &error))
+                .await;
         }
         self.parts.insert(part.number, part);
-        Ok(())
     }
 }
 

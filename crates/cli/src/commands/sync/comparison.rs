@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use haul_plan::path_of_key;
 use haul_plan::sync::{SyncDecision, SyncEntry, SyncMerge, SyncOptions};
 use haul_s3::S3Address;
 use haul_transfer::FolderProblem;
@@ -209,7 +210,14 @@ fn merge(
                 outcome.has_source_files = true;
                 continue;
             }
-            Ok(SyncDecision::Copy(entry)) => SyncStep::Copy(Ok(entry)),
+            Ok(SyncDecision::Create(entry)) if sides.has_name_of(&entry) => {
+                outcome.has_source_files = true;
+                problems.leave_out(folded_name(&sides.destination.name_of(&entry.key)));
+                continue;
+            }
+            Ok(SyncDecision::Create(entry) | SyncDecision::Copy(entry)) => {
+                SyncStep::Copy(Ok(entry))
+            }
             Ok(SyncDecision::CompareContent {
                 source,
                 destination,
@@ -233,6 +241,13 @@ fn behind_link(name: &str) -> BadInput {
         "{name} is a link to a folder, which haul does not follow: nothing below it was copied"
     );
     BadInput::left_out(text).with_hint(FOLLOW_LINKS_HINT)
+}
+
+/// A file that is not copied, because its folder gives the name of another file back for its own (row B10).
+fn folded_name(name: &str) -> BadInput {
+    BadInput::left_out(format!(
+        "{name} is the name of another file, which differs only in the case or form of letters: the folder has one file for both"
+    ))
 }
 
 fn list_error(error: &haul_plan::sync::SyncMergeError<BucketError>) -> BadInput {
@@ -293,6 +308,13 @@ async fn compare_contents(
 }
 
 impl SyncSides {
+    /// Whether the destination's folder finds a file under a name that it did not list.
+    fn has_name_of(&self, missing: &SyncEntry) -> bool {
+        let folder = self.destination.folder();
+        let path = folder.zip(path_of_key(&missing.key).ok());
+        path.is_some_and(|(folder, path)| folder.join(path).symlink_metadata().is_ok())
+    }
+
     async fn have_same_content(
         &self,
         source: &SyncEntry,

@@ -1,10 +1,8 @@
 //! What uploads need of the command line: a client with connections enough, and the engine's options.
 
-use std::path::PathBuf;
-
 use haul_plan::DigestAlgorithm;
 use haul_transfer::ConnectionCount;
-use haul_transfer::put::PutOptions;
+use haul_transfer::put::{PutOptions, default_state_directory};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -101,14 +99,6 @@ pub(crate) async fn connect(
         retry: retry_options(settings.connection.retries),
         stop: CancellationToken::new(),
     })
-}
-
-/// Where programs keep state (XDG Base Directory Specification).
-fn default_state_directory() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).map(PathBuf::from);
-    let state = variable("XDG_STATE_HOME").filter(|path| path.is_absolute());
-    let state = state.or_else(|| Some(variable("HOME")?.join(".local/state")));
-    Some(state?.join("haul/uploads"))
 }
 
 /// Shows what would be done. `verb` is what would be done with each: upload, copy.

@@ -28,7 +28,7 @@ use super::output::BatchOutput;
 use super::published_rows::PublishedRows;
 use super::workers::WorkerPool;
 use crate::checksum::hex;
-use crate::disk::{DownloadPaths, StorageWrapping, or_current_directory};
+use crate::disk::{DownloadPaths, StorageWrapping, folds_names, or_current_directory};
 use crate::error::{ErrorClass, GetError};
 use crate::list::{BadLine, ListEntry};
 use crate::manifest::{JobRowState, ManifestRow, ManifestRowError, PreviousRuns};
@@ -36,6 +36,9 @@ use crate::options::{ExistingFilePolicy, GetOptions};
 use directory_cache::DirectoryCache;
 use file_owner::FileOwnerLookup;
 use spill::SpillFile;
+
+/// Why a job has no file: the folder is on a disk that folds names.
+const SAME_NAME_IN_FOLDER: &str = "the folder takes another file's name for the same, which differs only in the case or form of letters";
 
 /// The entries of a batch.
 pub type ListEntries = Box<dyn Iterator<Item = Result<ListEntry, BadLine>> + Send>;
@@ -362,15 +365,22 @@ impl JobReader {
         let assignment =
             self.assigned_paths
                 .assign(path.clone(), &entry.url, is_explicit, belongs_to_other);
+        // Entries of an archive have relative names.
+        let in_directory = |path| match is_archive {
+            true => path,
+            false => options.directory.join(path),
+        };
         match assignment {
-            // Entries of an archive have relative names.
-            PathAssignment::Assigned(path) if is_archive => Ok(path),
-            PathAssignment::Assigned(path) => Ok(options.directory.join(path)),
+            PathAssignment::Assigned(path) => Ok(in_directory(path)),
+            PathAssignment::AssignedUnlessFolded(path) => {
+                let path = in_directory(path);
+                match !is_archive && folds_names(&path) {
+                    true => Err(folded_name_outcome(id, entry, path).into()),
+                    false => Ok(path),
+                }
+            }
             PathAssignment::Duplicate(path) => {
-                let path = match is_archive {
-                    true => path,
-                    false => options.directory.join(path),
-                };
+                let path = in_directory(path);
                 let row = duplicate_row(entry);
                 Err(match options.repeats_have_results {
                     true => JobOutcome::repeat(row, manifest_path(&path)).into(),
@@ -503,6 +513,15 @@ fn join(directory: &Path, name: &str) -> PathBuf {
 /// Whether the result of an earlier run is still there. An archive may have been moved away, so its rows decide.
 fn is_still_there(job: &BatchJob) -> bool {
     job.staging_path.is_some() || job.path.symlink_metadata().is_ok()
+}
+
+/// The outcome of a job whose name the folder takes for that of another job (row B10).
+fn folded_name_outcome(id: u64, entry: &ListEntry, path: PathBuf) -> JobOutcome {
+    let error = GetError::PathOccupied {
+        path: path.clone(),
+        reason: SAME_NAME_IN_FOLDER,
+    };
+    JobOutcome::failed(&BatchJob::new(id, entry.clone(), path, None), error)
 }
 
 /// The outcome of a job that would replace the manifest.

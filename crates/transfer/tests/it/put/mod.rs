@@ -68,6 +68,13 @@ impl PutTest {
         std::fs::read_dir(self.directory.path().join("state")).map_or(0, Iterator::count)
     }
 
+    /// Makes it impossible to write journals in place of those that are there: a directory has the name of each new one.
+    pub(super) fn block_new_journals(&self) {
+        for entry in std::fs::read_dir(self.directory.path().join("state")).unwrap() {
+            std::fs::create_dir(entry.unwrap().path().with_extension("new")).unwrap();
+        }
+    }
+
     /// Writes the file: bytes that differ everywhere.
     pub(super) fn write(&self, length: usize) -> Vec<u8> {
         let bytes: Vec<u8> = (0..length)

@@ -1,12 +1,13 @@
 //! Uploads that end before their end, and what the next run does.
 
-use haul_lab::{ObjectStore, StoreFault, StoreRequest};
+use haul_lab::{ObjectStore, StoreFault, StoreRequest, within};
 use haul_plan::DigestAlgorithm;
 use haul_transfer::ConnectionCount;
+use haul_transfer::TransferEvent;
 use haul_transfer::put::PutError;
 use http::{HeaderName, HeaderValue};
 
-use super::{MIB, PutTest, touch};
+use super::{LIMIT, MIB, PutTest, touch};
 
 /// Fails every part above a number, for good.
 fn fail_parts_above(
@@ -165,4 +166,55 @@ async fn a_stopped_upload_is_kept_and_says_so() {
     };
     again.put().await.unwrap();
     assert_eq!(again.object().unwrap(), bytes);
+}
+
+/// Uploads, and returns the warnings.
+async fn put_with_warnings(test: &PutTest) -> Vec<String> {
+    let (engine, mut events) = test.engine().await;
+    let upload = Box::pin(engine.put(test.job(), test.stop.clone()));
+    within(LIMIT, upload).await.unwrap();
+    std::iter::from_fn(|| events.try_recv().ok())
+        .filter_map(|event| match event {
+            TransferEvent::Warning { text, .. } => Some(text),
+            _ => None,
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b12_where_nothing_can_be_remembered_the_upload_works_under_a_warning() {
+    let mut test = PutTest::new(ObjectStore::start().await);
+    let bytes = test.write(31 * MIB);
+    // A file is where the directory would be: not even root can write below it.
+    for directory in [Some(test.path().join("state")), None] {
+        test.options.state_directory = directory;
+        let warnings = put_with_warnings(&test).await;
+        assert_eq!(test.object().unwrap(), bytes);
+        assert!(
+            matches!(&warnings[..], [text] if text.contains("start again from its beginning")),
+            "{warnings:?}"
+        );
+    }
+    test.options.resume = false;
+    assert!(put_with_warnings(&test).await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b12_a_journal_that_cannot_be_written_fails_no_upload() {
+    for is_resumed in [true, false] {
+        let (test, bytes) = interrupted(4).await;
+        test.block_new_journals();
+        if !is_resumed {
+            assert!(test.abort().await);
+        }
+        let warnings = put_with_warnings(&test).await;
+        assert!(
+            matches!(&warnings[..], [text] if text.contains("cannot write ")),
+            "{warnings:?}"
+        );
+        assert_eq!(test.object().unwrap(), bytes);
+        let sent_again = if is_resumed { 1 } else { 2 };
+        assert_eq!(test.sent(1), sent_again);
+        assert_eq!(test.store.pending_uploads(), 0);
+    }
 }
