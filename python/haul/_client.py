@@ -29,8 +29,8 @@ class Client:
     `connections_per_host`: exactly so many, instead of as many as pay. `rate_per_host`: requests a second that a batch begins at each
     host. `limit`: bytes a second of everything together, such as "20M". `proxy`: a URL, or "" for none; by default the environment decides.
     `retries`: of a request without progress. `timeout`: seconds without an answer or a byte. `response_timeout`: seconds until a response
-    begins, where that may take longer. `verify`: False accepts every certificate, a
-    path names the only authorities. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
+    begins, where that may take longer. `max_wait`: seconds that a server may ask to wait, 900 by default; more end the transfer at once.
+    `verify`: False accepts every certificate, a path names the only authorities. `s3`: a dict of endpoint_url, region, profile, access_key, secret_key, no_sign_request,
     request_payer; what it does not say comes from AWS's variables and files.
     """
 
@@ -45,6 +45,7 @@ class Client:
         s3: Mapping[str, Any] | None = None,
         *,
         response_timeout: float | None = None,
+        max_wait: float | None = None,
         verify: bool | Path = True,
         headers: Headers = None,
     ) -> None:
@@ -60,6 +61,7 @@ class Client:
             "retries": _arguments.count("retries", retries, 0),
             "timeout": _arguments.number("timeout", timeout, "seconds"),
             "response_timeout": _arguments.number("response_timeout", response_timeout, "seconds"),
+            "max_wait": _arguments.number("max_wait", max_wait, "seconds"),
             "verify": verify if isinstance(verify, bool) else _arguments.path("verify", verify),
             "headers": _arguments.headers(headers),
             "s3": _arguments.s3_settings(s3),

@@ -181,7 +181,7 @@ impl PythonEngine {
             config,
             s3,
             stores: Default::default(),
-            retry: settings.retry_options(),
+            retry: settings.retry_options()?,
             rate_per_host: settings.rate_per_host.map(rate_per_host).transpose()?,
             host_memory: HostMemory::default(),
             settings,

@@ -107,7 +107,11 @@ impl HaulError {
         let is_retryable = match error {
             PutError::Store(error) => error.is_transient(),
             PutError::Transport { source, .. } => source.is_transient(),
-            PutError::Status { status, .. } => is_busy_status(*status),
+            PutError::Status {
+                status,
+                retry_after,
+                ..
+            } => is_busy_status(*status) || retry_after.is_some(),
             PutError::Changed { .. } | PutError::Locked { .. } | PutError::Interrupted { .. } => {
                 true
             }
@@ -139,6 +143,9 @@ pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
             "Client(response_timeout=SECONDS) waits longer for the start of a response"
         }
         TransferTimeLimit::Stall => "Client(timeout=SECONDS) waits longer",
+        TransferTimeLimit::RequestedWait => {
+            "Client(max_wait=SECONDS) sets how long haul waits when a server asks for it"
+        }
     }
 }
 

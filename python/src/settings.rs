@@ -28,6 +28,7 @@ pub(crate) struct ClientSettings {
     limit: Option<u64>,
     proxy: Option<String>,
     retries: Option<u32>,
+    max_wait: Option<f64>,
     timeout: Option<f64>,
     response_timeout: Option<f64>,
     verify: VerifySetting,
@@ -67,14 +68,19 @@ fn seconds(name: &str, value: Option<f64>) -> Result<Option<Duration>, HaulError
 
 impl ClientSettings {
     /// How failures are repeated. A given number is the only limit, as in the command.
-    pub(crate) fn retry_options(&self) -> RetryOptions {
+    ///
+    /// # Errors
+    /// A time that cannot be used.
+    pub(crate) fn retry_options(&self) -> Result<RetryOptions, HaulError> {
         let defaults = RetryOptions::default();
-        RetryOptions {
+        let max_wait = seconds("max_wait", self.max_wait)?;
+        Ok(RetryOptions {
             retries: self.retries.unwrap_or(defaults.retries),
             retries_before_response: self.retries.unwrap_or(defaults.retries_before_response),
             max_outage: self.retries.map_or(defaults.max_outage, |_| Duration::MAX),
+            max_retry_after: max_wait.unwrap_or(defaults.max_retry_after),
             ..defaults
-        }
+        })
     }
 
     /// Connections of a transfer.

@@ -49,6 +49,7 @@ mod read_ahead;
 mod recovery;
 mod redirect;
 mod request_failure;
+mod requested_wait;
 mod response;
 mod response_digests;
 mod response_text;
@@ -101,12 +102,13 @@ pub use read_ahead::{READ_BLOCK_BYTES, ReadAhead, ReadStep};
 pub use recovery::{FailureContext, ForbiddenPolicy, PieceRetry, RecoveryAction, RecoveryPolicy};
 pub use redirect::{RedirectError, RedirectOptions, checked_location, follow_redirect};
 pub use request_failure::{RequestFailure, UnusableResponse};
+pub use requested_wait::{RetryAfterText, WaitText, parse_retry_after, requested_wait};
 pub use response::{
     BytesOnDisk, RequestedContent, ResponseContent, classify_response, is_busy_status,
 };
 pub use response_digests::{ExpectedDigest, expected_digests, redirect_digests};
 pub use response_text::{MAX_RESPONSE_TEXT, first_line_of_text};
-pub use retry::{RequestRetries, RetryNumber, RetryOptions, parse_retry_after};
+pub use retry::{RequestRetries, RetryNumber, RetryOptions};
 pub use robots_tag::RobotsTagPolicy;
 pub use segment::{Claim, ClaimId, ClaimRequest, ClaimTakeover, SegmentOptions, SegmentPlan};
 pub use shared_refusal::{RefusalReach, RefusalStep, SharedRefusal};

@@ -39,12 +39,12 @@ pub enum RequestFailure {
     /// The response is not HTTP, or breaks a limit: a head without end, a NUL in it, a malformed chunk.
     #[error("the response is not HTTP")]
     Garbled,
-    /// 408, 425, 429 or 5xx.
+    /// 408, 425, 429, 5xx, or a 403 that says when requests are welcome again.
     #[error("answered {status}")]
     Busy {
         /// The status of the response.
         status: StatusCode,
-        /// The value of Retry-After.
+        /// The time that the response asks to wait.
         retry_after: Option<Duration>,
     },
     /// A request for a part was refused with a status that may be about the part and not about the file (row A38).

@@ -3,9 +3,10 @@
 //! Nothing here retries: [`S3Error::is_transient`](crate::S3Error::is_transient) says what may be sent again.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use haul_net::{Client, FetchRequest, FetchResponse, RequestBody, SignerError};
+use haul_plan::requested_wait;
 use http::header::{CONTENT_LENGTH, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
@@ -233,7 +234,7 @@ impl S3Client {
                 _ => {}
             }
         }
-        let retry_after = retry_after(&response.headers);
+        let retry_after = requested_wait(response.status, &response.headers, SystemTime::now());
         let body = read_body(&mut response, MAX_ERROR)
             .await
             .unwrap_or_default();
@@ -265,9 +266,4 @@ async fn read_body(response: &mut FetchResponse, limit: usize) -> Result<Vec<u8>
         body.extend_from_slice(&chunk);
     }
     Ok(body)
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?;
-    Some(Duration::from_secs(seconds.trim().parse().ok()?))
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use haul_plan::RetryAfterText;
 use http::StatusCode;
 
 use crate::address::{S3Address, S3AddressError};
@@ -60,7 +61,7 @@ pub struct ServiceError {
     pub message: String,
     /// What names the request in the service's logs.
     pub request_id: Option<String>,
-    /// How long the service wants to be left alone.
+    /// The time that the response asks to wait.
     pub retry_after: Option<Duration>,
 }
 
@@ -73,7 +74,7 @@ impl fmt::Display for ServiceError {
         if !self.message.is_empty() {
             write!(f, ": {}", self.message)?;
         }
-        Ok(())
+        write!(f, "{}", RetryAfterText(self.retry_after))
     }
 }
 
@@ -117,6 +118,7 @@ impl ServiceError {
             _ => {
                 self.status.is_server_error() && self.status != StatusCode::NOT_IMPLEMENTED
                     || matches!(self.status.as_u16(), 408 | 429)
+                    || self.status == StatusCode::FORBIDDEN && self.retry_after.is_some()
             }
         }
     }
@@ -132,6 +134,7 @@ impl ServiceError {
                 | "RequestLimitExceeded"
                 | "TooManyRequests"
         ) || matches!(self.status.as_u16(), 429 | 503)
+            || self.status == StatusCode::FORBIDDEN && self.retry_after.is_some()
     }
 }
 

@@ -13,7 +13,11 @@ impl GetError {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Transport { source, .. } => source.is_transient(),
-            Self::Status { status, .. } => is_busy_status(*status),
+            Self::Status {
+                status,
+                retry_after,
+                ..
+            } => is_busy_status(*status) || retry_after.is_some(),
             Self::AllSourcesFailed { last, .. } => last.is_transient(),
             Self::HostUnreachable { .. }
             | Self::HostRefuses { .. }

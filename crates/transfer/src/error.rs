@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use haul_net::redacted_url;
-use haul_plan::{DigestAlgorithm, UnexpectedContent};
+use haul_plan::{DigestAlgorithm, RetryAfterText, UnexpectedContent, WaitText};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
@@ -62,7 +62,7 @@ pub enum GetError {
         resumable: bool,
     },
     /// The response has a status that ends the job.
-    #[error("{} answered {status}{}", redacted_url(.url), DisplayRetryAfter(*.retry_after))]
+    #[error("{} answered {status}{}", redacted_url(.url), RetryAfterText(*.retry_after))]
     Status {
         /// The URL of the download.
         url: Box<Url>,
@@ -100,7 +100,7 @@ pub enum GetError {
         reason: Option<Arc<str>>,
     },
     /// The host asks for a pause that is longer than a job waits. It said so in responses to other jobs of the batch.
-    #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), DisplayWait(*.wait))]
+    #[error("cannot fetch {}: its host asks to wait for {}", redacted_url(.url), WaitText(*.wait))]
     HostRefuses {
         /// The URL of the download.
         url: Box<Url>,
@@ -431,7 +431,7 @@ impl GetError {
                 status,
                 retry_after,
                 ..
-            } => format!("answered {status}{}", DisplayRetryAfter(*retry_after)),
+            } => format!("answered {status}{}", RetryAfterText(*retry_after)),
             Self::Unauthorized { status, .. } => format!("answered {status}"),
             Self::UnusableResponse { reason, .. } | Self::WrongFile { reason, .. } => {
                 reason.clone()
@@ -466,7 +466,7 @@ impl GetError {
                 DisplayReason(reason.as_deref())
             ),
             Self::HostRefuses { wait, .. } => {
-                format!("its host asks to wait for {}", DisplayWait(*wait))
+                format!("its host asks to wait for {}", WaitText(*wait))
             }
             Self::PieceDigest { range, .. } => {
                 let last = range.end.saturating_sub(1);
@@ -598,34 +598,6 @@ struct DisplayReason<'a>(Option<&'a str>);
 impl std::fmt::Display for DisplayReason<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.map_or(Ok(()), |reason| write!(f, ": {reason}"))
-    }
-}
-
-/// Prints `, and asks to wait for 1 h`, or nothing.
-struct DisplayRetryAfter(Option<Duration>);
-
-impl std::fmt::Display for DisplayRetryAfter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0.filter(|wait| !wait.is_zero()) {
-            Some(wait) => write!(f, ", and asks to wait for {}", DisplayWait(wait)),
-            None => Ok(()),
-        }
-    }
-}
-
-/// Prints `1 h`.
-struct DisplayWait(Duration);
-
-impl std::fmt::Display for DisplayWait {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let seconds = self.0.as_secs().max(1);
-        let (number, unit) = match seconds {
-            ..=300 => (seconds, "s"),
-            301..=18_000 => (seconds.div_ceil(60), "min"),
-            18_001..=432_000 => (seconds.div_ceil(3600), "h"),
-            _ => (seconds.div_ceil(86_400), "days"),
-        };
-        write!(f, "{number} {unit}")
     }
 }
 

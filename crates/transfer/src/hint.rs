@@ -24,10 +24,17 @@ impl GetError {
             Self::Status {
                 status: StatusCode::FORBIDDEN,
                 credentials_sent: false,
+                retry_after: None,
                 resumable: true,
                 ..
             } => Some(BLOCKED.into()),
             Self::ErrorPage { resumable, .. } => Some(error_page_hint(*resumable)),
+            // The time is in the message.
+            Self::Status {
+                retry_after: Some(_),
+                resumable,
+                ..
+            } => resumable.then(|| CAN_BE_RESUMED.into()),
             Self::Unauthorized {
                 status,
                 credentials_sent: authorized,

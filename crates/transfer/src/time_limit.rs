@@ -1,5 +1,7 @@
 //! The time limits that may end a transfer. An error tells which one it was; the front ends know how their users set it.
 
+use std::time::Duration;
+
 use haul_net::Kind;
 use haul_s3::{S3Error, S3ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -14,6 +16,8 @@ pub enum TransferTimeLimit {
     Response,
     /// Without a byte in the middle of a body.
     Stall,
+    /// The wait for which a host asks.
+    RequestedWait,
 }
 
 impl TransferTimeLimit {
@@ -27,12 +31,20 @@ impl TransferTimeLimit {
         }
     }
 
+    /// The limit on waits, if a refusal asks for one.
+    fn of_refusal(retry_after: Option<Duration>) -> Option<Self> {
+        let wait = retry_after.filter(|wait| !wait.is_zero());
+        wait.map(|_| Self::RequestedWait)
+    }
+
     /// The limit that ended a download.
     #[must_use]
     pub fn of_download(error: &GetError) -> Option<Self> {
         match error {
             GetError::Transport { source, .. } => Self::of_request(source),
             GetError::AllSourcesFailed { last, .. } => Self::of_download(last),
+            GetError::Status { retry_after, .. } => Self::of_refusal(*retry_after),
+            GetError::HostRefuses { .. } => Some(Self::RequestedWait),
             _ => None,
         }
     }
@@ -42,6 +54,7 @@ impl TransferTimeLimit {
     pub fn of_store(error: &S3Error) -> Option<Self> {
         match &error.kind {
             S3ErrorKind::Network(error) => Self::of_request(error),
+            S3ErrorKind::Service(error) => Self::of_refusal(error.retry_after),
             _ => None,
         }
     }
@@ -52,6 +65,7 @@ impl TransferTimeLimit {
         match error {
             PutError::Transport { source, .. } => Self::of_request(source),
             PutError::Store(error) => Self::of_store(error),
+            PutError::Status { retry_after, .. } => Self::of_refusal(*retry_after),
             _ => None,
         }
     }

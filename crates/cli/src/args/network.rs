@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use haul_net::{ClientConfig, ConnectorConfig};
-use haul_plan::RedirectOptions;
+use haul_plan::{RedirectOptions, RetryOptions};
 
 use super::peer::{AddressArgs, NoProxyArgs, PeerTlsArgs, ProxyTlsArgs};
 use super::values::{BearerArg, DurationArg, HeaderArg, ProxyUrl, UserArg, non_negative_number};
@@ -148,4 +148,15 @@ pub(crate) struct ConnectionArgs {
     /// on a host that never responded.
     #[arg(long, value_name = "N", value_parser = non_negative_number::<u32>, allow_negative_numbers = true)]
     pub(crate) retries: Option<u32>,
+    /// Longest wait that a server may ask for.
+    ///
+    /// A server that refuses requests says when to come back: in Retry-After, or in the fields of a rate limit. All files of the host wait
+    /// until then. If the server asks for more than TIME, haul gives up at once.
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_negative_numbers = true,
+        default_value_t = RetryOptions::default().max_retry_after.into()
+    )]
+    pub(crate) max_wait: DurationArg,
 }

@@ -82,7 +82,11 @@ pub(crate) fn error_hint(error: &GetError) -> Option<String> {
             "too many open files: raise the limit with ulimit -n N, or use a lower -x N or fewer URLs at once",
         ),
         GetError::Transport { source, .. } => transport_hint(source),
-        GetError::Status { status, .. } if status.is_server_error() || status.as_u16() == 429 => {
+        GetError::Status {
+            status,
+            retry_after: None,
+            ..
+        } if status.is_server_error() || status.as_u16() == 429 => {
             Some("the origin has a problem: try again later, or retry more often with --retries N")
         }
         GetError::Status {
@@ -113,6 +117,9 @@ pub(crate) fn time_limit_hint(limit: TransferTimeLimit) -> &'static str {
             "--response-timeout TIME waits longer for the start of a response"
         }
         TransferTimeLimit::Stall => "--stall-timeout TIME waits longer in the middle of a body",
+        TransferTimeLimit::RequestedWait => {
+            "--max-wait TIME sets how long haul waits when a server asks for it"
+        }
     }
 }
 

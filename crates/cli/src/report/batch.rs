@@ -1,5 +1,6 @@
 //! Results of a batch and of its jobs.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{FileAction, fit_line, per_second};
 use crate::exit::ExitReason;
-use crate::message::{error_text, sanitize};
+use crate::message::{error_text, sanitize, time_limit_hint};
 use crate::progress::{bytes_text, files_rate_text, rate_text};
 
 /// Causes that are listed.
@@ -258,15 +259,20 @@ pub(crate) fn failures_text(summary: &BatchSummary, hint: &str) -> Option<String
             others.len()
         );
     }
-    Some(error_text(&text, Some(hint)))
+    let limits: BTreeSet<&str> = listed
+        .iter()
+        .filter_map(|cause| cause.time_limit.map(time_limit_hint))
+        .collect();
+    let hints: Vec<&str> = std::iter::once(hint).chain(limits).collect();
+    Some(error_text(&text, Some(&hints.join("; "))))
 }
 
 #[cfg(test)]
 mod tests {
     use haul_plan::DigestAlgorithm;
-    use haul_transfer::ErrorClass;
     use haul_transfer::archive::ShardEntryLocation;
     use haul_transfer::manifest::{ManifestRowError, RowTimings};
+    use haul_transfer::{ErrorClass, TransferTimeLimit};
 
     use super::*;
 
@@ -379,6 +385,9 @@ mod tests {
             example_url: text
                 .starts_with("404")
                 .then(|| ("http://h.test/a".to_owned(), String::new())),
+            time_limit: text
+                .ends_with("asks to wait")
+                .then_some(TransferTimeLimit::RequestedWait),
         };
         let mut causes = vec![
             cause(
@@ -392,7 +401,8 @@ mod tests {
                 "cannot fetch http://i.test/\u{1b}[2J: cannot connect",
             ),
         ];
-        causes.extend((0..10).map(|n| cause(1, &format!("odd {n}"), "x")));
+        causes.extend((0..9).map(|n| cause(1, &format!("odd {n}"), "x")));
+        causes.insert(2, cause(1, "the host asks to wait", "x"));
         BatchSummary {
             listed: 5000,
             list_complete: true,

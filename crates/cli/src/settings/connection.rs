@@ -47,11 +47,12 @@ pub(crate) fn add_login(args: &LoginArgs, config: &mut ClientConfig) -> Result<(
 }
 
 /// A given number applies to every failure, and is the only limit; without one, haul gives up sooner on hosts that are down.
-pub(crate) fn retry_options(retries: Option<u32>) -> RetryOptions {
-    let defaults = RetryOptions::default();
+pub(crate) fn retry_options(args: &ConnectionArgs) -> RetryOptions {
+    let (retries, defaults) = (args.retries, RetryOptions::default());
     RetryOptions {
         retries: retries.unwrap_or(defaults.retries),
         retries_before_response: retries.unwrap_or(defaults.retries_before_response),
+        max_retry_after: args.max_wait.0,
         max_outage: retries.map_or(defaults.max_outage, |_| Duration::MAX),
         ..defaults
     }

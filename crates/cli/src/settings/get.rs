@@ -5,7 +5,6 @@ use std::path::Path;
 use haul_net::ClientConfig;
 use haul_plan::{Glob, HttpVersionChoice, KeyPattern, RedirectOptions, RobotsTagPolicy};
 use haul_s3::S3Address;
-use haul_transfer::put::default_state_directory;
 use haul_transfer::{ConnectionCount, ExistingFilePolicy, GetOptions, JobOutput};
 use url::Url;
 
@@ -176,9 +175,7 @@ fn get_options(args: &GetArgs) -> GetOptions {
             RobotsTagArg::Ignore => RobotsTagPolicy::Ignore,
             RobotsTagArg::Respect => RobotsTagPolicy::Respect,
         },
-        retry: retry_options(args.connection.retries),
-        // Beside the journals of uploads.
-        notes_directory: default_state_directory().map(|uploads| uploads.with_file_name("files")),
+        retry: retry_options(&args.connection),
         ..defaults
     }
 }

@@ -250,11 +250,13 @@ impl HostControl {
 
     /// What follows a refusal while `open` other requests are under way.
     pub(super) fn effect_of_refusal(
-        &self,
+        &mut self,
         open: usize,
         retry_after: Option<Duration>,
+        max_retry_after: Duration,
     ) -> HostRefusalAction {
-        self.refusals.effect_of_refusal(open, retry_after)
+        self.refusals
+            .effect_of_refusal(open, retry_after, max_retry_after)
     }
 
     /// The length of the next window: short in a climb, where a mistake costs little, and in a trial, which may be a loss;

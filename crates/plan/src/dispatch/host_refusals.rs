@@ -7,6 +7,9 @@
 //!
 //! After a while the limit is lifted by one. If that one is refused, the next lift takes twice as long; if not, the next lift is
 //! larger and comes soon, since then the refusals were a passing problem, not a limit.
+//!
+//! A refusal that names a time pauses the host until then, whatever else is under way (row A42). After the first pause it takes several such
+//! refusals in a row: a few among responses may be about their files, or come from a host that refuses at random.
 
 use std::time::Duration;
 
@@ -21,8 +24,8 @@ const FORGIVEN_PER_RESPONSE: f32 = 0.10;
 /// How long a limit holds: at first, and at most.
 const LIMIT_DURATION: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 
-/// The longest Retry-After that jobs wait for: longer than the windows of most rate limits, as for a single download.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(120);
+/// Refusals in a row, among requests that are under way, that pause no host once more.
+const MAX_STRAY_REFUSALS: u32 = 3;
 
 /// The pause after the second refusal in a row without another request under way, doubled with each further one: at first, and
 /// at most.
@@ -47,6 +50,8 @@ pub(super) struct HostRefusals {
     unforgiven: f32,
     /// Refusals since the last response.
     in_a_row: u32,
+    /// Whether a refusal has paused the host until the time that it named.
+    has_paused: bool,
     /// When the limit was last lowered: requests made before are of that moment.
     lowered_at: Duration,
     /// When the limit is lifted.
@@ -65,6 +70,7 @@ impl HostRefusals {
             limit: None,
             unforgiven: 0.0,
             in_a_row: 0,
+            has_paused: false,
             lowered_at: Duration::ZERO,
             lift_at: Duration::MAX,
             limit_duration: LIMIT_DURATION.0,
@@ -118,22 +124,32 @@ impl HostRefusals {
         true
     }
 
-    /// What follows a refusal while `open` other requests are under way.
+    /// What follows a refusal while `open` other requests are under way. Jobs wait for at most `max_retry_after`.
     pub(super) fn effect_of_refusal(
-        &self,
+        &mut self,
         open: usize,
         retry_after: Option<Duration>,
+        max_retry_after: Duration,
     ) -> HostRefusalAction {
         match retry_after {
+            Some(wait)
+                if wait <= max_retry_after
+                    && (!self.has_paused
+                        || self.in_a_row > MAX_STRAY_REFUSALS
+                        || (self.in_a_row > 1 && open == 0)) =>
+            {
+                self.has_paused = true;
+                return HostRefusalAction::Pause(wait);
+            }
             _ if open > 0 || self.in_a_row < 2 => return HostRefusalAction::None,
-            Some(wait) if wait > MAX_RETRY_AFTER => return HostRefusalAction::RejectJobs(wait),
+            Some(wait) if wait > max_retry_after => return HostRefusalAction::RejectJobs(wait),
             _ => {}
         }
         let pause = REFUSAL_PAUSE
             .0
             .saturating_mul(1 << (self.in_a_row - 2).min(20))
             .min(REFUSAL_PAUSE.1);
-        HostRefusalAction::Pause(retry_after.unwrap_or(pause))
+        HostRefusalAction::Pause(pause)
     }
 
     /// Lifts the limit when it is time, and drops it at `max`. Returns whether it did.
@@ -220,58 +236,72 @@ mod tests {
         assert_eq!(refusals.limit(), None);
     }
 
+    /// The longest wait of these tests.
+    const MAX_WAIT: Duration = Duration::from_secs(900);
+
     #[test]
     fn a_host_that_refuses_everything_gets_longer_and_longer_pauses() {
         let mut refusals = HostRefusals::new();
+        let effect =
+            |refusals: &mut HostRefusals, open| refusals.effect_of_refusal(open, None, MAX_WAIT);
+        let pause = |length| HostRefusalAction::Pause(ms(length));
         refusals.on_refused(ms(0), ms(0), 0, 1);
-        assert_eq!(
-            refusals.effect_of_refusal(0, Some(ms(5000))),
-            HostRefusalAction::None
-        );
+        assert_eq!(effect(&mut refusals, 0), HostRefusalAction::None);
         refusals.on_refused(ms(1), ms(1), 0, 1);
-        assert_eq!(refusals.effect_of_refusal(1, None), HostRefusalAction::None);
-        assert_eq!(
-            refusals.effect_of_refusal(0, None),
-            HostRefusalAction::Pause(ms(200))
-        );
-        assert_eq!(
-            refusals.effect_of_refusal(0, Some(ms(5000))),
-            HostRefusalAction::Pause(ms(5000))
-        );
-        assert_eq!(
-            refusals.effect_of_refusal(0, Some(ms(120_000))),
-            HostRefusalAction::Pause(ms(120_000))
-        );
+        assert_eq!(effect(&mut refusals, 1), HostRefusalAction::None);
+        assert_eq!(effect(&mut refusals, 0), pause(200));
         refusals.on_refused(ms(2), ms(2), 0, 1);
-        assert_eq!(
-            refusals.effect_of_refusal(0, None),
-            HostRefusalAction::Pause(ms(400))
-        );
+        assert_eq!(effect(&mut refusals, 0), pause(400));
         refusals.on_response();
         refusals.on_refused(ms(3), ms(3), 0, 1);
-        assert_eq!(refusals.effect_of_refusal(0, None), HostRefusalAction::None);
+        assert_eq!(effect(&mut refusals, 0), HostRefusalAction::None);
     }
+
+    #[test]
+    fn a42_the_first_refusal_that_names_a_time_pauses_the_host_and_later_ones_if_nothing_else_came()
+    {
+        let mut refusals = HostRefusals::new();
+        let minutes = Some(Duration::from_secs(300));
+        let pause = HostRefusalAction::Pause(Duration::from_secs(300));
+        // Other requests are under way.
+        refusals.on_refused(ms(0), ms(0), 7, 8);
+        assert_eq!(refusals.effect_of_refusal(7, minutes, MAX_WAIT), pause);
+        refusals.on_response();
+        // Perhaps only this file is refused.
+        refusals.on_refused(ms(1), ms(1), 7, 8);
+        let none = HostRefusalAction::None;
+        assert_eq!(refusals.effect_of_refusal(7, minutes, MAX_WAIT), none);
+        refusals.on_refused(ms(2), ms(2), 7, 8);
+        assert_eq!(refusals.effect_of_refusal(7, minutes, MAX_WAIT), none);
+        let mut alone = refusals.clone();
+        assert_eq!(alone.effect_of_refusal(0, minutes, MAX_WAIT), pause);
+        for _ in 0..2 {
+            refusals.on_refused(ms(2), ms(2), 7, 8);
+        }
+        assert_eq!(refusals.effect_of_refusal(7, minutes, MAX_WAIT), pause);
+    }
+
     #[test]
     fn a_second_retry_after_of_an_hour_rejects_jobs_unless_others_are_running() {
         let mut refusals = HostRefusals::new();
         let hour = Duration::from_secs(3600);
         refusals.on_refused(ms(0), ms(0), 5, 6);
         assert_eq!(
-            refusals.effect_of_refusal(5, Some(hour)),
+            refusals.effect_of_refusal(5, Some(hour), MAX_WAIT),
             HostRefusalAction::None
         );
         refusals.on_refused(ms(0), ms(1), 4, 6);
         let rejects = HostRefusalAction::RejectJobs(hour);
-        assert_eq!(refusals.effect_of_refusal(0, Some(hour)), rejects);
+        assert_eq!(refusals.effect_of_refusal(0, Some(hour), MAX_WAIT), rejects);
         // One that is under way may be a file that the host sends.
         assert_eq!(
-            refusals.effect_of_refusal(1, Some(hour)),
+            refusals.effect_of_refusal(1, Some(hour), MAX_WAIT),
             HostRefusalAction::None
         );
         refusals.on_response();
         refusals.on_refused(ms(2), ms(3), 4, 6);
         assert_eq!(
-            refusals.effect_of_refusal(0, Some(hour)),
+            refusals.effect_of_refusal(0, Some(hour), MAX_WAIT),
             HostRefusalAction::None
         );
     }

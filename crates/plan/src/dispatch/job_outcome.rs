@@ -1,17 +1,21 @@
 //! Reports of the driver about running jobs, and their effects on the hosts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::JobDispatcher;
 use super::host_health::HostFailureEffect;
 use super::host_refusals::HostRefusalAction;
 use super::job_entry::JobStage;
-use super::options::{JobRunReport, JobRunResult, JobTicket};
+use super::options::{JobRunReport, JobRunResult, JobTicket, RequestedPause};
 use super::slab_list::SlabKey;
 
 /// Jobs of hosts that failed and never responded may take this share of the window (one part in so many). Beyond it, further
 /// such hosts get a single try: their jobs wait for seconds each, and the living need the rest of the window.
 const UNREACHED_SHARE: usize = 4;
+
+/// Shorter pauses are nothing that a user has to know about.
+const MIN_NOTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// A run that has ended.
 #[derive(Debug, Clone, Copy)]
@@ -186,14 +190,30 @@ impl<T> JobDispatcher<T> {
         let open = host.running_jobs as usize;
         let control = host.get_or_create_control(&options, now);
         control.on_refused(run.started_at, now, open);
-        match control.effect_of_refusal(open, retry_after) {
+        match control.effect_of_refusal(open, retry_after, options.max_retry_after) {
             HostRefusalAction::None => {}
-            HostRefusalAction::Pause(pause) => self.pause_host(run.host, now.saturating_add(pause)),
+            HostRefusalAction::Pause(pause) => {
+                if retry_after.is_some() {
+                    self.note_requested_pause(run.host, pause, now);
+                }
+                let until = now.saturating_add(pause);
+                self.pause_host(run.host, until.max(self.hosts[run.host].paused_until));
+            }
             HostRefusalAction::RejectJobs(wait) => {
                 self.hosts[run.host].health.open_for(wait, now);
                 self.pause_host(run.host, Duration::ZERO);
                 self.make_retries_due(run.host);
             }
+        }
+    }
+
+    /// Notes a pause for the user, if it is longer than the one that the host is in.
+    fn note_requested_pause(&mut self, key: SlabKey, wait: Duration, now: Duration) {
+        let host = &self.hosts[key];
+        let rest = host.paused_until.saturating_sub(now);
+        if wait >= MIN_NOTED_PAUSE && rest < wait / 2 {
+            let host = Arc::clone(&host.name);
+            self.requested_pauses.push(RequestedPause { host, wait });
         }
     }
 

@@ -59,7 +59,7 @@ use std::time::Duration;
 pub use idle_hosts::IdleHosts;
 pub use options::{
     DispatchDecision, HostRequestLimit, JobDispatcherOptions, JobRunReport, JobRunResult,
-    JobTicket, UnreachableHost,
+    JobTicket, RequestedPause, UnreachableHost,
 };
 pub use request_rate::{RequestRate, RequestRateError};
 
@@ -101,6 +101,8 @@ pub struct JobDispatcher<T> {
     waiting_retries: BTreeSet<(Duration, SlabKey)>,
     /// Hosts that get no request, by until when.
     paused_hosts: BTreeSet<(Duration, SlabKey)>,
+    /// Pauses that hosts have asked for, until the driver takes them.
+    requested_pauses: Vec<RequestedPause>,
     slots: RequestSlots,
     /// How fast jobs of crowding hosts may be spilled. Jobs that had room are counted, too: while the list has such jobs, other hosts are
     /// found soon enough without spilling.
@@ -131,6 +133,7 @@ impl<T> JobDispatcher<T> {
             circuit_open: SlabList::default(),
             waiting_retries: BTreeSet::new(),
             paused_hosts: BTreeSet::new(),
+            requested_pauses: Vec::new(),
             slots: RequestSlots::new(&options),
             unreached_jobs: 0,
             run_count: 0,
@@ -160,6 +163,12 @@ impl<T> JobDispatcher<T> {
             }
         }
         std::mem::take(&mut self.idle_hosts)
+    }
+
+    /// Takes out the pauses for which hosts have asked since the last call and that are long enough for the user to wonder.
+    #[must_use]
+    pub fn take_requested_pauses(&mut self) -> Vec<RequestedPause> {
+        std::mem::take(&mut self.requested_pauses)
     }
 
     /// Whether the window has room for a job. A job that is added all the same is held beyond the window.

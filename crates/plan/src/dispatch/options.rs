@@ -1,10 +1,12 @@
 //! The arguments and results of a [`JobDispatcher`](super::JobDispatcher).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
 
 use crate::request_failure::RequestFailure;
+use crate::retry::RetryOptions;
 
 use super::request_rate::RequestRate;
 use super::slab_list::SlabKey;
@@ -48,6 +50,8 @@ pub struct JobDispatcherOptions {
     pub request_slots: usize,
     /// How many of those slots requests to untried hosts may take: such a host may be dead.
     pub untried_host_slots: usize,
+    /// The longest time that jobs wait because their host asks for it. A longer one rejects them.
+    pub max_retry_after: Duration,
     /// Jobs that the dispatcher holds: queued, waiting for a retry, or running.
     pub window: usize,
     /// Requests beyond the slots that have waited long for a connection or a response. This many dead hosts can be waited for
@@ -70,6 +74,7 @@ impl Default for JobDispatcherOptions {
             // Two hosts far away, or 256 slow ones: more slots cost memory and bring little.
             request_slots: 256,
             untried_host_slots: 64,
+            max_retry_after: RetryOptions::default().max_retry_after,
             // Enough that a list which is sorted in runs of hundreds keeps several hosts busy.
             window: 4096,
             // One host in twenty dead for ten seconds each, at six hundred files a second and more.
@@ -100,7 +105,7 @@ pub enum JobRunResult {
     Refused {
         /// Whether the host says that it is overloaded.
         overloaded: bool,
-        /// The response's Retry-After.
+        /// The time that the response asks to wait.
         retry_after: Option<Duration>,
     },
 }
@@ -125,9 +130,12 @@ impl JobRunResult {
         match failure {
             RequestFailure::Unreachable { .. } => Self::Unreachable,
             RequestFailure::Disconnected { answered: false } => refused(false, None),
-            // Sent by a host that has too many requests; a 500 is about one of them.
+            // Sent by a host that has too many requests; a 500 is about one of them. A 403 is here only if it names a time.
             RequestFailure::Busy {
-                status: StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE,
+                status:
+                    StatusCode::TOO_MANY_REQUESTS
+                    | StatusCode::SERVICE_UNAVAILABLE
+                    | StatusCode::FORBIDDEN,
                 retry_after,
             } => refused(true, *retry_after),
             RequestFailure::RangeRefused {
@@ -151,6 +159,15 @@ pub struct JobRunReport {
     pub bytes: u64,
     /// How the run ended.
     pub result: JobRunResult,
+}
+
+/// A pause of a host, for which it has asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestedPause {
+    /// The name of the host.
+    pub host: Arc<str>,
+    /// Its length.
+    pub wait: Duration,
 }
 
 /// Why a job is rejected: its host is unreachable, or sent a long Retry-After.

@@ -241,6 +241,35 @@ fn c3_jobs_of_a_host_with_an_open_circuit_are_rejected_until_one_may_try_again()
 }
 
 #[test]
+fn a42_all_jobs_of_a_host_wait_as_long_as_it_asks() {
+    let minutes = ms(300_000);
+    let refused = JobRunResult::Refused {
+        overloaded: true,
+        retry_after: Some(minutes),
+    };
+    let jobs: Vec<(&str, u32)> = (1..=6).map(|job| ("a", job)).collect();
+    let mut dispatcher = dispatcher_with(slots(4), &jobs);
+    let first = start_all(&mut dispatcher, ms(0));
+    assert_eq!(numbers(&first), [1, 2, 3, 4]);
+    for (at, (job, ticket)) in (10..).zip(&first) {
+        dispatcher.retry_later(*ticket, *job, minutes, refused, ms(at));
+        // Others are under way, and no new one begins.
+        assert!(start_all(&mut dispatcher, ms(at)).is_empty());
+    }
+    let host = "a".into();
+    let asked = RequestedPause {
+        host,
+        wait: minutes,
+    };
+    assert_eq!(dispatcher.take_requested_pauses(), [asked]);
+    dispatcher.add("b", 7, ms(20));
+    assert_eq!(numbers(&start_all(&mut dispatcher, ms(20))), [7]);
+    assert!(start_all(&mut dispatcher, ms(300_000)).is_empty());
+    assert!(!start_all(&mut dispatcher, ms(300_014)).is_empty());
+    assert!(dispatcher.take_requested_pauses().is_empty());
+}
+
+#[test]
 fn a17_jobs_are_rejected_during_a_retry_after_of_an_hour() {
     let hour = Duration::from_secs(3600);
     let refused = JobRunReport {

@@ -8,16 +8,14 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use http::StatusCode;
-use http::header::{
-    CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, RETRY_AFTER, WWW_AUTHENTICATE,
-};
+use http::header::{CONTENT_RANGE, CONTENT_TYPE, HeaderMap, PROXY_AUTHENTICATE, WWW_AUTHENTICATE};
 
 use crate::body_framing::content_length;
 use crate::content_coding::{ContentCoding, printable};
 use crate::content_range::ContentRange;
 use crate::error_page::is_error_page;
 use crate::request_failure::{RequestFailure, UnusableResponse};
-use crate::retry::parse_retry_after;
+use crate::requested_wait::requested_wait;
 use crate::validator::{ResourceVersion, VersionMatch};
 
 /// A request, as far as its response is checked against it.
@@ -115,7 +113,8 @@ pub fn is_busy_status(status: StatusCode) -> bool {
     matches!(status.as_u16(), 408 | 425 | 429 | 500..=599)
 }
 
-/// Classifies the head of a response. `now` is the wall clock, for a Retry-After that is a date.
+/// Classifies the head of a response. `now` is the wall clock, for a moment that
+/// the response names though it has no date.
 ///
 /// # Errors
 /// Every [`RequestFailure`] that a head can mean: its body must not be read into the file.
@@ -125,7 +124,13 @@ pub fn classify_response(
     headers: &HeaderMap,
     now: SystemTime,
 ) -> Result<ResponseContent, RequestFailure> {
+    let retry_after = requested_wait(status, headers, now);
     match status.as_u16() {
+        // A rate limit (row A42). Without such a field a 403 may mean much else.
+        403 if retry_after.is_some() => Err(RequestFailure::Busy {
+            status,
+            retry_after,
+        }),
         206 => partial_content(request, headers),
         200 => full_content(request, headers),
         304 if request.conditional => Ok(ResponseContent::NotModified),
@@ -140,9 +145,7 @@ pub fn classify_response(
         }),
         _ if is_busy_status(status) => Err(RequestFailure::Busy {
             status,
-            retry_after: headers
-                .get(RETRY_AFTER)
-                .and_then(|value| parse_retry_after(value, now)),
+            retry_after,
         }),
         _ => Err(RequestFailure::Denied { status }),
     }

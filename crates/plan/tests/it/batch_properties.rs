@@ -63,6 +63,7 @@ fn any_options() -> impl Strategy<Value = JobDispatcherOptions> {
         .prop_map(
             |(jobs, per_host, (request_slots, untried_host_slots), window, max_overdue, rate)| {
                 JobDispatcherOptions {
+                    max_retry_after: Duration::from_secs(4),
                     max_jobs: jobs,
                     per_host,
                     rate_per_host: rate.and_then(RequestRate::per_second),

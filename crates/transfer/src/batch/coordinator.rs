@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use haul_plan::WaitText;
+use haul_plan::dispatch::RequestedPause;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -143,6 +145,14 @@ impl BatchCoordinator {
         self.queue.widen_stalled_hosts();
         self.workers.start_jobs();
         self.workers.flush_buffer().await;
+        for RequestedPause { host, wait } in self.queue.take_requested_pauses() {
+            let text = format!(
+                "{host} asks to wait for {}: its files wait until then",
+                WaitText(wait)
+            );
+            let warning = TransferEvent::Warning { job: 0, text };
+            let _ = self.events.send(warning).await;
+        }
         let snapshot = BatchSnapshot {
             summary: self.summary(),
             running: self.queue.running_jobs(),

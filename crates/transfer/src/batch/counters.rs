@@ -149,6 +149,7 @@ impl BatchCounters {
             class,
             count: 0,
             example: row_error.text.clone(),
+            time_limit: row_error.time_limit,
             example_url: error
                 .filter(|error| error.cause() == cause)
                 .and_then(GetError::cause_detail)

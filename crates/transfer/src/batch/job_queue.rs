@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use haul_plan::dispatch::{
     DispatchDecision, IdleHosts, JobDispatcher, JobDispatcherOptions, JobRunReport, JobRunResult,
-    JobTicket,
+    JobTicket, RequestedPause,
 };
 use tokio::time::Instant;
 
@@ -182,6 +182,11 @@ impl JobQueue {
         if self.last_widened.swap(second, Ordering::Relaxed) != second {
             self.lock().widen_stalled_hosts(now);
         }
+    }
+
+    /// Takes out the pauses for which hosts have asked since the last call.
+    pub(super) fn take_requested_pauses(&self) -> Vec<RequestedPause> {
+        self.lock().take_requested_pauses()
     }
 
     /// Takes out what is known of hosts, when the batch has ended.

@@ -66,7 +66,8 @@ impl Batch {
     /// files are kept, and a later run with the same lists continues.
     ///
     /// To be called on a runtime with several threads. If the future is dropped, its threads end by themselves.
-    pub async fn run(self, entries: ListEntries, stop: CancellationToken) -> BatchSummary {
+    pub async fn run(mut self, entries: ListEntries, stop: CancellationToken) -> BatchSummary {
+        self.options.dispatch.max_retry_after = self.get_options.retry.max_retry_after;
         let mut coordinator = BatchCoordinator::start(self, entries, stop.child_token());
         coordinator.run().await;
         coordinator.finish().await

@@ -9,6 +9,7 @@ use haul_plan::{Checksum, ErrorLimit, PathLayout};
 use url::Url;
 
 use crate::error::ErrorClass;
+use crate::time_limit::TransferTimeLimit;
 
 /// Settings of a [`Batch`](super::Batch).
 #[derive(Debug, Clone)]
@@ -150,6 +151,8 @@ pub struct FailureGroup {
     pub example: String,
     /// The URL of the first of them, and what its error says beyond the cause, where URL and cause say everything else.
     pub example_url: Option<(String, String)>,
+    /// The time limit that ended the first of them.
+    pub time_limit: Option<TransferTimeLimit>,
 }
 
 /// A snapshot of a running batch.

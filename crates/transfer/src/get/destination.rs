@@ -145,7 +145,6 @@ pub(super) fn check_existing(
     paths: &DownloadPaths,
     existing: ExistingFilePolicy,
     url: &Url,
-    notes: Option<&Path>,
 ) -> Result<Option<StoredValidators>, GetError> {
     let path = paths.path();
     let found = blocking(|| path.symlink_metadata());
@@ -163,7 +162,7 @@ pub(super) fn check_existing(
         }),
         (Ok(_), ExistingFilePolicy::Overwrite) => Ok(None),
         (Ok(_), ExistingFilePolicy::Update) => Ok(blocking(|| {
-            load_validators(path, ResourceId::from_url(url), notes)
+            load_validators(path, ResourceId::from_url(url))
         })),
     }
 }

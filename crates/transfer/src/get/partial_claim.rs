@@ -75,12 +75,7 @@ pub(super) async fn prepare(
     }
     let existing = context.existing_file();
     let stored = if is_known || existing == ExistingFilePolicy::Update {
-        check_existing(
-            &paths,
-            existing,
-            url,
-            context.options().notes_directory.as_deref(),
-        )?
+        check_existing(&paths, existing, url)?
     } else {
         None
     };
@@ -236,7 +231,7 @@ pub(super) async fn claim(
         Some(partial) => partial,
         None => {
             reserve_name(context, &paths)?;
-            check_existing(&paths, context.existing_file(), url, None)?;
+            check_existing(&paths, context.existing_file(), url)?;
             open(context, paths).await?
         }
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use haul_plan::{DigestAlgorithm, RequestRetries};
+use haul_plan::{DigestAlgorithm, RequestRetries, WaitText};
 use haul_s3::{S3Address, S3Client, S3Error, ServiceError};
 use http::HeaderMap;
 use tokio::time::Instant;
@@ -19,6 +19,9 @@ use crate::event::{TransferEvent, TransferEventSender};
 
 /// How often a running job reports its progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Shorter pauses for which a store asks are nothing that a user has to know about.
+const MIN_NOTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// What all uploads share.
 #[derive(Debug)]
@@ -227,12 +230,17 @@ impl<U: Sync> UploadContext<U> {
             let Some(wait) = wait else {
                 return Err(error.into());
             };
+            let (noted, reason) = (self.pause_all(&error), error.to_string());
+            drop(error);
+            if let Some(text) = noted {
+                self.warn(text).await;
+            }
             self.send(TransferEvent::Retry {
                 job: self.job.id,
                 attempt: 0,
                 limit: retries.limit(),
                 wait,
-                reason: error.to_string(),
+                reason,
             })
             .await;
             tokio::select! {
@@ -240,6 +248,14 @@ impl<U: Sync> UploadContext<U> {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+    }
+
+    /// All uploads wait if the store asks for it. Returns what the user should know about that.
+    fn pause_all(&self, error: &impl UploadRequestError) -> Option<String> {
+        let wait = error.retry_after().filter(|_| error.is_throttling())?;
+        let is_new = self.state.slots.pause(wait);
+        let is_noted = is_new && wait >= MIN_NOTED_PAUSE && self.state.options.is_batch;
+        is_noted.then(|| format!("{error}: all uploads wait for {}", WaitText(wait)))
     }
 
     pub(super) fn interrupted(&self) -> PutError {

@@ -1,11 +1,12 @@
 //! Why an upload failed.
 
 use std::path::PathBuf;
+use std::time::Duration;
 use std::{fmt, io};
 
 use haul_net::{Kind, redacted_url};
-use haul_plan::RefusalReach;
 use haul_plan::upload::PartPlanError;
+use haul_plan::{RefusalReach, RetryAfterText};
 use haul_s3::{S3Address, S3Error, S3ErrorKind};
 use http::StatusCode;
 use url::Url;
@@ -55,7 +56,7 @@ pub enum PutError {
         target: UploadTarget,
     },
     /// A server refused the file.
-    #[error("{} answered {status}{}", redacted_url(.url), DisplayText(.text.as_deref()))]
+    #[error("{} answered {status}{}{}", redacted_url(.url), DisplayText(.text.as_deref()), RetryAfterText(*.retry_after))]
     Status {
         /// Where the file was to go.
         url: Box<Url>,
@@ -63,6 +64,8 @@ pub enum PutError {
         status: StatusCode,
         /// The first line of the response.
         text: Option<String>,
+        /// The time that the response asks to wait.
+        retry_after: Option<Duration>,
     },
     /// A server could not be reached.
     #[error("cannot upload to {}", redacted_url(.url))]

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use futures_util::stream;
 use haul_net::{BodySource, BodyStream, FetchRequest, FetchResponse, RequestBody};
-use haul_plan::{first_line_of_text, parse_retry_after};
-use http::header::{ETAG, EXPECT, RETRY_AFTER};
+use haul_plan::{first_line_of_text, requested_wait};
+use http::header::{ETAG, EXPECT};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use url::Url;
@@ -204,8 +204,7 @@ enum HttpPutError {
 
 impl HttpPutError {
     async fn of_response(url: &Url, mut response: FetchResponse) -> Self {
-        let retry_after = response.headers.get(RETRY_AFTER);
-        let retry_after = retry_after.and_then(|value| parse_retry_after(value, SystemTime::now()));
+        let retry_after = requested_wait(response.status, &response.headers, SystemTime::now());
         let (status, body) = (response.status, response.first_bytes(MAX_TEXT).await);
         response.recycle();
         Self::Status {
@@ -221,16 +220,25 @@ impl UploadRequestError for HttpPutError {
     fn is_transient(&self) -> bool {
         match self {
             Self::Transport { source, .. } => source.is_transient(),
-            Self::Status { status, .. } => {
-                matches!(status.as_u16(), 408 | 425 | 429 | 500 | 502 | 503 | 504)
-            }
+            Self::Status {
+                status,
+                retry_after,
+                ..
+            } => match status.as_u16() {
+                408 | 425 | 429 | 500 | 502 | 503 | 504 => true,
+                // A rate limit (row A42).
+                403 => retry_after.is_some(),
+                _ => false,
+            },
             Self::BodyGone(_) => false,
         }
     }
 
     fn is_throttling(&self) -> bool {
         match self {
-            Self::Status { status, .. } => matches!(status.as_u16(), 429 | 503),
+            Self::Status { status, .. } => {
+                matches!(status.as_u16(), 429 | 503 | 403) && self.is_transient()
+            }
             Self::Transport { .. } => false,
             Self::BodyGone(error) => error.is_throttling(),
         }
@@ -265,8 +273,16 @@ impl From<HttpPutError> for PutError {
                 }
             }
             HttpPutError::Status {
-                url, status, text, ..
-            } => Self::Status { url, status, text },
+                url,
+                status,
+                text,
+                retry_after,
+            } => Self::Status {
+                url,
+                status,
+                text,
+                retry_after,
+            },
             HttpPutError::BodyGone(error) => (*error).into(),
         }
     }

@@ -32,6 +32,8 @@ struct SlotState {
     control: ConnectionControl,
     /// Slots that exist, free or not.
     count: usize,
+    /// No slot is given before: the store asks for a pause.
+    paused_until: Instant,
 }
 
 /// The right to have one request under way.
@@ -69,10 +71,15 @@ impl UploadSlots {
             ..ConnectionControlOptions::default()
         });
         let count = control.target();
+        let started = Instant::now();
         Self {
-            state: Mutex::new(SlotState { control, count }),
+            state: Mutex::new(SlotState {
+                control,
+                count,
+                paused_until: started,
+            }),
             free: Arc::new(Semaphore::new(count)),
-            started: Instant::now(),
+            started,
             sent: Arc::default(),
             announced: AtomicU64::new(0),
             delivering: Arc::default(),
@@ -84,10 +91,32 @@ impl UploadSlots {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives no slot for this long (row A42). Returns whether a pause begins, or one that is much longer than the present one.
+    pub(super) fn pause(&self, wait: Duration) -> bool {
+        let now = Instant::now();
+        let mut state = self.lock();
+        let rest = state.paused_until.saturating_duration_since(now);
+        state.paused_until = state.paused_until.max(now + wait);
+        rest < wait / 2
+    }
+
+    /// Waits for the end of a pause.
+    async fn resume(&self) {
+        loop {
+            let until = self.lock().paused_until;
+            if Instant::now() >= until {
+                return;
+            }
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
     /// Waits for a slot. Cancel safe.
     pub(super) async fn acquire(self: &Arc<Self>) -> UploadSlot {
-        // The semaphore is never closed; if it were, nobody would have to wait.
+        // The semaphore is never closed; if it were, nobody would have to wait. It is fair, so the others wait for the one that has a
+        // permit and waits for the end of a pause.
         let permit = Arc::clone(&self.free).acquire_owned().await.ok();
+        self.resume().await;
         UploadSlot {
             slots: Arc::clone(self),
             permit,
@@ -173,5 +202,24 @@ impl Drop for UploadSlot {
             state.count -= 1;
             permit.forget();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a42_nobody_gets_a_slot_while_the_store_asks_for_a_pause() {
+        const PAUSE: Duration = Duration::from_millis(60);
+        let slots = Arc::new(UploadSlots::new(ConnectionCount::Fixed(2)));
+        let before = slots.acquire().await;
+        let began = Instant::now();
+        assert!(slots.pause(PAUSE));
+        // The other refusals of the moment are no news, and end no pause.
+        assert!(!slots.pause(PAUSE / 2));
+        drop(before);
+        tokio::join!(slots.acquire(), slots.acquire());
+        assert!(began.elapsed() >= PAUSE);
     }
 }

@@ -92,7 +92,7 @@ pub(super) fn run<F: Future<Output = Result<ExitReason, ExitReason>>>(
         let _signals = stop_on_signals(stop.clone()).map_err(|error| {
             outputs.report_failure(ExitReason::LocalIo, &message::chain_text(&error), None)
         })?;
-        let retry = retry_options(connection.retries);
+        let retry = retry_options(connection);
         Box::pin(command(StoreSession {
             client,
             retry,

@@ -96,7 +96,7 @@ pub(crate) async fn connect(
         })?;
     Ok(StoreSession {
         client,
-        retry: retry_options(settings.connection.retries),
+        retry: retry_options(settings.connection),
         stop: CancellationToken::new(),
     })
 }

@@ -114,10 +114,9 @@ impl<'a> Attempt<'a> {
     /// A 304 need not repeat the tag, so the row has the old one, for the next `--update`.
     async fn on_not_modified(self, response: &ResponseInfo) {
         self.end(0, JobRunResult::Done);
+        let stored = self.job.stored_validators.as_ref();
         let row = ManifestRow {
-            // As in the row of the download: the next run compares it with the file.
-            bytes: self.job.path.metadata().map_or(0, |found| found.len()),
-            etag: self.job.stored_tag().map(str::to_owned),
+            etag: stored.and_then(|stored| stored.etag.clone()),
             ..self.job.row_of_response(JobRowState::Skipped, response)
         };
         self.commit(JobOutcome::success(row)).await;
@@ -146,7 +145,6 @@ impl<'a> Attempt<'a> {
                     source: self.job.source(),
                     failed_sources: self.job.failed_sources(),
                     response,
-                    known_tag: self.job.stored_tag(),
                 };
                 let stop = pool.stop.clone();
                 download(&pool.engine, &self.job.download, start, stop).await
@@ -184,10 +182,7 @@ impl<'a> Attempt<'a> {
         let row = ManifestRow {
             bytes: outcome.bytes,
             checksums: outcome.checksums,
-            etag: match outcome.etag {
-                None if outcome.not_modified => job.stored_tag().map(str::to_owned),
-                etag => etag,
-            },
+            etag: outcome.etag,
             attempts: job.attempts + outcome.retries,
             ..job.row(state)
         };

@@ -47,6 +47,8 @@ pub(crate) struct BatchCase {
     pub(crate) stop: CancellationToken,
     /// Stops the batch after this many done jobs.
     pub(crate) stop_after_files: Option<usize>,
+    /// Stops the batch at its first warning.
+    pub(crate) stops_at_warning: bool,
     /// The name of a manifest in `outer_dir`.
     pub(crate) manifest: Option<&'static str>,
     /// The name of an archive in `outer_dir`, and the size limit of its shards.
@@ -101,6 +103,7 @@ impl BatchCase {
             },
             stop: CancellationToken::new(),
             stop_after_files: None,
+            stops_at_warning: false,
             manifest: None,
             tar: None,
             bodies: None,
@@ -188,7 +191,12 @@ impl BatchCase {
                         self.stop.cancel();
                     }
                 }
-                TransferEvent::Warning { text, .. } => warnings.push(text),
+                TransferEvent::Warning { text, .. } => {
+                    warnings.push(text);
+                    if self.stops_at_warning {
+                        self.stop.cancel();
+                    }
+                }
                 _ => {}
             }
         }
